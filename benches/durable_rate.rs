@@ -25,7 +25,7 @@ use asyncsteps_actors::clock;
 use asyncsteps_durable::{self as durable, Durable, Node, Recorded, Repeatable};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::record::{Done, Ending, Started};
 use asyncsteps_journal::request::{Append, Condition, FirstOwner, FlowState, Query, Submit, Then};
 use asyncsteps_journal::sqlite::{Durability, Options, Sqlite};
@@ -242,7 +242,7 @@ struct Order {
     steps: i32,
 }
 
-fn order(asi: &mut Steps<Shop, Order>) -> Gives<()> {
+fn order(asi: &mut Steps<Shop, Order>) -> Returns<()> {
     for _ in 0..asi.cx().params.steps {
         asi.run("step", async |_, ()| Ok("a receipt".to_owned())).recorded();
     }

@@ -15,9 +15,9 @@ use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::{Code, sleep};
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::{Durable, Recorded, Signals};
-use asyncsteps_executor::observe::{Keep, Locks};
+use asyncsteps_executor::observe::{Locks, Retention};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_fabric::{Endpoint, Fabric, LocalFabric};
 use asyncsteps_support::npm;
 use asyncsteps_support::server::TestServer;
@@ -66,7 +66,7 @@ struct Transfer {
 }
 
 impl Till {
-    fn pay(asi: &mut Steps<Self, Payment>) -> Gives<bool> {
+    fn pay(asi: &mut Steps<Self, Payment>) -> Returns<bool> {
         let cx = asi.cx();
         asi.run("check", async |_, ()| {
             sleep(Duration::from_millis(5)).await;
@@ -86,7 +86,7 @@ impl Till {
 
     /// Takes the accounts in the order in which they are named. The time limit is what ends a deadlock,
     /// so that it is reported, and nothing fails at once.
-    fn transfer(asi: &mut Steps<Self, Transfer>) -> Gives<bool> {
+    fn transfer(asi: &mut Steps<Self, Transfer>) -> Returns<bool> {
         let cx = asi.cx();
         asi.substeps("transfer", |asi, ()| {
             let cx = asi.cx();
@@ -104,12 +104,12 @@ impl Till {
         .into()
     }
 
-    fn credit(asi: &mut Steps<Self, ()>) -> Gives<bool> {
+    fn credit(asi: &mut Steps<Self, ()>) -> Returns<bool> {
         asi.run("ask the bank", async |_, ()| Ok(())).once();
         asi.wait_for::<bool>("answer").into()
     }
 
-    fn deliver(asi: &mut Steps<Self, ()>) -> Gives<bool> {
+    fn deliver(asi: &mut Steps<Self, ()>) -> Returns<bool> {
         asi.run("courier", async |_, ()| Ok(pending().await)).into()
     }
 }
@@ -122,7 +122,7 @@ fn executor(console: &OnceLock<Console>) -> Executor {
     let mut interface = Interface::new("test.till:1.0".parse().expect("a name"));
     interface.allow_anonymous();
     let executor = Executor::builder()
-        .record(Keep { slow: Some(Duration::from_millis(100)), ..Keep::default() })
+        .record(Retention { slow: Some(Duration::from_millis(100)), ..Retention::default() })
         .request_timeout(HOUR)
         .service(interface, Till { customers, accounts, both: Barrier::new(2) }, |functions| {
             functions

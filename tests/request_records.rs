@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use asyncsteps_core::{Error, Fallible, Template, sleep};
-use asyncsteps_executor::observe::Keep;
+use asyncsteps_core::{BodyResult, Error, Template, sleep};
+use asyncsteps_executor::observe::Retention;
 use asyncsteps_executor::{Builder, Executor};
 use asyncsteps_support::definition;
 use asyncsteps_support::log::Log;
@@ -33,7 +33,7 @@ fn executor(change: impl FnOnce(Builder) -> Builder) -> Executor {
     let charge = Template::build(|asi| {
         asi.add(|asi, ()| {
             let (ms, fails): (u64, bool) = (asi.param("ms")?, asi.param("fails")?);
-            asi.run(async move |()| -> Fallible<()> {
+            asi.run(async move |()| -> BodyResult<()> {
                 sleep(Duration::from_millis(ms)).await;
                 Ok(())
             })
@@ -104,14 +104,14 @@ async fn what_was_slow_or_failed_is_kept() {
 #[actix::test]
 async fn no_more_are_kept_than_the_options_say() {
     tokio::time::pause();
-    let keep = Keep { most: 2, ..Keep::ALL };
+    let keep = Retention { most: 2, ..Retention::ALL };
     let all = executor(|builder| builder.record(keep));
     for ms in [10, 20, 30, 40, 50] {
         call(&all, ms, false).await.expect("a success");
     }
     assert_eq!(totals(&all), [5, 4]);
 
-    let keep = Keep { slow: None, failed: false, one_in: 3, ..Keep::default() };
+    let keep = Retention { slow: None, failed: false, one_in: 3, ..Retention::default() };
     let some = executor(|builder| builder.record(keep));
     for ms in 1..=9 {
         let _ = call(&some, ms * 10, ms == 5).await;
@@ -122,7 +122,7 @@ async fn no_more_are_kept_than_the_options_say() {
 #[actix::test]
 async fn a_request_in_flight_tells_what_its_steps_have_done() {
     tokio::time::pause();
-    let executor = executor(|builder| builder.record(Keep::ALL));
+    let executor = executor(|builder| builder.record(Retention::ALL));
     let running = actix_rt::spawn({
         let executor = executor.clone();
         async move { call(&executor, 300, false).await }

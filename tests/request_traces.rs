@@ -9,7 +9,7 @@ use asyncsteps_core::{Error, Template, sleep};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::observe::{
-    CallerFlag, Exporter, Keep, RequestRecord, Sampling, TraceParent,
+    CallerFlag, Exporter, RequestRecord, Retention, Sampling, TraceParent,
 };
 use asyncsteps_executor::{Builder, CallSteps as _, Executor, Incoming, RequestSteps as _};
 use asyncsteps_support::definition;
@@ -64,7 +64,7 @@ fn executor(change: impl FnOnce(Builder) -> Builder) -> Executor {
         Executor::builder().interface(definition("test.trace:1.0", DEFINITION), |functions| {
             functions.add("handOn", &hand_on).add("calls", &calls);
         });
-    change(builder.record(Keep::ALL)).build().expect("a right configuration")
+    change(builder.record(Retention::ALL)).build().expect("a right configuration")
 }
 
 /// The headers of a request.
@@ -192,13 +192,13 @@ async fn requests_that_are_sampled_are_exported() {
         (Sampling { share: 0.0, flag: CallerFlag::Ignored }, header("01"), 0),
     ] {
         // whether others are kept or not
-        for keep in [Keep::ALL, Keep::NONE] {
+        for keep in [Retention::ALL, Retention::NONE] {
             let executor =
                 executor(|builder| builder.record(keep).sample(sampling).export(exported.clone()));
             call(&executor, ChannelKind::Http, HAND_ON, &header).await;
             let all = exported.take();
             assert_eq!(all.len(), count, "{sampling:?} {header:?}");
-            let kept = if keep == Keep::ALL { 1 } else { 0 };
+            let kept = if keep == Retention::ALL { 1 } else { 0 };
             assert_eq!(executor.recent().len(), kept);
             for request in all {
                 assert!(request.started.is_some_and(|started| started <= request.total));

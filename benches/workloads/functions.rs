@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps_core::{Fallible, Template};
+use asyncsteps_core::{BodyResult, Template};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Functions, Gives, RequestSteps, Service, Steps};
+use asyncsteps_executor::{Executor, Functions, RequestSteps, Returns, Service, Steps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -31,8 +31,7 @@ impl Service for Payments {
     type Errors = ();
 }
 
-#[expect(clippy::unused_async, reason = "it stands for a call of another service")]
-pub(crate) async fn pay(payments: &Payments, amount: i32) -> Fallible<String> {
+pub(crate) async fn pay(payments: &Payments, amount: i32) -> BodyResult<String> {
     Ok(format!("{}{amount}", payments.currency))
 }
 
@@ -45,7 +44,7 @@ pub(crate) fn payments() -> Payments {
 }
 
 impl Payments {
-    fn charge(asi: &mut Steps<Self, Charge>) -> Gives<Charged> {
+    fn charge(asi: &mut Steps<Self, Charge>) -> Returns<Charged> {
         asi.run("bank", async |cx, ()| pay(cx, cx.params.amount).await)
             .then("record", async |cx, tx| Ok(charged(&cx.params, &tx)))
             .into()

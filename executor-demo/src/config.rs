@@ -9,7 +9,7 @@ use std::time::Duration;
 use asyncsteps::budget::Limits;
 use asyncsteps::durable::WAITING_PER_CALLER;
 use asyncsteps::http::{Cors, ServerLimits};
-use asyncsteps::observe::Keep;
+use asyncsteps::observe::Retention;
 use clap::{Parser, ValueEnum};
 
 use crate::bank::LineOptions;
@@ -139,7 +139,7 @@ pub struct Config {
 
     /// The most slow and failed requests that are kept with their steps for the console, the newest ones;
     /// each takes 12 KiB at the most.
-    #[arg(long, value_name = "N", default_value_t = Keep::default().most)]
+    #[arg(long, value_name = "N", default_value_t = Retention::default().most)]
     pub keep: usize,
 
     /// Seconds a request may take.

@@ -13,7 +13,7 @@ use asyncsteps::fabric::nats::NatsError;
 use asyncsteps::http::{self, CertificateError, Server, ServerLimits, tls_from_pem};
 use asyncsteps::iface::{Definition, LoadError, Loader, NameError, Source};
 use asyncsteps::metrics::Metrics;
-use asyncsteps::observe::{Keep, Locks, OtlpError, OtlpGuard, Sampling, otlp};
+use asyncsteps::observe::{Locks, OtlpError, OtlpGuard, Retention, Sampling, otlp};
 use asyncsteps::{Builder, ConfigError, Executor, builtin};
 
 use crate::bank::{self, Bank, BankLink, RemoteBank};
@@ -283,7 +283,7 @@ fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> Result<Opene
     let (builder, traces) = traced(Executor::builder(), config)?;
     let builder = builder
         .budget(Budget::new(config.budget()))
-        .record(Keep { most: config.keep, ..Keep::default() })
+        .record(Retention { most: config.keep, ..Retention::default() })
         .request_timeout(config.request_timeout())
         .interface(load("futoin.ping:1.0")?, |functions| {
             functions.add("ping", &ping);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use asyncsteps::durable::Durable;
 use asyncsteps::durable::prelude::*;
 use asyncsteps::sync::Mutex;
-use asyncsteps::{Cx, Fallible, Functions, Gives, Service, Steps};
+use asyncsteps::{BodyResult, Cx, Functions, Returns, Service, Steps};
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
 use crate::number::whole;
@@ -71,16 +71,16 @@ impl Shop {
         }
     }
 
-    async fn restock(cx: &Cx<Self, Restock>) -> Fallible<Stock> {
+    async fn restock(cx: &Cx<Self, Restock>) -> BodyResult<Stock> {
         let Restock { sku, count, price } = &*cx.params;
         Ok(Stock { stock: cx.store.restock(sku, *count, *price).await? })
     }
 
-    async fn stock(cx: &Cx<Self, StockOf>) -> Fallible<Stock> {
+    async fn stock(cx: &Cx<Self, StockOf>) -> BodyResult<Stock> {
         Ok(Stock { stock: cx.stock_of(&cx.params.sku).await? })
     }
 
-    fn order(asi: &mut Steps<Self, Ordered>) -> Gives<Summary> {
+    fn order(asi: &mut Steps<Self, Ordered>) -> Returns<Summary> {
         let cx = asi.cx();
         let Some(key) = &cx.params.key else { return Self::sell(asi) };
         // a key has no space, so that the pair is told by the first one
@@ -96,7 +96,7 @@ impl Shop {
             .into()
     }
 
-    fn sell(asi: &mut Steps<Self, Ordered>) -> Gives<Summary> {
+    fn sell(asi: &mut Steps<Self, Ordered>) -> Returns<Summary> {
         let cx = asi.cx();
         let basket = Arc::new(cx.shelf.basket());
         let reserved = Arc::clone(&basket);
@@ -138,22 +138,22 @@ impl Shop {
         .into()
     }
 
-    async fn get(cx: &Cx<Self, OrderOf>) -> Fallible<Order> {
+    async fn get(cx: &Cx<Self, OrderOf>) -> BodyResult<Order> {
         let unknown = ShopError::UnknownOrder(cx.params.order);
         let Some(order) = whole(cx.params.order) else { return Err(unknown.into()) };
         Ok(cx.store.order(order).await?.ok_or(unknown)?)
     }
 
-    async fn list(cx: &Cx<Self, OrdersOf>) -> Fallible<Orders> {
+    async fn list(cx: &Cx<Self, OrdersOf>) -> BodyResult<Orders> {
         Ok(Orders { orders: cx.store.orders_of(&cx.params.customer, cx.params.limit).await? })
     }
 
-    async fn stock_of(&self, sku: &str) -> Fallible<i64> {
+    async fn stock_of(&self, sku: &str) -> BodyResult<i64> {
         let stock = self.store.stock(sku).await?;
         Ok(stock.ok_or_else(|| ShopError::UnknownSku(sku.to_owned()))?)
     }
 
-    async fn reserve(&self, basket: &Basket, sku: &Arc<str>, qty: i64) -> Fallible<()> {
+    async fn reserve(&self, basket: &Basket, sku: &Arc<str>, qty: i64) -> BodyResult<()> {
         match basket.reserve(sku, qty, self.stock_of(sku).await?) {
             true => Ok(()),
             false => Err(ShopError::OutOfStock(sku.to_string()).into()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use asyncsteps::sync::Mutex;
 use asyncsteps::sync::mutex::Options;
-use asyncsteps::{Fallible, Raised, Retry, Undo, UndoPolicy};
+use asyncsteps::{BodyResult, Retry, StepError, Undo, UndoPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::bank::{BankError, BankLink};
@@ -85,7 +85,11 @@ impl Till {
     }
 
     /// Has the bank hold the amount of a payment.
-    pub(crate) async fn authorize(&self, order: &NewOrder, payment: Payment) -> Fallible<Payment> {
+    pub(crate) async fn authorize(
+        &self,
+        order: &NewOrder,
+        payment: Payment,
+    ) -> BodyResult<Payment> {
         if let Some((bank, key)) = self.at_bank(&payment) {
             let held = bank.authorize(key, &order.customer, payment.amount).await;
             held.map_err(refusal)?;
@@ -94,7 +98,7 @@ impl Till {
     }
 
     /// Has the bank give the shop what it holds.
-    pub(crate) async fn capture(&self, payment: Payment) -> Fallible<Payment> {
+    pub(crate) async fn capture(&self, payment: Payment) -> BodyResult<Payment> {
         if let Some((bank, key)) = self.at_bank(&payment) {
             bank.capture(key).await.map_err(refusal)?;
         }
@@ -150,7 +154,7 @@ fn random_name() -> Arc<str> {
 }
 
 /// What an order is told of the bank. What a shop that keeps the rules is never told goes to the log.
-fn refusal(error: BankError) -> Raised {
+fn refusal(error: BankError) -> StepError {
     match error {
         BankError::Declined => ShopError::Declined.into(),
         BankError::Unavailable => ShopError::BankUnavailable.into(),

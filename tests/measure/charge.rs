@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::Retry;
-use asyncsteps_executor::{Gives, Service, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 use super::errors::{BankError, LedgerDown};
 use super::world::{Bank, Charge, Charged, Ledger};
@@ -22,7 +22,7 @@ impl Service for Payments {
 }
 
 impl Payments {
-    pub(crate) fn charge(asi: &mut Steps<Self, Charge>) -> Gives<Charged> {
+    pub(crate) fn charge(asi: &mut Steps<Self, Charge>) -> Returns<Charged> {
         let cx = asi.cx();
         asi.this().locked(&cx.customers.key(&cx.params.customer));
         asi.run("bank", async |cx, ()| {

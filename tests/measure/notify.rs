@@ -1,6 +1,6 @@
 //! Many customers are told something, at most eight at once; the failures are collected.
 
-use asyncsteps_executor::{Gives, Service, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 use super::world::{Failed, Notify, Post};
 
@@ -12,7 +12,7 @@ impl Service for News {
     type Errors = ();
 }
 
-pub(crate) fn notify(asi: &mut Steps<News, Notify>) -> Gives<Vec<Failed>> {
+pub(crate) fn notify(asi: &mut Steps<News, Notify>) -> Returns<Vec<Failed>> {
     asi.run("list", async |cx, ()| Ok(cx.params.customers.clone()))
         .then_each("notify", 8, async |cx, customer| {
             let sent = cx.post.send(&customer, &cx.params.text).await;

@@ -31,7 +31,7 @@
 //! | `test` | `test` |
 //!
 //! ```
-//! use asyncsteps::{Code, Executor, Gives, Service, Steps, typed::Interface};
+//! use asyncsteps::{Code, Executor, Returns, Service, Steps, typed::Interface};
 //! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
 //!
@@ -57,7 +57,7 @@
 //!     type Errors = SeatError;
 //! }
 //!
-//! fn reserve(asi: &mut Steps<Seats, Reserve>) -> Gives<Reserved> {
+//! fn reserve(asi: &mut Steps<Seats, Reserve>) -> Returns<Reserved> {
 //!     asi.run("take seats", async |cx, ()| match cx.params.seats {
 //!         seats @ ..=10 => Ok(Reserved { left: 10 - seats }),
 //!         _ => Err(SeatError::SoldOut.into()),
@@ -85,10 +85,10 @@ pub use asyncsteps_core as engine;
 
 #[doc(inline)]
 pub use asyncsteps_core::{
-    Added, AddedLoop, Arg, Args, Arguments, AsyncSteps, AwaitedResult, Canceller, Codes,
-    Completion, Error, ErrorCode, ErrorExt, Fallible, Flow, Info, Keep, Outcome, Parallel, Raised,
-    Retry, RunContext, SharedState, Sleep, State, StepResult, Template, TemplateSteps, Time, Undo,
-    UndoPolicy, Untyped, WaitCause, WaitReason, codes, run_to_end, sim, sleep, tool,
+    Added, AddedLoop, Arg, Args, Arguments, AsyncSteps, AwaitedResult, BodyResult, Canceller,
+    Codes, Completion, Error, ErrorCode, ErrorExt, Flow, Info, Outcome, Parallel, Replayable,
+    Retry, RunContext, SharedState, Sleep, State, StepError, StepResult, Template, TemplateSteps,
+    Time, Undo, UndoPolicy, Untyped, WaitCause, WaitReason, codes, run_to_end, sim, sleep, tool,
 };
 // the trait, and the macro that implements it for users of this crate
 #[doc(inline)]
@@ -97,11 +97,11 @@ pub use asyncsteps_core::derive::Code;
 pub use asyncsteps_macros::Code;
 
 #[doc(inline)]
-pub use asyncsteps_executor::service::This;
+pub use asyncsteps_executor::service::FunctionPolicies;
 #[doc(inline)]
 pub use asyncsteps_executor::{
-    Branches, Builder, CallSteps, Caller, ConfigError, Cx, Executor, Functions, Gives, Next,
-    RequestInfo, RequestSteps, Service, Step, Steps,
+    Branches, Builder, CallSteps, Caller, ConfigError, Cx, Executor, Functions, Next, RequestInfo,
+    RequestSteps, Returns, Service, Step, Steps,
 };
 
 #[doc(inline)]

@@ -9,9 +9,9 @@ use std::time::Duration;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::{Console, ConsoleBody};
 use asyncsteps_core::Error;
-use asyncsteps_executor::observe::{Keep, Locks};
+use asyncsteps_executor::observe::{Locks, Retention};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_fabric::{
     self as fabric, Call, CallError, Capabilities, Endpoint, Fabric, NodeInfo, Pending, ServeGuard,
 };
@@ -58,14 +58,14 @@ struct Joined {
 }
 
 impl Crowd {
-    fn join(asi: &mut Steps<Self, Joined>) -> Gives<bool> {
+    fn join(asi: &mut Steps<Self, Joined>) -> Returns<bool> {
         let cx = asi.cx();
         asi.run("stay", async |_, ()| Ok(std::future::pending().await))
             .locked(&cx.0.key(&cx.params.key))
             .into()
     }
 
-    fn leave(asi: &mut Steps<Self, Joined>) -> Gives<bool> {
+    fn leave(asi: &mut Steps<Self, Joined>) -> Returns<bool> {
         asi.run("at the door", async |cx, ()| match cx.params.key.as_str() {
             "odd" => Err(Error::new("InvalidRequest").into()),
             _ => Ok(true),
@@ -288,7 +288,7 @@ async fn flows_are_searched_by_one_request_at_a_time_and_few_wait() {
 async fn requests_that_are_over_are_searched_among_all_that_are_kept() {
     let interface = Interface::new("test.crowd:1.0".parse().expect("a name"));
     let crowd = Crowd(Mutex::named("crowd", Default::default()));
-    let executor = Executor::builder().record(Keep::ALL);
+    let executor = Executor::builder().record(Retention::ALL);
     let executor = executor.service(interface, crowd, |functions| {
         functions.on("leave", Crowd::leave);
     });

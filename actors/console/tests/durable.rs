@@ -12,7 +12,7 @@ use asyncsteps_durable::{Durable, Node, Options, Recorded, Signals};
 use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ impl Service for Visa {
     type Errors = ();
 }
 
-fn apply(asi: &mut Steps<Visa, ()>) -> Gives<String> {
+fn apply(asi: &mut Steps<Visa, ()>) -> Returns<String> {
     asi.run("check", async |cx, ()| {
         cx.checked.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -45,7 +45,7 @@ fn apply(asi: &mut Steps<Visa, ()>) -> Gives<String> {
 }
 
 /// A program without the step that is recorded.
-fn changed(asi: &mut Steps<Visa, ()>) -> Gives<String> {
+fn changed(asi: &mut Steps<Visa, ()>) -> Returns<String> {
     asi.wait_for::<String>("decision").into()
 }
 
@@ -60,7 +60,7 @@ impl Process {
     async fn start(
         journal: &Memory,
         visa: &Visa,
-        program: fn(&mut Steps<Visa, ()>) -> Gives<String>,
+        program: fn(&mut Steps<Visa, ()>) -> Returns<String>,
     ) -> Self {
         let durable = Durable::new(journal.clone());
         let interface = Interface::new("test.visa:1.0".parse().expect("a name"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::memory::OUTCOME_UNKNOWN;
+use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_executor::service::AnswerWithin;
 use asyncsteps_journal::request::CancelledBy;
 use asyncsteps_journal::{LEASE, POLL, Repeat, Uid};

@@ -1,7 +1,7 @@
 //! Errors of a service that caused a failure: recorded with it, so that handlers find them by their types after a crash.
 
 use asyncsteps_core::{Error, RecordedError};
-use asyncsteps_executor::memory::DefinedStep;
+use asyncsteps_executor::recorder::DefinedStep;
 use asyncsteps_journal::record::{Cause, Failed};
 use asyncsteps_journal::{Path, Value};
 

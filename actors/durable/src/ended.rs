@@ -1,7 +1,7 @@
 //! Which steps with sub-steps ended normally in an earlier run. It is recorded of those within a time limit; of others it
 //! shows by the records of what came after them.
 
-use asyncsteps_executor::memory::{Form, Kind};
+use asyncsteps_executor::recorder::{Form, Kind};
 use asyncsteps_journal::Path;
 
 use crate::inside;

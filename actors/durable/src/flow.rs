@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, Time, codes};
-use asyncsteps_executor::memory::{DefinedStep, HostUndo, Part};
+use asyncsteps_executor::recorder::{DefinedStep, HostUndo, Part};
 use asyncsteps_journal::record::{Done, Ending, TakenSignal, Unwinding};
 use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
 use asyncsteps_journal::{Event, LEASE, Part as PathPart, Path, Record, Timestamp, Uid, Value};

@@ -1,6 +1,6 @@
 //! Whether a step has the form in which an earlier program has recorded it.
 
-use asyncsteps_executor::memory::{DefinedStep, Form, Kind};
+use asyncsteps_executor::recorder::{DefinedStep, Form, Kind};
 use asyncsteps_journal::Path;
 
 use crate::records::{AtPath, End, Records};

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_core::memory::{Limit, Memory, Recall};
+use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
 use asyncsteps_core::{Completion, Error, Time};
 use asyncsteps_journal::Path;
 
@@ -31,9 +31,9 @@ impl Inside {
     }
 }
 
-impl Memory for Inside {
-    fn recall(&self) -> Recall {
-        Recall::Nothing
+impl ReplayHooks for Inside {
+    fn recall(&self) -> Replay {
+        Replay::Nothing
     }
 
     fn attempts(&self) -> Option<(u32, Time)> {

@@ -10,7 +10,7 @@
 //! use asyncsteps_durable::{Durable, Options, Recorded};
 //! use asyncsteps_durable::journal::memory::Memory;
 //! use asyncsteps_executor::typed::Interface;
-//! use asyncsteps_executor::{Executor, Gives, Service, Steps};
+//! use asyncsteps_executor::{Executor, Returns, Service, Steps};
 //! # use asyncsteps_executor::security::{SecurityLevel, User};
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
@@ -22,14 +22,14 @@
 //!     type Errors = ();
 //! }
 //! # impl Shop {
-//! #     async fn charge(&self, _: i32, _: &str) -> asyncsteps_core::Fallible<String> { Ok("tx 7".into()) }
-//! #     async fn refund(&self, _: &str) -> asyncsteps_core::Fallible<()> { Ok(()) }
+//! #     async fn charge(&self, _: i32, _: &str) -> asyncsteps_core::BodyResult<String> { Ok("tx 7".into()) }
+//! #     async fn refund(&self, _: &str) -> asyncsteps_core::BodyResult<()> { Ok(()) }
 //! # }
 //!
 //! #[derive(Deserialize, JsonSchema)]
 //! struct Order { amount: i32 }
 //!
-//! fn order(asi: &mut Steps<Shop, Order>) -> Gives<String> {
+//! fn order(asi: &mut Steps<Shop, Order>) -> Returns<String> {
 //!     asi.run("charge", async |cx, ()| cx.charge(cx.params.amount, cx.key()).await)
 //!         .recorded()
 //!         .undo(async |cx, _| cx.refund(cx.key()).await)
@@ -136,6 +136,7 @@ mod due;
 mod durable;
 mod ended;
 mod flow;
+mod flow_recorder;
 mod forms;
 mod front;
 mod inside;
@@ -146,7 +147,6 @@ mod key;
 mod lease;
 mod left;
 mod measured;
-mod memory;
 mod node;
 mod orders;
 mod recall;
@@ -185,10 +185,10 @@ pub use transact::{ThenTransacts, Transacts};
 ///
 /// ```
 /// use asyncsteps_durable::prelude::*;
-/// # use asyncsteps_executor::{Gives, Steps};
+/// # use asyncsteps_executor::{Returns, Steps};
 ///
 /// # type Shop = ();
-/// fn order(asi: &mut Steps<Shop, ()>) -> Gives<bool> {
+/// fn order(asi: &mut Steps<Shop, ()>) -> Returns<bool> {
 ///     asi.run("look", async |_, ()| Ok(())).repeatable();
 ///     asi.run("pay", async |_, ()| Ok(())).recorded();
 ///     asi.wait_for::<bool>("delivered").into()

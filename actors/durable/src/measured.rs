@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_core::Time;
-use asyncsteps_core::memory::Limit;
+use asyncsteps_core::replay::Limit;
 use asyncsteps_journal::{Event, Path};
 
 use crate::flow::Flow;

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::rc::Rc;
 
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_executor::memory::{DefinedStep, HostUndo, Stored};
+use asyncsteps_executor::recorder::{DefinedStep, HostUndo, Stored};
 use asyncsteps_journal::record::{Done, TakenSignal};
 use asyncsteps_journal::request::StoredSignal;
 use asyncsteps_journal::{Event, Path, Value};

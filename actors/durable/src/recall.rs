@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use asyncsteps_core::Error;
-use asyncsteps_core::memory::Recall;
-use asyncsteps_executor::memory::{Kind, OUTCOME_UNKNOWN, Stored};
+use asyncsteps_core::replay::Replay;
+use asyncsteps_executor::recorder::{Kind, OUTCOME_UNKNOWN, Stored};
 use asyncsteps_journal::record::Effect;
 
 use crate::causes::recalled;
@@ -13,7 +13,7 @@ use crate::step::Step;
 
 impl Step {
     /// How the body ended in an earlier run.
-    pub(crate) fn recall_body(&self) -> Recall {
+    pub(crate) fn recall_body(&self) -> Replay {
         let records = self.flow.records.borrow();
         let at = records.at(self.path());
         let undoes = self.step.can_be_undone();
@@ -21,17 +21,17 @@ impl Step {
             Some(End::Done(value)) => {
                 let stored: Stored = Rc::new(value.clone());
                 return match self.step.read(&stored) {
-                    Some(Ok(result)) => Recall::Done(result),
+                    Some(Ok(result)) => Replay::Done(result),
                     Some(Err(error)) => {
                         self.diverges(&format!("its result cannot be read: {error}"))
                     }
-                    None => Recall::Nothing,
+                    None => Replay::Nothing,
                 };
             }
             Some(End::Failed(failed)) => {
                 let undoes = undoes && failed.effect == Effect::Unknown;
                 return match recalled(&self.step, failed) {
-                    Ok(error) => Recall::Failed { error, undoes },
+                    Ok(error) => Replay::Failed { error, undoes },
                     Err(why) => self.diverges(&format!("its error cannot be read: {why}")),
                 };
             }
@@ -39,7 +39,7 @@ impl Step {
         }
         let is_open = at.is_some_and(|at| at.is_open);
         let is_ending = self.flow.ends_around(self.path());
-        let runs = if is_open && undoes { Recall::Begun } else { Recall::Nothing };
+        let runs = if is_open && undoes { Replay::Begun } else { Replay::Nothing };
         if is_ending || records.is_unwinding(self.path()) {
             let is_over = |at: &AtPath| {
                 at.timer.is_some_and(|timer| self.flow.clock().left(&timer).is_zero())
@@ -59,14 +59,14 @@ impl Step {
             if !is_ending && !is_open {
                 self.flow.expects_failure(self.path(), self.step.source);
             }
-            return Recall::Never { undoes: undoes && is_open };
+            return Replay::Never { undoes: undoes && is_open };
         }
         if is_open && self.step.kind() == Some(Kind::Once) {
             drop(records);
             let info = "the step began, and it is not known how it ended";
             let error = Error::with_info(OUTCOME_UNKNOWN, info);
             self.record_failure(1, &error, Effect::Unknown);
-            return Recall::Failed { error, undoes };
+            return Replay::Failed { error, undoes };
         }
         runs
     }

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_executor::memory::{DefinedStep, Iterations, Next, Stored};
+use asyncsteps_executor::recorder::{DefinedStep, Iterations, Next, Stored};
 use asyncsteps_journal::record::{
     Effect, Ending, Failed, Failure, Outcome, Started, StoredRecord, Timer,
 };

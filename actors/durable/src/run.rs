@@ -15,8 +15,8 @@ use serde_json::Map;
 use crate::answered::answered;
 use crate::caller;
 use crate::flow::{Dropped, Flow};
+use crate::flow_recorder::FlowRecorder;
 use crate::lease::Lease;
-use crate::memory::Memory;
 use crate::records::started;
 use crate::shared::{Program, Shared};
 use crate::suspects::Suspects;
@@ -292,7 +292,7 @@ pub(crate) fn incoming(
     let params: Map<_, _> = started.parameters.decode().map_err(unreadable)?;
     let caller = caller::read(started.user.as_deref())?;
     let trace = started.trace.as_deref().and_then(|trace| trace.parse().ok());
-    let memory = Rc::new(Memory(Rc::clone(flow)));
+    let memory = Rc::new(FlowRecorder(Rc::clone(flow)));
     Ok(Incoming::new(Request::new(&program.function, params), Channel::local())
         .with_caller(caller)
         .with_trace(trace)

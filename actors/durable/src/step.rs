@@ -7,11 +7,11 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_core::memory::{Limit, Memory, Recall};
-use asyncsteps_core::{Completion, Error, Raised, Time, codes};
-use asyncsteps_executor::memory::{
+use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
+use asyncsteps_core::{Completion, Error, StepError, Time, codes};
+use asyncsteps_executor::recorder::{
     DefinedStep, EndedIteration, Form, HostUndo, Iterations, Kind, Later, Next, Part, Running,
-    StepMemory, Stored, WaitFor, Work,
+    StepRecorder, Stored, WaitFor, Work,
 };
 use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Intent, Iteration, Keys, Outcome};
 use asyncsteps_journal::{Event, Path, Value};
@@ -102,10 +102,10 @@ impl Step {
     }
 
     /// The program has changed: the flow waits for an operator, and the step for nothing.
-    pub(crate) fn diverges(&self, why: &str) -> Recall {
+    pub(crate) fn diverges(&self, why: &str) -> Replay {
         let (path, source) = (self.path(), self.step.source);
         self.flow.leave(Dropped::Paused(format!("{path} ({source}): {why}")));
-        Recall::Never { undoes: false }
+        Replay::Never { undoes: false }
     }
 
     /// An attempt is about to begin.
@@ -151,29 +151,29 @@ impl Drop for Waiting {
     }
 }
 
-impl Memory for Step {
-    fn recall(&self) -> Recall {
+impl ReplayHooks for Step {
+    fn recall(&self) -> Replay {
         match self.step.form {
             Form::Body if self.is_retired() => {
                 self.flow.records.borrow_mut().recall_within(self.path());
                 self.flow.activity.happens();
-                Recall::Nothing
+                Replay::Nothing
             }
             Form::Body => {
                 let recalled = self.recall_body();
                 // one that waits for its lock is not where it was
-                if !(matches!(recalled, Recall::Begun) && self.step.is_locked()) {
+                if !(matches!(recalled, Replay::Begun) && self.step.is_locked()) {
                     self.recalled();
                 }
                 recalled
             }
             // before it takes its locks, which others may need
             Form::Nested | Form::Loop if self.flow.stays_out(self.path()) => {
-                Recall::Never { undoes: false }
+                Replay::Never { undoes: false }
             }
             Form::Nested | Form::Loop => {
                 self.recalled();
-                Recall::Nothing
+                Replay::Nothing
             }
         }
     }
@@ -274,7 +274,7 @@ impl Memory for Step {
     }
 }
 
-impl StepMemory for Step {
+impl StepRecorder for Step {
     fn begin(&self, attempt: u32) -> Later<Result<Running, Error>> {
         let kind = self.step.kind();
         let commits = self.step.commits() && !self.path().is_of_item();
@@ -354,7 +354,7 @@ impl StepMemory for Step {
         // tells that it began with an undo
         let intent = self.step.can_be_undone().then(|| self.intent(attempt));
         Box::pin(async move {
-            let prepared = transaction.prepare().await.map_err(Raised::into_error)?;
+            let prepared = transaction.prepare().await.map_err(StepError::into_error)?;
             let value = flow.commit(prepared, (path, attempt), intent).await?;
             Ok(Rc::new(value) as Stored)
         })
@@ -390,13 +390,13 @@ impl StepMemory for Step {
         Err(Error::with_info(codes::INTERNAL_ERROR, why))
     }
 
-    fn item(&self, key: &str) -> Rc<dyn StepMemory> {
+    fn item(&self, key: &str) -> Rc<dyn StepRecorder> {
         let path = OnceCell::from(self.path().key(key));
         let (flow, step) = (Rc::clone(&self.flow), Rc::clone(&self.step));
         Rc::new(Self { path, ..Self::new(flow, step) })
     }
 
-    fn inside(&self, attempt: u32, iteration: Option<u64>) -> Rc<dyn Memory> {
+    fn inside(&self, attempt: u32, iteration: Option<u64>) -> Rc<dyn ReplayHooks> {
         self.current.set(attempt);
         let attempt = self.attempt(attempt);
         let path = iteration.map_or_else(|| attempt.clone(), |index| attempt.iteration(index));

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_core::{Arguments, Error, codes};
-use asyncsteps_executor::memory::{Codec, Kind, Stored, WaitFor};
+use asyncsteps_executor::recorder::{Codec, Kind, Stored, WaitFor};
 use asyncsteps_executor::service::{Body, Items, Leaf, Loop, Parts};
 use asyncsteps_executor::{Service, Step, Steps};
 use asyncsteps_journal::{Value, ValueError};

@@ -1,7 +1,7 @@
 //! Steps that commit in the database of the journal, together with their records.
 
-use asyncsteps_core::{Arguments, Fallible};
-use asyncsteps_executor::memory::{Later, Transactor, Work};
+use asyncsteps_core::{Arguments, BodyResult};
+use asyncsteps_executor::recorder::{Later, Transactor, Work};
 use asyncsteps_executor::service::Transacted;
 use asyncsteps_executor::{Cx, Service, Step, Steps};
 use asyncsteps_journal::transaction::Prepared;
@@ -17,7 +17,7 @@ use crate::steps::codec;
 ///
 /// ```
 /// use asyncsteps_durable::Transacts;
-/// use asyncsteps_executor::{Gives, Service, Steps};
+/// use asyncsteps_executor::{Returns, Service, Steps};
 /// use asyncsteps_journal::sqlite::Sqlite;
 /// # use schemars::JsonSchema;
 /// # use serde::Deserialize;
@@ -29,7 +29,7 @@ use crate::steps::codec;
 /// # #[derive(Deserialize, JsonSchema)]
 /// # struct Order { sku: String, count: i64 }
 ///
-/// fn order(asi: &mut Steps<Shop, Order>) -> Gives<i64> {
+/// fn order(asi: &mut Steps<Shop, Order>) -> Returns<i64> {
 ///     asi.transact("place", |cx, ()| {
 ///         let (sku, count) = (cx.params.sku.clone(), cx.params.count);
 ///         cx.journal.transaction(move |db| {
@@ -125,7 +125,7 @@ fn transactor<X: Transaction>() -> Transactor<X, X::Output> {
 pub(crate) trait AnyTransaction {
     fn database(&self) -> Database;
 
-    fn prepare(self: Box<Self>) -> Later<Fallible<Box<dyn Prepared>>>;
+    fn prepare(self: Box<Self>) -> Later<BodyResult<Box<dyn Prepared>>>;
 }
 
 impl<X: Transaction> AnyTransaction for X {
@@ -133,7 +133,7 @@ impl<X: Transaction> AnyTransaction for X {
         Transaction::database(self)
     }
 
-    fn prepare(self: Box<Self>) -> Later<Fallible<Box<dyn Prepared>>> {
+    fn prepare(self: Box<Self>) -> Later<BodyResult<Box<dyn Prepared>>> {
         Transaction::prepare(*self)
     }
 }

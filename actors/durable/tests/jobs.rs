@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sync::mutex::Options;
-use asyncsteps_core::{Error, Fallible, Retry};
+use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_durable::jobs::Jobs;
 use asyncsteps_durable::{Durable, Node, Recorded};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Gives, Steps};
+use asyncsteps_executor::{Cx, Executor, Returns, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::{Clock, LEASE, Timestamp};
 use expect_test::expect_file;
@@ -32,7 +32,7 @@ struct Work {
     note: Option<String>,
 }
 
-fn work(asi: &mut Steps<(), Work>) -> Gives<String> {
+fn work(asi: &mut Steps<(), Work>) -> Returns<String> {
     asi.run("work", async |cx: &Cx<(), Work>, ()| {
         tokio::time::sleep(Duration::from_secs(cx.params.seconds.into())).await;
         Ok(cx.params.note.clone().unwrap_or_else(|| "no note".to_owned()))
@@ -77,7 +77,7 @@ async fn ask(
 }
 
 /// A charge whose undo fails, after a note that has none.
-fn charge(asi: &mut Steps<(), Work>) -> Gives<()> {
+fn charge(asi: &mut Steps<(), Work>) -> Returns<()> {
     asi.run("note", async |_, ()| Ok(())).recorded();
     asi.run("charge", async |_, ()| Ok(()))
         .recorded()
@@ -88,15 +88,15 @@ fn charge(asi: &mut Steps<(), Work>) -> Gives<()> {
 }
 
 /// It waits, and holds a lock.
-fn pause(asi: &mut Steps<(), Work>) -> Gives<()> {
+fn pause(asi: &mut Steps<(), Work>) -> Returns<()> {
     asi.this().locked(&Mutex::new(Options::default()));
     asi.pause("pause", Duration::from_secs(60)).into()
 }
 
 /// It is tried again later, and holds a lock. Each attempt takes a second.
-fn retry(asi: &mut Steps<(), Work>) -> Gives<()> {
+fn retry(asi: &mut Steps<(), Work>) -> Returns<()> {
     asi.this().locked(&Mutex::new(Options::default()));
-    asi.run("try", async |_, ()| -> Fallible<()> {
+    asi.run("try", async |_, ()| -> BodyResult<()> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         Err(Error::new("Again").into())
     })
@@ -106,7 +106,7 @@ fn retry(asi: &mut Steps<(), Work>) -> Gives<()> {
 }
 
 /// It goes on when its body ends, and not when its limits do.
-fn limit(asi: &mut Steps<(), Work>) -> Gives<()> {
+fn limit(asi: &mut Steps<(), Work>) -> Returns<()> {
     asi.this().timeout(Duration::from_secs(100));
     asi.substeps("in time", |asi, ()| {
         asi.run("work", async |_, ()| {

@@ -70,7 +70,7 @@
 )]
 //! - [`health`]: whether it works, and whether it should get requests
 #![cfg_attr(feature = "metrics", doc = "- [`metrics`](mod@metrics): figures for Prometheus")]
-//! - [`memory`]: requests that survive a crash, as their host sees them
+//! - [`recorder`]: requests that survive a crash, as their host sees them
 //! - [`slow`]: find out why it is slow
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
@@ -88,14 +88,13 @@ pub use asyncsteps_futoin::{iface, message, net, url};
 
 pub use self::executor::*;
 #[cfg(feature = "schemars")]
-pub use self::service::{Branches, Cx, Gives, Next, Service, Step, Steps};
+pub use self::service::{Branches, Cx, Next, Returns, Service, Step, Steps};
 
 #[cfg(feature = "schemars")]
 pub mod admin;
 pub mod channel;
 mod executor;
 pub mod health;
-pub mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod observe;
@@ -103,6 +102,7 @@ pub mod observe;
 pub mod plan;
 pub mod raw;
 mod recent;
+pub mod recorder;
 pub mod security;
 #[cfg(feature = "schemars")]
 pub mod service;

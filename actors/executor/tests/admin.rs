@@ -7,11 +7,11 @@ use std::time::Duration;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::{Error, sleep};
 use asyncsteps_executor::admin::Admin;
-use asyncsteps_executor::observe::{Keep, Locks};
+use asyncsteps_executor::observe::{Locks, Retention};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use expect_test::expect_file;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,7 +35,7 @@ struct Payment {
 }
 
 impl Till {
-    fn pay(asi: &mut Steps<Self, Payment>) -> Gives<bool> {
+    fn pay(asi: &mut Steps<Self, Payment>) -> Returns<bool> {
         let cx = asi.cx();
         asi.run("bank", async |cx, ()| {
             sleep(Duration::from_millis(cx.params.ms.into())).await;
@@ -46,7 +46,7 @@ impl Till {
     }
 
     /// A booking whose undo never ends, and holds the customers.
-    fn book(asi: &mut Steps<Self, Payment>) -> Gives<bool> {
+    fn book(asi: &mut Steps<Self, Payment>) -> Returns<bool> {
         let cx = asi.cx();
         asi.this().locked(&cx.customers);
         asi.run("note", async |_, ()| Ok(()))
@@ -62,7 +62,7 @@ fn executor() -> Executor {
     let mut interface = Interface::new("test.till:1.0".parse().expect("a name"));
     interface.allow_anonymous();
     Executor::builder()
-        .record(Keep::ALL)
+        .record(Retention::ALL)
         .service(interface, Till { customers }, |functions| {
             functions.on("pay", Till::pay);
             functions.on("book", Till::book);

@@ -13,7 +13,7 @@ use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::{Code, Error, sleep};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, RequestState, Service, Steps};
+use asyncsteps_executor::{Executor, RequestState, Returns, Service, Steps};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -63,7 +63,7 @@ impl Hotel {
         self.reserved.lock().expect("no test panics with it").len()
     }
 
-    fn stay(asi: &mut Steps<Self, Stay>) -> Gives<String> {
+    fn stay(asi: &mut Steps<Self, Stay>) -> Returns<String> {
         let cx = asi.cx();
         asi.answer_within(LIMIT, || HotelError::Slow);
         asi.this().locked(&cx.rooms);
@@ -71,12 +71,12 @@ impl Hotel {
     }
 
     /// The same without an answer in time.
-    fn wait(asi: &mut Steps<Self, Stay>) -> Gives<String> {
+    fn wait(asi: &mut Steps<Self, Stay>) -> Returns<String> {
         Self::book(asi)
     }
 
     /// A mistake: sub-steps have no caller.
-    fn nested(asi: &mut Steps<Self, Stay>) -> Gives<String> {
+    fn nested(asi: &mut Steps<Self, Stay>) -> Returns<String> {
         asi.substeps("inside", |asi, ()| {
             asi.answer_within(LIMIT, || HotelError::Slow);
             Self::book(asi)
@@ -85,7 +85,7 @@ impl Hotel {
         .into()
     }
 
-    fn book(asi: &mut Steps<Self, Stay>) -> Gives<String> {
+    fn book(asi: &mut Steps<Self, Stay>) -> Returns<String> {
         asi.run("reserve", async |cx, ()| {
             cx.reserved.lock().expect("no test panics with it").insert(cx.key().to_owned());
             Ok(())

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sim::{self, Cut, Options};
-use asyncsteps_core::{Code, Error, Fallible, Outcome, Retry, Undo, codes, sleep};
+use asyncsteps_core::{BodyResult, Code, Error, Outcome, Retry, Undo, codes, sleep};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl Shop {
         self.skus.as_ref().expect("a lock").key(sku)
     }
 
-    async fn reserve(&self, sku: &str, key: &str) -> Fallible<()> {
+    async fn reserve(&self, sku: &str, key: &str) -> BodyResult<()> {
         sleep(Duration::from_millis(10)).await;
         if sku == "none" {
             Err(ShopError::OutOfStock(sku.to_owned()))?;
@@ -66,7 +66,7 @@ impl Shop {
     }
 
     /// Reserves each in a branch, then asks for them one after the other.
-    fn order(asi: &mut Steps<Self, Order>) -> Gives<String> {
+    fn order(asi: &mut Steps<Self, Order>) -> Returns<String> {
         asi.parallel("reserve all", |branches| {
             let cx = branches.cx();
             for sku in &cx.params.skus {
@@ -95,8 +95,8 @@ impl Shop {
         .into()
     }
 
-    fn notify(asi: &mut Steps<Self, Order>) -> Gives<Vec<String>> {
-        let tell = async |cx: &Cx<Self, Order>, sku: String| -> Fallible<String> {
+    fn notify(asi: &mut Steps<Self, Order>) -> Returns<Vec<String>> {
+        let tell = async |cx: &Cx<Self, Order>, sku: String| -> BodyResult<String> {
             cx.reserve(&sku, cx.key()).await?;
             Ok(sku)
         };
@@ -118,7 +118,7 @@ impl Shop {
             .into()
     }
 
-    fn recover(asi: &mut Steps<Self, ()>) -> Gives<String> {
+    fn recover(asi: &mut Steps<Self, ()>) -> Returns<String> {
         asi.this().timeout(Duration::from_secs(1));
         asi.substeps("outer", |asi, ()| {
             asi.this().timeout(Duration::from_secs(1));

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sync::mutex::Options;
-use asyncsteps_core::{Code, Error, Fallible, Retry, Undo, codes};
+use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, codes};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{ConfigError, Cx, Executor, Gives, Hooks, Service, Steps};
+use asyncsteps_executor::{ConfigError, Cx, Executor, Hooks, Returns, Service, Steps};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -150,7 +150,7 @@ impl Payments {
         }
     }
 
-    fn charge(asi: &mut Steps<Self, Charge>) -> Gives<Charged> {
+    fn charge(asi: &mut Steps<Self, Charge>) -> Returns<Charged> {
         let cx = asi.cx();
         asi.this().locked(&cx.customers.key(&cx.params.customer));
         asi.run("bank", async |cx, ()| {
@@ -181,7 +181,7 @@ impl Payments {
         .into()
     }
 
-    async fn status(cx: &Cx<Self, StatusOf>) -> Fallible<String> {
+    async fn status(cx: &Cx<Self, StatusOf>) -> BodyResult<String> {
         match cx.params.charge.as_str() {
             "number" => Ok("x".parse::<u8>().map(|number| number.to_string())?),
             "declined" => Err(BankError::Declined)?,
@@ -191,12 +191,12 @@ impl Payments {
         }
     }
 
-    async fn forget(cx: &Cx<Self, ()>) -> Fallible<()> {
+    async fn forget(cx: &Cx<Self, ()>) -> BodyResult<()> {
         cx.forgotten.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    fn notify(asi: &mut Steps<Self, Notify>) -> Gives<Vec<String>> {
+    fn notify(asi: &mut Steps<Self, Notify>) -> Returns<Vec<String>> {
         asi.run("list", async |cx, ()| Ok(cx.params.customers.clone()))
             .then_each("notify", 2, async |cx, customer| {
                 let key = cx.key().split_once('-').map(|(_, step)| step.to_owned());
@@ -346,11 +346,11 @@ impl Service for Wrong {
 }
 
 impl Wrong {
-    fn charge(asi: &mut Steps<Self, WrongParams>) -> Gives<WrongResult> {
+    fn charge(asi: &mut Steps<Self, WrongParams>) -> Returns<WrongResult> {
         asi.run("wrong", async |_, ()| Ok(WrongResult { charge: 7 })).into()
     }
 
-    async fn forget(_: &Cx<Self, ()>) -> Fallible<String> {
+    async fn forget(_: &Cx<Self, ()>) -> BodyResult<String> {
         Err(NotDeclared)?
     }
 }
@@ -390,7 +390,7 @@ impl Service for Careful {
 }
 
 impl Careful {
-    async fn status(_: &Cx<Self, StatusOf>) -> Fallible<String> {
+    async fn status(_: &Cx<Self, StatusOf>) -> BodyResult<String> {
         Err(CarefulError::NoName)?
     }
 }
@@ -419,7 +419,7 @@ async fn a_standard_code_needs_no_declaration() {
 
 impl Payments {
     /// A branch, a step that is tried again with its sub-steps, and one whose end is final.
-    fn nested(asi: &mut Steps<Self, StatusOf>) -> Gives<String> {
+    fn nested(asi: &mut Steps<Self, StatusOf>) -> Returns<String> {
         let cx = asi.cx();
         asi.scope("final", |asi, ()| {
             asi.run("first", async |_, ()| Ok(1))
@@ -547,7 +547,7 @@ struct Large {
 
 #[test]
 fn a_type_that_cannot_be_written_is_an_error() {
-    async fn large(_: &Cx<(), ()>) -> Fallible<Large> {
+    async fn large(_: &Cx<(), ()>) -> BodyResult<Large> {
         Ok(Large { number: 1 })
     }
     let interface = Interface::new("acme.large:1.0".parse().expect("a name"));
@@ -570,7 +570,7 @@ impl Service for Requests {
 }
 
 impl Requests {
-    async fn status(cx: &Cx<Self, StatusOf>) -> Fallible<String> {
+    async fn status(cx: &Cx<Self, StatusOf>) -> BodyResult<String> {
         let request = cx.request();
         if cx.params.charge == "inner" {
             return Ok(format!("{:?}", request.user().map(|user| user.local_id().to_owned())));

@@ -9,7 +9,7 @@ use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Incoming, Service, Steps};
+use asyncsteps_executor::{Executor, Incoming, Returns, Service, Steps};
 use serde_json::Map;
 
 /// What was drawn.
@@ -20,7 +20,7 @@ impl Service for Dice {
     type Errors = ();
 }
 
-fn roll(asi: &mut Steps<Dice, ()>) -> Gives<()> {
+fn roll(asi: &mut Steps<Dice, ()>) -> Returns<()> {
     let (number, time) = (asi.random().number(), asi.now());
     assert_eq!(asi.random().number(), number, "each call gives the same numbers");
     asi.run("note", async move |cx, ()| {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_core::{Code, Error, Fallible, Retry, Undo, sleep, sync::mutex::Options};
+use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, sleep, sync::mutex::Options};
 use asyncsteps_executor::plan::{Cx, Either, Returns, Steps};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{ConfigError, Executor, Service};
@@ -64,12 +64,12 @@ fn step_of(cx: &On) -> String {
     cx.key().splitn(3, '-').nth(2).unwrap_or_default().to_owned()
 }
 
-async fn undone(cx: &On) -> Fallible<()> {
+async fn undone(cx: &On) -> BodyResult<()> {
     cx.tell(format!("undo {}", step_of(cx)));
     Ok(())
 }
 
-async fn check_fails(cx: &On) -> Fallible<()> {
+async fn check_fails(cx: &On) -> BodyResult<()> {
     if cx.params.fails { Err(TravelError::Full)? } else { Ok(()) }
 }
 
@@ -207,7 +207,7 @@ fn dynamic(steps: &Steps<Travel, Trip>) -> Returns<i32> {
         .returns()
 }
 
-async fn simple(cx: &On) -> Fallible<i32> {
+async fn simple(cx: &On) -> BodyResult<i32> {
     Ok(cx.params.items.len().try_into()?)
 }
 

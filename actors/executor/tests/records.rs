@@ -4,7 +4,7 @@ use asyncsteps_core::Template;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::observe::Keep;
+use asyncsteps_executor::observe::Retention;
 use asyncsteps_executor::{Executor, Incoming, RequestSteps as _};
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn executor() -> Executor {
     let builder = Executor::builder().interface(definition, |functions| {
         functions.add("pay", &pay);
     });
-    builder.record(Keep::ALL).build().expect("a right configuration")
+    builder.record(Retention::ALL).build().expect("a right configuration")
 }
 
 /// The number of the request in the record of a request that has this number.

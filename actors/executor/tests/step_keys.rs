@@ -5,9 +5,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use asyncsteps_core::{Code, Fallible, Retry};
+use asyncsteps_core::{BodyResult, Code, Retry};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use serde_json::{Value, json};
 
 const BANK: &str = r#"{
@@ -47,7 +47,7 @@ impl Bank {
     }
 
     /// Adds a capture that can be undone or not, and a step that is busy at the first attempt.
-    fn capture(asi: &mut Steps<Self, ()>, is_undone: bool) -> Gives<i32> {
+    fn capture(asi: &mut Steps<Self, ()>, is_undone: bool) -> Returns<i32> {
         let retry = || Retry::attempts(2).on(|_: &Busy| true);
         asi.substeps("order", move |asi, ()| {
             asi.run("prepare", async |cx, ()| {
@@ -82,16 +82,16 @@ impl Bank {
         .into()
     }
 
-    fn undone(asi: &mut Steps<Self, ()>) -> Gives<i32> {
+    fn undone(asi: &mut Steps<Self, ()>) -> Returns<i32> {
         Self::capture(asi, true)
     }
 
-    fn kept(asi: &mut Steps<Self, ()>) -> Gives<i32> {
+    fn kept(asi: &mut Steps<Self, ()>) -> Returns<i32> {
         Self::capture(asi, false)
     }
 
-    fn twins(asi: &mut Steps<Self, ()>) -> Gives<i32> {
-        let note = async |cx: &Cx<Self, ()>, ()| -> Fallible<()> {
+    fn twins(asi: &mut Steps<Self, ()>) -> Returns<i32> {
+        let note = async |cx: &Cx<Self, ()>, ()| -> BodyResult<()> {
             cx.note("twin", cx);
             Ok(())
         };

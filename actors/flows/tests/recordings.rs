@@ -6,14 +6,14 @@ use std::time::Duration;
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::record::{self, Ending, Recording, StepEventKind};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
-use asyncsteps_core::{Error, Fallible, Flow, Retry, codes, sleep};
+use asyncsteps_core::{BodyResult, Error, Flow, Retry, codes, sleep};
 use tokio::task::{LocalSet, spawn_local};
 use tracing::Span;
 
 const MS: Duration = Duration::from_millis(1);
 
 /// A body that takes so long.
-async fn takes(time: Duration) -> Fallible<()> {
+async fn takes(time: Duration) -> BodyResult<()> {
     sleep(time).await;
     Ok(())
 }

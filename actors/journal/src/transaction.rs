@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use asyncsteps_core::Fallible;
+use asyncsteps_core::BodyResult;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -46,13 +46,13 @@ pub trait Transaction: 'static {
     ///
     /// # Errors
     /// That of the body, or InternalError if it cannot be committed.
-    fn commit(self) -> Local<'static, Fallible<Self::Output>>;
+    fn commit(self) -> Local<'static, BodyResult<Self::Output>>;
 
     /// Does what can be done before its record has a number.
     ///
     /// # Errors
     /// That of the body.
-    fn prepare(self) -> Local<'static, Fallible<Box<dyn Prepared>>>;
+    fn prepare(self) -> Local<'static, BodyResult<Box<dyn Prepared>>>;
 }
 
 /// A transaction that is to be committed with the record of its step. Dropping it rolls it back.

@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::error::{Error, Raised, codes};
+use crate::error::{Error, StepError, codes};
 
 /// Runs `body` for each item, at most `at_once` at a time; gives the results in the order of the
 /// items. The first error drops the others. If there are others, it says that the
@@ -20,10 +20,10 @@ use crate::error::{Error, Raised, codes};
 ///
 /// # Cancel safety
 /// Dropping the future drops all that runs.
-pub async fn each<I, R, F>(items: I, at_once: usize, body: &F) -> Result<Vec<R>, Raised>
+pub async fn each<I, R, F>(items: I, at_once: usize, body: &F) -> Result<Vec<R>, StepError>
 where
     I: IntoIterator,
-    F: AsyncFn(I::Item) -> Result<R, Raised>,
+    F: AsyncFn(I::Item) -> Result<R, StepError>,
 {
     let mut results: Vec<Option<R>> = Vec::new();
     let mut tasks = Tasks::new(items.into_iter().map(|item| body(item)), at_once);
@@ -33,7 +33,7 @@ where
                 results.resize_with(number + 1, || None);
             }
             results[number] = Some(result?);
-            Ok::<(), Raised>(())
+            Ok::<(), StepError>(())
         })
     })
     .await
@@ -50,13 +50,13 @@ where
 ///
 /// # Cancel safety
 /// Dropping the future drops all that runs.
-pub async fn race<I, R, F>(items: I, body: &F) -> Result<R, Raised>
+pub async fn race<I, R, F>(items: I, body: &F) -> Result<R, StepError>
 where
     I: IntoIterator,
-    F: AsyncFn(I::Item) -> Result<R, Raised>,
+    F: AsyncFn(I::Item) -> Result<R, StepError>,
 {
     let none = Error::with_info(codes::INTERNAL_ERROR, "a race without items");
-    let mut last = Raised::error(none);
+    let mut last = StepError::error(none);
     let mut tasks = Tasks::new(items.into_iter().map(|item| body(item)), usize::MAX);
     let ended = poll_fn(|cx| {
         tasks.poll(cx, |_, result| match result {
@@ -82,9 +82,9 @@ where
 /// # Cancel safety
 /// Dropping the future drops both.
 pub async fn join<A, B>(
-    one: impl Future<Output = Result<A, Raised>>,
-    other: impl Future<Output = Result<B, Raised>>,
-) -> Result<(A, B), Raised> {
+    one: impl Future<Output = Result<A, StepError>>,
+    other: impl Future<Output = Result<B, StepError>>,
+) -> Result<(A, B), StepError> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut a, mut b) = (None, None);
     let mut other_began = false;
@@ -112,7 +112,7 @@ pub async fn join<A, B>(
 }
 
 /// The error of one of several futures: what the others have done is unknown.
-fn among(error: Raised, others_began: bool) -> Raised {
+fn among(error: StepError, others_began: bool) -> StepError {
     if others_began { error.into_error().outcome_unknown().into() } else { error }
 }
 

@@ -56,14 +56,14 @@
 //!
 //! The [`guide`] leads from a first flow to locks and tests. Then, in reading order:
 //! - configuring: [`Flow`], [`Template`], [`State`]
-//! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Interrupter`], [`Stack`], [`Error`], [`Raised`]
+//! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Interrupter`], [`Stack`], [`Error`], [`StepError`]
 //! - what is said behind a step: [`Added`], [`Retry`], [`Undo`], [`UndoPolicy`]; what an async body
 //!   gets: [`RunContext`]
 //! - arguments: [`Arguments`], [`Arg`], [`Args`]; those of other technologies: [`Foreign`]
 //! - synchronisation: [`sync`]
 //! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]; event loops and
 //!   flows as futures: [`tool`];
-//!   flows that go on in another process: [`memory`]
+//!   flows that go on in another process: [`replay`]
 //! - testing: [`sim`]
 //!
 //! Feature `macros`: `#[derive(Code)]` for the errors of a domain.
@@ -79,12 +79,12 @@ mod inbox;
 mod interface;
 mod location;
 mod machine;
-pub mod memory;
 mod observe;
 mod outcome;
 mod plan;
 mod probe;
 mod random;
+pub mod replay;
 mod retry;
 mod shared_state;
 pub mod sim;
@@ -116,8 +116,8 @@ pub use args::{
 };
 pub use completion::{Canceller, Completion, Interrupter, Stale};
 pub use error::{
-    AwaitedResult, Code, Codes, Error, ErrorCode, ErrorExt, Fallible, Info, Raised, RecordedError,
-    StepResult, StepReturn, codes,
+    AwaitedResult, BodyResult, Code, Codes, Error, ErrorCode, ErrorExt, Info, RecordedError,
+    StepError, StepResult, StepReturn, codes,
 };
 pub use flow::{
     Awaitable, BURST, Contention, Execution, Flow, FlowId, Identity, Outcome, Progress, Wait,
@@ -127,7 +127,7 @@ pub use interface::{Added, AddedLoop, Collection, Parallel, RunContext, Untyped}
 pub use location::StepLocation;
 pub use observe::{Observer, StepEnd, StepRef, UndoneStep};
 pub use outcome::Undo;
-pub use plan::Keep;
+pub use plan::Replayable;
 pub use retry::Retry;
 pub use shared_state::SharedState;
 pub use sleep::{Sleep, sleep, turn_time};

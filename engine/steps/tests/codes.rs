@@ -5,7 +5,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use asyncsteps_core::{Code, Codes, Error, Fallible, Flow, Raised, Retry, codes, run_to_end};
+use asyncsteps_core::{BodyResult, Code, Codes, Error, Flow, Retry, StepError, codes, run_to_end};
 
 #[derive(Debug, Code)]
 enum BankError {
@@ -101,9 +101,9 @@ fn an_error_is_found_below_others_and_keeps_a_code_that_was_chosen() {
     assert_eq!(seen(Error::caused_by("X", LedgerError)), is("LedgerDown", None));
     assert_eq!(seen(std::io::Error::other("a secret")), is("InternalError", None));
     let context = anyhow::Error::new(Context(BankError::Broken)).context("while paying");
-    let raised: Raised = context.into();
+    let raised: StepError = context.into();
     assert_eq!(raised.into_error().coded::<Errors>().code(), "Broken");
-    let text: Raised = String::from("a secret").into();
+    let text: StepError = String::from("a secret").into();
     assert_eq!(text.into_error().coded::<Errors>().code(), "InternalError");
     let chosen = Error::caused_by("Chosen", LedgerError).coded::<Errors>();
     assert_eq!(chosen.code(), "Chosen");
@@ -118,7 +118,7 @@ fn the_value_comes_back_through_retries_and_handlers() {
     let is_transient = |error: &BankError| matches!(error, BankError::Closed);
     let mut flow = Flow::new();
     flow.add(move |asi, ()| {
-        asi.run_with(async |run, ()| -> Fallible<u32> {
+        asi.run_with(async |run, ()| -> BodyResult<u32> {
             match run.attempt {
                 1 | 2 => Err(Context(BankError::Closed))?,
                 _ => Err(BankError::LimitReached)?,

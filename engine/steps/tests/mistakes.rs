@@ -4,7 +4,7 @@
 
 use std::error::Error as _;
 
-use asyncsteps_core::{Error, ErrorExt, Flow, Raised, codes, run_to_end};
+use asyncsteps_core::{Error, ErrorExt, Flow, StepError, codes, run_to_end};
 
 /// The error of a flow that fails by itself.
 fn error(define: impl FnOnce(&mut Flow)) -> Error {
@@ -93,7 +93,7 @@ fn a_future_may_fail_with_a_code_of_its_own() {
     let error = error(|flow| {
         flow.await_(async {
             "x".parse::<u8>().code("NotANumber")?;
-            Ok::<_, Raised>(())
+            Ok::<_, StepError>(())
         });
     });
     assert_eq!(error.code(), "NotANumber");

@@ -2,7 +2,7 @@
 
 use asyncsteps::durable::{Durable, Recorded as _};
 use asyncsteps::iface::Source;
-use asyncsteps::{Code, Cx, Fallible, Functions, Gives, Service, Steps, codes};
+use asyncsteps::{BodyResult, Code, Cx, Functions, Returns, Service, Steps, codes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,13 +65,13 @@ impl Bank {
     }
 }
 
-async fn authorize(cx: &Cx<Bank, Authorize>) -> Fallible<Moved> {
+async fn authorize(cx: &Cx<Bank, Authorize>) -> BodyResult<Moved> {
     let Authorize { key, customer, amount } = &*cx.params;
     let amount = whole(*amount).ok_or(BankError::NoAmount)?;
     Ok(Moved { amount: cx.authorize(key, customer, amount).await? })
 }
 
-fn capture(asi: &mut Steps<Bank, PaymentOf>) -> Gives<Moved> {
+fn capture(asi: &mut Steps<Bank, PaymentOf>) -> Returns<Moved> {
     // the books know the key of the payment, so it may run again
     asi.run("capture", async |cx: &Cx<Bank, PaymentOf>, ()| {
         Ok(Moved { amount: cx.capture(&cx.params.key).await? })
@@ -80,15 +80,15 @@ fn capture(asi: &mut Steps<Bank, PaymentOf>) -> Gives<Moved> {
     .into()
 }
 
-async fn refund(cx: &Cx<Bank, PaymentOf>) -> Fallible<Moved> {
+async fn refund(cx: &Cx<Bank, PaymentOf>) -> BodyResult<Moved> {
     Ok(Moved { amount: cx.refund(&cx.params.key).await? })
 }
 
-async fn balance(cx: &Cx<Bank, AccountOf>) -> Fallible<Balance> {
+async fn balance(cx: &Cx<Bank, AccountOf>) -> BodyResult<Balance> {
     Ok(Balance { balance: Bank::balance(cx, &cx.params.customer).await? })
 }
 
-async fn audit(cx: &Cx<Bank, ()>) -> Fallible<Audit> {
+async fn audit(cx: &Cx<Bank, ()>) -> BodyResult<Audit> {
     Ok(Bank::audit(cx).await?)
 }
 

@@ -1,7 +1,7 @@
 //! The body of a step gives the result of a call as it is.
 
 use asyncsteps_core::Code;
-use asyncsteps_executor::{Gives, Service, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 #[derive(Debug, Code)]
 struct BankDown;
@@ -26,7 +26,7 @@ impl Bank {
     }
 }
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Gives<i32> {
+fn charge(asi: &mut Steps<Bank, ()>) -> Returns<i32> {
     asi.run("pay", async |cx, ()| cx.pay().await).into()
 }
 

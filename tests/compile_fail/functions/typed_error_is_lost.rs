@@ -2,7 +2,7 @@
 
 #![deny(unused_must_use)]
 
-use asyncsteps_core::{Code, Fallible};
+use asyncsteps_core::{Code, BodyResult};
 use asyncsteps_executor::{Cx, Service};
 
 #[derive(Debug, Code)]
@@ -28,7 +28,7 @@ impl Bank {
     }
 }
 
-async fn charge(cx: &Cx<Bank, ()>) -> Fallible<i32> {
+async fn charge(cx: &Cx<Bank, ()>) -> BodyResult<i32> {
     cx.request().call::<()>("acme.ledger:1.0:note", ()).await;
     cx.pay().await;
     Ok(1)

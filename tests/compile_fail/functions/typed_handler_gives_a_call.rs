@@ -1,6 +1,6 @@
 //! A handler that is an async function gives the result of a call as it is.
 
-use asyncsteps_core::{Code, Fallible};
+use asyncsteps_core::{Code, BodyResult};
 use asyncsteps_executor::{Cx, Service};
 
 #[derive(Debug, Code)]
@@ -26,7 +26,7 @@ impl Bank {
     }
 }
 
-async fn charge(cx: &Cx<Bank, ()>) -> Fallible<i32> {
+async fn charge(cx: &Cx<Bank, ()>) -> BodyResult<i32> {
     cx.pay().await
 }
 

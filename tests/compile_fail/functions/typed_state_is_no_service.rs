@@ -1,10 +1,10 @@
 //! The state of a function is no service.
 
-use asyncsteps_executor::{Gives, Steps};
+use asyncsteps_executor::{Returns, Steps};
 
 struct Bank;
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Gives<i32> {
+fn charge(asi: &mut Steps<Bank, ()>) -> Returns<i32> {
     asi.run("pay", async |_, ()| Ok(1)).into()
 }
 

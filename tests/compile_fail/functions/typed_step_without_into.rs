@@ -1,7 +1,7 @@
 //! A step is returned without `into`.
 
 use asyncsteps_core::Code;
-use asyncsteps_executor::{Gives, Service, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 #[derive(Debug, Code)]
 struct BankDown;
@@ -26,7 +26,7 @@ impl Bank {
     }
 }
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Gives<i32> {
+fn charge(asi: &mut Steps<Bank, ()>) -> Returns<i32> {
     asi.run("pay", async |cx, ()| Ok(cx.pay().await?))
 }
 

@@ -1,7 +1,7 @@
 //! A step is undone whose result cannot be cloned.
 
 use asyncsteps_core::Code;
-use asyncsteps_executor::{Gives, Service, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 #[derive(Debug, Code)]
 struct BankDown;
@@ -28,7 +28,7 @@ impl Bank {
 
 struct Receipt;
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Gives<Receipt> {
+fn charge(asi: &mut Steps<Bank, ()>) -> Returns<Receipt> {
     asi.run("pay", async |_, ()| Ok(Receipt)).undo(async |_, _| Ok(())).into()
 }
 

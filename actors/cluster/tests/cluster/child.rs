@@ -8,7 +8,7 @@ use std::thread;
 
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_cluster::{Cluster, Fence, sql};
-use asyncsteps_core::{Flow, Raised};
+use asyncsteps_core::{Flow, StepError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_postgres::NoTls;
 
@@ -47,7 +47,7 @@ async fn hold(url: &str, lease: u64) {
         let fence = held.fence().expect("it is held");
         say("holds", fence.epoch());
         fences.send(fence).expect("it is waited for");
-        pending::<Result<(), Raised>>().await
+        pending::<Result<(), StepError>>().await
     })
     .locked(&mutex);
     let (sender, mut told) = unbounded_channel();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_cluster::{Cluster, Limiter, Limits, Rate};
-use asyncsteps_core::{Flow, Raised};
+use asyncsteps_core::{Flow, StepError};
 use futures_util::future::join_all;
 
 use super::world::{config, flow, node, number, tables, url, with_server, within};
@@ -31,7 +31,7 @@ fn nodes_share_places() {
 /// A flow that takes a place and keeps it.
 fn hang(limiter: &Limiter) -> Flow {
     let mut steps = Flow::new();
-    steps.run(async |()| pending::<Result<(), Raised>>().await).limited(limiter);
+    steps.run(async |()| pending::<Result<(), StepError>>().await).limited(limiter);
     steps
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_cluster::{Cluster, Fence, LOCK_LOST, Mutex, fences};
 use asyncsteps_core::sync::ISync;
-use asyncsteps_core::{Error, Flow, Raised, Template};
+use asyncsteps_core::{Error, Flow, StepError, Template};
 use futures_util::future::{join_all, poll_immediate};
 
 use super::world::{config, flow, node, number, tables, until, url, with_server, within};
@@ -206,7 +206,7 @@ async fn a_lost_lease_ends_the_section_and_its_undo_has_the_lock(server: &Server
             });
             asi.run(async move |()| {
                 seen.borrow_mut().push(("inside", held.fence()));
-                pending::<Result<(), Raised>>().await
+                pending::<Result<(), StepError>>().await
             });
         })
         .locked(&mutex)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_core::{Code, Error, Fallible, codes};
+use asyncsteps_core::{BodyResult, Code, Error, codes};
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
@@ -148,7 +148,7 @@ impl Jobs {
             .on("undo", Self::undo);
     }
 
-    async fn submit(cx: &Cx<Self, Submission>) -> Fallible<Submitted> {
+    async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<Submitted> {
         let Submission { function, params, key, start, deadline } = &*cx.params;
         let request = cx.request();
         let options = Options::default().caller(request.caller()).counted_from(request.channel());
@@ -182,7 +182,7 @@ impl Jobs {
         }
     }
 
-    async fn status(cx: &Cx<Self, Named>) -> Fallible<JobStatus> {
+    async fn status(cx: &Cx<Self, Named>) -> BodyResult<JobStatus> {
         let uid = visible(cx, &cx.params.uid).await?;
         let clock_jump = cx.durable.clock_jump().map(ClockJump::from);
         let flow = cx.durable.status(uid).await?.flow;
@@ -193,7 +193,7 @@ impl Jobs {
         Ok(JobStatus { job, kept: shown, kept_count: kept.len() })
     }
 
-    async fn result(cx: &Cx<Self, Awaited>) -> Fallible<JobResult> {
+    async fn result(cx: &Cx<Self, Awaited>) -> BodyResult<JobResult> {
         let uid = visible(cx, &cx.params.uid).await?;
         let state = cx.durable.status(uid).await?.flow.state;
         if is_stopped(state) {
@@ -224,7 +224,7 @@ impl Jobs {
         }
     }
 
-    async fn cancel(cx: &Cx<Self, Named>) -> Fallible<JobCancel> {
+    async fn cancel(cx: &Cx<Self, Named>) -> BodyResult<JobCancel> {
         let uid = visible(cx, &cx.params.uid).await?;
         let user = cx.request().user();
         let by = user.map_or("an anonymous caller", |user| user.local_id());
@@ -234,7 +234,7 @@ impl Jobs {
         })
     }
 
-    async fn list(cx: &Cx<Self, Which>) -> Fallible<JobList> {
+    async fn list(cx: &Cx<Self, Which>) -> BodyResult<JobList> {
         let Which { function, state, after, most } = &*cx.params;
         let template = function.as_ref().map(|name| match name.parse::<FunctionName>() {
             Ok(name) => template_of(name.iface(), name.version().major, name.func()),
@@ -245,7 +245,7 @@ impl Jobs {
         listed(cx, cx.durable.list(Query { state, template, after, limit }).await?, limit).await
     }
 
-    async fn dead_letters(cx: &Cx<Self, Page>) -> Fallible<JobList> {
+    async fn dead_letters(cx: &Cx<Self, Page>) -> BodyResult<JobList> {
         let (after, limit) = (whole(cx.params.after), limit(cx.params.most));
         let query = |state| Query { state: Some(state), template: None, after, limit };
         let mut flows = cx.durable.list(query(FlowState::Paused)).await?;
@@ -255,7 +255,7 @@ impl Jobs {
         listed(cx, flows, limit).await
     }
 
-    async fn settle(cx: &Cx<Self, Settlement>) -> Fallible<bool> {
+    async fn settle(cx: &Cx<Self, Settlement>) -> BodyResult<bool> {
         let Settlement { uid, path, how, result, why } = &*cx.params;
         let wrong = |info: String| Error::with_info(codes::INVALID_REQUEST, info);
         let how = match (how, result) {
@@ -273,12 +273,12 @@ impl Jobs {
         settled(cx, (uid, path), how, why.as_deref()).await
     }
 
-    async fn undo(cx: &Cx<Self, Undoing>) -> Fallible<bool> {
+    async fn undo(cx: &Cx<Self, Undoing>) -> BodyResult<bool> {
         let Undoing { uid, path, why } = &*cx.params;
         settled(cx, (uid, path), Settle::Undo, why.as_deref()).await
     }
 
-    async fn resume(cx: &Cx<Self, Resumed>) -> Fallible<bool> {
+    async fn resume(cx: &Cx<Self, Resumed>) -> BodyResult<bool> {
         let uid = visible(cx, &cx.params.uid).await?;
         let how = match cx.params.how.unwrap_or(How::Continue) {
             How::Continue => Resume::Continue,
@@ -303,7 +303,7 @@ async fn settled<P>(
     (uid, path): (&str, &str),
     how: Settle,
     why: Option<&str>,
-) -> Fallible<bool> {
+) -> BodyResult<bool> {
     let uid = visible(cx, uid).await?;
     let unknown = || JobsError::UnknownStep(path.to_owned());
     let step: Path = path.parse().map_err(|_| unknown())?;
@@ -324,7 +324,7 @@ async fn settled<P>(
 }
 
 /// The job of this name, if the caller may see it.
-async fn visible<P>(cx: &Cx<Jobs, P>, name: &str) -> Fallible<Uid> {
+async fn visible<P>(cx: &Cx<Jobs, P>, name: &str) -> BodyResult<Uid> {
     let unknown = || JobsError::UnknownJob(name.to_owned());
     let uid: Uid = name.parse().map_err(|_| unknown())?;
     match is_visible(cx, uid).await {
@@ -345,7 +345,7 @@ async fn is_visible<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Erro
 }
 
 /// Those of these jobs that the caller may see; `limit` were asked for.
-async fn listed<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>, limit: usize) -> Fallible<JobList> {
+async fn listed<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>, limit: usize) -> BodyResult<JobList> {
     let next = flows.last().filter(|_| flows.len() == limit).map_or(0, |flow| flow.number);
     let sees_all = cx.request().level() >= cx.operators;
     let mut jobs = Vec::new();

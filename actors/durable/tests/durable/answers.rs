@@ -10,7 +10,7 @@ use asyncsteps_durable::{Durable, Options, Recorded};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::{Ending, Failure};
 use asyncsteps_journal::{Clock, LEASE, Limits, Uid};
@@ -50,7 +50,7 @@ struct Stay {
     pay: i32,
 }
 
-fn book(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
+fn book(asi: &mut Steps<Hotel, Stay>) -> Returns<String> {
     asi.answer_within(LIMIT, || HotelError::Slow);
     asi.run("reserve", async |cx, ()| {
         cx.rooms().entry(cx.key().to_owned()).or_default()[0] += 1;
@@ -71,7 +71,7 @@ fn book(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
 }
 
 /// The payment commits the request.
-fn sell(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
+fn sell(asi: &mut Steps<Hotel, Stay>) -> Returns<String> {
     asi.answer_within(LIMIT, || HotelError::Slow);
     asi.run("pay", async |cx, ()| {
         tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
@@ -83,13 +83,13 @@ fn sell(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
 }
 
 /// What it has done cannot be undone.
-fn stuck(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
+fn stuck(asi: &mut Steps<Hotel, Stay>) -> Returns<String> {
     asi.run("reserve", async |_, ()| Ok(())).recorded().undo(async |_, _| Err("Away".into()));
     asi.run("pay", async |_, ()| Err::<String, _>("Refused".into())).recorded().into()
 }
 
 /// It may be what kills its process.
-fn kills(asi: &mut Steps<Hotel, Stay>) -> Gives<String> {
+fn kills(asi: &mut Steps<Hotel, Stay>) -> Returns<String> {
     asi.run("reserve", async |cx, ()| {
         tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
         Ok(String::new())

@@ -14,7 +14,7 @@ use asyncsteps_durable::journal::request::FlowState;
 use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use serde_json::json;
 
 use crate::lab::Nothing;
@@ -22,7 +22,7 @@ use crate::node::{Crash, TestClock, Until, run_until};
 use crate::programs::Node;
 
 /// A function under test.
-pub(crate) type Function = fn(&mut Steps<Bank, Nothing>) -> Gives<String>;
+pub(crate) type Function = fn(&mut Steps<Bank, Nothing>) -> Returns<String>;
 
 /// An entry of the books: what was done under a name, or undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ pub(crate) fn hold(lock: &sync::Mutex, time: Duration) {
 }
 
 /// A body that does not end by itself.
-pub(crate) async fn hangs(_: &Cx<Bank, Nothing>, (): ()) -> asyncsteps_core::Fallible<()> {
+pub(crate) async fn hangs(_: &Cx<Bank, Nothing>, (): ()) -> asyncsteps_core::BodyResult<()> {
     tokio::time::sleep(Duration::from_secs(100_000)).await;
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Gives, Steps};
+use asyncsteps_executor::{Cx, Returns, Steps};
 
 use crate::bank::{Bank, End, deal, hangs, hold};
 use crate::lab::Nothing;
@@ -42,7 +42,7 @@ async fn undone_after_each_crash(
 }
 
 /// The charge is in a section of a lock.
-fn in_section(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn in_section(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.substeps("buy", |asi, ()| {
         let lock = asi.cx().lock.clone();
         asi.substeps("section", |asi, ()| {
@@ -72,7 +72,7 @@ fn a_cancel_waits_for_a_lock_around_what_was_begun() {
 }
 
 /// The charge itself waits for a place, and does not end.
-fn with_place(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn with_place(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.substeps("buy", |asi, ()| {
         let place = asi.cx().place.clone();
         asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
@@ -142,7 +142,7 @@ fn a_lock_whose_queue_is_full_is_tried_again_less_and_less_often() {
 }
 
 /// A look-up that is repeated is in front of the charge.
-fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.substeps("buy", |asi, ()| {
         asi.run("look", async |_, ()| {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -162,7 +162,7 @@ fn a_limit_waits_for_a_look_up_in_front_of_what_was_begun() {
 }
 
 /// The charge itself is locked, and nothing limits it.
-fn locked(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn locked(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let lock = asi.cx().lock.clone();
     asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
         cx.deal(cx.key());

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use asyncsteps_core::Fallible;
+use asyncsteps_core::BodyResult;
 use asyncsteps_durable::{Options, Recorded, Signals};
-use asyncsteps_executor::{Cx, Gives, Next, Steps};
+use asyncsteps_executor::{Cx, Next, Returns, Steps};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::record::Ending;
@@ -23,14 +23,14 @@ pub(crate) fn lab() -> Lab {
 }
 
 /// An effect that is known by its key.
-async fn act(cx: &Cx<Lab, Nothing>) -> Fallible<()> {
+async fn act(cx: &Cx<Lab, Nothing>) -> BodyResult<()> {
     let (_, key) = cx.key().split_once('-').expect("the id is in front");
     cx.count(key);
     soon().await;
     Ok(())
 }
 
-fn renamed(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn renamed(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     match asi.cx().program {
         1 => {
             asi.run("charge", async |cx, ()| act(cx).await).recorded();
@@ -140,7 +140,7 @@ fn a_name_that_was_forgotten_in_between_is_found_as_well() {
 
 /// 1: all steps, and the last one fails; 2 and 3 have lost two, and 2 knows how to undo them; 4 is 3, and
 /// does not fail; 5 and 6 rename the first one, 6 with the name before.
-fn shorter(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn shorter(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     let program = asi.cx().program;
     let ship = async move |cx: &Cx<Lab, Nothing>, ()| {
         act(cx).await?;
@@ -236,7 +236,7 @@ fn a_request_that_needs_an_undo_which_is_no_more_waits_for_a_program_that_has_it
     });
 }
 
-fn looping(asi: &mut Steps<Lab, Nothing>) -> Gives<i32> {
+fn looping(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
     asi.repeat("turns", 0i32, |asi, turn| {
         match asi.cx().program {
             1 => {
@@ -284,13 +284,13 @@ fn iterations_with_a_step_that_is_no_more_are_undone_after_all() {
 }
 
 /// 2 has a step in front of the one that fails.
-fn longer(asi: &mut Steps<Lab, Nothing>) -> Gives<()> {
+fn longer(asi: &mut Steps<Lab, Nothing>) -> Returns<()> {
     asi.run("take", async |cx, ()| act(cx).await).recorded().undo(async |cx, _| {
         cx.count("given back");
         soon().await;
         Ok(())
     });
-    let fail = async |_: &Cx<Lab, Nothing>, ()| Fallible::<()>::Err("NoShip".into());
+    let fail = async |_: &Cx<Lab, Nothing>, ()| BodyResult::<()>::Err("NoShip".into());
     match asi.cx().program {
         1 => {}
         _ => _ = asi.run("wrap", async |cx, ()| act(cx).await).recorded(),

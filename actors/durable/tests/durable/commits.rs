@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use asyncsteps_durable::{Cancelling, Durable, Options, Recorded};
-use asyncsteps_executor::{Gives, Steps};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::record::Ending;
@@ -11,7 +11,7 @@ use asyncsteps_journal::record::Ending;
 use crate::lab::{Lab, Nothing, result, soon};
 use crate::node::{Crash, Kind, run};
 
-fn order(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn order(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     asi.substeps("sell", |asi, ()| {
         asi.run("pay", async |cx, ()| {
             soon().await;

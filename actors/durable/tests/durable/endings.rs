@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use asyncsteps_core::{Fallible, Retry};
+use asyncsteps_core::{BodyResult, Retry};
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::Resume;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Gives, Steps};
+use asyncsteps_executor::{Cx, Returns, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::{Clock, Uid};
 
@@ -37,7 +37,7 @@ const ROOM: &str = "order-buy/both/hotel/room";
 const CAR: &str = "order-buy/both/car";
 const CHARGE: &str = "order-buy/pay/charge";
 
-fn order(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn order(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.run("look", async |cx: &Cx<Bank, Nothing>, ()| {
         soon().await;
         match cx.program {
@@ -66,7 +66,7 @@ fn order(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
     asi.run("confirm", async |_, ()| Ok("confirmed".to_owned())).recorded().into()
 }
 
-fn hotel(asi: &mut Steps<Bank, Nothing>) -> Gives<()> {
+fn hotel(asi: &mut Steps<Bank, Nothing>) -> Returns<()> {
     let place = asi.cx().place.clone();
     let retry = Retry::attempts(3).backoff(Duration::from_millis(20)).on_code("TryAgain");
     asi.run("room", async |cx: &Cx<Bank, Nothing>, ()| {
@@ -85,7 +85,7 @@ fn hotel(asi: &mut Steps<Bank, Nothing>) -> Gives<()> {
     asi.run("mail", async |_, ()| Ok(())).recorded().into()
 }
 
-fn pay(asi: &mut Steps<Bank, Nothing>) -> Gives<()> {
+fn pay(asi: &mut Steps<Bank, Nothing>) -> Returns<()> {
     let place = asi.cx().place.clone();
     if asi.cx().program == "limit of the step on itself" {
         asi.this().timeout(Duration::from_millis(200));
@@ -97,7 +97,7 @@ fn pay(asi: &mut Steps<Bank, Nothing>) -> Gives<()> {
     })
     .repeatable();
     deal!(asi, "charge").limited(&place);
-    let slip = async |cx: &Cx<Bank, Nothing>, ()| -> Fallible<()> {
+    let slip = async |cx: &Cx<Bank, Nothing>, ()| -> BodyResult<()> {
         if cx.program.starts_with("limit") {
             return hangs(cx, ()).await;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::Resume;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Gives, Next, Steps};
+use asyncsteps_executor::{Cx, Next, Returns, Steps};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::memory::Memory;
 
@@ -18,7 +18,7 @@ const BODIES: [&str; 2] = ["recorded", "once"];
 const NESTED: [&str; 3] = ["substeps", "scope", "parallel"];
 
 /// The charge, in the form that the program has.
-fn formed(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn formed(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.run("first", async |cx, ()| {
         cx.deal(cx.key());
         Ok(())
@@ -184,7 +184,7 @@ fn an_undo_that_the_program_lacks_pauses_the_request() {
 }
 
 /// A look-up that is repeated is in front of the charge.
-fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.run("look", async |_, ()| Ok(())).repeatable();
     deal!(asi, "charge");
     asi.run("end", async |_, ()| Ok(String::new())).recorded().into()

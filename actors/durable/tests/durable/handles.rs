@@ -5,13 +5,13 @@ use std::time::Duration;
 use asyncsteps_durable::{Durable, NotSubmitted, Options, Recorded as _, Schedule, Signals as _};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Caller, Executor, Gives, Steps};
+use asyncsteps_executor::{Caller, Executor, Returns, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::{Query, Resume};
 use asyncsteps_journal::{Error, Refused, Uid};
 use serde_json::json;
 
-fn approved(asi: &mut Steps<(), ()>) -> Gives<String> {
+fn approved(asi: &mut Steps<(), ()>) -> Returns<String> {
     asi.wait_for::<String>("approval")
         .then("approve", async |_, by| Ok(format!("approved by {by}")))
         .recorded()

@@ -9,7 +9,7 @@ use asyncsteps_core::{Retry, sync};
 use asyncsteps_durable::{Durable, Options, Recorded};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::{Clock, Journal as _, LEASE, Limits, Timestamp, Uid};
@@ -38,7 +38,7 @@ struct Name {
     name: String,
 }
 
-fn greet(asi: &mut Steps<Greeter, Name>) -> Gives<String> {
+fn greet(asi: &mut Steps<Greeter, Name>) -> Returns<String> {
     asi.run("greet", async |cx, ()| {
         if cx.params.name == "slow" {
             tokio::time::sleep(SLOW).await;
@@ -50,7 +50,7 @@ fn greet(asi: &mut Steps<Greeter, Name>) -> Gives<String> {
 }
 
 /// The same within a time limit. It can be undone, so its beginning is stored first.
-fn soon(asi: &mut Steps<Greeter, Name>) -> Gives<String> {
+fn soon(asi: &mut Steps<Greeter, Name>) -> Returns<String> {
     asi.run("greet", async |cx, ()| {
         if cx.params.name == "slow" {
             tokio::time::sleep(SLOW).await;
@@ -67,7 +67,7 @@ fn soon(asi: &mut Steps<Greeter, Name>) -> Gives<String> {
 }
 
 /// How often the bank was called is the result. Each attempt takes 100 ms of its 600 ms.
-fn pay(asi: &mut Steps<Greeter, Name>) -> Gives<i32> {
+fn pay(asi: &mut Steps<Greeter, Name>) -> Returns<i32> {
     let bank = Mutex::new(sync::mutex::Options::default());
     asi.run("pay", async |cx, ()| Ok(called_bank(cx.attempt().try_into()?).await))
         .recorded()
@@ -78,7 +78,7 @@ fn pay(asi: &mut Steps<Greeter, Name>) -> Gives<i32> {
 }
 
 /// The same with the limit around several steps.
-fn pay_nested(asi: &mut Steps<Greeter, Name>) -> Gives<i32> {
+fn pay_nested(asi: &mut Steps<Greeter, Name>) -> Returns<i32> {
     let bank = Mutex::new(sync::mutex::Options::default());
     asi.substeps("pay", move |asi, ()| {
         asi.run("call", async |_, ()| Ok(called_bank(1).await)).recorded().locked(&bank);
@@ -89,7 +89,7 @@ fn pay_nested(asi: &mut Steps<Greeter, Name>) -> Gives<i32> {
 }
 
 /// The same with a limit that the function sets on itself.
-fn pay_within(asi: &mut Steps<Greeter, Name>) -> Gives<i32> {
+fn pay_within(asi: &mut Steps<Greeter, Name>) -> Returns<i32> {
     let bank = Mutex::new(sync::mutex::Options::default());
     asi.this().timeout(BANK);
     asi.run("call", async |_, ()| Ok(called_bank(1).await)).recorded().locked(&bank);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use asyncsteps_core::{Error, Fallible, Retry};
+use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_durable::{Durable, Node, Options, Recorded, Signals};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::FlowState;
@@ -63,26 +63,26 @@ impl Service for Waiter {
 }
 
 /// Its first attempt fails.
-fn again(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
-    asi.run("fail", async |_, ()| -> Fallible<()> { Err(Error::new("Again").into()) })
+fn again(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
+    asi.run("fail", async |_, ()| -> BodyResult<()> { Err(Error::new("Again").into()) })
         .recorded()
         .retry(Retry::attempts(2).backoff(WAIT).on_code("Again"))
         .recover(async |_, _| Ok(()))
         .into()
 }
 
-fn pause(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+fn pause(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
     asi.pause("pause", WAIT).into()
 }
 
-fn signal(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+fn signal(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
     asi.wait_for_within::<()>("never", WAIT).then("end", async |_, _| Ok(())).recorded().into()
 }
 
 /// It is in time limits, and does not end by itself.
-fn limit(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+fn limit(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
     asi.substeps("limited", |asi, ()| {
-        asi.run("stay", async |_, ()| -> Fallible<()> {
+        asi.run("stay", async |_, ()| -> BodyResult<()> {
             tokio::time::sleep(100 * DAY).await;
             Ok(())
         })
@@ -95,12 +95,12 @@ fn limit(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
 }
 
 /// The same by a limit that the function sets on itself.
-fn own(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+fn own(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
     asi.this().timeout(WAIT);
     asi.wait_for::<()>("never").into()
 }
 
-fn forever(asi: &mut Steps<Waiter, Nothing>) -> Gives<()> {
+fn forever(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
     asi.wait_for::<()>("never").into()
 }
 

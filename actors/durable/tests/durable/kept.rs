@@ -5,7 +5,7 @@ use std::time::Duration;
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::{Durable, Options, Recorded, Repeatable, Signals};
-use asyncsteps_executor::{Gives, Steps};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::request::FlowState;
 
@@ -13,7 +13,7 @@ use crate::lab::{Lab, Nothing, soon};
 use crate::node::run;
 
 /// Programs: 1 fails at the end, 2 has a result, 3 fails and so does its undo, 4 waits in the body of a step.
-fn order(asi: &mut Steps<Lab, Nothing>) -> Gives<()> {
+fn order(asi: &mut Steps<Lab, Nothing>) -> Returns<()> {
     asi.run("look", async |_, ()| Ok(())).repeatable();
     asi.run("note", async |_, ()| Ok(())).recorded();
     asi.run("charge", async |_, ()| Ok(()))

@@ -8,7 +8,7 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Caller, Executor, Gives, Incoming, ReplyBody, Service, Steps};
+use asyncsteps_executor::{Caller, Executor, Incoming, ReplyBody, Returns, Service, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::Query;
 use serde_json::{Map, Value, json};
@@ -22,7 +22,7 @@ impl Service for Counter {
     type Errors = ();
 }
 
-fn count(asi: &mut Steps<Counter, Nothing>) -> Gives<i32> {
+fn count(asi: &mut Steps<Counter, Nothing>) -> Returns<i32> {
     asi.run("count", async |_, ()| Ok(1)).recorded().into()
 }
 

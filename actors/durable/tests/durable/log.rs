@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use asyncsteps_durable::{Options, Recorded};
-use asyncsteps_executor::{Gives, Steps};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::record::Ending;
 
 use crate::lab::{Lab, Nothing};
@@ -25,7 +25,7 @@ impl io::Write for Lines {
     }
 }
 
-fn long(asi: &mut Steps<Lab, Nothing>) -> Gives<()> {
+fn long(asi: &mut Steps<Lab, Nothing>) -> Returns<()> {
     asi.run("long", async |_, ()| {
         tokio::time::sleep(Duration::from_secs(1_000)).await;
         Ok(())

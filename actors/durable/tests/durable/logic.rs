@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use asyncsteps_core::{Error, Fallible, Retry};
+use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_durable::Recorded;
-use asyncsteps_executor::{Cx, Gives, Next, Steps};
+use asyncsteps_executor::{Cx, Next, Returns, Steps};
 use asyncsteps_journal::{Clock, Timestamp};
 
 use crate::lab::{Lab, Nothing, at_each_record, result, soon};
@@ -24,7 +24,7 @@ fn see(cx: &Cx<Lab, Nothing>, place: &str, drawn: Drawn) {
     cx.count(format!("key of {place} {}", cx.random().number()));
 }
 
-fn drawn(asi: &mut Steps<Lab, Nothing>) -> Gives<Drawn> {
+fn drawn(asi: &mut Steps<Lab, Nothing>) -> Returns<Drawn> {
     let drawn = draw(asi);
     asi.run("first", async move |cx, ()| {
         see(cx, "first", drawn);
@@ -34,7 +34,7 @@ fn drawn(asi: &mut Steps<Lab, Nothing>) -> Gives<Drawn> {
     .recorded();
     asi.substeps("tried", |asi, ()| {
         let drawn = draw(asi);
-        asi.run("try", async move |cx, ()| -> Fallible<()> {
+        asi.run("try", async move |cx, ()| -> BodyResult<()> {
             see(cx, "try", drawn);
             soon().await;
             if cx.counted("failed") == 0 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use asyncsteps_core::Retry;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Gives, Next, Steps};
+use asyncsteps_executor::{Cx, Next, Returns, Steps};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::{Event, Journal, Limits};
 
@@ -24,7 +24,7 @@ fn lab() -> Lab {
 }
 
 /// Adds up 0 to 4: each number is counted by a step, and handed on by another one.
-fn sum(asi: &mut Steps<Lab, Nothing>) -> Gives<i32> {
+fn sum(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
     asi.repeat("loop", (0, 0), |asi, (number, sum): (i32, i32)| {
         asi.run("count", async move |cx, ()| {
             soon().await;
@@ -72,7 +72,7 @@ fn iterations() -> i32 {
     if std::env::var_os("LONG_TESTS").is_some() { 100_000 } else { 2_000 }
 }
 
-fn long(asi: &mut Steps<Lab, Nothing>) -> Gives<i32> {
+fn long(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
     asi.repeat("loop", 0, |asi, number: i32| {
         asi.run("count", async move |_, ()| Ok(number + 1)).recorded();
         asi.run("next", async move |_, number: i32| {
@@ -103,7 +103,7 @@ fn a_loop_has_as_many_iterations_as_it_likes_and_keeps_the_records_of_one() {
 }
 
 /// Each iteration takes something, which is given back when the step after the loop fails.
-fn saga(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn saga(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     asi.repeat("loop", 0, |asi, number: i32| {
         // only the first and the third one can be undone
         let step = asi.run("take", async move |cx: &Cx<Lab, Nothing>, ()| {
@@ -153,7 +153,7 @@ fn what_iterations_did_is_undone_when_a_later_step_fails() {
 }
 
 /// The third iteration fails in its second step, twice; the loop is tried again as a whole.
-fn fails(asi: &mut Steps<Lab, Nothing>) -> Gives<i32> {
+fn fails(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
     asi.repeat("loop", 0, |asi, number: i32| {
         asi.run("take", async move |cx: &Cx<Lab, Nothing>, ()| {
             soon().await;
@@ -205,7 +205,7 @@ fn a_loop_that_is_tried_again_begins_anew_after_its_iterations_were_undone() {
 }
 
 /// Iterations with undo inside of a scope, whose end is final.
-fn scopes(asi: &mut Steps<Lab, Nothing>) -> Gives<()> {
+fn scopes(asi: &mut Steps<Lab, Nothing>) -> Returns<()> {
     asi.repeat("loop", 0, |asi, number: i32| {
         asi.scope("whole", move |asi, ()| {
             asi.run("take", async |_, ()| Ok(())).recorded().undo(async |_, _| Ok(()));
@@ -244,7 +244,7 @@ fn a_scope_that_ended_leaves_no_records_of_an_iteration() {
 }
 
 /// A loop in a loop.
-fn again(asi: &mut Steps<Lab, Nothing>) -> Gives<i32> {
+fn again(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
     asi.repeat("outer", 0, |asi, outer: i32| {
         asi.repeat("inner", 0, move |asi, inner: i32| {
             asi.run("count", async move |cx, ()| {
@@ -281,7 +281,7 @@ fn a_loop_in_a_loop_goes_on_in_both() {
     ));
 }
 
-fn vague(asi: &mut Steps<Lab, Nothing>) -> Gives<i32> {
+fn vague(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
     asi.repeat("loop", 0, |asi, number: i32| {
         asi.run("end", async move |_, ()| Ok(Next::Break(number))).recorded().into()
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Gives, Next, Steps};
+use asyncsteps_executor::{Cx, Next, Returns, Steps};
 
 use crate::bank::{Bank, End, Function, deal};
 use crate::lab::Nothing;
@@ -24,7 +24,7 @@ macro_rules! takes {
 }
 
 /// It takes longer than the limit; what a run after a crash still has to do takes less.
-fn slow(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn slow(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     deal!(asi, "charge");
     takes!(asi, "wait", 200).recorded();
     takes!(asi, "last", 300)
@@ -34,41 +34,41 @@ fn slow(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
         .into()
 }
 
-fn whole(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn whole(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.this().timeout(LIMIT);
     slow(asi)
 }
 
-fn nested(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn nested(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     deal!(asi, "before");
     asi.substeps("trip", |asi, ()| whole(asi)).into()
 }
 
-fn scope(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn scope(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.scope("trip", |asi, ()| whole(asi)).into()
 }
 
 /// The last call counts.
-fn twice(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn twice(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.this().timeout(LIMIT * 1_000_000);
     asi.this().timeout(LIMIT);
     slow(asi)
 }
 
 /// One limit inside of another one.
-fn both(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn both(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.this().timeout(LIMIT * 1_000_000);
     asi.substeps("trip", |asi, ()| whole(asi)).timeout(LIMIT * 1_000_000).into()
 }
 
-fn behind_lock(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn behind_lock(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let (lock, place) = (asi.cx().lock.clone(), asi.cx().place.clone());
     asi.this().locked(&lock).limited(&place).timeout(LIMIT);
     slow(asi)
 }
 
 /// The step fails first and goes on.
-fn after_failure(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn after_failure(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.this().timeout(LIMIT);
     asi.run("fail", async |_, ()| Err::<(), _>("Refused".into()))
         .recorded()
@@ -77,7 +77,7 @@ fn after_failure(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
 }
 
 /// Each pass has a limit of its own, and the last one takes too long.
-fn passes(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn passes(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.repeat("loop", 0, |asi, pass: i32| {
         asi.this().timeout(LIMIT);
         deal!(asi, "charge");
@@ -173,7 +173,7 @@ fn each_pass_of_a_loop_has_a_limit_of_its_own() {
 }
 
 /// A pass fails, and its own handler has the loop go on.
-fn recovers(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn recovers(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.repeat("loop", 0, |asi, pass: i32| {
         asi.this().on_error(|asi, _| asi.success((Next::<i32, String>::Continue(1),)));
         deal!(asi, "charge");
@@ -207,7 +207,7 @@ fn a_loop_goes_on_after_a_pass_that_has_recovered() {
 }
 
 /// A step that ends within its limit, and one behind it that takes longer than that and has no undo.
-fn behind(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn behind(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.substeps("trip", |asi, ()| {
         deal!(asi, "charge");
         takes!(asi, "look", 1).repeatable().into()

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::sim::Random;
-use asyncsteps_core::{Error, Fallible, Retry};
+use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::Resume;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
 use asyncsteps_executor::service::{Kind, Step};
-use asyncsteps_executor::{Cx, Gives, Next, Steps};
+use asyncsteps_executor::{Cx, Next, Returns, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::{Clock, Uid};
 
@@ -90,13 +90,13 @@ const ATTEMPTS: [&str; 3] = ["", ".2", ".3"];
 const WAYS: [&str; 7] =
     ["nothing", "cancel", "cancel later", "deadline", "drain", "the look-up fails", "panic"];
 
-fn function(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn function(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let nodes = Arc::clone(&asi.cx().nodes);
     let _ = level(asi, &nodes);
     asi.run("result", async |_, ()| Ok("ended".to_owned())).recorded().into()
 }
 
-fn level(asi: &mut Steps<Bank, Nothing>, nodes: &Arc<[Node]>) -> Gives<()> {
+fn level(asi: &mut Steps<Bank, Nothing>, nodes: &Arc<[Node]>) -> Returns<()> {
     for (name, node) in NAMES.into_iter().zip(&**nodes) {
         add(asi, name, node);
     }
@@ -153,7 +153,7 @@ fn add(asi: &mut Steps<Bank, Nothing>, name: &'static str, node: &Node) {
     }
 }
 
-async fn look(cx: &Cx<Bank, Nothing>, time: Duration) -> Fallible<()> {
+async fn look(cx: &Cx<Bank, Nothing>, time: Duration) -> BodyResult<()> {
     tokio::time::sleep(time).await;
     assert_ne!(cx.program, "panic", "the test asked for it");
     if cx.program == "the look-up fails" { Err("NoLook".into()) } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! Results that a journal has to tell apart.
 
 use asyncsteps_durable::Recorded;
-use asyncsteps_executor::{Gives, Steps};
+use asyncsteps_executor::{Returns, Steps};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn answer() -> Answer {
     Answer { body, note: None, tags: vec![Value::Null, json!([])] }
 }
 
-fn nulls(asi: &mut Steps<Lab, Nothing>) -> Gives<Value> {
+fn nulls(asi: &mut Steps<Lab, Nothing>) -> Returns<Value> {
     asi.run("null", async |_, ()| Ok(Value::Null))
         .recorded()
         .then("answer", async |_, null| {

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps_core::Fallible;
+use asyncsteps_core::BodyResult;
 use asyncsteps_core::sim::Random;
 use asyncsteps_durable::{Cancelling, Options, Recorded, Repeatable, Signals};
-use asyncsteps_executor::{Gives, Steps};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowState, Resume};
@@ -28,7 +28,7 @@ fn lab() -> Lab {
     })
 }
 
-fn once(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn once(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     asi.run("before", async |_, ()| Ok(())).recorded();
     asi.run("call", async |cx, ()| {
         cx.count("call");
@@ -62,7 +62,7 @@ fn a_body_runs_at_most_once_and_an_unknown_outcome_is_told() {
     ));
 }
 
-fn signalled(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn signalled(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     asi.run("before", async |_, ()| Ok(())).recorded();
     asi.wait_for::<String>("early");
     asi.wait_for_within::<String>("late", Duration::from_secs(500));
@@ -92,7 +92,7 @@ fn a_signal_comes_before_the_wait_or_during_it_and_a_timeout_is_kept() {
     }));
 }
 
-fn many(asi: &mut Steps<Lab, Nothing>) -> Gives<Vec<i32>> {
+fn many(asi: &mut Steps<Lab, Nothing>) -> Returns<Vec<i32>> {
     asi.each("item", 0..6i32, 2, async |cx, item| {
         cx.count(format!("item {item}"));
         tokio::time::sleep(Duration::from_millis(u64::from((10 - item).unsigned_abs()))).await;
@@ -119,7 +119,7 @@ fn of_several_things_those_that_are_done_are_not_done_again() {
 
 const BRANCHES: u64 = 64;
 
-fn branches(asi: &mut Steps<Lab, Nothing>) -> Gives<i32> {
+fn branches(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
     asi.parallel("all", |branches| {
         for branch in 0..BRANCHES {
             let seed = u64::from(branches.cx().program);
@@ -162,7 +162,7 @@ fn branches_that_end_in_any_order_are_the_same_after_a_crash() {
     });
 }
 
-fn slow(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn slow(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     asi.run("act", async |cx, ()| {
         soon().await;
         cx.count("act");
@@ -297,7 +297,7 @@ fn a_deploy_undoes_nothing() {
     });
 }
 
-fn changed(asi: &mut Steps<Lab, Nothing>) -> Gives<i32> {
+fn changed(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
     let program = asi.cx().program;
     assert_ne!(program, 4, "a mistake of the program");
     if program == 3 {
@@ -391,7 +391,7 @@ fn a_request_whose_owners_die_in_it_is_a_dead_letter() {
     });
 }
 
-fn paused(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn paused(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     asi.pause("hour", Duration::from_secs(3600));
     asi.run("after", async |_, ()| Ok("paused".to_owned())).repeatable().into()
 }
@@ -443,7 +443,7 @@ fn a_node_that_loses_its_lease_drops_its_requests_and_another_one_ends_them() {
 }
 
 /// In one branch steps that are repeated are around one with undo; another one fails.
-fn read(asi: &mut Steps<Lab, Nothing>) -> Gives<()> {
+fn read(asi: &mut Steps<Lab, Nothing>) -> Returns<()> {
     asi.parallel("both", |branches| {
         branches
             .run("read", async |_, ()| {
@@ -462,7 +462,7 @@ fn read(asi: &mut Steps<Lab, Nothing>) -> Gives<()> {
                 cx.count("undo");
                 Ok(())
             })
-            .then("wait", async |_, ()| std::future::pending::<Fallible<()>>().await)
+            .then("wait", async |_, ()| std::future::pending::<BodyResult<()>>().await)
             .repeatable();
         branches
             .run("fail", async |_, ()| {

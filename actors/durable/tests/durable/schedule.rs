@@ -6,7 +6,7 @@ use std::time::Duration;
 use asyncsteps_durable::{Durable, NotSubmitted, Recorded, Schedule};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::{Clock, Timestamp};
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ struct Report {
     of: String,
 }
 
-fn report(asi: &mut Steps<Reports, Report>) -> Gives<()> {
+fn report(asi: &mut Steps<Reports, Report>) -> Returns<()> {
     asi.run("report", async |cx, ()| {
         let user = cx.request().user().map(|user| user.local_id().to_owned());
         let made = format!("{} for {}", cx.params.of, user.unwrap_or_default());

@@ -5,13 +5,13 @@ use std::time::Duration;
 use asyncsteps_core::Retry;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Gives, Steps};
+use asyncsteps_executor::{Cx, Returns, Steps};
 
 use crate::bank::{Bank, End, Function, deal, hold};
 use crate::lab::{Nothing, soon};
 use crate::node::{Crash, Kind, run};
 
-fn trip(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn trip(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let place = asi.cx().place.clone();
     asi.parallel("reserve", move |branches| {
         branches
@@ -31,17 +31,17 @@ fn trip(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
     .into()
 }
 
-fn locked(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn locked(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let lock = asi.cx().lock.clone();
     asi.substeps("trip", |asi, ()| trip(asi)).locked(&lock).into()
 }
 
-fn limited(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn limited(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let lock = asi.cx().lock.clone();
     asi.substeps("trip", |asi, ()| trip(asi)).limited(&lock).into()
 }
 
-fn both(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn both(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let lock = asi.cx().lock.clone();
     asi.substeps("trip", |asi, ()| {
         let lock = asi.cx().place.clone();
@@ -51,24 +51,24 @@ fn both(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
     .into()
 }
 
-fn trip_without_place(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn trip_without_place(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     deal!(asi, "charge");
     asi.run("confirm", async |_: &Cx<Bank, Nothing>, ()| Err::<String, _>("Refused".into()))
         .repeatable()
         .into()
 }
 
-fn tried_again(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn tried_again(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let (lock, retry) = (asi.cx().lock.clone(), Retry::attempts(3).on_code("Refused"));
     asi.substeps("trip", |asi, ()| trip(asi)).locked(&lock).retry(retry).into()
 }
 
-fn tried_again_limited(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn tried_again_limited(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let (lock, retry) = (asi.cx().lock.clone(), Retry::attempts(3).on_code("Refused"));
     asi.substeps("trip", |asi, ()| trip(asi)).limited(&lock).retry(retry).into()
 }
 
-fn branch(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn branch(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.parallel("both", |branches| {
         let lock = branches.cx().lock.clone();
         branches.substeps("trip", |asi, ()| trip(asi)).locked(&lock);

@@ -3,7 +3,7 @@
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::{FlowState, Resume};
 use asyncsteps_durable::{Durable, NotSettled, Options, Recorded, Repeatable, Settle};
-use asyncsteps_executor::{Cx, Gives, Steps};
+use asyncsteps_executor::{Cx, Returns, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation, SeededFaults};
 use asyncsteps_journal::{Error, Event, Journal, Path, Refused, Uid};
 use futures_util::future::join4;
@@ -15,7 +15,7 @@ use crate::node::{Crash, Kind, run};
 const CHARGE: &str = "order-charge";
 
 /// A look-up that is repeated is in front of the charge.
-fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     deal!(asi, "reserve");
     asi.run(
         "look",
@@ -137,7 +137,7 @@ fn an_undo_that_the_program_lacks_is_not_forgotten() {
 }
 
 /// An undo that fails while the bank is away.
-fn undo_fails(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn undo_fails(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
         cx.deal(cx.key());
         Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use asyncsteps_durable::{Options, Recorded};
-use asyncsteps_executor::{Gives, Steps};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::FlowState;
 use asyncsteps_journal::{Event, Journal};
@@ -21,7 +21,7 @@ fn lab() -> Lab {
 }
 
 /// The second program has the items in another order, the third one other items.
-fn keyed(asi: &mut Steps<Lab, Nothing>) -> Gives<Vec<String>> {
+fn keyed(asi: &mut Steps<Lab, Nothing>) -> Returns<Vec<String>> {
     let items = match asi.cx().program {
         1 => ["apple", "pear", "plum"],
         2 => ["plum", "apple", "pear"],
@@ -75,7 +75,7 @@ fn other_items_than_those_that_were_recorded_pause_the_request() {
     });
 }
 
-fn twice(asi: &mut Steps<Lab, Nothing>) -> Gives<Vec<i32>> {
+fn twice(asi: &mut Steps<Lab, Nothing>) -> Returns<Vec<i32>> {
     asi.each_by("item", ["a", "b", "a"], ToString::to_string, 3, async |cx, _: &str| {
         cx.count("item");
         Ok(1)
@@ -101,7 +101,7 @@ fn a_key_that_comes_twice_is_an_error_with_both_places() {
     });
 }
 
-fn join(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn join(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     asi.join3(
         "book",
         async |cx| {
@@ -142,7 +142,7 @@ fn parts_of_a_join_that_ended_are_not_done_again() {
     ));
 }
 
-fn race(asi: &mut Steps<Lab, Nothing>) -> Gives<String> {
+fn race(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
     asi.race("ask", ["slow", "fast", "last"], async |cx, name: &str| {
         let pause = match name {
             "fast" => 20,

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use asyncsteps_core::{Fallible, Retry, Undo};
+use asyncsteps_core::{BodyResult, Retry, Undo};
 use asyncsteps_durable::{Durable, Recorded};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::record::Ending;
 use schemars::JsonSchema;
@@ -50,7 +50,7 @@ impl World {
         self.facts.lock().expect("no test panics while it has the facts")
     }
 
-    fn act(&self, what: &'static str, key: &str) -> Fallible<String> {
+    fn act(&self, what: &'static str, key: &str) -> BodyResult<String> {
         let mut facts = self.facts();
         let is_undone = facts.undone.get(what).is_some_and(|keys| keys.contains(key));
         assert!(!is_undone, "{what} was done after it was undone, with {key}");
@@ -58,7 +58,7 @@ impl World {
         Ok(key.to_owned())
     }
 
-    fn undo(&self, what: &'static str, key: &str) -> Fallible<()> {
+    fn undo(&self, what: &'static str, key: &str) -> BodyResult<()> {
         self.facts().undone.entry(what).or_default().insert(key.to_owned());
         Ok(())
     }
@@ -119,7 +119,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    fn fails_at(&self, step: &str) -> Fallible<()> {
+    fn fails_at(&self, step: &str) -> BodyResult<()> {
         if self.fails_at == step { Err(Failed::Asked.into()) } else { Ok(()) }
     }
 }
@@ -128,7 +128,7 @@ async fn soon() {
     tokio::time::sleep(Duration::from_millis(3)).await;
 }
 
-fn order(asi: &mut Steps<Shop, Order>) -> Gives<String> {
+fn order(asi: &mut Steps<Shop, Order>) -> Returns<String> {
     asi.run("reserve", async |cx, ()| {
         soon().await;
         cx.0.act("reserve", cx.key())

@@ -11,14 +11,14 @@ use asyncsteps_durable::journal::request::{FlowState, Query};
 use asyncsteps_durable::{Durable, Options, Recorded, Repeatable, Signals};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
-use asyncsteps_executor::{Cx, Executor, Gives, Steps};
+use asyncsteps_executor::{Cx, Executor, Returns, Steps};
 
 use crate::bank::{Bank, End, Function, deal, hangs, hold};
 use crate::lab::Nothing;
 use crate::log::logged;
 use crate::node::{TestClock, run};
 
-fn undo_hangs(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn undo_hangs(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
         cx.deal(cx.key());
         Ok(())
@@ -58,11 +58,11 @@ fn an_undo_that_the_end_of_the_grace_cuts_goes_on_at_the_next_owner() {
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn ends(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn ends(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
 }
 
-fn pauses(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn pauses(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let lock = asi.cx().place.clone();
     asi.this().locked(&lock);
     deal!(asi, "charge");
@@ -70,7 +70,7 @@ fn pauses(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
     ends(asi)
 }
 
-fn waits_for_signal(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn waits_for_signal(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let lock = asi.cx().place.clone();
     asi.this().locked(&lock);
     deal!(asi, "charge");
@@ -78,13 +78,13 @@ fn waits_for_signal(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
     ends(asi)
 }
 
-fn waits_for_lock(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn waits_for_lock(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     deal!(asi, "charge");
     let lock = asi.cx().lock.clone();
     asi.substeps("section", |asi, ()| ends(asi)).locked(&lock).into()
 }
 
-fn retries(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn retries(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     let lock = asi.cx().place.clone();
     asi.this().locked(&lock);
     deal!(asi, "charge");
@@ -94,7 +94,7 @@ fn retries(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
         .into()
 }
 
-fn repeats(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn repeats(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     deal!(asi, "charge");
     asi.run("look", hangs).repeatable();
     ends(asi)
@@ -135,7 +135,7 @@ fn requests_that_wait_go_back_to_the_journal_when_the_executor_closes() {
     }
 }
 
-fn charges_slowly(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn charges_slowly(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
         tokio::time::sleep(Duration::from_secs(8)).await;
         cx.deal(cx.key());
@@ -168,14 +168,14 @@ fn an_effect_goes_on_within_the_grace() {
 }
 
 /// It holds no lock, so no node has it while it pauses.
-fn is_parked(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn is_parked(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     deal!(asi, "charge");
     asi.pause("pause", HOUR);
     ends(asi)
 }
 
 /// Its callers wait for so long.
-fn answers_within(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn answers_within(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.answer_within(Duration::from_secs(4), || Error::new("Timeout"));
     pauses(asi)
 }
@@ -245,7 +245,7 @@ fn a_caller_whose_request_is_loaded_when_the_executor_closes_is_answered() {
     });
 }
 
-fn charges_for_a_while(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn charges_for_a_while(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
         tokio::time::sleep(Duration::from_secs(3)).await;
         cx.deal(cx.key());

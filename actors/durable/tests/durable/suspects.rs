@@ -9,7 +9,7 @@ use asyncsteps_core::{Error, codes, sync};
 use asyncsteps_durable::{Durable, Node, Options, Recorded, Repeatable};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query};
 use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, Uid};
@@ -61,7 +61,7 @@ struct Order {
     blocks: bool,
 }
 
-fn order(asi: &mut Steps<Shop, Order>) -> Gives<()> {
+fn order(asi: &mut Steps<Shop, Order>) -> Returns<()> {
     asi.run("pay", async |cx, ()| {
         if cx.params.blocks {
             // no task of the arbiter runs meanwhile
@@ -83,7 +83,7 @@ struct Booking {
 }
 
 /// A room is booked under its lock.
-fn booking(asi: &mut Steps<Shop, Booking>) -> Gives<()> {
+fn booking(asi: &mut Steps<Shop, Booking>) -> Returns<()> {
     let cx = asi.cx();
     let room = usize::try_from(cx.params.room).expect("it is one of the rooms");
     let room = cx.rooms[room].clone();
@@ -103,7 +103,7 @@ fn booking(asi: &mut Steps<Shop, Booking>) -> Gives<()> {
 }
 
 /// Its body kills the process, and cannot be undone.
-fn crash(asi: &mut Steps<Shop, Nothing>) -> Gives<()> {
+fn crash(asi: &mut Steps<Shop, Nothing>) -> Returns<()> {
     asi.run("crash", async |cx, ()| {
         cx.killed.notify_one();
         std::future::pending::<()>().await;
@@ -120,7 +120,7 @@ struct Trip {
 }
 
 /// It fails, and the undo of what it has done before kills the process.
-fn trip(asi: &mut Steps<Shop, Trip>) -> Gives<()> {
+fn trip(asi: &mut Steps<Shop, Trip>) -> Returns<()> {
     let cx = asi.cx();
     asi.run("pay", async |_, ()| Ok(())).recorded().undo(async |cx, _| {
         cx.killed.notify_one();

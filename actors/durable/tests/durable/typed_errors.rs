@@ -8,7 +8,7 @@ use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::{Durable, Options, Recorded};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Gives, Service, Steps};
+use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::limits::VALUE_BYTES;
 use asyncsteps_journal::request::FlowState;
@@ -51,7 +51,7 @@ enum BankError {
 #[error("opaque")]
 struct Opaque(u32);
 
-fn pay(asi: &mut Steps<Bank, Nothing>) -> Gives<String> {
+fn pay(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
     asi.run("charge", async |cx, ()| {
         soon().await;
         Err((cx.raise)().into())
@@ -196,7 +196,7 @@ enum NewBankError {
     NoCard(String),
 }
 
-fn pay_at_new_bank(asi: &mut Steps<NewBank, Nothing>) -> Gives<String> {
+fn pay_at_new_bank(asi: &mut Steps<NewBank, Nothing>) -> Returns<String> {
     asi.run("charge", async |_, ()| Ok(String::new()))
         .recorded()
         .recover(async |_, error| Ok(format!("{:?}", error.find::<NewBankError>())))

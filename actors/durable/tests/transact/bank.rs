@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::{env, fs, process};
 
-use asyncsteps_core::{Error, Fallible};
+use asyncsteps_core::{BodyResult, Error};
 use asyncsteps_durable::{Durable, Node, Options, Recorded, Transacts};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::service::Transacted;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Functions, Gives, Service, Step, Steps};
+use asyncsteps_executor::{Executor, Functions, Returns, Service, Step, Steps};
 use asyncsteps_journal::postgres::{self, Client, Postgres};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::sqlite::{self, Sqlite};
@@ -170,7 +170,7 @@ impl Bank {
         self.is_open.send_replace(true);
     }
 
-    fn decide(&self, Params { name, then }: &Params) -> Fallible<String> {
+    fn decide(&self, Params { name, then }: &Params) -> BodyResult<String> {
         let before = self.count(name);
         match then {
             Then::Ends | Then::Waits => Ok(format!("{name} is booked")),
@@ -181,12 +181,12 @@ impl Bank {
         }
     }
 
-    fn book_in_file(&self, db: &Connection, params: &Params) -> Fallible<String> {
+    fn book_in_file(&self, db: &Connection, params: &Params) -> BodyResult<String> {
         db.execute(INSERT, (&params.name, 1))?;
         self.decide(params)
     }
 
-    async fn book_on_server(&self, db: &Client, params: &Params) -> Fallible<String> {
+    async fn book_on_server(&self, db: &Client, params: &Params) -> BodyResult<String> {
         db.execute(INSERT, &[&params.name, &1_i64]).await?;
         if params.then == Then::Waits {
             self.count("waiting");
@@ -264,7 +264,7 @@ pub(crate) fn transact(
     }
 }
 
-pub(crate) fn book(asi: &mut Steps<Bank, Params>) -> Gives<String> {
+pub(crate) fn book(asi: &mut Steps<Bank, Params>) -> Returns<String> {
     asi.run("before", async |_, ()| Ok(())).recorded();
     transact(asi)
         .then("after", async |cx, booked| {
@@ -275,7 +275,7 @@ pub(crate) fn book(asi: &mut Steps<Bank, Params>) -> Gives<String> {
         .into()
 }
 
-fn declined(asi: &mut Steps<Bank, Params>) -> Gives<String> {
+fn declined(asi: &mut Steps<Bank, Params>) -> Returns<String> {
     transact(asi)
         .recover(async |_, error| Ok(error.code().to_owned()))
         .then("after", async |_, booked| Ok(booked))
@@ -283,18 +283,18 @@ fn declined(asi: &mut Steps<Bank, Params>) -> Gives<String> {
         .into()
 }
 
-fn tried(asi: &mut Steps<Bank, Params>) -> Gives<String> {
+fn tried(asi: &mut Steps<Bank, Params>) -> Returns<String> {
     transact(asi).retry(asyncsteps_core::Retry::attempts(3).on_code("Declined")).into()
 }
 
-fn undone(asi: &mut Steps<Bank, Params>) -> Gives<String> {
+fn undone(asi: &mut Steps<Bank, Params>) -> Returns<String> {
     transact(asi).undo(async |cx, booked| {
         if let asyncsteps_core::Undo::Done(booked) = booked {
             cx.count(&format!("{booked} no more"));
         }
         Ok(())
     });
-    asi.run("later", async |_, ()| Fallible::<String>::Err(Error::new("Later").into()))
+    asi.run("later", async |_, ()| BodyResult::<String>::Err(Error::new("Later").into()))
         .recorded()
         .into()
 }

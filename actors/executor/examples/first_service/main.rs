@@ -9,7 +9,7 @@ use std::time::Duration;
 use asyncsteps::http::{self, Server};
 use asyncsteps::sync::Mutex;
 use asyncsteps::typed::Interface;
-use asyncsteps::{Code, Cx, Executor, Fallible, Gives, Retry, Service, Steps, observe, sleep};
+use asyncsteps::{BodyResult, Code, Cx, Executor, Retry, Returns, Service, Steps, observe, sleep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +104,7 @@ impl Service for Seats {
 
 impl Seats {
     /// A function in steps: it has locks, attempts, and something to undo.
-    fn reserve(asi: &mut Steps<Self, Reserve>) -> Gives<Reserved> {
+    fn reserve(asi: &mut Steps<Self, Reserve>) -> Returns<Reserved> {
         let cx = asi.cx();
         asi.this().locked(&cx.events.key(&cx.params.event)); // one at a time for each event
         asi.run("take seats", async |cx, ()| {
@@ -123,7 +123,7 @@ impl Seats {
     }
 
     /// A function without structure is an `async fn`.
-    async fn left(cx: &Cx<Self, Event>) -> Fallible<i32> {
+    async fn left(cx: &Cx<Self, Event>) -> BodyResult<i32> {
         let _turn = cx.events.key(&cx.params.event).lock().await; // after reservations under way
         Ok(cx.halls.take(&cx.params.event, 0)?)
     }

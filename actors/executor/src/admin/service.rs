@@ -2,7 +2,7 @@
 
 #![expect(clippy::unused_async, reason = "handlers are async functions")]
 
-use asyncsteps_core::{Code, Fallible};
+use asyncsteps_core::{BodyResult, Code};
 use asyncsteps_futoin::typed::Interface;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -117,42 +117,42 @@ impl Admin {
             .on("cancel", Self::cancel);
     }
 
-    async fn health(cx: &Cx<Self, ()>) -> Fallible<Health> {
+    async fn health(cx: &Cx<Self, ()>) -> BodyResult<Health> {
         Ok(inspector(cx).health().await)
     }
 
-    async fn flows(cx: &Cx<Self, WhichFlows>) -> Fallible<FlowsInFlight> {
+    async fn flows(cx: &Cx<Self, WhichFlows>) -> BodyResult<FlowsInFlight> {
         let most = cx.params.most.unwrap_or(MOST).into();
         Ok(inspector(cx).flows(cx.params.filter(), most).await)
     }
 
-    async fn steps(cx: &Cx<Self, Numbered>) -> Fallible<RequestSteps> {
+    async fn steps(cx: &Cx<Self, Numbered>) -> BodyResult<RequestSteps> {
         let unknown = AdminError::UnknownRequest(cx.params.number);
         let Some(number) = cx.params.whole() else { return Err(unknown.into()) };
         Ok(inspector(cx).steps(number).await.ok_or(unknown)?)
     }
 
-    async fn recent(cx: &Cx<Self, Which>) -> Fallible<Vec<RecentRequest>> {
+    async fn recent(cx: &Cx<Self, Which>) -> BodyResult<Vec<RecentRequest>> {
         Ok(inspector(cx).recent(cx.params.function(), cx.params.most()))
     }
 
-    async fn functions(cx: &Cx<Self, ()>) -> Fallible<Vec<FunctionReport>> {
+    async fn functions(cx: &Cx<Self, ()>) -> BodyResult<Vec<FunctionReport>> {
         Ok(inspector(cx).functions())
     }
 
-    async fn lock_list(cx: &Cx<Self, ()>) -> Fallible<Vec<LockInfo>> {
+    async fn lock_list(cx: &Cx<Self, ()>) -> BodyResult<Vec<LockInfo>> {
         Ok(inspector(cx).locks().await)
     }
 
-    async fn refused(cx: &Cx<Self, ()>) -> Fallible<Vec<RefusedInfo>> {
+    async fn refused(cx: &Cx<Self, ()>) -> BodyResult<Vec<RefusedInfo>> {
         Ok(inspector(cx).refused())
     }
 
-    async fn wait_graph(cx: &Cx<Self, ()>) -> Fallible<WaitGraph> {
+    async fn wait_graph(cx: &Cx<Self, ()>) -> BodyResult<WaitGraph> {
         Ok(inspector(cx).wait_graph().await)
     }
 
-    async fn cancel(cx: &Cx<Self, Numbered>) -> Fallible<bool> {
+    async fn cancel(cx: &Cx<Self, Numbered>) -> BodyResult<bool> {
         let Some(number) = cx.params.whole() else { return Ok(false) };
         Ok(inspector(cx).cancel(number).await)
     }

@@ -17,7 +17,7 @@ use super::hooks::{GuardedHooks, Hooks};
 use super::invoker::Invoker;
 use super::registry::Registry;
 use crate::channel::Channel;
-use crate::observe::{Exporter, Keep, Recorder, Sampling};
+use crate::observe::{Exporter, Recorder, Retention, Sampling};
 use crate::security::{MacAlgorithm, SecurityProvider};
 #[cfg(feature = "schemars")]
 use crate::service::Service;
@@ -56,7 +56,7 @@ const UPLOAD_RATE: u64 = 1 << 10;
 pub struct Builder {
     config: Config,
     registry: Registry,
-    keep: Option<Keep>,
+    keep: Option<Retention>,
     exporter: Option<Arc<dyn Exporter>>,
     errors: Vec<ConfigError>,
 }
@@ -86,7 +86,8 @@ impl Builder {
             invoker: None,
             forwarded: None,
         };
-        let (registry, keep, errors) = (Registry::default(), Some(Keep::default()), Vec::new());
+        let (registry, keep, errors) =
+            (Registry::default(), Some(Retention::default()), Vec::new());
         Self { config, registry, keep, exporter: None, errors }
     }
 
@@ -235,9 +236,9 @@ impl Builder {
         self
     }
 
-    /// Which requests are kept when they are over, with what their steps did; [`Keep::default`] unless
+    /// Which requests are kept when they are over, with what their steps did; [`Retention::default`] unless
     /// set.
-    pub fn record(mut self, keep: Keep) -> Self {
+    pub fn record(mut self, keep: Retention) -> Self {
         self.keep = Some(keep);
         self
     }

@@ -23,8 +23,8 @@ use super::responder::Responder;
 use super::result::add_result_step;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
-use crate::memory::OfRequest;
 use crate::observe;
+use crate::recorder::OfRequest;
 
 impl Executor {
     /// Carries out a request on this arbiter: checks it in the order of FTN6, runs the flow of its

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::config_error::ConfigError;
 use super::result_draft::Returned;
 use super::standard::STANDARD;
-use crate::memory::OUTCOME_UNKNOWN;
+use crate::recorder::OUTCOME_UNKNOWN;
 
 /// What can be done with the types of a handler.
 #[derive(Clone, Copy)]

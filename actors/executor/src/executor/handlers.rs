@@ -32,7 +32,7 @@ impl<S> Functions<S> {
         self.host(function, handler, None, Location::caller())
     }
 
-    /// The same for a function whose requests a host [remembers](crate::memory). Callers get `front`,
+    /// The same for a function whose requests a host [remembers](crate::recorder). Callers get `front`,
     /// which has the host carry the request out; the handler runs for requests
     /// [with a memory](crate::Incoming::with_memory).
     #[track_caller]

@@ -12,9 +12,9 @@ use asyncsteps_futoin::message::{Headers, Request};
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
 use crate::channel::Channel;
-use crate::memory::RequestMemory;
 use crate::observe::TraceParent;
 use crate::raw::RawInput;
+use crate::recorder::RequestRecorder;
 use crate::security::{Credentials, Refusal};
 
 /// A request with all that a transport knows of it.
@@ -43,7 +43,7 @@ pub(super) struct RequestParts {
     /// The tokens of the locks that its caller holds.
     pub(super) fences: Vec<Fence>,
     /// What its host remembers of it.
-    pub(super) memory: Option<Rc<dyn RequestMemory>>,
+    pub(super) memory: Option<Rc<dyn RequestRecorder>>,
 }
 
 impl Incoming {
@@ -112,10 +112,10 @@ impl Incoming {
         self
     }
 
-    /// The same with what its host [remembers](crate::memory) of it. It has no time limit but those of
+    /// The same with what its host [remembers](crate::recorder) of it. It has no time limit but those of
     /// its steps.
     #[must_use]
-    pub fn with_memory(mut self, memory: Rc<dyn RequestMemory>) -> Self {
+    pub fn with_memory(mut self, memory: Rc<dyn RequestRecorder>) -> Self {
         self.0.memory = Some(memory);
         self
     }

@@ -22,9 +22,9 @@ use super::recording::RequestRecording;
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
 use super::standard::STANDARD;
-use crate::memory::OfRequest;
 use crate::observe::{Recorder, RequestRecord, TraceParent, Wanted};
 use crate::raw::{BrokenOff, Head};
+use crate::recorder::OfRequest;
 
 /// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
 pub(super) struct Responder(pub(super) Rc<Exchange>);

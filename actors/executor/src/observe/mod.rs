@@ -43,7 +43,7 @@ pub use log::{Format, Log, LogError, LogGuard, init, log};
 #[cfg(feature = "otel")]
 pub use otlp::{Otlp, OtlpError, OtlpExporter, OtlpGuard, otlp};
 pub use record::RequestRecord;
-pub use recorder::Keep;
+pub use recorder::Retention;
 pub(crate) use recorder::{Recorder, Wanted};
 pub(crate) use request_trace::RequestTrace;
 pub use sampling::{CallerFlag, Sampling};

@@ -11,10 +11,10 @@ use asyncsteps_actors::trace::TraceParent;
 use super::export::{ExportFigures, Exporter};
 use super::record::RequestRecord;
 
-/// Which requests are kept when they are over, with what their steps did.
+/// The retention policy of request records: which requests are kept after their end, with what their steps did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "options")]
-pub struct Keep {
+pub struct Retention {
     /// The most requests that are kept, about 12 KiB each at the most; the oldest one goes first. 1,000 by
     /// default, so that one that the log tells of can be looked up for a while, in 12 MB.
     pub most: usize,
@@ -26,7 +26,7 @@ pub struct Keep {
     pub one_in: u64,
 }
 
-impl Keep {
+impl Retention {
     /// All requests, for development and tests.
     pub const ALL: Self = Self { most: 256, slow: None, failed: true, one_in: 1 };
 
@@ -34,7 +34,7 @@ impl Keep {
     pub const NONE: Self = Self { most: 0, slow: None, failed: false, one_in: 0 };
 }
 
-impl Default for Keep {
+impl Default for Retention {
     fn default() -> Self {
         let slow = Some(Duration::from_millis(500));
         Self { most: 1_000, slow, failed: true, one_in: 0 }
@@ -43,7 +43,7 @@ impl Default for Keep {
 
 /// Numbers the requests of an executor, keeps some of them and exports some.
 pub(crate) struct Recorder {
-    keep: Keep,
+    keep: Retention,
     exporter: Option<Arc<dyn Exporter>>,
     next: AtomicU64,
     kept: Mutex<VecDeque<Arc<RequestRecord>>>,
@@ -59,11 +59,11 @@ pub(crate) struct Wanted {
 impl Recorder {
     /// `None` if nothing is to be recorded.
     pub(crate) fn new(
-        keep: Option<Keep>,
+        keep: Option<Retention>,
         exporter: Option<Arc<dyn Exporter>>,
     ) -> Option<Arc<Self>> {
         let is_needed = keep.is_some() || exporter.is_some();
-        let (keep, next) = (keep.unwrap_or(Keep::NONE), AtomicU64::new(1));
+        let (keep, next) = (keep.unwrap_or(Retention::NONE), AtomicU64::new(1));
         is_needed.then(|| Arc::new(Self { keep, exporter, next, kept: Mutex::default() }))
     }
 
@@ -80,7 +80,7 @@ impl Recorder {
         total: Duration,
         is_error: bool,
     ) -> Option<Wanted> {
-        let Keep { slow, failed, one_in, .. } = self.keep;
+        let Retention { slow, failed, one_in, .. } = self.keep;
         let is_kept = is_error && failed
             || slow.is_some_and(|slow| total >= slow)
             || one_in > 0 && number.is_multiple_of(one_in);

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps_actors::sync::{Fence, fences};
-use asyncsteps_core::{AsyncSteps, Error, Raised, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepError, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -233,7 +233,7 @@ impl<S: Service, P> fmt::Debug for Cx<S, P> {
 }
 
 /// The error of a body, with the code that its type has for the service.
-pub(super) fn coded<S: Service>(raised: Raised) -> Raised {
+pub(super) fn coded<S: Service>(raised: StepError) -> StepError {
     raised.into_error().coded::<S::Errors>().into()
 }
 

@@ -27,14 +27,14 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// newest first where one branch carried out several.
     ///
     /// ```
-    /// # use asyncsteps_core::Fallible;
+    /// # use asyncsteps_core::BodyResult;
     /// # use asyncsteps_executor::Service;
     /// # use asyncsteps_executor::plan::{Returns, Steps};
     /// # struct Shop;
     /// # impl Service for Shop { type Errors = (); }
     /// # impl Shop {
-    /// #     async fn reserve(&self, _: &str, _: &str) -> Fallible<u32> { Ok(7) }
-    /// #     async fn give_back(&self, _: &str) -> Fallible<()> { Ok(()) }
+    /// #     async fn reserve(&self, _: &str, _: &str) -> BodyResult<u32> { Ok(7) }
+    /// #     async fn give_back(&self, _: &str) -> BodyResult<()> { Ok(()) }
     /// # }
     /// # struct Order { skus: Vec<String> }
     /// fn order(steps: &Steps<Shop, Order>) -> Returns<Vec<u32>> {

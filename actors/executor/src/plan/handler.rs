@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use asyncsteps_core::{Fallible, Template};
+use asyncsteps_core::{BodyResult, Template};
 use serde::de::DeserializeOwned;
 
 use super::cx::{Cx, coded};
@@ -46,7 +46,7 @@ where
     S: Service,
     P: 'static,
     R: 'static,
-    F: AsyncFn(&Cx<S, P>) -> Fallible<R> + Send + Sync + 'static,
+    F: AsyncFn(&Cx<S, P>) -> BodyResult<R> + Send + Sync + 'static,
 {
     type Params = P;
     type Result = R;

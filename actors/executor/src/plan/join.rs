@@ -149,15 +149,15 @@ impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
     /// step fails, or a later one, the branches are undone beside each other.
     ///
     /// ```
-    /// # use asyncsteps_core::Fallible;
+    /// # use asyncsteps_core::BodyResult;
     /// # use asyncsteps_executor::Service;
     /// # use asyncsteps_executor::plan::{Returns, Steps};
     /// # struct Travel;
     /// # impl Service for Travel { type Errors = (); }
     /// # impl Travel {
-    /// #     async fn seat(&self) -> Fallible<u32> { Ok(7) }
-    /// #     async fn room(&self) -> Fallible<String> { Ok("12b".into()) }
-    /// #     async fn leave(&self, _: &str) -> Fallible<()> { Ok(()) }
+    /// #     async fn seat(&self) -> BodyResult<u32> { Ok(7) }
+    /// #     async fn room(&self) -> BodyResult<String> { Ok("12b".into()) }
+    /// #     async fn leave(&self, _: &str) -> BodyResult<()> { Ok(()) }
     /// # }
     /// fn trip(steps: &Steps<Travel, ()>) -> Returns<String> {
     ///     steps

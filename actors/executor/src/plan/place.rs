@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use crate::memory::Part;
+use crate::recorder::Part;
 
 /// A step of a plan, as it is told apart from the others.
 #[derive(Debug)]

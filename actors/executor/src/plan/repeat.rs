@@ -28,15 +28,15 @@ where
     ///
     /// ```
     /// # use std::ops::ControlFlow;
-    /// # use asyncsteps_core::Fallible;
+    /// # use asyncsteps_core::BodyResult;
     /// # use asyncsteps_executor::Service;
     /// # use asyncsteps_executor::plan::{Returns, Steps};
     /// # struct Mirror;
     /// # impl Service for Mirror { type Errors = (); }
     /// # struct Page { next: Option<String>, items: Vec<String> }
     /// # impl Mirror {
-    /// #     async fn fetch(&self, _: &str) -> Fallible<Page> { Ok(Page { next: None, items: Vec::new() }) }
-    /// #     async fn store(&self, _: &str, _: &[String]) -> Fallible<()> { Ok(()) }
+    /// #     async fn fetch(&self, _: &str) -> BodyResult<Page> { Ok(Page { next: None, items: Vec::new() }) }
+    /// #     async fn store(&self, _: &str, _: &[String]) -> BodyResult<()> { Ok(()) }
     /// # }
     /// fn mirror(steps: &Steps<Mirror, ()>) -> Returns<()> {
     ///     steps

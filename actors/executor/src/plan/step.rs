@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::sync::StepLock;
-use asyncsteps_core::{AsyncSteps, Error, Fallible, Keep, Retry, StepResult, Undo, UndoPolicy};
+use asyncsteps_core::{
+    AsyncSteps, BodyResult, Error, Retention, Retry, StepResult, Undo, UndoPolicy,
+};
 
 use super::cx::Cx;
 use super::node::{Facts, Form, Level, Node, UndoForm, Work, mistaken};
@@ -108,7 +110,7 @@ impl<S: Service, P: 'static> Chain<S, P> {
     #[track_caller]
     pub(super) fn body<I, A, T, E, F>(self, name: &'static str, body: F) -> Step<S, P, I, A, T, E>
     where
-        F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + Send + Sync + 'static,
+        F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
     {
         self.add(name, Form::Body, None, Box::new(Body(body)))
     }
@@ -207,7 +209,7 @@ where
     pub fn then<U, F>(self, name: &'static str, body: F) -> Step<S, P, I, T, U, E>
     where
         U: 'static,
-        F: AsyncFn(&Cx<S, P>, T) -> Fallible<U> + Send + Sync + 'static,
+        F: AsyncFn(&Cx<S, P>, T) -> BodyResult<U> + Send + Sync + 'static,
     {
         self.into_chain().body(name, body)
     }
@@ -322,7 +324,7 @@ where
     pub fn retry(mut self, policy: Retry) -> Self
     where
         A: Clone,
-        (Cx<S, P>, A): Keep,
+        (Cx<S, P>, A): Retention,
     {
         self.last.facts.retry = Some(policy.clone());
         self.last.said.retry = Some(Tries::new(policy));
@@ -332,12 +334,12 @@ where
     /// Has a body give another result for the error of the step, or fail with this error or another one
     /// (FTN12 §1.2).
     ///
-    /// In a [durable](crate::memory) request what the body gives is not recorded: the step fails again
+    /// In a [durable](crate::recorder) request what the body gives is not recorded: the step fails again
     /// with its recorded error when the request goes on, and the body runs again. So it only reads or
     /// computes.
     pub fn recover<F>(mut self, body: F) -> Self
     where
-        F: AsyncFn(&Cx<S, P>, &Error) -> Fallible<T> + Send + Sync + 'static,
+        F: AsyncFn(&Cx<S, P>, &Error) -> BodyResult<T> + Send + Sync + 'static,
     {
         self.last.facts.recovers = true;
         self.last.said.recover = Some(Arc::new(RecoverBy(body)));
@@ -360,7 +362,7 @@ where
     pub fn undo<F>(self, undo: F) -> Self
     where
         T: Clone,
-        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
     {
         self.undo_with(UndoPolicy::default(), undo)
     }
@@ -369,7 +371,7 @@ where
     pub fn undo_with<F>(mut self, policy: UndoPolicy, undo: F) -> Self
     where
         T: Clone,
-        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
     {
         self.last.facts.needs_body("undo");
         self.last.facts.undo = Some(UndoForm::OfResult);
@@ -382,7 +384,7 @@ where
     where
         A: Clone,
         T: Clone,
-        F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+        F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
     {
         self.undo_taking_with(UndoPolicy::default(), undo)
     }
@@ -392,7 +394,7 @@ where
     where
         A: Clone,
         T: Clone,
-        F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+        F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
     {
         self.last.facts.needs_body("undo_taking");
         self.last.facts.undo = Some(UndoForm::OfInputAndResult);

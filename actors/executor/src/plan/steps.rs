@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::sync::{AnySync, StepLock};
-use asyncsteps_core::{Error, Fallible, Raised};
+use asyncsteps_core::{BodyResult, Error, StepError};
 
 use super::cx::{Cx, coded};
 use super::node::{Level, Node, mistaken};
@@ -138,11 +138,11 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// has to be lower than that of [requests](crate::Builder::request_timeout). It is said for the function, not
     /// for a part of it. Said twice, the last one counts.
     ///
-    /// In a [durable](crate::memory) request result or limit is decided once, for all callers with its key. If the
+    /// In a [durable](crate::recorder) request result or limit is decided once, for all callers with its key. If the
     /// journal does not decide in time, the caller gets `OutcomeUnknown`, with the name of the request. A definition
     /// that was loaded has to have that code in `throws`.
     #[track_caller]
-    pub fn answer_within<E: Into<Raised>>(
+    pub fn answer_within<E: Into<StepError>>(
         &self,
         limit: Duration,
         error: impl Fn() -> E + Send + Sync + 'static,
@@ -159,7 +159,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     pub fn run<T, F>(&self, name: &'static str, body: F) -> Step<S, P, I, I, T>
     where
         T: 'static,
-        F: AsyncFn(&Cx<S, P>, I) -> Fallible<T> + Send + Sync + 'static,
+        F: AsyncFn(&Cx<S, P>, I) -> BodyResult<T> + Send + Sync + 'static,
     {
         Chain::new().body(name, body)
     }

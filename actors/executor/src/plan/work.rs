@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use asyncsteps_core::sync::{AnySync, StepLock};
 use asyncsteps_core::{
-    Added, AsyncSteps, Error, Fallible, Keep, Raised, Retry, RunContext, StepResult, TemplateSteps,
-    Undo, UndoPolicy, Untyped,
+    Added, AsyncSteps, BodyResult, Error, Retention, Retry, RunContext, StepError, StepResult,
+    TemplateSteps, Undo, UndoPolicy, Untyped,
 };
 
 use super::cx::{Cx, coded};
@@ -43,7 +43,7 @@ pub(super) struct Tries<S: Service, P: 'static, A: 'static, T: 'static> {
 impl<S: Service, P, A: Clone + 'static, T: 'static> Tries<S, P, A, T> {
     pub(super) fn new(retry: Retry) -> Self
     where
-        With<S, P, A>: Keep,
+        With<S, P, A>: Retention,
     {
         Self {
             retry,
@@ -156,7 +156,7 @@ where
     P: 'static,
     A: 'static,
     T: 'static,
-    F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + Send + Sync + 'static,
+    F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
 {
     fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<S, P, A, T>) -> Arc<dyn Work<S, P>> {
         Arc::new(BodyWork { id, said, body: self.0 })
@@ -175,7 +175,7 @@ where
     P: 'static,
     A: 'static,
     T: 'static,
-    F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + Send + Sync + 'static,
+    F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
 {
     fn add(self: Arc<Self>, steps: &mut TemplateSteps) {
         let (name, source) = (self.id.name, self.id.source);
@@ -203,9 +203,14 @@ where
     P: 'static,
     A: 'static,
     T: 'static,
-    F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + Send + Sync + 'static,
+    F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
 {
-    async fn run(&self, run: RunContext, cx: Cx<S, P>, input: A) -> Result<With<S, P, T>, Raised> {
+    async fn run(
+        &self,
+        run: RunContext,
+        cx: Cx<S, P>,
+        input: A,
+    ) -> Result<With<S, P, T>, StepError> {
         let cx = cx.in_attempt(run.attempt);
         let result = (self.body)(&cx, input).await.map_err(coded::<S>)?;
         Ok((cx, result))
@@ -316,7 +321,7 @@ where
     P: 'static,
     A: 'static,
     T: Clone + 'static,
-    F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+    F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
 {
     fn say(
         self: Arc<Self>,
@@ -343,7 +348,7 @@ where
     P: 'static,
     A: Clone + 'static,
     T: Clone + 'static,
-    F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> Fallible<()> + Send + Sync + 'static,
+    F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
 {
     fn say(
         self: Arc<Self>,
@@ -377,7 +382,7 @@ where
     S: Service,
     P: 'static,
     T: 'static,
-    F: AsyncFn(&Cx<S, P>, &Error) -> Fallible<T> + Send + Sync + 'static,
+    F: AsyncFn(&Cx<S, P>, &Error) -> BodyResult<T> + Send + Sync + 'static,
 {
     fn add(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, error: Error) {
         let source = cx.source();

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_core::{Added, AsyncSteps, Error, Raised, StepLocation, StepResult, Time};
+use asyncsteps_core::{Added, AsyncSteps, Error, StepError, StepLocation, StepResult, Time};
 
 use super::context::{Service, coded};
 
@@ -24,7 +24,7 @@ impl AnswerWithin {
     pub(super) fn new<S, E>(limit: Duration, error: impl Fn() -> E + 'static) -> Self
     where
         S: Service,
-        E: Into<Raised>,
+        E: Into<StepError>,
     {
         Self { limit, error: Rc::new(move || coded::<S>(error().into()).into_error()) }
     }

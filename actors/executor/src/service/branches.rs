@@ -3,14 +3,14 @@
 use std::fmt;
 use std::rc::Rc;
 
-use asyncsteps_core::{AsyncSteps, Fallible, Flow, StepResult};
+use asyncsteps_core::{AsyncSteps, BodyResult, Flow, StepResult};
 
 use super::context::{Cx, Service};
 use super::key::Undoes;
 use super::retired::Retired;
-use super::step::{Gives, Nested, Step};
+use super::step::{Nested, Returns, Step};
 use super::steps::Steps;
-use crate::memory::Form;
+use crate::recorder::Form;
 
 /// The branches of a parallel step while it is being defined, see [`Steps::parallel`].
 ///
@@ -30,17 +30,17 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// for several results there are [`each`](Self::each) and [`join`](Self::join).
     ///
     /// ```
-    /// # use asyncsteps_core::{Fallible, Undo};
+    /// # use asyncsteps_core::{BodyResult, Undo};
     /// # use asyncsteps_actors::sync::Mutex;
-    /// # use asyncsteps_executor::{Cx, Gives, Service, Steps};
+    /// # use asyncsteps_executor::{Cx, Returns, Service, Steps};
     /// # struct Shop { skus: Mutex }
     /// # impl Service for Shop { type Errors = (); }
     /// # impl Shop {
-    /// #     async fn reserve(&self, _: &str) -> Fallible<()> { Ok(()) }
-    /// #     async fn give_back(&self, _: &str) -> Fallible<()> { Ok(()) }
+    /// #     async fn reserve(&self, _: &str) -> BodyResult<()> { Ok(()) }
+    /// #     async fn give_back(&self, _: &str) -> BodyResult<()> { Ok(()) }
     /// # }
     /// # struct Order { skus: Vec<String> }
-    /// fn order(asi: &mut Steps<Shop, Order>) -> Gives<()> {
+    /// fn order(asi: &mut Steps<Shop, Order>) -> Returns<()> {
     ///     asi.parallel("reserve all", |branches| {
     ///         let cx = branches.cx();
     ///         for sku in &cx.params.skus {
@@ -82,7 +82,7 @@ impl<S: Service, P: 'static> Branches<S, P> {
     pub fn run<T, F>(&mut self, name: &'static str, body: F) -> Step<'_, S, P, (), T>
     where
         T: 'static,
-        F: AsyncFn(&Cx<S, P>, ()) -> Fallible<T> + 'static,
+        F: AsyncFn(&Cx<S, P>, ()) -> BodyResult<T> + 'static,
     {
         let (flow, cx) = self.begin();
         Step::add(flow, cx, name, body)
@@ -93,7 +93,7 @@ impl<S: Service, P: 'static> Branches<S, P> {
     pub fn substeps<T, F>(&mut self, name: &'static str, body: F) -> Step<'_, S, P, (), T, Nested>
     where
         T: 'static,
-        F: Fn(&mut Steps<S, P>, ()) -> Gives<T> + 'static,
+        F: Fn(&mut Steps<S, P>, ()) -> Returns<T> + 'static,
     {
         let (flow, cx) = self.begin();
         Step::nest(flow, cx, name, body)

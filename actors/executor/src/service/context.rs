@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use asyncsteps_actors::sync::{Fence, fences};
-use asyncsteps_core::memory::Memory;
-use asyncsteps_core::{AsyncSteps, Codes, Error, Raised, RunContext, codes};
+use asyncsteps_core::replay::ReplayHooks;
+use asyncsteps_core::{AsyncSteps, Codes, Error, RunContext, StepError, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::key::{Around, Item, Iteration, Siblings, StepName, Undoes};
 use super::remembered::Remembered;
 use crate::executor::{RequestSteps, ServedRequest};
-use crate::memory::{
-    DefinedStep, ErrorsOfService, Form, OfRequest, Part, RequestMemory, StepMemory,
+use crate::recorder::{
+    DefinedStep, ErrorsOfService, Form, OfRequest, Part, RequestRecorder, StepRecorder,
 };
 
 /// The state that the functions of an interface share, and the errors that their callers see.
@@ -75,7 +75,7 @@ struct Request<S> {
     id: OnceCell<Box<str>>,
     /// The steps of the function.
     steps: Siblings,
-    memory: Option<Rc<dyn RequestMemory>>,
+    memory: Option<Rc<dyn RequestRecorder>>,
     /// The tokens of the locks that the caller holds.
     fences: Vec<Fence>,
 }
@@ -257,7 +257,7 @@ impl<S: Service, P> Cx<S, P> {
     pub(super) fn renamed(
         &self,
         remembered: &DefinedStep,
-        memory: &dyn StepMemory,
+        memory: &dyn StepRecorder,
         old: &'static str,
     ) {
         remembered.add_name(old);
@@ -272,7 +272,7 @@ impl<S: Service, P> Cx<S, P> {
         attempt: u32,
         undoes: &Undoes,
         iteration: Option<Iteration>,
-        memory: Option<Rc<dyn StepMemory>>,
+        memory: Option<Rc<dyn StepRecorder>>,
     ) -> Self {
         let (siblings, step, undoes) = (self.nested.clone(), self.known_name(), undoes.clone());
         let around = Around { siblings, step, attempt, undoes, iteration };
@@ -285,7 +285,7 @@ impl<S: Service, P> Cx<S, P> {
     }
 
     /// What the host of the request remembers of it.
-    pub(super) fn memory(&self) -> Option<&Rc<dyn RequestMemory>> {
+    pub(super) fn memory(&self) -> Option<&Rc<dyn RequestRecorder>> {
         self.request.memory.as_ref()
     }
 
@@ -311,12 +311,12 @@ impl<S: Service, P> Cx<S, P> {
     }
 
     /// What the host remembers of steps between the step around the step and the step.
-    pub(super) fn memory_inside(&self) -> Option<Rc<dyn Memory>> {
+    pub(super) fn memory_inside(&self) -> Option<Rc<dyn ReplayHooks>> {
         self.siblings().memory_inside()
     }
 
     /// What the host remembers of the step around the step.
-    pub(super) fn memory_around(&self) -> Option<&Rc<dyn StepMemory>> {
+    pub(super) fn memory_around(&self) -> Option<&Rc<dyn StepRecorder>> {
         self.siblings().memory()
     }
 
@@ -383,7 +383,7 @@ impl<S: Service, P> fmt::Debug for Cx<S, P> {
 }
 
 /// The error of a body, with the code that its type has for the service.
-pub(super) fn coded<S: Service>(raised: Raised) -> Raised {
+pub(super) fn coded<S: Service>(raised: StepError) -> StepError {
     raised.into_error().coded::<S::Errors>().into()
 }
 

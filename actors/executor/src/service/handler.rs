@@ -3,22 +3,22 @@
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
-use asyncsteps_core::{AsyncSteps, Fallible, StepResult, Template};
+use asyncsteps_core::{AsyncSteps, BodyResult, StepResult, Template};
 use serde::de::DeserializeOwned;
 
 use super::answer::AnswerWithin;
 use super::context::{Cx, Service, coded};
 use super::remembered::run_whole;
-use super::step::Gives;
+use super::step::Returns;
 use super::steps::Steps;
 use crate::plan::Mistake;
 
-/// The business logic of a function of the service `S`: `fn(&mut Steps<S, P>) -> Gives<R>`, which adds
-/// steps, or `async fn(&Cx<S, P>) -> Fallible<R>`. `Form` tells which; it is never written.
+/// The business logic of a function of the service `S`: `fn(&mut Steps<S, P>) -> Returns<R>`, which adds
+/// steps, or `async fn(&Cx<S, P>) -> BodyResult<R>`. `Form` tells which; it is never written.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle a function of the service `{S}`",
     label = "not a handler of `{S}`",
-    note = "a handler is `fn(&mut Steps<{S}, P>) -> Gives<R>` or `async fn(&Cx<{S}, P>) -> Fallible<R>`"
+    note = "a handler is `fn(&mut Steps<{S}, P>) -> Returns<R>` or `async fn(&Cx<{S}, P>) -> BodyResult<R>`"
 )]
 pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     /// What it takes: the parameters as a type.
@@ -78,7 +78,7 @@ where
     S: Service,
     P: 'static,
     R: 'static,
-    F: Fn(&mut Steps<S, P>) -> Gives<R> + Send + Sync + 'static,
+    F: Fn(&mut Steps<S, P>) -> Returns<R> + Send + Sync + 'static,
 {
     type Params = P;
     type Result = R;
@@ -101,7 +101,7 @@ where
     S: Service,
     P: 'static,
     R: 'static,
-    F: AsyncFn(&Cx<S, P>) -> Fallible<R> + Send + Sync + 'static,
+    F: AsyncFn(&Cx<S, P>) -> BodyResult<R> + Send + Sync + 'static,
 {
     type Params = P;
     type Result = R;
@@ -125,7 +125,7 @@ where
 }
 
 fn start_steps<S: Service, P: 'static, R>(
-    handler: &Arc<impl Fn(&mut Steps<S, P>) -> Gives<R> + 'static>,
+    handler: &Arc<impl Fn(&mut Steps<S, P>) -> Returns<R> + 'static>,
     asi: &mut AsyncSteps,
     cx: Cx<S, P>,
 ) -> StepResult {
@@ -133,7 +133,7 @@ fn start_steps<S: Service, P: 'static, R>(
     let (source, handler) = (cx.source(), Arc::clone(handler));
     let start = move |asi: &mut AsyncSteps| {
         let mut steps = Steps::new(cx);
-        let Gives { .. } = handler(&mut steps);
+        let Returns { .. } = handler(&mut steps);
         steps.finish(asi)
     };
     match request.zip(memory) {
@@ -147,13 +147,13 @@ fn start_steps<S: Service, P: 'static, R>(
 
 /// How long a caller waits, if the function limits that. The steps are defined, and none of them runs.
 fn answer_within<S: Service, P: 'static, R>(
-    handler: &impl Fn(&mut Steps<S, P>) -> Gives<R>,
+    handler: &impl Fn(&mut Steps<S, P>) -> Returns<R>,
     cx: Cx<S, P>,
 ) -> Option<AnswerWithin> {
     let mut steps = Steps::new(cx);
     // a panic is reported where the function runs
     let define = AssertUnwindSafe(|| {
-        let Gives { .. } = handler(&mut steps);
+        let Returns { .. } = handler(&mut steps);
     });
     catch_unwind(define).ok().and_then(|()| steps.take_answer())
 }

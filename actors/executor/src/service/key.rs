@@ -5,9 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
 use std::rc::Rc;
 
-use asyncsteps_core::memory::Memory;
+use asyncsteps_core::replay::ReplayHooks;
 
-use crate::memory::{DefinedStep, Part, StepMemory};
+use crate::recorder::{DefinedStep, Part, StepRecorder};
 
 /// Steps that were defined together: those of the function, or of one attempt of a step with sub-steps.
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub(super) struct Siblings {
     around: Option<Around>,
     names: RefCell<Vec<&'static str>>,
     /// What the host remembers of the step around them, if it remembers the request.
-    memory: Option<Rc<dyn StepMemory>>,
+    memory: Option<Rc<dyn StepRecorder>>,
     /// The steps, if the host remembers them.
     defined: RefCell<Vec<Rc<DefinedStep>>>,
     /// How many branches have begun, if they are those of branches.
@@ -93,17 +93,17 @@ impl Item {
 
 impl Siblings {
     /// The steps that this attempt of a step defines.
-    pub(super) fn inside(around: Around, memory: Option<Rc<dyn StepMemory>>) -> Self {
+    pub(super) fn inside(around: Around, memory: Option<Rc<dyn StepRecorder>>) -> Self {
         Self { around: Some(around), memory, ..Self::default() }
     }
 
     /// The steps of a function, whose host remembers them.
-    pub(super) fn of_function(memory: Option<Rc<dyn StepMemory>>) -> Self {
+    pub(super) fn of_function(memory: Option<Rc<dyn StepRecorder>>) -> Self {
         Self { memory, ..Self::default() }
     }
 
     /// What the host remembers of the step around them.
-    pub(super) fn memory(&self) -> Option<&Rc<dyn StepMemory>> {
+    pub(super) fn memory(&self) -> Option<&Rc<dyn StepRecorder>> {
         self.memory.as_ref()
     }
 
@@ -141,7 +141,7 @@ impl Siblings {
     }
 
     /// What the host remembers of steps between the one around them and these.
-    pub(super) fn memory_inside(&self) -> Option<Rc<dyn Memory>> {
+    pub(super) fn memory_inside(&self) -> Option<Rc<dyn ReplayHooks>> {
         let (attempt, iteration) = self.around.as_ref().map_or((1, None), |around| {
             (around.attempt, around.iteration.as_ref().map(|iteration| iteration.index))
         });

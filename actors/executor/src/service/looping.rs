@@ -4,13 +4,15 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use asyncsteps_core::{Arguments, AsyncSteps, Error, Flow, Keep, Raised, StepResult, codes};
+use asyncsteps_core::{
+    Arguments, AsyncSteps, Error, Flow, Replayable, StepError, StepResult, codes,
+};
 
 use super::context::{Cx, Service};
 use super::key::{Iteration, Undoes};
-use super::step::{Gives, Kind, Loop, Step};
+use super::step::{Kind, Loop, Returns, Step};
 use super::steps::Steps;
-use crate::memory::{Codec, EndedIteration, Form, Iterations, Next, StepMemory, Stored};
+use crate::recorder::{Codec, EndedIteration, Form, Iterations, Next, StepRecorder, Stored};
 
 impl<S: Service, P: 'static> Steps<S, P> {
     /// Adds a loop: `body` defines the sub-steps of an iteration, from the state that the iteration
@@ -20,16 +22,16 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// The [keys](Cx::key) of steps in different iterations differ.
     ///
     /// ```
-    /// # use asyncsteps_core::Fallible;
-    /// # use asyncsteps_executor::{Gives, Next, Service, Steps};
+    /// # use asyncsteps_core::BodyResult;
+    /// # use asyncsteps_executor::{Returns, Next, Service, Steps};
     /// # struct Mirror;
     /// # impl Service for Mirror { type Errors = (); }
     /// # struct Page { next: Option<String>, items: Vec<String> }
     /// # impl Mirror {
-    /// #     async fn fetch(&self, _: &str) -> Fallible<Page> { Ok(Page { next: None, items: Vec::new() }) }
-    /// #     async fn store(&self, _: &str, _: &[String]) -> Fallible<()> { Ok(()) }
+    /// #     async fn fetch(&self, _: &str) -> BodyResult<Page> { Ok(Page { next: None, items: Vec::new() }) }
+    /// #     async fn store(&self, _: &str, _: &[String]) -> BodyResult<()> { Ok(()) }
     /// # }
-    /// fn mirror(asi: &mut Steps<Mirror, ()>) -> Gives<usize> {
+    /// fn mirror(asi: &mut Steps<Mirror, ()>) -> Returns<usize> {
     ///     asi.repeat("pages", ("first".to_owned(), 0), |asi, (page, count)| {
     ///         asi.run("fetch", async move |cx, ()| cx.fetch(&page).await)
     ///             .then("store", async move |cx, page: Page| {
@@ -55,7 +57,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         St: Clone + 'static,
         T: 'static,
-        F: Fn(&mut Self, St) -> Gives<Next<St, T>> + 'static,
+        F: Fn(&mut Self, St) -> Returns<Next<St, T>> + 'static,
     {
         add(&mut self.flow, &self.cx, name, move |()| state.clone(), body)
     }
@@ -78,9 +80,9 @@ where
         body: F,
     ) -> Step<'a, S, P, (St,), T, Loop<St>>
     where
-        (St,): Keep,
+        (St,): Replayable,
         T: 'static,
-        F: Fn(&mut Steps<S, P>, St) -> Gives<Next<St, T>> + 'static,
+        F: Fn(&mut Steps<S, P>, St) -> Returns<Next<St, T>> + 'static,
     {
         let Self { flow, cx, .. } = self;
         add(flow, cx, name, |(state,)| state, body)
@@ -110,12 +112,12 @@ where
     A: Arguments,
     St: 'static,
     T: 'static,
-    F: Fn(&mut Steps<S, P>, St) -> Gives<Next<St, T>> + 'static,
+    F: Fn(&mut Steps<S, P>, St) -> Returns<Next<St, T>> + 'static,
 {
     let of_step = cx.of_new_step(name, Form::Loop);
     let (codecs, body) = (LoopCodecs::default(), Rc::new(body));
     let (of_body, undoes, of_loop) = (of_step.clone(), Undoes::default(), Rc::clone(&codecs));
-    let start = move |asi: &mut AsyncSteps, args, memory: Option<Rc<dyn StepMemory>>| {
+    let start = move |asi: &mut AsyncSteps, args, memory: Option<Rc<dyn StepRecorder>>| {
         let (attempt, state) = (asi.attempt(), state(args));
         let memory = memory.filter(|_| of_loop.get().is_some());
         let progress = match (&memory, of_loop.get()) {
@@ -139,7 +141,7 @@ struct Looping<S: Service, P, St, T, F> {
     cx: Cx<S, P>,
     attempt: u32,
     undoes: Undoes,
-    memory: Option<Rc<dyn StepMemory>>,
+    memory: Option<Rc<dyn StepRecorder>>,
     codecs: LoopCodecs<St, T>,
     body: Rc<F>,
 }
@@ -158,7 +160,7 @@ where
     P: 'static,
     St: 'static,
     T: 'static,
-    F: Fn(&mut Steps<S, P>, St) -> Gives<Next<St, T>> + 'static,
+    F: Fn(&mut Steps<S, P>, St) -> Returns<Next<St, T>> + 'static,
 {
     /// Adds the loop to the running step, and a step that gives its result.
     fn start(self: Rc<Self>, asi: &mut AsyncSteps, progress: Progress<St, T>) {
@@ -205,13 +207,13 @@ where
 
     /// Adds the steps of an iteration to the running step; gives whether something in it can be undone,
     /// once it ended.
-    fn enter(&self, asi: &mut AsyncSteps, index: u64, state: St) -> Result<Undoes, Raised> {
+    fn enter(&self, asi: &mut AsyncSteps, index: u64, state: St) -> Result<Undoes, StepError> {
         let undoes = Undoes::default();
         let iteration = Iteration { index, undoes: undoes.clone() };
         let (memory, source) = (self.memory.clone(), self.cx.source());
         let cx = self.cx.of_substeps(self.attempt, &self.undoes, Some(iteration), memory);
         let mut steps = Steps::new(cx);
-        let Gives { .. } = (self.body)(&mut steps, state);
+        let Returns { .. } = (self.body)(&mut steps, state);
         match self.memory.as_ref().map(|memory| memory.inside(self.attempt, None)) {
             // an iteration that fails has the whole attempt fail
             Some(inside) => {
@@ -266,11 +268,11 @@ impl<St, T> Codecs<St, T> {
     reason = "the step is added already: what is given back only serves to say more about it"
 )]
 impl<S: Service, P, A, St: 'static, T: 'static> Step<'_, S, P, A, T, Loop<St>> {
-    /// Says how the host of a request that it [remembers](crate::memory) stores the state and the result
+    /// Says how the host of a request that it [remembers](crate::recorder) stores the state and the result
     /// of the loop, so that iterations which ended are not done again.
     pub fn loop_remembered(self, state: Codec<St>, result: Codec<T>) -> Self {
         if let Some(remembered) = &self.remembered {
-            remembered.step.set_kind(crate::memory::Kind::Recorded);
+            remembered.step.set_kind(crate::recorder::Kind::Recorded);
             let codecs = remembered.items.get();
             if let Some(codecs) = codecs.and_then(|any| any.downcast_ref::<LoopCodecs<St, T>>()) {
                 // said twice, the first one counts

@@ -27,11 +27,11 @@ mod steps;
 mod substeps;
 mod transacted;
 
-pub use crate::memory::Next;
+pub use crate::recorder::Next;
 pub use answer::AnswerWithin;
 pub use branches::Branches;
 pub use context::{Cx, Service};
 pub use handler::{AddsSteps, Awaits, Built, FunctionOf, Handler};
 pub use retired::Retired;
-pub use step::{Body, Gives, Items, Kind, Leaf, Loop, Nested, Parts, Step, Transacted};
-pub use steps::{Steps, This};
+pub use step::{Body, Items, Kind, Leaf, Loop, Nested, Parts, Returns, Step, Transacted};
+pub use steps::{FunctionPolicies, Steps};

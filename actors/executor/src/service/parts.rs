@@ -1,13 +1,13 @@
 //! Steps that do two or three things at once, with types of their own.
 
-use asyncsteps_core::{Fallible, gather};
+use asyncsteps_core::{BodyResult, gather};
 
 use super::context::{Cx, Service};
 use super::key::Item;
 use super::remembered::{Kept, RememberedItems};
 use super::step::{Parts, Step};
 use super::steps::Steps;
-use crate::memory::Codec;
+use crate::recorder::Codec;
 
 impl<S: Service, P: 'static> Steps<S, P> {
     /// Adds a step that does two things at once and gives both results, see
@@ -22,8 +22,8 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         A: 'static,
         B: 'static,
-        F: AsyncFn(&Cx<S, P>) -> Fallible<A> + 'static,
-        G: AsyncFn(&Cx<S, P>) -> Fallible<B> + 'static,
+        F: AsyncFn(&Cx<S, P>) -> BodyResult<A> + 'static,
+        G: AsyncFn(&Cx<S, P>) -> BodyResult<B> + 'static,
     {
         let kept = self.cx.memory().map(|_| (RememberedItems::new(), RememberedItems::new()));
         let of_body = kept.clone();
@@ -49,9 +49,9 @@ impl<S: Service, P: 'static> Steps<S, P> {
         A: 'static,
         B: 'static,
         C: 'static,
-        F: AsyncFn(&Cx<S, P>) -> Fallible<A> + 'static,
-        G: AsyncFn(&Cx<S, P>) -> Fallible<B> + 'static,
-        H: AsyncFn(&Cx<S, P>) -> Fallible<C> + 'static,
+        F: AsyncFn(&Cx<S, P>) -> BodyResult<A> + 'static,
+        G: AsyncFn(&Cx<S, P>) -> BodyResult<B> + 'static,
+        H: AsyncFn(&Cx<S, P>) -> BodyResult<C> + 'static,
     {
         let new = |_: &_| (RememberedItems::new(), RememberedItems::new(), RememberedItems::new());
         let kept = self.cx.memory().map(new);
@@ -73,8 +73,8 @@ async fn part<S: Service, P, R>(
     cx: &Cx<S, P>,
     number: usize,
     kept: Option<&RememberedItems<R>>,
-    body: &impl AsyncFn(&Cx<S, P>) -> Fallible<R>,
-) -> Fallible<R> {
+    body: &impl AsyncFn(&Cx<S, P>) -> BodyResult<R>,
+) -> BodyResult<R> {
     let item = Item::Nth(number);
     let cx = cx.of_item(item.clone());
     match kept {
@@ -88,7 +88,7 @@ async fn part<S: Service, P, R>(
     reason = "the step is added already: what is given back only serves to say more about it"
 )]
 impl<S: Service, P, A: 'static, B: 'static> Step<'_, S, P, (), (A, B), Parts> {
-    /// Says how the host of a request that it [remembers](crate::memory) stores each of the results, so
+    /// Says how the host of a request that it [remembers](crate::recorder) stores each of the results, so
     /// that what is done is not done again.
     pub fn parts_remembered(self, (a, b): (Codec<A>, Codec<B>)) -> Self {
         let parts = self.remembered.as_ref().and_then(|step| step.items.get());
@@ -105,7 +105,7 @@ impl<S: Service, P, A: 'static, B: 'static> Step<'_, S, P, (), (A, B), Parts> {
     reason = "the step is added already: what is given back only serves to say more about it"
 )]
 impl<S: Service, P, A: 'static, B: 'static, C: 'static> Step<'_, S, P, (), (A, B, C), Parts> {
-    /// Says how the host of a request that it [remembers](crate::memory) stores each of the results, so
+    /// Says how the host of a request that it [remembers](crate::recorder) stores each of the results, so
     /// that what is done is not done again.
     pub fn parts_remembered(self, (a, b, c): (Codec<A>, Codec<B>, Codec<C>)) -> Self {
         let parts = self.remembered.as_ref().and_then(|step| step.items.get());

@@ -15,11 +15,11 @@ impl<S: Service, P> Cx<S, P> {
     /// Each call gives the same numbers again, so one keeps what it gives:
     ///
     /// ```
-    /// # use asyncsteps_executor::{Gives, Service, Steps};
+    /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Shop;
     /// # impl Service for Shop { type Errors = (); }
     /// # impl Shop { fn greet(&self, _: &str) {} }
-    /// fn greet(asi: &mut Steps<Shop, ()>) -> Gives<()> {
+    /// fn greet(asi: &mut Steps<Shop, ()>) -> Returns<()> {
     ///     asi.run("greet", async |cx, ()| {
     ///         let mut random = cx.random();
     ///         cx.greet(random.pick(&["hello", "good day"]).unwrap_or(&"hi"));
@@ -35,17 +35,17 @@ impl<S: Service, P> Cx<S, P> {
 }
 
 impl<S: Service, P: 'static> Steps<S, P> {
-    /// Random numbers that decide which steps there are. In a [durable](crate::memory) request they are the
+    /// Random numbers that decide which steps there are. In a [durable](crate::recorder) request they are the
     /// same whenever it goes on; an attempt or an iteration that defines its steps anew gets others. In other
     /// requests they are as random. Not for secrets.
     ///
     /// Each call gives the same numbers again, so one keeps what it gives:
     ///
     /// ```
-    /// # use asyncsteps_executor::{Gives, Service, Steps};
+    /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Shop;
     /// # impl Service for Shop { type Errors = (); }
-    /// fn order(asi: &mut Steps<Shop, ()>) -> Gives<bool> {
+    /// fn order(asi: &mut Steps<Shop, ()>) -> Returns<bool> {
     ///     let mut random = asi.random();
     ///     if random.one_in(10) {
     ///         asi.run("ask for a review", async |_, ()| Ok(()));
@@ -59,17 +59,17 @@ impl<S: Service, P: 'static> Steps<S, P> {
         Random::new(seed(&self.cx.key_around()))
     }
 
-    /// The time of day. In a [durable](crate::memory) request it is recorded when it is first asked for, and
+    /// The time of day. In a [durable](crate::recorder) request it is recorded when it is first asked for, and
     /// stays the same whenever the request goes on, so it may decide which steps there are, and bodies may
     /// take it along. An attempt or an iteration that defines its steps anew has a time of its own.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
-    /// # use asyncsteps_executor::{Gives, Service, Steps};
+    /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Shop;
     /// # impl Service for Shop { type Errors = (); }
     /// # impl Shop { fn bill(&self, _: SystemTime) {} }
-    /// fn order(asi: &mut Steps<Shop, ()>) -> Gives<()> {
+    /// fn order(asi: &mut Steps<Shop, ()>) -> Returns<()> {
     ///     let due = asi.now() + Duration::from_secs(14 * 86_400);
     ///     asi.run("bill", async move |cx, ()| {
     ///         cx.bill(due);

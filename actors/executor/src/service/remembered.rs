@@ -1,4 +1,4 @@
-//! Steps of a request whose host [remembers](crate::memory) them.
+//! Steps of a request whose host [remembers](crate::recorder) them.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
@@ -8,17 +8,17 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use asyncsteps_actors::clock;
-use asyncsteps_core::memory::Memory;
-use asyncsteps_core::{Args, AsyncSteps, Error, Fallible, StepResult};
+use asyncsteps_core::replay::ReplayHooks;
+use asyncsteps_core::{Args, AsyncSteps, BodyResult, Error, StepResult};
 use tokio::sync::oneshot;
 
 use super::key::Item;
-use crate::memory::{Codec, DefinedStep, RequestMemory, StepMemory};
+use crate::recorder::{Codec, DefinedStep, RequestRecorder, StepRecorder};
 
 /// A step that gives `T`, and what its host remembers of it.
 pub(super) struct Remembered<T> {
     pub(super) step: Rc<DefinedStep>,
-    pub(super) memory: Rc<dyn StepMemory>,
+    pub(super) memory: Rc<dyn StepRecorder>,
     pub(super) codec: OnceCell<Codec<T>>,
     /// Those of several things that it does, which give an `R` each: an `Rc<RememberedItems<R>>`.
     pub(super) items: OnceCell<Box<dyn Any>>,
@@ -27,7 +27,7 @@ pub(super) struct Remembered<T> {
 /// What a host remembers of several things that a body does; shared with the body, which runs later.
 pub(super) struct RememberedItems<R> {
     codec: OnceCell<Codec<R>>,
-    memory: OnceCell<Rc<dyn StepMemory>>,
+    memory: OnceCell<Rc<dyn StepRecorder>>,
 }
 
 impl<R> RememberedItems<R> {
@@ -36,7 +36,7 @@ impl<R> RememberedItems<R> {
     }
 
     /// They are those of this step.
-    pub(super) fn belong_to(&self, memory: &Rc<dyn StepMemory>) {
+    pub(super) fn belong_to(&self, memory: &Rc<dyn StepRecorder>) {
         let _ = self.memory.set(Rc::clone(memory));
     }
 
@@ -68,8 +68,8 @@ impl<R> RememberedItems<R> {
         &self,
         item: &Item,
         attempt: u32,
-        body: impl Future<Output = Fallible<R>>,
-    ) -> Fallible<R> {
+        body: impl Future<Output = BodyResult<R>>,
+    ) -> BodyResult<R> {
         let Some((codec, memory)) = self.codec.get().zip(self.memory.get()) else {
             return body.await;
         };
@@ -87,21 +87,21 @@ impl<R> RememberedItems<R> {
 /// What a host remembers of the things that a step does.
 pub(super) trait KeptParts: 'static {
     /// They are those of this step.
-    fn belong_to(&self, memory: &Rc<dyn StepMemory>);
+    fn belong_to(&self, memory: &Rc<dyn StepRecorder>);
 }
 
 /// What a host remembers of one of them.
 pub(super) type Kept<R> = Rc<RememberedItems<R>>;
 
 impl<A: 'static, B: 'static> KeptParts for (Kept<A>, Kept<B>) {
-    fn belong_to(&self, memory: &Rc<dyn StepMemory>) {
+    fn belong_to(&self, memory: &Rc<dyn StepRecorder>) {
         self.0.belong_to(memory);
         self.1.belong_to(memory);
     }
 }
 
 impl<A: 'static, B: 'static, C: 'static> KeptParts for (Kept<A>, Kept<B>, Kept<C>) {
-    fn belong_to(&self, memory: &Rc<dyn StepMemory>) {
+    fn belong_to(&self, memory: &Rc<dyn StepRecorder>) {
         self.0.belong_to(memory);
         self.1.belong_to(memory);
         self.2.belong_to(memory);
@@ -109,7 +109,7 @@ impl<A: 'static, B: 'static, C: 'static> KeptParts for (Kept<A>, Kept<B>, Kept<C
 }
 
 impl<T> Remembered<T> {
-    pub(super) fn new(step: Rc<DefinedStep>, memory: Rc<dyn StepMemory>) -> Rc<Self> {
+    pub(super) fn new(step: Rc<DefinedStep>, memory: Rc<dyn StepRecorder>) -> Rc<Self> {
         Rc::new(Self { step, memory, codec: OnceCell::new(), items: OnceCell::new() })
     }
 
@@ -126,7 +126,7 @@ impl<T> Remembered<T> {
     }
 
     /// An attempt of the body gave this result.
-    pub(super) async fn done(&self, attempt: u32, result: &T) -> Fallible<()> {
+    pub(super) async fn done(&self, attempt: u32, result: &T) -> BodyResult<()> {
         if let Some(codec) = self.codec.get() {
             store(&*self.memory, codec, attempt, result).await?;
         }
@@ -136,7 +136,7 @@ impl<T> Remembered<T> {
 
 /// Has the host store the result of an attempt. What cannot be stored was done all the same.
 async fn store<T>(
-    memory: &dyn StepMemory,
+    memory: &dyn StepRecorder,
     codec: &Codec<T>,
     attempt: u32,
     result: &T,
@@ -151,12 +151,12 @@ async fn store<T>(
 pub(super) fn run_whole(
     asi: &mut AsyncSteps,
     source: &'static Location<'static>,
-    (request, memory): (Rc<dyn RequestMemory>, Rc<dyn StepMemory>),
+    (request, memory): (Rc<dyn RequestRecorder>, Rc<dyn StepRecorder>),
     start: impl FnOnce(&mut AsyncSteps) -> StepResult + 'static,
 ) {
     let result = Rc::new(Cell::new(Args::none()));
     // it is told whether the steps fail by themselves, or are cancelled
-    let (given, inside) = (Rc::clone(&result), Rc::clone(&memory) as Rc<dyn Memory>);
+    let (given, inside) = (Rc::clone(&result), Rc::clone(&memory) as Rc<dyn ReplayHooks>);
     let interrupted = request.interrupted();
     let (over, is_over) = oneshot::channel::<()>();
     asi.parallel(|branches| {

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use asyncsteps_core::{Fallible, Flow, Undo, UndoPolicy};
+use asyncsteps_core::{BodyResult, Flow, Undo, UndoPolicy};
 
 use super::context::{Cx, Service};
 use super::step::Step;
-use crate::memory::Kind;
+use crate::recorder::Kind;
 
 /// A step that the function has no more, see [`Steps::retired`](super::Steps::retired).
 pub struct Retired<'a, S: Service, P> {
@@ -41,7 +41,7 @@ impl<'a, S: Service, P: 'static> Retired<'a, S, P> {
     #[track_caller]
     pub fn undo<F>(self, undo: F) -> Self
     where
-        F: AsyncFn(&Cx<S, P>) -> Fallible<()> + 'static,
+        F: AsyncFn(&Cx<S, P>) -> BodyResult<()> + 'static,
     {
         self.undo_with(UndoPolicy::default(), undo)
     }
@@ -50,7 +50,7 @@ impl<'a, S: Service, P: 'static> Retired<'a, S, P> {
     #[track_caller]
     pub fn undo_with<F>(self, policy: UndoPolicy, undo: F) -> Self
     where
-        F: AsyncFn(&Cx<S, P>) -> Fallible<()> + 'static,
+        F: AsyncFn(&Cx<S, P>) -> BodyResult<()> + 'static,
     {
         let undo = async move |cx: &Cx<S, P>, _: Undo<&()>| undo(cx).await;
         let undone = |step: Step<'a, S, P, (), ()>| {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use asyncsteps_core::{Arguments, Error, Fallible, codes, gather};
+use asyncsteps_core::{Arguments, BodyResult, Error, codes, gather};
 
 use super::context::{Cx, Service, coded};
 use super::key::Item;
@@ -24,7 +24,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         I: IntoIterator + Clone + 'static,
         R: 'static,
-        F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R> + 'static,
+        F: AsyncFn(&Cx<S, P>, I::Item) -> BodyResult<R> + 'static,
     {
         let kept = self.cx.memory().map(|_| RememberedItems::new());
         let of_body = kept.clone();
@@ -35,7 +35,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     }
 
     /// [`each`](Self::each) for items that have keys of their own: the [keys](Cx::key) of the step have
-    /// these in place of positions, and a [durable](crate::memory) request knows its items by them, in
+    /// these in place of positions, and a [durable](crate::recorder) request knows its items by them, in
     /// whatever order they come when it goes on. Two items with one key are an InternalError, before
     /// anything is done.
     #[track_caller]
@@ -51,7 +51,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
         I: IntoIterator + Clone + 'static,
         R: 'static,
         K: Fn(&I::Item) -> String + 'static,
-        F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R> + 'static,
+        F: AsyncFn(&Cx<S, P>, I::Item) -> BodyResult<R> + 'static,
     {
         let kept = self.cx.memory().map(|_| RememberedItems::new());
         let of_body = kept.clone();
@@ -75,7 +75,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         I: IntoIterator + Clone + 'static,
         R: 'static,
-        F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R> + 'static,
+        F: AsyncFn(&Cx<S, P>, I::Item) -> BodyResult<R> + 'static,
     {
         self.run(name, async move |cx: &Cx<S, P>, ()| {
             each_result(cx, items.clone(), at_once, &body).await
@@ -94,7 +94,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         I: IntoIterator + Clone + 'static,
         R: 'static,
-        F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R> + 'static,
+        F: AsyncFn(&Cx<S, P>, I::Item) -> BodyResult<R> + 'static,
     {
         let kept = self.cx.memory().map(|_| RememberedItems::new());
         let of_body = kept.clone();
@@ -133,7 +133,7 @@ where
     ) -> Step<'a, S, P, (T,), Vec<R>, Items<R>>
     where
         R: 'static,
-        F: AsyncFn(&Cx<S, P>, T::Item) -> Fallible<R> + 'static,
+        F: AsyncFn(&Cx<S, P>, T::Item) -> BodyResult<R> + 'static,
     {
         let kept = self.cx.memory().map(|_| RememberedItems::new());
         let of_body = kept.clone();
@@ -155,7 +155,7 @@ where
     where
         R: 'static,
         Q: Fn(&T::Item) -> String + 'static,
-        F: AsyncFn(&Cx<S, P>, T::Item) -> Fallible<R> + 'static,
+        F: AsyncFn(&Cx<S, P>, T::Item) -> BodyResult<R> + 'static,
     {
         let kept = self.cx.memory().map(|_| RememberedItems::new());
         let of_body = kept.clone();
@@ -177,7 +177,7 @@ where
     ) -> Step<'a, S, P, (T,), Vec<Result<R, Error>>>
     where
         R: 'static,
-        F: AsyncFn(&Cx<S, P>, T::Item) -> Fallible<R> + 'static,
+        F: AsyncFn(&Cx<S, P>, T::Item) -> BodyResult<R> + 'static,
     {
         self.then(name, async move |cx: &Cx<S, P>, items| {
             each_result(cx, items, at_once, &body).await
@@ -191,10 +191,10 @@ async fn each<S: Service, P, I, R, F>(
     at_once: usize,
     kept: Option<&RememberedItems<R>>,
     body: &F,
-) -> Fallible<Vec<R>>
+) -> BodyResult<Vec<R>>
 where
     I: IntoIterator,
-    F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R>,
+    F: AsyncFn(&Cx<S, P>, I::Item) -> BodyResult<R>,
 {
     let items = items.into_iter().enumerate().map(|(number, item)| (Item::Nth(number), item));
     each_item(cx, items, at_once, kept, body).await
@@ -206,9 +206,9 @@ async fn each_item<S: Service, P, T, R, F>(
     at_once: usize,
     kept: Option<&RememberedItems<R>>,
     body: &F,
-) -> Fallible<Vec<R>>
+) -> BodyResult<Vec<R>>
 where
-    F: AsyncFn(&Cx<S, P>, T) -> Fallible<R>,
+    F: AsyncFn(&Cx<S, P>, T) -> BodyResult<R>,
 {
     let body = async |(key, item)| run_item(cx, key, item, kept, body).await;
     gather::each(items, at_once, &body).await
@@ -221,9 +221,9 @@ async fn run_item<S: Service, P, T, R, F>(
     item: T,
     kept: Option<&RememberedItems<R>>,
     body: &F,
-) -> Fallible<R>
+) -> BodyResult<R>
 where
-    F: AsyncFn(&Cx<S, P>, T) -> Fallible<R>,
+    F: AsyncFn(&Cx<S, P>, T) -> BodyResult<R>,
 {
     let cx = cx.of_item(key.clone());
     match kept {
@@ -263,10 +263,10 @@ async fn each_result<S: Service, P, I, R, F>(
     items: I,
     at_once: usize,
     body: &F,
-) -> Fallible<Vec<Result<R, Error>>>
+) -> BodyResult<Vec<Result<R, Error>>>
 where
     I: IntoIterator,
-    F: AsyncFn(&Cx<S, P>, I::Item) -> Fallible<R>,
+    F: AsyncFn(&Cx<S, P>, I::Item) -> BodyResult<R>,
 {
     let body = async |cx: &Cx<S, P>, item| {
         Ok(body(cx, item).await.map_err(|error| coded::<S>(error).into_error()))

@@ -5,16 +5,16 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_core::memory::NotUndone;
+use asyncsteps_core::replay::NotUndone;
 use asyncsteps_core::sync::ISync;
 use asyncsteps_core::{
-    Added, Arguments, AsyncSteps, Error, Fallible, Flow, Keep, Retry, RunContext, StepReturn, Undo,
-    UndoPolicy, Untyped,
+    Added, Arguments, AsyncSteps, BodyResult, Error, Flow, Replayable, Retry, RunContext,
+    StepReturn, Undo, UndoPolicy, Untyped,
 };
 
 use super::context::{Cx, Service, coded};
 use super::remembered::{KeptParts, Remembered, RememberedItems};
-use crate::memory::{Codec, Form, HostUndo, Kind as Remember, Running};
+use crate::recorder::{Codec, Form, HostUndo, Kind as Remember, Running};
 
 /// The step just added to [`Steps`](super::Steps): it gives `T`, and [`then`](Self::then) adds the
 /// step that takes it.
@@ -98,12 +98,12 @@ impl<T, St> Kind<T> for Loop<St> {
     type Result = Untyped;
 }
 
-/// What a function gives: the `T` of its last step, by `into()`. A named type, so that a function
+/// The return type of a function: the `T` of its last step, by `into()`. A named type, so that a function
 /// borrows nothing of what it returns.
 #[must_use = "return it from the function"]
-pub struct Gives<T>(PhantomData<fn() -> T>);
+pub struct Returns<T>(PhantomData<fn() -> T>);
 
-impl<S: Service, P, A, T, K> From<Step<'_, S, P, A, T, K>> for Gives<T> {
+impl<S: Service, P, A, T, K> From<Step<'_, S, P, A, T, K>> for Returns<T> {
     fn from(_: Step<'_, S, P, A, T, K>) -> Self {
         Self(PhantomData)
     }
@@ -126,7 +126,7 @@ where
     pub fn then<U, F>(self, name: &'static str, body: F) -> Step<'a, S, P, (T,), U>
     where
         U: 'static,
-        F: AsyncFn(&Cx<S, P>, T) -> Fallible<U> + 'static,
+        F: AsyncFn(&Cx<S, P>, T) -> BodyResult<U> + 'static,
     {
         let Self { flow, cx, .. } = self;
         Step::add(flow, cx, name, async move |cx: &Cx<S, P>, (value,)| body(cx, value).await)
@@ -140,7 +140,7 @@ where
     /// Tries the step again when it fails, see [`Added::retry`]; its arguments are cloned for that.
     pub fn retry(self, policy: Retry) -> Self
     where
-        A: Keep,
+        A: Replayable,
     {
         self.say(|step| _ = step.retry(policy))
     }
@@ -173,13 +173,13 @@ where
     /// Sets the error handler of the step to a body that gives another result for it, or fails with
     /// this error or another one (FTN12 §1.2).
     ///
-    /// In a [durable](crate::memory) request what the body gives is not recorded: the step fails again
+    /// In a [durable](crate::recorder) request what the body gives is not recorded: the step fails again
     /// with its recorded error when the request goes on, and the body runs again. So it only reads or
     /// computes.
     #[track_caller]
     pub fn recover<F>(self, body: F) -> Self
     where
-        F: AsyncFn(&Cx<S, P>, &Error) -> Fallible<T> + 'static,
+        F: AsyncFn(&Cx<S, P>, &Error) -> BodyResult<T> + 'static,
     {
         let cx = self.of_step.clone();
         let source = cx.source();
@@ -194,7 +194,7 @@ where
     }
 
     /// Says that the step had this name in an earlier version of the function: a
-    /// [durable](crate::memory) request that began with that version finds it again. A step that had
+    /// [durable](crate::recorder) request that began with that version finds it again. A step that had
     /// several names says so for each, the newest first. In other requests it does nothing.
     ///
     /// The step keeps its oldest name for the host and in its [key](Cx::key), so that nothing is carried out
@@ -228,7 +228,7 @@ where
     #[track_caller]
     pub(super) fn add<F>(flow: &'a mut Flow, cx: &'a Cx<S, P>, name: &'static str, body: F) -> Self
     where
-        F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + 'static,
+        F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + 'static,
     {
         let of_step = cx.of_new_step(name, Form::Body);
         let of_body = of_step.clone();
@@ -299,7 +299,7 @@ where
         self.say(move |step| _ = step.remembered(Rc::clone(&remembered.memory) as _))
     }
 
-    /// Says what the host of a request that it [remembers](crate::memory) does with the body: `codec`
+    /// Says what the host of a request that it [remembers](crate::recorder) does with the body: `codec`
     /// is for a result that is stored. In other requests it does nothing.
     pub fn remembered(self, kind: Remember, codec: Option<Codec<T>>) -> Self {
         let Some(remembered) = self.remembered.clone() else { return self };
@@ -328,7 +328,7 @@ where
     }
 
     /// Says that the step commits the request, such as one that places an order: once it has begun, no cancel, no
-    /// deadline and no limit around it ends a [durable](crate::memory) request, unless the step fails. A cancel is
+    /// deadline and no limit around it ends a [durable](crate::recorder) request, unless the step fails. A cancel is
     /// answered as too late then, and the result says what became true. The beginning is stored before the body
     /// runs, which takes a flush of its own. In other requests it does nothing.
     ///
@@ -352,7 +352,7 @@ where
     pub fn undo<F>(self, undo: F) -> Self
     where
         T: Clone,
-        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + 'static,
+        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + 'static,
     {
         self.undo_with(UndoPolicy::default(), undo)
     }
@@ -362,7 +362,7 @@ where
     pub fn undo_with<F>(self, policy: UndoPolicy, undo: F) -> Self
     where
         T: Clone,
-        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + 'static,
+        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + 'static,
     {
         self.of_step.can_be_undone();
         self.undone_by(policy, undo)
@@ -372,7 +372,7 @@ where
     pub(super) fn undone_by<F>(self, policy: UndoPolicy, undo: F) -> Self
     where
         T: Clone,
-        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + 'static,
+        F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + 'static,
     {
         let (cx, remembered) = (self.of_step.clone(), self.remembered.clone());
         let undo = Rc::new(undo);
@@ -408,7 +408,7 @@ where
     reason = "the step is added already: what is given back only serves to say more about it"
 )]
 impl<S: Service, P, A, T, R: 'static> Step<'_, S, P, A, T, Items<R>> {
-    /// Says how the host of a request that it [remembers](crate::memory) stores each of several results,
+    /// Says how the host of a request that it [remembers](crate::recorder) stores each of several results,
     /// so that what is done is not done again.
     pub fn items_remembered(self, codec: Codec<R>) -> Self {
         let items = self.remembered.as_ref().and_then(|step| step.items.get());
@@ -426,7 +426,7 @@ where
     S: Service,
     P: 'static,
     T: 'static,
-    F: AsyncFn(&Cx<S, P>, Undo<&T>) -> Fallible<()> + 'static,
+    F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + 'static,
 {
     let (step, cx, undo) = (Rc::downgrade(step), cx.clone(), Rc::clone(undo));
     Rc::new(move |stored| {
@@ -459,8 +459,8 @@ impl<St> fmt::Debug for Loop<St> {
     }
 }
 
-impl<T> fmt::Debug for Gives<T> {
+impl<T> fmt::Debug for Returns<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Gives")
+        f.write_str("Returns")
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use asyncsteps_core::sync::ISync;
 use asyncsteps_core::{
-    Added, Args, Arguments, AsyncSteps, Error, Fallible, Flow, Raised, StepResult, StepReturn,
+    Added, Args, Arguments, AsyncSteps, BodyResult, Error, Flow, StepError, StepResult, StepReturn,
     codes, sleep,
 };
 
@@ -16,7 +16,7 @@ use super::context::{Cx, Service};
 use super::retired::Retired;
 use super::step::Step;
 use crate::executor::RequestSteps;
-use crate::memory::{Codec, Kind, StepMemory, Stored, WaitFor};
+use crate::recorder::{Codec, Kind, StepRecorder, Stored, WaitFor};
 
 /// The steps of a function, which know the state `S` of the service and the parameters `P`.
 ///
@@ -69,8 +69,8 @@ impl<S: Service, P: 'static> Steps<S, P> {
     }
 
     /// The function as a whole, to say something about it.
-    pub fn this(&mut self) -> This<'_> {
-        This(&mut self.this)
+    pub fn this(&mut self) -> FunctionPolicies<'_> {
+        FunctionPolicies(&mut self.this)
     }
 
     /// Ends the wait of the caller this long after its request arrived: it gets this error of the service then,
@@ -78,21 +78,21 @@ impl<S: Service, P: 'static> Steps<S, P> {
     ///
     /// The steps are cut then and undone behind the answer: under their locks, in the budget, among the requests
     /// [in flight](crate::Executor::in_flight), and a graceful [close](crate::Executor::close) waits for that. A
-    /// [`timeout`](This::timeout) of the function, in contrast, is answered when everything is undone. The limit
+    /// [`timeout`](FunctionPolicies::timeout) of the function, in contrast, is answered when everything is undone. The limit
     /// has to be lower than that of [requests](crate::Builder::request_timeout), which is InternalError. It is said
     /// for the function: said for sub-steps it is InternalError. Said twice, the last one counts.
     ///
-    /// In a [durable](crate::memory) request result or limit is decided once, for all callers with its key. What
+    /// In a [durable](crate::recorder) request result or limit is decided once, for all callers with its key. What
     /// the limit depends on is known before the request is stored: the function is entered for that, and none of
     /// its steps runs. If the journal does not decide in time, the caller gets `OutcomeUnknown`, with the name of
     /// the request. A definition that was loaded has to have that code in `throws`.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use asyncsteps_core::{Code, Fallible};
-    /// # use asyncsteps_executor::{Gives, Service, Steps};
+    /// # use asyncsteps_core::{Code, BodyResult};
+    /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Travel;
-    /// # impl Travel { async fn reserve(&self, _: &str) -> Fallible<String> { Ok("seat 7".into()) } }
+    /// # impl Travel { async fn reserve(&self, _: &str) -> BodyResult<String> { Ok("seat 7".into()) } }
     /// #[derive(Debug, Code, thiserror::Error)]
     /// enum TravelError {
     ///     #[error("the airline is slow: nothing was booked")]
@@ -101,14 +101,14 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// }
     /// # impl Service for Travel { type Errors = TravelError; }
     ///
-    /// fn book(asi: &mut Steps<Travel, ()>) -> Gives<String> {
+    /// fn book(asi: &mut Steps<Travel, ()>) -> Returns<String> {
     ///     asi.answer_within(Duration::from_secs(2), || TravelError::Slow);
     ///     asi.run("reserve", async |cx, ()| cx.reserve(cx.key()).await).into()
     /// }
     /// ```
     pub fn answer_within<E>(&mut self, limit: Duration, error: impl Fn() -> E + 'static)
     where
-        E: Into<Raised>,
+        E: Into<StepError>,
     {
         self.answer = Some(AnswerWithin::new::<S, E>(limit, error));
     }
@@ -127,12 +127,12 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         A: Arguments,
         T: 'static,
-        F: AsyncFn(&Cx<S, P>, A) -> Fallible<T> + 'static,
+        F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + 'static,
     {
         Step::add(&mut self.flow, &self.cx, name, body)
     }
 
-    /// Adds a step with a name that completes after `pause`. In a [durable](crate::memory) request it
+    /// Adds a step with a name that completes after `pause`. In a [durable](crate::recorder) request it
     /// ends at the same time of day whatever crashes meanwhile.
     #[track_caller]
     pub fn pause(&mut self, name: &'static str, pause: Duration) -> Step<'_, S, P, (), ()> {
@@ -154,9 +154,9 @@ impl<S: Service, P: 'static> Steps<S, P> {
     ) -> Step<'_, S, P, (), T>
     where
         T: 'static,
-        F: AsyncFn() -> Fallible<T> + 'static,
+        F: AsyncFn() -> BodyResult<T> + 'static,
     {
-        let memory = Rc::new(OnceCell::<Rc<dyn StepMemory>>::new());
+        let memory = Rc::new(OnceCell::<Rc<dyn StepRecorder>>::new());
         let of_body = Rc::clone(&memory);
         let step = self.run(name, async move |_, ()| match of_body.get() {
             Some(memory) => Ok((codec.read)(&memory.wait(wait.clone()).await?)?),
@@ -169,7 +169,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     }
 
     /// Says that an earlier version of the function had a step of this name among these, with sub-steps or
-    /// without: what a [durable](crate::memory) request has recorded of it does not count as a difference
+    /// without: what a [durable](crate::recorder) request has recorded of it does not count as a difference
     /// between the request and the function. In other requests it does nothing.
     ///
     /// If the request fails after the step had its effect, that may have to be undone, and only the function
@@ -258,15 +258,15 @@ fn append(asi: &mut AsyncSteps, retired: Option<Box<Flow>>, steps: Flow) {
     asi.append(steps);
 }
 
-/// The function as a whole. What is said about it nests as behind a step, see [`Added`].
-pub struct This<'a>(&'a mut Policies);
+/// The policies of the function as a whole: locks, limits, retries. They nest as those of a step, see [`Added`].
+pub struct FunctionPolicies<'a>(&'a mut Policies);
 
 #[expect(
     clippy::must_use_candidate,
     clippy::return_self_not_must_use,
     reason = "what is given back only serves to say more about it"
 )]
-impl This<'_> {
+impl FunctionPolicies<'_> {
     /// Runs the function while it holds `lock`, see [`Added::locked`].
     pub fn locked<O: ISync + Clone + 'static>(self, lock: &O) -> Self {
         self.0.locks = true;
@@ -308,8 +308,8 @@ impl<S: Service, P> fmt::Debug for Steps<S, P> {
     }
 }
 
-impl fmt::Debug for This<'_> {
+impl fmt::Debug for FunctionPolicies<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "This({})", self.0.said.len())
+        write!(f, "FunctionPolicies({})", self.0.said.len())
     }
 }

@@ -7,9 +7,9 @@ use asyncsteps_core::{Arguments, AsyncSteps, Flow, StepResult};
 
 use super::context::{Cx, Service};
 use super::key::Undoes;
-use super::step::{Gives, Kind, Nested, Step};
+use super::step::{Kind, Nested, Returns, Step};
 use super::steps::Steps;
-use crate::memory::{Form, StepMemory};
+use crate::recorder::{Form, StepRecorder};
 
 impl<S: Service, P: 'static> Steps<S, P> {
     /// Adds a step with sub-steps, which `body` defines when the step starts, at each attempt: to
@@ -17,11 +17,11 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// gives.
     ///
     /// ```
-    /// # use asyncsteps_executor::{Gives, Service, Steps};
+    /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Payments;
     /// # impl Service for Payments { type Errors = (); }
     /// # struct Charge { amount: i32 }
-    /// fn charge(asi: &mut Steps<Payments, Charge>) -> Gives<String> {
+    /// fn charge(asi: &mut Steps<Payments, Charge>) -> Returns<String> {
     ///     asi.run("rate", async |cx, ()| Ok(cx.params.amount / 100))
     ///         .then_substeps("pay", |asi, euros| match euros {
     ///             0 => asi.run("gift", async |_, ()| Ok("nothing to pay".to_owned())).into(),
@@ -35,7 +35,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         A: Arguments,
         T: 'static,
-        F: Fn(&mut Self, A) -> Gives<T> + 'static,
+        F: Fn(&mut Self, A) -> Returns<T> + 'static,
     {
         Step::nest(&mut self.flow, &self.cx, name, body)
     }
@@ -47,7 +47,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     where
         A: Arguments,
         T: 'static,
-        F: Fn(&mut Self, A) -> Gives<T> + 'static,
+        F: Fn(&mut Self, A) -> Returns<T> + 'static,
     {
         self.substeps(name, move |steps: &mut Self, args| {
             steps.is_final = true;
@@ -71,7 +71,7 @@ where
     pub fn then_substeps<U, F>(self, name: &'static str, body: F) -> Step<'a, S, P, (T,), U, Nested>
     where
         U: 'static,
-        F: Fn(&mut Steps<S, P>, T) -> Gives<U> + 'static,
+        F: Fn(&mut Steps<S, P>, T) -> Returns<U> + 'static,
     {
         let Self { flow, cx, .. } = self;
         Step::nest(flow, cx, name, move |asi, (value,)| body(asi, value))
@@ -89,13 +89,13 @@ where
     #[track_caller]
     pub(super) fn nest<F>(flow: &'a mut Flow, cx: &'a Cx<S, P>, name: &'static str, body: F) -> Self
     where
-        F: Fn(&mut Steps<S, P>, A) -> Gives<T> + 'static,
+        F: Fn(&mut Steps<S, P>, A) -> Returns<T> + 'static,
     {
         let of_step = cx.of_new_step(name, Form::Nested);
         let (of_body, undoes) = (of_step.clone(), Undoes::default());
         Self::with_substeps(flow, cx, of_step, move |asi, args, memory| {
             let mut steps = Steps::new(of_body.of_substeps(asi.attempt(), &undoes, None, memory));
-            let Gives { .. } = body(&mut steps, args);
+            let Returns { .. } = body(&mut steps, args);
             steps.finish(asi)
         })
     }
@@ -117,7 +117,7 @@ where
         body: F,
     ) -> Self
     where
-        F: Fn(&mut AsyncSteps, A, Option<Rc<dyn StepMemory>>) -> StepResult + 'static,
+        F: Fn(&mut AsyncSteps, A, Option<Rc<dyn StepRecorder>>) -> StepResult + 'static,
     {
         let remembered = of_step.remember::<T>();
         let memory = remembered.as_ref().map(|step| Rc::clone(&step.memory));

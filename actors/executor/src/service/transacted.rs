@@ -8,7 +8,7 @@ use asyncsteps_core::{Arguments, Flow};
 use super::context::{Cx, Service};
 use super::step::{Step, Transacted};
 use super::steps::Steps;
-use crate::memory::{Kind, StepMemory, Transactor};
+use crate::recorder::{Kind, StepRecorder, Transactor};
 
 impl<S: Service, P: 'static> Steps<S, P> {
     /// Adds a step whose body gives work, which the host of a durable request does in one transaction with the
@@ -69,7 +69,7 @@ where
         F: Fn(&Cx<S, P>, A) -> W + 'static,
     {
         let Transactor { codec, work, alone } = transactor;
-        let memory = Rc::new(OnceCell::<Rc<dyn StepMemory>>::new());
+        let memory = Rc::new(OnceCell::<Rc<dyn StepRecorder>>::new());
         let of_body = Rc::clone(&memory);
         let step = Step::add(flow, cx, name, async move |cx: &Cx<S, P>, args| {
             let given = body(cx, args);

@@ -44,19 +44,19 @@ pub enum Ending {
     /// It completed.
     Success,
     /// It failed with this error, and its error handler recovered.
-    Recovered(StepError),
+    Recovered(FailedStep),
     /// It failed with this error.
-    Error(StepError),
+    Error(FailedStep),
     /// The end of a loop or of its iteration left it.
     Left,
     /// It was cancelled.
     Cancelled,
 }
 
-/// What a step failed with, without its cause, which may be large.
+/// The error of a failed step, without its cause, which may be large.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct StepError {
+pub struct FailedStep {
     /// The code of the error.
     pub code: ErrorCode,
     /// The first 200 characters of its text for callers.
@@ -80,7 +80,7 @@ pub struct Recorded {
     pub length: Duration,
 }
 
-impl From<&Error> for StepError {
+impl From<&Error> for FailedStep {
     fn from(error: &Error) -> Self {
         let cut = |info: &str| info.chars().take(LONGEST_INFO).collect();
         let code = Cow::Owned(error.code().to_owned());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_core::StepLocation;
 
-use super::event::{Ending, Recorded, StepError};
+use super::event::{Ending, FailedStep, Recorded};
 use super::tree::RecordedStep;
 
 /// The most steps that a line shows.
@@ -152,7 +152,7 @@ fn fails(step: &RecordedStep) -> bool {
     matches!(step.ended, Some((_, Ending::Error(_))))
 }
 
-fn fails_with(step: &RecordedStep, error: &StepError) -> bool {
+fn fails_with(step: &RecordedStep, error: &FailedStep) -> bool {
     matches!(&step.ended, Some((_, Ending::Error(inner))) if inner.code == error.code)
 }
 
@@ -168,7 +168,7 @@ impl fmt::Display for Place {
 }
 
 /// What a step failed with.
-struct What<'a>(&'a StepError);
+struct What<'a>(&'a FailedStep);
 
 impl fmt::Display for What<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

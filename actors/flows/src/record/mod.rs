@@ -37,7 +37,7 @@ use tracing::Span;
 use crate::span::SpanObserver;
 use crate::trace::TraceParent;
 
-pub use event::{Ending, Recorded, StepError, StepEvent, StepEventKind};
+pub use event::{Ending, FailedStep, Recorded, StepEvent, StepEventKind};
 pub use recording::Recording;
 pub use tree::{RecordedStep, StepTree};
 

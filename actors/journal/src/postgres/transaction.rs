@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use asyncsteps_core::Fallible;
+use asyncsteps_core::BodyResult;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
@@ -73,7 +73,7 @@ impl Postgres {
     pub fn transaction<T, F>(&self, body: F) -> Transaction<T, F>
     where
         T: 'static,
-        F: AsyncFn(&Client) -> Fallible<T> + 'static,
+        F: AsyncFn(&Client) -> BodyResult<T> + 'static,
     {
         Transaction { journal: self.clone(), body, gives: PhantomData }
     }
@@ -90,7 +90,7 @@ enum NotRun {
 impl<T, F> Transaction<T, F>
 where
     T: 'static,
-    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+    F: AsyncFn(&Client) -> BodyResult<T> + 'static,
 {
     /// Runs the body on a connection, and leaves the transaction open.
     async fn run<A>(
@@ -126,7 +126,7 @@ where
     async fn repeat<A>(
         &self,
         decide: impl Fn(T) -> Result<A, asyncsteps_core::Error>,
-    ) -> Fallible<(Session, A)> {
+    ) -> BodyResult<(Session, A)> {
         let mut pause = PAUSES.0;
         loop {
             match self.run(&decide).await {
@@ -142,7 +142,7 @@ where
         }
     }
 
-    async fn commit(self) -> Fallible<T> {
+    async fn commit(self) -> BodyResult<T> {
         let bodies = &self.journal.0.bodies;
         let _turn = bodies.turn().await;
         let (session, result) = self.repeat(Ok).await?;
@@ -156,10 +156,10 @@ where
 impl<T, F> IntoFuture for Transaction<T, F>
 where
     T: 'static,
-    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+    F: AsyncFn(&Client) -> BodyResult<T> + 'static,
 {
-    type Output = Fallible<T>;
-    type IntoFuture = Local<'static, Fallible<T>>;
+    type Output = BodyResult<T>;
+    type IntoFuture = Local<'static, BodyResult<T>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.commit())
@@ -169,7 +169,7 @@ where
 impl<T, F> transaction::Transaction for Transaction<T, F>
 where
     T: Serialize + DeserializeOwned + 'static,
-    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+    F: AsyncFn(&Client) -> BodyResult<T> + 'static,
 {
     type Output = T;
 
@@ -177,11 +177,11 @@ where
         self.journal.0.database
     }
 
-    fn commit(self) -> Local<'static, Fallible<T>> {
+    fn commit(self) -> Local<'static, BodyResult<T>> {
         self.into_future()
     }
 
-    fn prepare(self) -> Local<'static, Fallible<Box<dyn Prepared>>> {
+    fn prepare(self) -> Local<'static, BodyResult<Box<dyn Prepared>>> {
         Box::pin(async move {
             let turn = self.journal.0.bodies.turn().await;
             let (session, ran) = self.repeat_recorded().await?;
@@ -195,10 +195,10 @@ where
 impl<T, F> Transaction<T, F>
 where
     T: Serialize + DeserializeOwned + 'static,
-    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+    F: AsyncFn(&Client) -> BodyResult<T> + 'static,
 {
     /// Runs the body for its record.
-    async fn repeat_recorded(&self) -> Fallible<(Session, Ran)> {
+    async fn repeat_recorded(&self) -> BodyResult<(Session, Ran)> {
         let began = SystemClock.now();
         self.repeat(|result| Ran::new(&result, began)).await
     }
@@ -218,7 +218,7 @@ struct Open<T, F> {
 impl<T, F> Prepared for Open<T, F>
 where
     T: Serialize + DeserializeOwned + 'static,
-    F: AsyncFn(&Client) -> Fallible<T> + 'static,
+    F: AsyncFn(&Client) -> BodyResult<T> + 'static,
 {
     fn commit<'a>(&'a mut self, step: &'a StepEntry) -> Local<'a, Result<Committed, Error>> {
         Box::pin(async move {

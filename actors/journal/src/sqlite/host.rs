@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use asyncsteps_core::{Fallible, Raised, codes};
+use asyncsteps_core::{BodyResult, StepError, codes};
 use rusqlite::{Connection, ErrorCode};
 
 use super::guest::{Guest, SAVEPOINT};
@@ -28,7 +28,7 @@ impl Tables {
     /// If the transaction cannot go on. If that is because of the body, its error is left in `failure`.
     pub(super) fn host<T, A>(
         &self,
-        body: &mut impl FnMut(&Connection) -> Fallible<T>,
+        body: &mut impl FnMut(&Connection) -> BodyResult<T>,
         failure: &mut Option<asyncsteps_core::Error>,
         decide: impl FnOnce(Result<T, asyncsteps_core::Error>) -> Result<Ended<A>, Error>,
     ) -> Result<Ended<A>, Error> {
@@ -37,7 +37,7 @@ impl Tables {
             let _inside = self.guest.as_ref().map(Guest::enter);
             catch_unwind(AssertUnwindSafe(|| body(&self.db)))
         };
-        let result = result.map(|result| result.map_err(Raised::into_error));
+        let result = result.map(|result| result.map_err(StepError::into_error));
         if let Ok(Err(error)) = &result
             && let Some(error) = of_storage(error)
         {

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use asyncsteps_core::Fallible;
+use asyncsteps_core::BodyResult;
 use rusqlite::{Connection, ErrorCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -68,7 +68,7 @@ impl Sqlite {
     pub fn transaction<T, F>(&self, body: F) -> Transaction<T, F>
     where
         T: 'static,
-        F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+        F: FnMut(&Connection) -> BodyResult<T> + Send + 'static,
     {
         Transaction { journal: self.clone(), body, gives: PhantomData }
     }
@@ -134,9 +134,9 @@ fn is_constraint(error: &Error) -> bool {
 impl<T, F> Transaction<T, F>
 where
     T: Send + 'static,
-    F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+    F: FnMut(&Connection) -> BodyResult<T> + Send + 'static,
 {
-    async fn commit(self) -> Fallible<T> {
+    async fn commit(self) -> BodyResult<T> {
         let Self { journal, body, .. } = self;
         let work = |tables: &Tables, guest: &mut Guest<F>, _| {
             let Guest { body, failure, .. } = guest;
@@ -159,10 +159,10 @@ where
 impl<T, F> IntoFuture for Transaction<T, F>
 where
     T: Send + 'static,
-    F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+    F: FnMut(&Connection) -> BodyResult<T> + Send + 'static,
 {
-    type Output = Fallible<T>;
-    type IntoFuture = Local<'static, Fallible<T>>;
+    type Output = BodyResult<T>;
+    type IntoFuture = Local<'static, BodyResult<T>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.commit())
@@ -172,7 +172,7 @@ where
 impl<T, F> transaction::Transaction for Transaction<T, F>
 where
     T: Serialize + DeserializeOwned + Send + 'static,
-    F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+    F: FnMut(&Connection) -> BodyResult<T> + Send + 'static,
 {
     type Output = T;
 
@@ -180,11 +180,11 @@ where
         self.journal.0.database
     }
 
-    fn commit(self) -> Local<'static, Fallible<T>> {
+    fn commit(self) -> Local<'static, BodyResult<T>> {
         self.into_future()
     }
 
-    fn prepare(self) -> Local<'static, Fallible<Box<dyn Prepared>>> {
+    fn prepare(self) -> Local<'static, BodyResult<Box<dyn Prepared>>> {
         let Self { journal, body, gives } = self;
         let prepared = Recorded { journal, body: Shared::new(body), gives };
         Box::pin(async { Ok(Box::new(prepared) as Box<dyn Prepared>) })
@@ -201,7 +201,7 @@ struct Recorded<T, F> {
 impl<T, F> Prepared for Recorded<T, F>
 where
     T: Serialize + DeserializeOwned + 'static,
-    F: FnMut(&Connection) -> Fallible<T> + Send + 'static,
+    F: FnMut(&Connection) -> BodyResult<T> + Send + 'static,
 {
     fn commit<'a>(&'a mut self, step: &'a StepEntry) -> Local<'a, Result<Committed, Error>> {
         let step = step.clone();
@@ -228,7 +228,7 @@ impl Tables {
     ) -> Result<Ended<Committed>, Error>
     where
         T: Serialize + DeserializeOwned,
-        F: FnMut(&Connection) -> Fallible<T>,
+        F: FnMut(&Connection) -> BodyResult<T>,
     {
         match self.answered(step, ran.as_ref()) {
             Ok(None) => {}

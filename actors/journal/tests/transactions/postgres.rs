@@ -1,6 +1,6 @@
 //! A PostgreSQL server.
 
-use asyncsteps_core::{Error, Fallible};
+use asyncsteps_core::{BodyResult, Error};
 use asyncsteps_journal::postgres::{Client, Options, Postgres};
 use asyncsteps_journal::transaction::{Committed, Local, Prepared};
 use asyncsteps_journal::{Journal, Transaction};
@@ -18,7 +18,7 @@ const ACCOUNT: &str = "CREATE TABLE account (booked BIGINT);
 
 struct Database(Postgres);
 
-async fn book(db: &Client, then: Then) -> Fallible<String> {
+async fn book(db: &Client, then: Then) -> BodyResult<String> {
     let row = db.query_one("UPDATE account SET booked = booked + 1 RETURNING booked", &[]).await?;
     match then {
         Then::Ends => {}
@@ -37,7 +37,7 @@ impl Bank for Database {
         &self.0
     }
 
-    fn book(&self, then: Then) -> Local<'_, Fallible<Box<dyn Prepared>>> {
+    fn book(&self, then: Then) -> Local<'_, BodyResult<Box<dyn Prepared>>> {
         self.0.transaction(async move |db| book(db, then).await).prepare()
     }
 
@@ -85,7 +85,7 @@ async fn one_of_two_that_wait_for_each_other_runs_again(bank: &Database) {
         let mut prepared = raise(ids).await?;
         let committed = prepared.commit(&flow.step()).await?;
         assert!(matches!(committed, Committed::Written(..)), "{committed:?}");
-        Fallible::Ok(())
+        BodyResult::Ok(())
     };
     let both = futures_util::future::join(commit(&one, [1, 2]), commit(&other, [2, 1])).await;
     both.0.and(both.1).expect("both are committed");

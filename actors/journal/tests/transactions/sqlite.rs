@@ -2,7 +2,7 @@
 
 use std::{env, fs, process};
 
-use asyncsteps_core::{Error, Fallible};
+use asyncsteps_core::{BodyResult, Error};
 use asyncsteps_journal::sqlite::{Options, Sqlite};
 use asyncsteps_journal::transaction::{Local, Prepared};
 use asyncsteps_journal::{Journal, Transaction};
@@ -20,7 +20,7 @@ const ACCOUNT: &str = "CREATE TABLE account (booked INTEGER);
 
 struct File(Sqlite);
 
-fn book(db: &Connection, then: Then) -> Fallible<String> {
+fn book(db: &Connection, then: Then) -> BodyResult<String> {
     db.execute("UPDATE account SET booked = booked + 1", [])?;
     let booked: i64 = db.query_row("SELECT booked FROM account", [], |row| row.get(0))?;
     match then {
@@ -41,7 +41,7 @@ impl Bank for File {
         &self.0
     }
 
-    fn book(&self, then: Then) -> Local<'_, Fallible<Box<dyn Prepared>>> {
+    fn book(&self, then: Then) -> Local<'_, BodyResult<Box<dyn Prepared>>> {
         self.0.transaction(move |db| book(db, then)).prepare()
     }
 

@@ -24,7 +24,7 @@ pub(crate) trait Bank {
     fn journal(&self) -> &dyn Journal;
 
     /// A transaction that books 1 and gives how much there is then, as a text.
-    fn book(&self, then: Then) -> Local<'_, asyncsteps_core::Fallible<Box<dyn Prepared>>>;
+    fn book(&self, then: Then) -> Local<'_, asyncsteps_core::BodyResult<Box<dyn Prepared>>>;
 
     /// How much is booked.
     fn booked(&self) -> Local<'_, i64>;

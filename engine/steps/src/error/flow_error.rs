@@ -256,9 +256,9 @@ impl Error {
     /// [`Added::undo`](crate::Added::undo).
     ///
     /// ```
-    /// # use asyncsteps_core::{Error, Fallible, codes};
+    /// # use asyncsteps_core::{Error, BodyResult, codes};
     /// # async fn charge() -> Result<u32, std::io::Error> { Ok(7) }
-    /// # async fn body() -> Fallible<u32> {
+    /// # async fn body() -> BodyResult<u32> {
     /// let lost = |error| Error::caused_by(codes::COMM_ERROR, error).outcome_unknown();
     /// Ok(charge().await.map_err(lost)?)
     /// # }

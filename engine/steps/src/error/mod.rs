@@ -5,12 +5,12 @@ mod domain;
 mod flow_error;
 #[cfg(feature = "macros")]
 mod json;
-mod raised;
+mod step_error;
 
 pub use domain::{Code, Codes, RecordedError};
 pub use flow_error::{Error, ErrorCode, Info};
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub use json::{JsonOf, NoJson};
-pub use raised::{AwaitedResult, ErrorExt, Fallible, Raised, StepResult, StepReturn};
-pub(crate) use raised::{Fault, LoopEnd};
+pub use step_error::{AwaitedResult, BodyResult, ErrorExt, StepError, StepResult, StepReturn};
+pub(crate) use step_error::{Fault, LoopEnd};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::identity::FlowId;
 use crate::args::Arguments;
 use crate::completion::Canceller;
-use crate::error::{AwaitedResult, Error, Raised, StepReturn};
+use crate::error::{AwaitedResult, Error, StepError, StepReturn};
 use crate::interface::{Added, AddedLoop, Collection, Parallel, RunContext};
 use crate::observe::Observer;
 use crate::random::Random;
@@ -75,7 +75,7 @@ impl Flow {
     pub fn await_<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
         T: Arguments,
-        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(value)`
+        E: Into<StepError> + 'static, // name it: `Ok::<_, Error>(value)`
         Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         self.asi.await_(future)
@@ -87,7 +87,7 @@ impl Flow {
     where
         A: Arguments,
         T: Arguments,
-        F: AsyncFn(A) -> Result<T, Raised> + 'static,
+        F: AsyncFn(A) -> Result<T, StepError> + 'static,
     {
         self.asi.run(body)
     }
@@ -98,7 +98,7 @@ impl Flow {
     where
         A: Arguments,
         T: Arguments,
-        F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+        F: AsyncFn(RunContext, A) -> Result<T, StepError> + 'static,
     {
         self.asi.run_with(body)
     }

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::args::Arguments;
-use crate::error::{Error, Raised, StepReturn};
-use crate::memory::Memory;
+use crate::error::{Error, StepError, StepReturn};
 use crate::outcome::Undo;
-use crate::plan::{Keep, Planned, Tries};
+use crate::plan::{Planned, Replayable, Tries};
+use crate::replay::ReplayHooks;
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, QueuedStep};
 use crate::sync::ISync;
@@ -141,7 +141,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// harmless when it runs twice: by a key that the other side remembers, for example.
     pub fn retry(&mut self, policy: Retry) -> &mut Self
     where
-        A: Keep,
+        A: Replayable,
     {
         Planned::policies_of(self.step).tries = Some(Tries::new::<A>(policy));
         self
@@ -202,8 +202,8 @@ impl<'a, A, T> Added<'a, A, T> {
     /// ```
     pub fn undo<F>(&mut self, undo: F) -> &mut Self
     where
-        T: Keep,
-        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+        T: Replayable,
+        F: AsyncFn(Undo<&T>) -> Result<(), StepError> + 'static,
     {
         self.undo_with(UndoPolicy::default(), undo)
     }
@@ -211,8 +211,8 @@ impl<'a, A, T> Added<'a, A, T> {
     /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
     pub fn undo_with<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
     where
-        T: Keep,
-        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+        T: Replayable,
+        F: AsyncFn(Undo<&T>) -> Result<(), StepError> + 'static,
     {
         let undo = UndoOf::<Rc<F>, T>::new(Rc::new(undo), policy);
         Planned::policies_of(self.step).undo = Some(Rc::new(undo));
@@ -220,8 +220,8 @@ impl<'a, A, T> Added<'a, A, T> {
     }
 
     /// Has the step remember what it did in an earlier run of the flow, for hosts whose flows survive a
-    /// crash; see [`Memory`].
-    pub fn remembered(&mut self, memory: Rc<dyn Memory>) -> &mut Self {
+    /// crash; see [`ReplayHooks`].
+    pub fn remembered(&mut self, memory: Rc<dyn ReplayHooks>) -> &mut Self {
         Planned::policies_of(self.step).memory = Some(memory);
         self
     }

@@ -8,7 +8,7 @@ use super::collection::Collection;
 use super::parallel::Parallel;
 use super::run::{Plain, Run, RunContext, WithContext};
 use crate::args::Arguments;
-use crate::error::{AwaitedResult, Error, Raised, StepResult, StepReturn};
+use crate::error::{AwaitedResult, Error, StepError, StepResult, StepReturn};
 use crate::flow::Flow;
 use crate::location::StepLocation;
 use crate::stack::{AsyncSteps, Queued, QueuedStep, TemplateRange};
@@ -109,7 +109,7 @@ impl AsyncSteps {
     where
         A: Arguments,
         T: Arguments,
-        F: AsyncFn(A) -> Result<T, Raised> + 'static,
+        F: AsyncFn(A) -> Result<T, StepError> + 'static,
     {
         self.queue(Run::step(StepLocation::here(), Plain(body)));
         Added::new(self.strand.last_added())
@@ -121,7 +121,7 @@ impl AsyncSteps {
     where
         A: Arguments,
         T: Arguments,
-        F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+        F: AsyncFn(RunContext, A) -> Result<T, StepError> + 'static,
     {
         self.queue(Run::step(StepLocation::here(), WithContext(body)));
         Added::new(self.strand.last_added())
@@ -155,7 +155,7 @@ impl AsyncSteps {
     /// steps and raises the error again after them.
     #[track_caller]
     pub fn error_step(&mut self, error: Error) -> Added<'_> {
-        let fail = move |_: &mut Self, _| Err(Raised::error(error));
+        let fail = move |_: &mut Self, _| Err(StepError::error(error));
         self.add_step(QueuedStep::body(StepLocation::here(), fail))
     }
 
@@ -167,7 +167,7 @@ impl AsyncSteps {
     pub fn await_<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
         T: Arguments,
-        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(value)`
+        E: Into<StepError> + 'static, // name it: `Ok::<_, Error>(value)`
         Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         self.add_step(QueuedStep::polling(StepLocation::here(), future))
@@ -179,7 +179,7 @@ impl AsyncSteps {
     pub fn await_in_place<T, E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
         T: Arguments,
-        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(value)`
+        E: Into<StepError> + 'static, // name it: `Ok::<_, Error>(value)`
         Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         self.add_step(QueuedStep::polling(self.location(), future))

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::error::{Error, Fault, Raised, StepResult};
+use crate::error::{Error, Fault, StepError, StepResult};
 use crate::flow::{Flow, FlowId, Identity};
 use crate::random::Random;
 use crate::stack::{AsyncSteps, Callback, Frame};
@@ -78,7 +78,7 @@ impl AsyncSteps {
     /// # Errors
     /// The callback raised an error. It is recorded, so returning it or not makes no difference.
     pub fn check(&self) -> StepResult {
-        if self.raised.is_some() { Err(Raised::RECORDED) } else { Ok(()) }
+        if self.raised.is_some() { Err(StepError::RECORDED) } else { Ok(()) }
     }
 
     /// The error that the running callback raised, for generic code that has to report it; `None`

@@ -4,7 +4,7 @@ use super::added::Added;
 use super::run::{Run, RunContext, WithContext};
 use super::substeps::Substeps;
 use crate::args::Arguments;
-use crate::error::{Raised, StepResult, StepReturn};
+use crate::error::{StepError, StepResult, StepReturn};
 use crate::stack::{AsyncSteps, QueuedStep};
 use crate::template::Template;
 
@@ -32,7 +32,7 @@ impl AsyncSteps {
     where
         A: Arguments,
         T: Arguments,
-        F: AsyncFn(RunContext, A) -> Result<T, Raised> + 'static,
+        F: AsyncFn(RunContext, A) -> Result<T, StepError> + 'static,
     {
         let mut step = Run::step(self.location(), WithContext(body));
         say(&mut Added::new(&mut step));

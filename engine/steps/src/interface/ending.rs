@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::args::Arguments;
-use crate::error::{Error, ErrorCode, Fault, Info, LoopEnd, Raised, StepResult};
+use crate::error::{Error, ErrorCode, Fault, Info, LoopEnd, StepError, StepResult};
 use crate::stack::{AsyncSteps, Callback};
 
 /// Execution API: completing or failing the running step (FTN12 §2.2.2).
@@ -32,7 +32,7 @@ impl AsyncSteps {
         let result = result.into_args();
         if let Err(error) = self.check_result(&result) {
             self.raised = Some(Fault::Error(error));
-            return Err(Raised::RECORDED);
+            return Err(StepError::RECORDED);
         }
         self.strand.args = result;
         self.completed = true;
@@ -63,7 +63,7 @@ impl AsyncSteps {
             None => Error::raised(code, info, location),
         };
         self.raised = Some(Fault::Error(error));
-        Err(Raised::RECORDED)
+        Err(StepError::RECORDED)
     }
 
     /// Leaves a loop: the innermost one for `None`, else the nearest with this label
@@ -94,7 +94,7 @@ impl AsyncSteps {
             return self.violation("the end of a loop after adding sub-steps");
         }
         self.raised = Some(Fault::Loop(Box::new(end)));
-        Err(Raised::RECORDED)
+        Err(StepError::RECORDED)
     }
 }
 

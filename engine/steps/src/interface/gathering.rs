@@ -5,7 +5,7 @@
 
 use super::added::Added;
 use crate::args::Arguments;
-use crate::error::{Error, Raised};
+use crate::error::{Error, StepError};
 use crate::flow::Flow;
 use crate::gather;
 use crate::stack::AsyncSteps;
@@ -30,7 +30,7 @@ macro_rules! gathering {
             where
                 I: IntoIterator + Clone + $($bounds)*,
                 R: 'static,
-                F: AsyncFn(I::Item) -> Result<R, Raised> + $($bounds)*,
+                F: AsyncFn(I::Item) -> Result<R, StepError> + $($bounds)*,
             {
                 self.run(async move |()| gather::each(items.clone(), at_once, &body).await)
             }
@@ -47,10 +47,10 @@ macro_rules! gathering {
             where
                 I: IntoIterator + Clone + $($bounds)*,
                 R: 'static,
-                F: AsyncFn(I::Item) -> Result<R, Raised> + $($bounds)*,
+                F: AsyncFn(I::Item) -> Result<R, StepError> + $($bounds)*,
             {
                 self.run(async move |()| {
-                    let body = async |item| Ok(body(item).await.map_err(Raised::into_error));
+                    let body = async |item| Ok(body(item).await.map_err(StepError::into_error));
                     gather::each(items.clone(), at_once, &body).await
                 })
             }
@@ -63,7 +63,7 @@ macro_rules! gathering {
             where
                 I: IntoIterator + Clone + $($bounds)*,
                 R: Arguments,
-                F: AsyncFn(I::Item) -> Result<R, Raised> + $($bounds)*,
+                F: AsyncFn(I::Item) -> Result<R, StepError> + $($bounds)*,
             {
                 self.run(async move |()| gather::race(items.clone(), &body).await)
             }
@@ -75,8 +75,8 @@ macro_rules! gathering {
             where
                 A: 'static,
                 B: 'static,
-                F: AsyncFn() -> Result<A, Raised> + $($bounds)*,
-                G: AsyncFn() -> Result<B, Raised> + $($bounds)*,
+                F: AsyncFn() -> Result<A, StepError> + $($bounds)*,
+                G: AsyncFn() -> Result<B, StepError> + $($bounds)*,
             {
                 self.run(async move |()| gather::join(one(), other()).await)
             }
@@ -93,9 +93,9 @@ macro_rules! gathering {
                 A: 'static,
                 B: 'static,
                 C: 'static,
-                F: AsyncFn() -> Result<A, Raised> + $($bounds)*,
-                G: AsyncFn() -> Result<B, Raised> + $($bounds)*,
-                H: AsyncFn() -> Result<C, Raised> + $($bounds)*,
+                F: AsyncFn() -> Result<A, StepError> + $($bounds)*,
+                G: AsyncFn() -> Result<B, StepError> + $($bounds)*,
+                H: AsyncFn() -> Result<C, StepError> + $($bounds)*,
             {
                 self.run(async move |()| {
                     let two = gather::join(first(), second());

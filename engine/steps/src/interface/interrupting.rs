@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::completion::Interrupter;
-use crate::error::Raised;
+use crate::error::StepError;
 use crate::outcome::Undo;
 use crate::plan::UndoPlan;
 use crate::stack::{AsyncSteps, ToUndo};
@@ -36,7 +36,7 @@ impl AsyncSteps {
     /// ```
     pub fn interrupter<F>(&mut self, regain: F) -> Interrupter
     where
-        F: AsyncFn() -> Result<(), Raised> + 'static,
+        F: AsyncFn() -> Result<(), StepError> + 'static,
     {
         let regain = async move |_: Undo<&()>| regain().await;
         let regain = UndoOf::<_, ()>::new(Rc::new(regain), UndoPolicy::default());

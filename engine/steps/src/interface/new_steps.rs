@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::parallel::Parallel;
 use crate::args::{Args, Arguments};
-use crate::error::{AwaitedResult, Raised, StepResult};
+use crate::error::{AwaitedResult, StepError, StepResult};
 use crate::location::StepLocation;
 use crate::stack::{Activity, AsyncSteps, Branches, Iterate, QueuedStep, Unstarted, Waking, Work};
 
@@ -20,7 +20,7 @@ impl QueuedStep {
     pub(super) fn polling<T, E, Fut>(location: StepLocation, future: Fut) -> Self
     where
         T: Arguments,
-        E: Into<Raised> + 'static,
+        E: Into<StepError> + 'static,
         Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         Self::body(location, move |asi, _| {

@@ -5,7 +5,7 @@ use std::fmt;
 use super::added::{Added, AddedLoop};
 use super::collection::Collection;
 use super::run::{Plain, Run};
-use crate::error::{AwaitedResult, Raised, StepResult, StepReturn};
+use crate::error::{AwaitedResult, StepError, StepResult, StepReturn};
 use crate::location::StepLocation;
 use crate::stack::{AsyncSteps, QueuedStep};
 use crate::sync::{ISync, Synced};
@@ -56,7 +56,7 @@ impl Parallel {
     #[track_caller]
     pub fn run<F>(&mut self, body: F) -> Added<'_, (), ()>
     where
-        F: AsyncFn(()) -> Result<(), Raised> + 'static,
+        F: AsyncFn(()) -> Result<(), StepError> + 'static,
     {
         Added::new(self.push(Run::step(StepLocation::here(), Plain(body))))
     }
@@ -87,7 +87,7 @@ impl Parallel {
     #[track_caller]
     pub fn await_<E, Fut>(&mut self, future: Fut) -> Added<'_>
     where
-        E: Into<Raised> + 'static, // name it: `Ok::<_, Error>(())`
+        E: Into<StepError> + 'static, // name it: `Ok::<_, Error>(())`
         Fut: Future<Output: AwaitedResult<(), E>> + 'static,
     {
         Added::new(self.push(QueuedStep::polling(StepLocation::here(), future)))

@@ -3,7 +3,7 @@
 use std::mem;
 
 use crate::args::{Args, Arguments};
-use crate::error::{Error, Fault, Raised, StepResult};
+use crate::error::{Error, Fault, StepError, StepResult};
 use crate::location::StepLocation;
 use crate::stack::{Activity, AsyncSteps, Callback, Handler, QueuedStep};
 
@@ -53,7 +53,7 @@ impl AsyncSteps {
     pub(super) fn violation(&mut self, rule: &str) -> StepResult {
         let error = Error::violation(rule, self.location());
         self.raised.get_or_insert(Fault::Error(error));
-        Err(Raised::RECORDED)
+        Err(StepError::RECORDED)
     }
 
     /// Replaces the steps of a flow that broke a rule while it was configured by one that fails.
@@ -68,15 +68,15 @@ impl AsyncSteps {
     fn fail_with_raised(&mut self) {
         let fault = self.raised.take();
         self.strand.pending.clear();
-        let fail = QueuedStep::body(StepLocation::here(), |_, _| Err(Raised(fault)));
+        let fail = QueuedStep::body(StepLocation::here(), |_, _| Err(StepError(fault)));
         self.queue(fail);
     }
 
     /// The arguments in the types that the step declares.
     #[inline]
-    pub(crate) fn typed<A: Arguments>(&self, args: Args) -> Result<A, Raised> {
+    pub(crate) fn typed<A: Arguments>(&self, args: Args) -> Result<A, StepError> {
         A::from_args(args)
-            .map_err(|mismatch| Raised::error(Error::violation(mismatch, self.location())))
+            .map_err(|mismatch| StepError::error(Error::violation(mismatch, self.location())))
     }
 
     /// The location of the running step.

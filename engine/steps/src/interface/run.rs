@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::args::{Args, Arguments};
-use crate::error::{Error, Raised, StepResult};
+use crate::error::{Error, StepError, StepResult};
 use crate::inbox::FutureWaker;
 use crate::location::StepLocation;
 use crate::retry::Retry;
@@ -28,7 +28,7 @@ pub struct RunContext {
 
 /// An async closure that is the body of a step. Its future borrows what the closure captured.
 pub(crate) trait AsyncBody<A, T> {
-    fn call(&self, context: RunContext, args: A) -> impl Future<Output = Result<T, Raised>>;
+    fn call(&self, context: RunContext, args: A) -> impl Future<Output = Result<T, StepError>>;
 }
 
 /// An async closure that takes the result of the step before it.
@@ -36,10 +36,10 @@ pub(crate) struct Plain<F>(pub(crate) F);
 
 impl<F, A, T> AsyncBody<A, T> for Plain<F>
 where
-    F: AsyncFn(A) -> Result<T, Raised>,
+    F: AsyncFn(A) -> Result<T, StepError>,
 {
     #[inline]
-    fn call(&self, _: RunContext, args: A) -> impl Future<Output = Result<T, Raised>> {
+    fn call(&self, _: RunContext, args: A) -> impl Future<Output = Result<T, StepError>> {
         (self.0)(args)
     }
 }
@@ -49,10 +49,10 @@ pub(crate) struct WithContext<F>(pub(crate) F);
 
 impl<F, A, T> AsyncBody<A, T> for WithContext<F>
 where
-    F: AsyncFn(RunContext, A) -> Result<T, Raised>,
+    F: AsyncFn(RunContext, A) -> Result<T, StepError>,
 {
     #[inline]
-    fn call(&self, context: RunContext, args: A) -> impl Future<Output = Result<T, Raised>> {
+    fn call(&self, context: RunContext, args: A) -> impl Future<Output = Result<T, StepError>> {
         (self.0)(context, args)
     }
 }
@@ -125,8 +125,8 @@ where
     asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
 }
 
-fn finish<T: Arguments>(result: Result<T, Raised>) -> Result<Args, Error> {
-    result.map(Arguments::into_args).map_err(Raised::into_error)
+fn finish<T: Arguments>(result: Result<T, StepError>) -> Result<Args, Error> {
+    result.map(Arguments::into_args).map_err(StepError::into_error)
 }
 
 impl AsyncSteps {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::completion::Completion;
-use crate::error::{Fault, Raised, StepResult, StepReturn};
+use crate::error::{Fault, StepError, StepResult, StepReturn};
 use crate::flow::Awaitable;
 use crate::inbox::{Message, WaitKey};
-use crate::memory::{Limit, Memory};
+use crate::replay::{Limit, ReplayHooks};
 use crate::stack::{Activity, AsyncSteps, Callback, Purpose, Timer};
 use crate::time::Time;
 
@@ -134,7 +134,7 @@ impl AsyncSteps {
             }
             Some(Message::Interrupt(error)) => {
                 self.raised = Some(Fault::Error(error.at(self.location())));
-                Err(Raised::RECORDED)
+                Err(StepError::RECORDED)
             }
             Some(Message::Abandoned | Message::Poll) | None => Ok(()),
         }
@@ -153,7 +153,7 @@ impl AsyncSteps {
         &mut self,
         limit: Limit,
         declared: Duration,
-        memory: Option<Rc<dyn Memory>>,
+        memory: Option<Rc<dyn ReplayHooks>>,
     ) -> Time {
         let now = self.now;
         let left = memory.as_ref().map_or(declared, |it| it.time_left(limit, declared, now));

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::types::{Machine, Next};
 use crate::args::Args;
-use crate::error::{Error, Raised, StepResult};
+use crate::error::{Error, StepError, StepResult};
 use crate::flow::Outcome;
 use crate::sleep::PollTurn;
 use crate::stack::{Activity, AsyncSteps, Callback, Waking};
@@ -65,8 +65,8 @@ impl AsyncSteps {
     /// Completes the running step with the output of its future.
     #[inline(always)]
     fn complete_polled(&mut self, result: Result<Args, Error>) -> StepResult {
-        let result = result.map_err(Raised::error)?;
-        self.check_result(&result).map_err(Raised::error)?;
+        let result = result.map_err(StepError::error)?;
+        self.check_result(&result).map_err(StepError::error)?;
         self.strand.args = result;
         self.completed = true;
         Ok(())

@@ -7,7 +7,7 @@ use std::task::Waker;
 
 use super::report::Event;
 use super::types::{Machine, Next};
-use crate::error::{Error, Fault, Raised, StepResult};
+use crate::error::{Error, Fault, StepError, StepResult};
 use crate::observe::StepEnd;
 use crate::slot::index;
 use crate::stack::{Activity, AsyncSteps, Callback, Description, Flags, Queued, QueuedStep};
@@ -140,14 +140,14 @@ impl Machine {
         let broken = |rule| Fault::Error(Error::violation(rule, location));
         self.asi.raised = Some(match result {
             Err(payload) => Fault::Error(self.panicked(payload)),
-            Ok(Err(Raised(Some(_)))) if self.asi.completed => {
+            Ok(Err(StepError(Some(_)))) if self.asi.completed => {
                 recorded.unwrap_or_else(|| broken("error after success"))
             }
-            Ok(Err(Raised(Some(fault)))) => recorded.unwrap_or(match fault {
+            Ok(Err(StepError(Some(fault)))) => recorded.unwrap_or(match fault {
                 Fault::Error(error) => Fault::Error(error.at(location)),
                 Fault::Loop(end) => Fault::Loop(end),
             }),
-            Ok(Err(Raised(None)) | Ok(())) => recorded
+            Ok(Err(StepError(None)) | Ok(())) => recorded
                 .unwrap_or_else(|| broken("an error was returned that the callback did not raise")),
         });
     }

@@ -7,7 +7,7 @@ use super::policies::Policies;
 use super::shield;
 use crate::args::Args;
 use crate::error::StepResult;
-use crate::memory::Limit;
+use crate::replay::Limit;
 use crate::stack::{AsyncSteps, QueuedStep, Undoable};
 
 /// What is said about one attempt, and the entry of its step if that can be undone.

@@ -6,8 +6,8 @@ use super::attempt::Attempt;
 use super::body::Body;
 use super::policies::Tries;
 use crate::args::Args;
-use crate::error::{Error, Raised, StepResult, codes};
-use crate::memory::Limit;
+use crate::error::{Error, StepError, StepResult, codes};
+use crate::replay::Limit;
 use crate::stack::{AsyncSteps, QueuedStep, Repeat};
 use crate::time::Time;
 
@@ -49,7 +49,7 @@ impl Attempts {
     fn add(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
         let (args, kept) = if asi.attempt() < self.tries.retry.most_attempts() {
             let (args, kept) = (self.tries.copy)(args)
-                .map_err(|mismatch| Raised::error(Error::violation(mismatch, asi.location())))?;
+                .map_err(|mismatch| StepError::error(Error::violation(mismatch, asi.location())))?;
             (args, Some(kept))
         } else {
             (args, None)
@@ -75,11 +75,11 @@ impl Attempts {
     ) -> StepResult {
         let attempt = asi.attempt();
         let Some(args) = kept.filter(|_| self.helps(asi, error)) else {
-            return Err(Raised::error(error.clone().after_attempts(attempt)));
+            return Err(StepError::error(error.clone().after_attempts(attempt)));
         };
         let pause = self.tries.retry.pause(attempt, || asi.random().number());
         if self.end.is_some_and(|end| asi.now() + pause >= end) {
-            return Err(Raised::error(error.clone().after_attempts(attempt)));
+            return Err(StepError::error(error.clone().after_attempts(attempt)));
         }
         let next = asi.now() + pause;
         if let Some(memory) = &self.one.policies.memory {

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use crate::args::{Args, Arguments};
-use crate::error::{Error, Raised, StepResult};
+use crate::error::{Error, StepError, StepResult};
 use crate::stack::{AsyncSteps, Repeat, Waking, Work};
 use crate::sync::{ISync, Section};
 
@@ -70,7 +70,7 @@ where
 {
     fn sync(&self, asi: &mut AsyncSteps, mut section: Section) -> StepResult {
         let object = section.args().lend(|args| (self.choose)(asi, args));
-        let violation = |mismatch| Raised::error(Error::violation(mismatch, asi.location()));
+        let violation = |mismatch| StepError::error(Error::violation(mismatch, asi.location()));
         match object.map_err(violation)? {
             Some(object) => object.sync(asi, section),
             None => section.enter(asi),

@@ -19,5 +19,5 @@ mod shield;
 
 pub(crate) use body::{Body, Chosen};
 pub(crate) use planned::Planned;
-pub use policies::Keep;
+pub use policies::Replayable;
 pub(crate) use policies::{Policies, SharedPolicies, Tries, UndoPlan};

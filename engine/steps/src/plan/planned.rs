@@ -11,7 +11,7 @@ use super::policies::Policies;
 use super::recalled;
 use crate::args::Args;
 use crate::error::StepResult;
-use crate::memory::Recall;
+use crate::replay::Replay;
 use crate::stack::{AsyncSteps, QueuedStep, Waking, Work};
 
 /// A step with policies.
@@ -72,15 +72,15 @@ impl Policies {
         }
         if let Some(memory) = &self.memory {
             match memory.recall() {
-                runs @ (Recall::Nothing | Recall::Begun) => {
+                runs @ (Replay::Nothing | Replay::Begun) => {
                     asi.extras().memory = Some((Rc::clone(memory), None));
-                    if let (Recall::Begun, Some(undo)) = (runs, &undo) {
+                    if let (Replay::Begun, Some(undo)) = (runs, &undo) {
                         // what it has done is not known
                         undo.begin();
                         undo.cut();
                     }
                 }
-                ended @ (Recall::Done(_) | Recall::Failed { .. } | Recall::Never { .. }) => {
+                ended @ (Replay::Done(_) | Replay::Failed { .. } | Replay::Never { .. }) => {
                     return recalled::end(ended, undo.as_deref(), asi);
                 }
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::body::Nested;
 use crate::args::{Args, Arguments, Mismatch};
 use crate::error::StepResult;
-use crate::memory::Memory;
+use crate::replay::ReplayHooks;
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, Undoable};
 use crate::sync::{ISync, Section};
@@ -23,7 +23,7 @@ pub(crate) struct Policies {
     /// The flow ends when the time limit has passed.
     pub(crate) ends_flow: bool,
     pub(crate) undo: Option<Rc<dyn UndoPlan>>,
-    pub(crate) memory: Option<Rc<dyn Memory>>,
+    pub(crate) memory: Option<Rc<dyn ReplayHooks>>,
 }
 
 impl Policies {
@@ -79,7 +79,7 @@ impl UndoPlan for SharedUndo {
     }
 }
 
-/// What is kept for another attempt, or for an undo: values that can be cloned (FTN12 §2.2.2).
+/// Arguments that can be passed again, to another attempt or to an undo: they can be cloned (FTN12 §2.2.2).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be kept for another attempt or for an undo",
     label = "no argument that can be cloned",
@@ -87,13 +87,13 @@ impl UndoPlan for SharedUndo {
     note = "`asyncsteps::Untyped` stands for the result of a callback: write the step with `run` instead \
             of `add`"
 )]
-pub trait Keep: Arguments + Clone {}
+pub trait Replayable: Arguments + Clone {}
 
 #[diagnostic::do_not_recommend]
-impl<T: Arguments + Clone> Keep for T {}
+impl<T: Arguments + Clone> Replayable for T {}
 
 impl Tries {
-    pub(crate) fn new<A: Keep>(retry: Retry) -> Self {
+    pub(crate) fn new<A: Replayable>(retry: Retry) -> Self {
         let copy = |args| {
             let args = A::from_args(args)?;
             Ok((args.clone().into_args(), args.into_args()))

@@ -1,18 +1,18 @@
 //! A step that ended in an earlier run of its flow.
 
 use crate::error::StepResult;
-use crate::memory::Recall;
+use crate::replay::Replay;
 use crate::stack::{AsyncSteps, Undoable};
 
 /// Ends the running step as it ended before. Its undo is told what the step did then.
-pub(super) fn end(recall: Recall, undo: Option<&dyn Undoable>, asi: &mut AsyncSteps) -> StepResult {
+pub(super) fn end(recall: Replay, undo: Option<&dyn Undoable>, asi: &mut AsyncSteps) -> StepResult {
     let undo_unknown = |undoes: bool| {
         if let Some(undo) = undo.filter(|_| undoes) {
             undo.begin();
         }
     };
     match recall {
-        Recall::Done(result) => {
+        Replay::Done(result) => {
             let result = match undo {
                 Some(undo) => {
                     undo.begin();
@@ -22,15 +22,15 @@ pub(super) fn end(recall: Recall, undo: Option<&dyn Undoable>, asi: &mut AsyncSt
             };
             asi.success(result)
         }
-        Recall::Failed { error, undoes } => {
+        Replay::Failed { error, undoes } => {
             undo_unknown(undoes);
             Err(error.into())
         }
-        Recall::Never { undoes } => {
+        Replay::Never { undoes } => {
             undo_unknown(undoes);
             asi.wait_only();
             Ok(())
         }
-        Recall::Nothing | Recall::Begun => Ok(()),
+        Replay::Nothing | Replay::Begun => Ok(()),
     }
 }

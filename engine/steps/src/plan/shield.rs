@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::body::Body;
 use crate::args::Args;
 use crate::error::{Error, StepResult, codes};
-use crate::memory::{Limit, Memory};
+use crate::replay::{Limit, ReplayHooks};
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, QueuedStep, Undoable};
 
@@ -29,7 +29,7 @@ struct Sender(Rc<RefCell<Answer>>);
 /// Runs `body` in a flow that is launched, and has the running step wait for its result.
 pub(super) fn start(
     body: Body,
-    (limit, memory): (Duration, Option<Rc<dyn Memory>>),
+    (limit, memory): (Duration, Option<Rc<dyn ReplayHooks>>),
     undo: Option<(Rc<dyn Undoable>, Option<Retry>)>,
     asi: &mut AsyncSteps,
     args: Args,

@@ -14,7 +14,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::error::{Error, Raised};
+use crate::error::{Error, StepError};
 use crate::flow::Flow;
 use crate::stack::AsyncSteps;
 use crate::time::Time;
@@ -99,13 +99,13 @@ impl Sim {
     /// Has every body of the steps of this name fail with `error` instead of running: each attempt
     /// of a step that is tried again, within its locks and time limits. It goes for all flows, from
     /// now on. Any error will do, as it does for `?`.
-    pub fn fail(&self, step: &str, error: impl Into<Raised>) {
+    pub fn fail(&self, step: &str, error: impl Into<StepError>) {
         self.0.faults.add(step, None, Effect::Fail(error.into().into_error()));
     }
 
     /// [`fail`](Self::fail) for one body: the `nth` that starts from now on, over all flows and
     /// attempts, from 1.
-    pub fn fail_nth(&self, step: &str, nth: u32, error: impl Into<Raised>) {
+    pub fn fail_nth(&self, step: &str, nth: u32, error: impl Into<StepError>) {
         self.0.faults.add(step, Some(nth), Effect::Fail(error.into().into_error()));
     }
 

@@ -24,10 +24,10 @@ use crate::extensions::Extensions;
 use crate::flow::{Awaitable, FlowId, Identity};
 use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
-use crate::memory::{Limit, Memory};
 use crate::observe::{Observer, UndoneStep};
 use crate::probe::Probe;
 use crate::random::Random;
+use crate::replay::{Limit, ReplayHooks};
 use crate::retry::Retry;
 use crate::sleep::Alarms;
 use crate::slot::SlotId;
@@ -191,11 +191,11 @@ pub(crate) struct StepExtras {
     /// What the step holds is a place for one attempt: it is free before anything is undone.
     pub(crate) holds_place: bool,
     /// Is told if the step fails, or if it is this attempt of one.
-    pub(crate) memory: Option<(Rc<dyn Memory>, Option<u32>)>,
+    pub(crate) memory: Option<(Rc<dyn ReplayHooks>, Option<u32>)>,
     /// How many levels further out the step of that memory is, of which this one is a part.
     pub(crate) memory_levels: u32,
     /// Is asked when the time limit has passed.
-    pub(crate) limited: Option<(Rc<dyn Memory>, Limit)>,
+    pub(crate) limited: Option<(Rc<dyn ReplayHooks>, Limit)>,
 }
 
 /// What a step in progress does, beside waiting for its sub-steps.

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::draft::NewStep;
 use crate::args::Arguments;
-use crate::error::{Error, Raised, StepReturn};
+use crate::error::{Error, StepError, StepReturn};
 use crate::interface::Untyped;
 use crate::location::StepLocation;
 use crate::outcome::Undo;
-use crate::plan::{Chosen, Keep, SharedPolicies, Tries};
+use crate::plan::{Chosen, Replayable, SharedPolicies, Tries};
 use crate::retry::Retry;
 use crate::stack::AsyncSteps;
 use crate::sync::{ISync, SharedSync};
@@ -130,7 +130,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// Tries the step again when it fails, see [`Added::retry`](crate::Added::retry).
     pub fn retry(&mut self, policy: Retry) -> &mut Self
     where
-        A: Keep,
+        A: Replayable,
     {
         self.policies().tries = Some(Tries::new::<A>(policy));
         self
@@ -150,8 +150,8 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// (FTN12 §1.2, §1.3).
     pub fn undo<F>(&mut self, undo: F) -> &mut Self
     where
-        T: Keep,
-        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + Send + Sync + 'static,
+        T: Replayable,
+        F: AsyncFn(Undo<&T>) -> Result<(), StepError> + Send + Sync + 'static,
     {
         self.undo_with(UndoPolicy::default(), undo)
     }
@@ -159,8 +159,8 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// [`undo`](Self::undo) with a policy: how long it may take, and whether it is tried again.
     pub fn undo_with<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
     where
-        T: Keep,
-        F: AsyncFn(Undo<&T>) -> Result<(), Raised> + Send + Sync + 'static,
+        T: Replayable,
+        F: AsyncFn(Undo<&T>) -> Result<(), StepError> + Send + Sync + 'static,
     {
         let undo = UndoOf::<Arc<F>, T>::new(Arc::new(undo), policy);
         self.policies().undo = Some(Arc::new(undo));

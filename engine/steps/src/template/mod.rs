@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::args::Arguments;
-use crate::error::{Error, Raised, StepResult, StepReturn};
+use crate::error::{Error, StepError, StepResult, StepReturn};
 use crate::interface::{AsyncBody, Plain, RunContext, WithContext, start_shared};
 use crate::location::StepLocation;
 use crate::stack::{
@@ -135,7 +135,7 @@ impl TemplateSteps {
     where
         A: Arguments,
         T: Arguments,
-        F: AsyncFn(A) -> Result<T, Raised> + Send + Sync + 'static,
+        F: AsyncFn(A) -> Result<T, StepError> + Send + Sync + 'static,
     {
         self.push_async(Plain(body), StepLocation::here())
     }
@@ -146,7 +146,7 @@ impl TemplateSteps {
     where
         A: Arguments,
         T: Arguments,
-        F: AsyncFn(RunContext, A) -> Result<T, Raised> + Send + Sync + 'static,
+        F: AsyncFn(RunContext, A) -> Result<T, StepError> + Send + Sync + 'static,
     {
         self.push_async(WithContext(body), StepLocation::here())
     }
@@ -215,7 +215,7 @@ impl TemplateSteps {
     /// Adds a step that fails with this error, see [`AsyncSteps::error_step`].
     #[track_caller]
     pub fn error_step(&mut self, error: Error) -> TemplateAdded<'_> {
-        let body = move |_: &mut AsyncSteps, _, _: Waking<'_>| Err(Raised::error(error.clone()));
+        let body = move |_: &mut AsyncSteps, _, _: Waking<'_>| Err(StepError::error(error.clone()));
         self.push(Box::new(body), StepLocation::here())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::TemplateSteps;
 use super::added::{TemplateAdded, TemplateLoop};
 use super::draft::Draft;
-use crate::error::{Raised, StepReturn};
+use crate::error::{StepError, StepReturn};
 use crate::interface::Collection;
 use crate::stack::{AsyncSteps, SharedSteps};
 use crate::sync::SharedSync;
@@ -36,7 +36,7 @@ impl TemplateParallel {
     #[track_caller]
     pub fn run<F>(&mut self, body: F) -> TemplateAdded<'_, (), ()>
     where
-        F: AsyncFn(()) -> Result<(), Raised> + Send + Sync + 'static,
+        F: AsyncFn(()) -> Result<(), StepError> + Send + Sync + 'static,
     {
         self.0.run(body)
     }

@@ -13,11 +13,11 @@ use super::contained::Contained;
 use super::flow::Unreported;
 use super::policy::UndoPolicy;
 use crate::args::{Args, Arguments};
-use crate::error::{Error, Raised, StepResult};
+use crate::error::{Error, StepError, StepResult};
 use crate::flow::Identity;
-use crate::memory::NotUndone;
 use crate::outcome::Undo;
 use crate::plan::UndoPlan;
+use crate::replay::NotUndone;
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, Repeat, StepFuture, UndoWork, Undoable, Waking};
 
@@ -37,7 +37,7 @@ impl<P, T> UndoOf<P, T> {
 impl<P, F, T> UndoPlan for UndoOf<P, T>
 where
     P: Deref<Target = F> + Clone + 'static,
-    F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    F: AsyncFn(Undo<&T>) -> Result<(), StepError> + 'static,
     T: Arguments + Clone,
 {
     fn entry(&self) -> Rc<dyn Undoable> {
@@ -69,7 +69,7 @@ enum Outcome<T> {
 impl<P, F, T> Undoable for Slot<P, T>
 where
     P: Deref<Target = F> + Clone + 'static,
-    F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    F: AsyncFn(Undo<&T>) -> Result<(), StepError> + 'static,
     T: Arguments + Clone,
 {
     fn begin(&self) {
@@ -125,14 +125,14 @@ struct UndoRun<P, T> {
 impl<P, F, T> Repeat for UndoRun<P, T>
 where
     P: Deref<Target = F> + Clone + 'static,
-    F: AsyncFn(Undo<&T>) -> Result<(), Raised> + 'static,
+    F: AsyncFn(Undo<&T>) -> Result<(), StepError> + 'static,
     T: Arguments,
 {
     fn start(self: Rc<Self>, asi: &mut AsyncSteps, _: Args, _: Waking<'_>) -> StepResult {
         let branch = self.branch;
         let undo = async move {
             let outcome = self.value.as_ref().map_or(Undo::Unknown, Undo::Done);
-            match (**self.body)(outcome).await.map_err(Raised::into_error) {
+            match (**self.body)(outcome).await.map_err(StepError::into_error) {
                 Ok(()) => Ok(Args::none()),
                 Err(error) if error.find::<NotUndone>().is_some() => Ok(Unreported.into_args()),
                 Err(error) => Err(error),

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::rc::Rc;
 
 use asyncsteps_core::tool::{AsyncTool, Manual};
-use asyncsteps_core::{AsyncSteps, Error, Flow, Interrupter, Raised, Stale, Time};
+use asyncsteps_core::{AsyncSteps, Error, Flow, Interrupter, Stale, StepError, Time};
 
 use crate::support::{Dropped, Log, ms, pause, tool};
 
@@ -52,7 +52,7 @@ where
     (log.take(), interrupted)
 }
 
-async fn hang(_: ()) -> Result<(), Raised> {
+async fn hang(_: ()) -> Result<(), StepError> {
     pending().await
 }
 

@@ -4,10 +4,10 @@
 mod gather;
 /// Steps are ended from outside, with what is inside.
 mod interrupt;
-/// Steps remember an earlier run of their flow.
-mod memory;
 /// Policies nest in one order, whatever the order of writing.
 mod nesting;
+/// Steps remember an earlier run of their flow.
+mod replay;
 /// A step is tried again as its policy says.
 mod retry;
 /// Async closures are steps everywhere, and lend what they captured.

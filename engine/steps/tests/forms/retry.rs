@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use asyncsteps_core::tool::AsyncTool;
 use asyncsteps_core::{
-    Error, Flow, Raised, Retry, RunContext, StepEnd, StepRef, Template, UndoPolicy, codes,
+    Error, Flow, Retry, RunContext, StepEnd, StepError, StepRef, Template, UndoPolicy, codes,
 };
 
 use crate::support::{Log, fails, ms, now, run, tool};
@@ -81,7 +81,7 @@ fn a_simulation_repeats_jitter() {
 
 #[test]
 fn only_timeouts_and_what_the_policy_names_is_tried_again() {
-    async fn refused(_: ()) -> Result<(), Raised> {
+    async fn refused(_: ()) -> Result<(), StepError> {
         Err(io::Error::from(io::ErrorKind::ConnectionRefused))?
     }
     let attempts = |retry: Retry| {

@@ -3,7 +3,7 @@
 use std::future::pending;
 
 use asyncsteps_core::tool::AsyncTool;
-use asyncsteps_core::{Error, Flow, Raised, Retry, Undo, run_to_end};
+use asyncsteps_core::{Error, Flow, Retry, StepError, Undo, run_to_end};
 
 use crate::support::tool;
 
@@ -12,10 +12,12 @@ fn failed_undos(down: &Error) -> Vec<Error> {
     let (first, second) = (down.clone(), down.clone());
     let (tool, waker) = (tool(), std::task::Waker::noop());
     let mut flow = Flow::new();
-    flow.run(async |()| Ok(1)).named("first").undo(async move |_| Err(Raised::from(first.clone())));
+    flow.run(async |()| Ok(1))
+        .named("first")
+        .undo(async move |_| Err(StepError::from(first.clone())));
     flow.run(async |_: i32| pending::<Result<i32, _>>().await)
         .named("second")
-        .undo(async move |_| Err(Raised::from(second.clone())));
+        .undo(async move |_| Err(StepError::from(second.clone())));
     let mut execution = flow.execute();
     let _ = execution.run(tool.now(), waker);
     execution.cancel();
@@ -44,7 +46,7 @@ fn each_step_that_gives_up_counts_its_own_attempts() {
     let errors = [2, 5].map(|most| {
         let raised = down.clone();
         let mut flow = Flow::new();
-        flow.run(async move |()| Err::<(), _>(Raised::from(raised.clone())))
+        flow.run(async move |()| Err::<(), _>(StepError::from(raised.clone())))
             .retry(Retry::attempts(most).on_code("BankDown"));
         run_to_end::<()>(flow).expect_err("it gives up")
     });

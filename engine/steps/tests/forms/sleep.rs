@@ -63,7 +63,7 @@ fn a_sleep_that_was_dropped_wakes_nothing() {
         assert!(polled.await.is_pending());
         drop(long);
         sleep(ms(5)).await;
-        std::future::pending::<Result<(), asyncsteps_core::Raised>>().await
+        std::future::pending::<Result<(), asyncsteps_core::StepError>>().await
     })
     .timeout(ms(50));
     let mut execution = flow.execute();

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps_core::memory::NotUndone;
+use asyncsteps_core::replay::NotUndone;
 use asyncsteps_core::tool::{AsyncTool, Manual};
 use asyncsteps_core::{
-    Arg, AsyncSteps, Error, Flow, Progress, Raised, Retry, Template, Time, Undo, UndoPolicy,
+    Arg, AsyncSteps, Error, Flow, Progress, Retry, StepError, Template, Time, Undo, UndoPolicy,
 };
 
 use crate::support::{Log, ms, now, pause, tool};
@@ -312,7 +312,7 @@ fn an_attempt_that_was_cut_stays_unknown_unless_a_later_one_succeeds() {
         flow.run_with(async move |cx: asyncsteps_core::RunContext, ()| match (cx.attempt, last) {
             (2, None) => Ok(7u32),
             (2, Some(_)) => Err(Error::new("SoldOut").into()),
-            _ => pending::<Result<_, Raised>>().await,
+            _ => pending::<Result<_, StepError>>().await,
         })
         .timeout(ms(10))
         .retry(Retry::attempts(2))

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use asyncsteps_core::sync::{Mutex, mutex};
 use asyncsteps_core::tool::{AsyncTool, Manual};
-use asyncsteps_core::{AsyncSteps, Error, Execution, Flow, Identity, Progress, Raised, Time};
+use asyncsteps_core::{AsyncSteps, Error, Execution, Flow, Identity, Progress, StepError, Time};
 
 use crate::support::{Dropped, Log, ms, pause, tool};
 
@@ -42,7 +42,7 @@ fn charge(asi: &mut AsyncSteps, (tool, log): (&Manual, &Log), then: Step) {
     });
     asi.run(async move |()| match then {
         Step::Succeeds => Ok(()),
-        Step::Fails => Err::<(), Raised>(Error::new("Fails").into()),
+        Step::Fails => Err::<(), StepError>(Error::new("Fails").into()),
         Step::Hangs => pending().await,
     });
 }

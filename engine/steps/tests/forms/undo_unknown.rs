@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps_core::{Arg, Error, Fallible, Flow, Raised, Retry, RunContext, Undo};
+use asyncsteps_core::{Arg, BodyResult, Error, Flow, Retry, RunContext, StepError, Undo};
 
 use crate::support::{Log, ms, tool};
 
@@ -23,14 +23,14 @@ fn undone(add: Add) -> String {
 }
 
 /// An undo that logs the outcome.
-fn logs<T: std::fmt::Debug>(log: Log) -> impl AsyncFn(Undo<&T>) -> Fallible<()> + 'static {
+fn logs<T: std::fmt::Debug>(log: Log) -> impl AsyncFn(Undo<&T>) -> BodyResult<()> + 'static {
     async move |outcome: Undo<&T>| {
         log.add(format_args!("{outcome:?}"));
         Ok(())
     }
 }
 
-fn lost() -> Raised {
+fn lost() -> StepError {
     Error::new("Lost").into()
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use asyncsteps_actors::record::{Ending, RecordedStep, StepError};
+use asyncsteps_actors::record::{Ending, FailedStep, RecordedStep};
 use asyncsteps_actors::trace::TraceParent;
 use opentelemetry::trace::{SpanContext, SpanKind, Status, TraceFlags, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, SpanId, TraceId};
@@ -102,11 +102,11 @@ impl Steps {
         }
         let error = |code: &str| KeyValue::new("error.type", code.to_owned());
         let status = match &step.ended {
-            Some((_, Ending::Error(StepError { code, info, .. }))) => {
+            Some((_, Ending::Error(FailedStep { code, info, .. }))) => {
                 attributes.push(error(code));
                 Status::error(info.clone().unwrap_or_else(|| code.to_string()))
             }
-            Some((_, Ending::Recovered(StepError { code, .. }))) => {
+            Some((_, Ending::Recovered(FailedStep { code, .. }))) => {
                 attributes.push(error(code));
                 Status::Ok
             }

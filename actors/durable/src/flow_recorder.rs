@@ -3,20 +3,20 @@
 use std::rc::Rc;
 
 use asyncsteps_core::Error;
-use asyncsteps_executor::memory::{DefinedStep, Later, RequestMemory, StepMemory};
+use asyncsteps_executor::recorder::{DefinedStep, Later, RequestRecorder, StepRecorder};
 
 use crate::flow::Flow;
 use crate::step::Step;
 
-/// What the executor is told of a flow.
-pub(crate) struct Memory(pub(crate) Rc<Flow>);
+/// Records a flow for the executor.
+pub(crate) struct FlowRecorder(pub(crate) Rc<Flow>);
 
-impl RequestMemory for Memory {
+impl RequestRecorder for FlowRecorder {
     fn id(&self) -> &str {
         self.0.id()
     }
 
-    fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepMemory> {
+    fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepRecorder> {
         if step.is_function() {
             self.0.begins();
         }

@@ -1,4 +1,4 @@
-//! What steps remember of an earlier run of their flow, for hosts with flows that survive a crash.
+//! Replay: what steps remember of an earlier run of their flow, for hosts with flows that survive a crash.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use crate::completion::Completion;
 use crate::error::Error;
 use crate::time::Time;
 
-/// What a host remembers of a step, so that a flow which runs again from the top goes on where an
+/// The hooks by which a host replays a step: what it remembers of it, so that a flow which runs again from the top goes on where an
 /// earlier run of it ended; see [`Added::remembered`](crate::Added::remembered).
 ///
 /// The engine asks when the step starts, and tells what it decides. It waits for nothing: a host that
 /// writes to a disk has the bodies wait that come next.
-pub trait Memory {
+pub trait ReplayHooks {
     /// How the step ended in an earlier run. Asked once, before the step takes its locks.
-    fn recall(&self) -> Recall;
+    fn recall(&self) -> Replay;
 
     /// The attempts that failed in an earlier run: how many, and when the next one may start. Asked when
     /// the first attempt of this run would start.
@@ -67,7 +67,7 @@ impl std::error::Error for NotUndone {}
 /// How a step ended in an earlier run of its flow.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "each answer needs its own behaviour")]
-pub enum Recall {
+pub enum Replay {
     /// Nothing: the step runs.
     Nothing,
     /// It began, and did not end: the step runs, and has to be undone as

@@ -3,7 +3,7 @@
 //!
 //! A host keeps what the steps of a request did, and carries the request out again when the process
 //! that did so is gone: it [dispatches](crate::Executor::dispatch) an [`Incoming`](crate::Incoming) with
-//! a [`RequestMemory`]. The function runs from the top, and steps that ended before give at once what
+//! a [`RequestRecorder`]. The function runs from the top, and steps that ended before give at once what
 //! they gave then. `asyncsteps-durable` is such a host.
 //!
 //! Only functions with [types](crate::functions) have such requests: their steps have names and results
@@ -19,8 +19,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use asyncsteps_core::memory::Memory;
-use asyncsteps_core::{Args, Error, Fallible, RecordedError};
+use asyncsteps_core::replay::ReplayHooks;
+use asyncsteps_core::{Args, BodyResult, Error, RecordedError};
 use serde::{Deserialize, Serialize};
 
 /// The code of the error of a step that may have had its effect and must not run again, and that of a caller who
@@ -42,15 +42,15 @@ pub type HostUndo = Rc<dyn Fn(Option<Stored>) -> Later<Result<(), Error>>>;
 /// What is kept as long as a body runs: the host knows by that that it does.
 pub type Running = Box<dyn Any>;
 
-/// What the host keeps of one request.
-pub trait RequestMemory {
+/// Records one request for its replay.
+pub trait RequestRecorder {
     /// The random id of the request, from which the idempotency keys of its steps are made. It is the
     /// same whenever the request is carried out again.
     fn id(&self) -> &str;
 
     /// The memory of a step that was just defined. What is said behind the step comes later, and is
     /// there when the step starts.
-    fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepMemory>;
+    fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepRecorder>;
 
     /// The request holds a lock or waits for its place in a limit. So what a step did has to be stored
     /// before the lock is free, and the request cannot be put aside.
@@ -66,8 +66,8 @@ pub trait RequestMemory {
     fn interrupted(&self) -> Later<Error>;
 }
 
-/// What the host keeps of one step.
-pub trait StepMemory: Memory {
+/// Records one step for its replay.
+pub trait StepRecorder: ReplayHooks {
     /// The body, or an attempt of it, is about to begin: completes when what it depends on is stored,
     /// and never if this host does not own the request any more.
     fn begin(&self, attempt: u32) -> Later<Result<Running, Error>>;
@@ -92,11 +92,11 @@ pub trait StepMemory: Memory {
     fn keys(&self, keys: Vec<String>) -> Result<Vec<String>, Error>;
 
     /// The memory of one of several things that the body does: by its key, or by its number.
-    fn item(&self, key: &str) -> Rc<dyn StepMemory>;
+    fn item(&self, key: &str) -> Rc<dyn StepRecorder>;
 
     /// The memory of steps that the executor adds inside of an attempt of the step, or of an iteration of that, around
     /// those of the application. If one of them fails, so does the attempt or the iteration.
-    fn inside(&self, attempt: u32, iteration: Option<u64>) -> Rc<dyn Memory>;
+    fn inside(&self, attempt: u32, iteration: Option<u64>) -> Rc<dyn ReplayHooks>;
 
     /// The result that is stored of the step, if it ended well in an earlier run.
     fn stored(&self) -> Option<Stored>;
@@ -246,10 +246,10 @@ pub enum Kind {
     Once,
     /// Nothing is stored: it runs whenever the request is carried out.
     Repeatable,
-    /// The host [does](StepMemory::transact) what its body gives, and stores the result in the same
+    /// The host [does](StepRecorder::transact) what its body gives, and stores the result in the same
     /// transaction: exactly once.
     Transacted,
-    /// It has no body: the host [waits](StepMemory::wait).
+    /// It has no body: the host [waits](StepRecorder::wait).
     Wait,
     /// It is [not in the function any more](crate::Steps::retired): nothing is stored. It
     /// [can be undone](DefinedStep::can_be_undone) if the application gave an undo.
@@ -281,7 +281,7 @@ pub struct Transactor<W, T> {
     /// The work in the form that the host knows.
     pub work: fn(W) -> Work,
     /// Does it in a request that no host remembers.
-    pub alone: fn(W) -> Later<Fallible<T>>,
+    pub alone: fn(W) -> Later<BodyResult<T>>,
 }
 
 impl<W, T> fmt::Debug for Transactor<W, T> {
@@ -490,4 +490,4 @@ impl fmt::Debug for DefinedStep {
 }
 
 /// The memory of the request that a flow serves, as an extension of the flow.
-pub(crate) struct OfRequest(pub(crate) Rc<dyn RequestMemory>);
+pub(crate) struct OfRequest(pub(crate) Rc<dyn RequestRecorder>);

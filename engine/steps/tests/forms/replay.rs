@@ -5,15 +5,15 @@ use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_core::memory::{Limit, Memory, Recall};
+use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
 use asyncsteps_core::sync::Mutex;
-use asyncsteps_core::{Args, Arguments, Completion, Error, Fallible, Flow, Retry, Time, Undo};
+use asyncsteps_core::{Args, Arguments, BodyResult, Completion, Error, Flow, Retry, Time, Undo};
 
 use crate::support::{Log, ms, run};
 
 /// What a test remembers of a step, and what it was told.
 struct Kept {
-    recall: RefCell<Recall>,
+    recall: RefCell<Replay>,
     attempts: Option<(u32, Time)>,
     time_left: Option<Duration>,
     /// When its body began.
@@ -22,15 +22,15 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(recall: Recall, log: &Log) -> Self {
+    fn new(recall: Replay, log: &Log) -> Self {
         let (recall, log) = (RefCell::new(recall), log.clone());
         Self { recall, attempts: None, time_left: None, began: None, log }
     }
 }
 
-impl Memory for Kept {
-    fn recall(&self) -> Recall {
-        mem::replace(&mut *self.recall.borrow_mut(), Recall::Nothing)
+impl ReplayHooks for Kept {
+    fn recall(&self) -> Replay {
+        mem::replace(&mut *self.recall.borrow_mut(), Replay::Nothing)
     }
 
     fn attempts(&self) -> Option<(u32, Time)> {
@@ -73,8 +73,8 @@ fn a_step_that_ended_gives_its_result_without_its_lock_and_is_undone() {
         undo.add(format_args!("undo {outcome:?}"));
         Ok(())
     })
-    .remembered(Rc::new(Kept::new(Recall::Done(args(7)), &log)));
-    flow.run(async |seven: u32| -> Fallible<()> {
+    .remembered(Rc::new(Kept::new(Replay::Done(args(7)), &log)));
+    flow.run(async |seven: u32| -> BodyResult<()> {
         assert_eq!(seven, 7);
         Err(Error::new("Later").into())
     });
@@ -88,9 +88,9 @@ fn a_step_that_failed_fails_again_and_its_handler_sees_it() {
     for (undoes, expected) in [(false, "handler"), (true, "undo Unknown handler")] {
         let log = Log::default();
         let (undo, handler) = (log.clone(), log.clone());
-        let recall = Recall::Failed { error: Error::new("Before"), undoes };
+        let recall = Replay::Failed { error: Error::new("Before"), undoes };
         let mut flow = Flow::new();
-        flow.run(async |()| -> Fallible<()> { unreachable!("it ended in an earlier run") })
+        flow.run(async |()| -> BodyResult<()> { unreachable!("it ended in an earlier run") })
             .undo(async move |outcome: Undo<&()>| {
                 undo.add(format_args!("undo {outcome:?}"));
                 Ok(())
@@ -117,7 +117,7 @@ fn attempts_go_on_behind_those_of_an_earlier_run() {
         if run.attempt < 4 { Err(Error::new("Again").into()) } else { Ok(()) }
     })
     .retry(Retry::attempts(9).backoff(ms(100)).factor(1).on_code("Again"))
-    .remembered(Rc::new(Kept { attempts, ..Kept::new(Recall::Nothing, &log) }));
+    .remembered(Rc::new(Kept { attempts, ..Kept::new(Replay::Nothing, &log) }));
     let (result, took) = run::<()>(flow);
     result.expect("the fourth attempt succeeds");
     assert_eq!(took, 140);
@@ -130,11 +130,11 @@ fn a_limit_is_what_is_left_of_it_and_a_step_that_must_not_run_waits_for_it() {
     let mut flow = Flow::new();
     let inner = log.clone();
     flow.add(move |asi, ()| {
-        asi.run(async |()| -> Fallible<()> { unreachable!("it must not run") })
-            .remembered(Rc::new(Kept::new(Recall::Never { undoes: false }, &inner)));
+        asi.run(async |()| -> BodyResult<()> { unreachable!("it must not run") })
+            .remembered(Rc::new(Kept::new(Replay::Never { undoes: false }, &inner)));
     })
     .timeout(ms(500))
-    .remembered(Rc::new(Kept { time_left: Some(ms(20)), ..Kept::new(Recall::Nothing, &log) }));
+    .remembered(Rc::new(Kept { time_left: Some(ms(20)), ..Kept::new(Replay::Nothing, &log) }));
     let (result, took) = run::<()>(flow);
     let error = result.expect_err("the limit expires");
     // it shows the limit that was declared, not what was left of it
@@ -153,10 +153,10 @@ fn a_step_that_fails_says_so_before_what_is_inside_is_undone() {
             undo.add("undo");
             Ok(())
         });
-        asi.run(async |()| -> Fallible<()> { Err(Error::new("Inside").into()) })
-            .remembered(Rc::new(Kept::new(Recall::Nothing, &inner)));
+        asi.run(async |()| -> BodyResult<()> { Err(Error::new("Inside").into()) })
+            .remembered(Rc::new(Kept::new(Replay::Nothing, &inner)));
     })
-    .remembered(Rc::new(Kept::new(Recall::Nothing, &log)));
+    .remembered(Rc::new(Kept::new(Replay::Nothing, &log)));
     let (result, _) = run::<()>(flow);
     assert_eq!(result.expect_err("the second step fails").code(), "Inside");
     assert_eq!(log.take(), "fails None Inside false fails None Inside true undo");
@@ -178,7 +178,7 @@ fn the_limit_of_an_attempt_counts_from_the_beginning_of_its_body() {
             step.shielded();
         }
         let began = Some(Time::ZERO + ms(25));
-        let kept = Kept { began, ..Kept::new(Recall::Nothing, &log) };
+        let kept = Kept { began, ..Kept::new(Replay::Nothing, &log) };
         step.timeout(ms(10)).remembered(Rc::new(kept));
         let (result, took) = run::<()>(flow);
         let error = result.expect_err("it has ended at last");
@@ -208,9 +208,9 @@ impl Held {
     }
 }
 
-impl Memory for Held {
-    fn recall(&self) -> Recall {
-        Recall::Nothing
+impl ReplayHooks for Held {
+    fn recall(&self) -> Replay {
+        Replay::Nothing
     }
 
     fn attempts(&self) -> Option<(u32, Time)> {
@@ -251,7 +251,7 @@ fn an_error_waits_at_a_step_that_is_held_and_other_branches_go_on() {
     flow.parallel(|branches| {
         branches
             .add(move |asi, ()| {
-                asi.run(async |()| -> Fallible<()> { Err(Error::new("Inside").into()) });
+                asi.run(async |()| -> BodyResult<()> { Err(Error::new("Inside").into()) });
                 asi.add(|_, ()| unreachable!("the step before it failed"));
             })
             .remembered(of_branch);
@@ -300,13 +300,13 @@ fn a_step_that_began_before_is_undone_also_if_it_does_not_begin_again() {
     let (log, lock) = (Log::default(), Mutex::default());
     let undo = log.clone();
     let mut flow = Flow::new();
-    flow.run(async |()| -> Fallible<()> { Err(Error::new("Again").into()) })
+    flow.run(async |()| -> BodyResult<()> { Err(Error::new("Again").into()) })
         .locked(&lock)
         .undo(async move |outcome| {
             undo.add(format_args!("undo {outcome:?}"));
             Ok(())
         })
-        .remembered(Rc::new(Kept::new(Recall::Begun, &log)));
+        .remembered(Rc::new(Kept::new(Replay::Begun, &log)));
     let (result, _) = run::<()>(flow);
     assert_eq!(result.expect_err("it fails again").code(), "Again");
     assert_eq!(log.take(), "fails None Again true undo Unknown");

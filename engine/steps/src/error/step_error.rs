@@ -12,12 +12,12 @@ use super::flow_error::{Error, ErrorCode};
 /// [`AsyncSteps::success`](crate::AsyncSteps::success) and
 /// [`error`](crate::AsyncSteps::error) return it too, so that `return asi.error("Code", ())`
 /// and `?` both read naturally.
-pub type StepResult = Fallible<()>;
+pub type StepResult = BodyResult<()>;
 
-/// What an async body gives (FTN12 §1.13): a value, or the error that `?` raised.
-pub type Fallible<T> = Result<T, Raised>;
+/// The result of an async body (FTN12 §1.13): a value, or the error that `?` raised.
+pub type BodyResult<T> = Result<T, StepError>;
 
-/// An error, or the end of a loop, that a callback returns (FTN12 §2.2.2).
+/// The error type of a step: an error, or the end of a loop, that a callback returns (FTN12 §2.2.2).
 ///
 /// Any [`std::error::Error`] converts into it, and so does what converts into a boxed one, such as
 /// text or `anyhow::Error`. So `?` raises `InternalError` with that error as `last_exception`; an
@@ -25,7 +25,7 @@ pub type Fallible<T> = Result<T, Raised>;
 /// `AsyncSteps::error`, `?` may be used after adding sub-steps: they are dropped.
 #[derive(Debug)]
 #[must_use = "return it, or the callback goes on"]
-pub struct Raised(pub(crate) Option<Fault>);
+pub struct StepError(pub(crate) Option<Fault>);
 
 /// Why a step did not complete.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct LoopEnd {
     pub(crate) label: Option<Cow<'static, str>>,
 }
 
-impl Raised {
+impl StepError {
     /// The interface has recorded the fault.
     pub(crate) const RECORDED: Self = Self(None);
 
@@ -66,7 +66,7 @@ impl Raised {
     }
 }
 
-impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for Raised {
+impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for StepError {
     fn from(error: E) -> Self {
         let mut slot = Some(error);
         let own =
@@ -100,12 +100,12 @@ pub trait ErrorExt<T> {
     ///
     /// # Errors
     /// The error of `self`, which a callback can raise with `?`.
-    fn code(self, code: impl Into<ErrorCode>) -> Result<T, Raised>;
+    fn code(self, code: impl Into<ErrorCode>) -> Result<T, StepError>;
 }
 
 impl<T, E: Into<Box<dyn StdError + Send + Sync>>> ErrorExt<T> for Result<T, E> {
-    fn code(self, code: impl Into<ErrorCode>) -> Result<T, Raised> {
-        self.map_err(|error| Raised::error(Error::caused_by(code, error)))
+    fn code(self, code: impl Into<ErrorCode>) -> Result<T, StepError> {
+        self.map_err(|error| StepError::error(Error::caused_by(code, error)))
     }
 }
 
@@ -114,7 +114,7 @@ impl<T, E: Into<Box<dyn StdError + Send + Sync>>> ErrorExt<T> for Result<T, E> {
     message = "a callback returns nothing or a `StepResult`, not `{Self}`",
     label = "this callback returns something else",
     note = "give a result with `asi.success(value)`, which returns a `StepResult`",
-    note = "raise an error with `?`, or with `asi.error(code, info)`; its type is `asyncsteps::Raised`",
+    note = "raise an error with `?`, or with `asi.error(code, info)`; its type is `asyncsteps::StepError`",
     note = "add an async closure with `run` instead of `add`",
     note = "behind a step that was just added, such as `asi.add(..).named(..)`, write a `;`"
 )]
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_question_mark_keeps_the_code_of_a_flow_error() {
-        let raised = Raised::from(Error::with_info("OutOfStock", "no apples"));
+        let raised = StepError::from(Error::with_info("OutOfStock", "no apples"));
         let Some(Fault::Error(error)) = raised.0 else { unreachable!("an error was raised") };
         assert_eq!((error.code(), error.info()), ("OutOfStock", Some("no apples")));
     }
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_question_mark_wraps_any_other_error_as_internal() {
         let cause = "x".parse::<u8>().expect_err("not a number");
-        let Some(Fault::Error(error)) = Raised::from(cause.clone()).0 else { unreachable!() };
+        let Some(Fault::Error(error)) = StepError::from(cause.clone()).0 else { unreachable!() };
         assert_eq!(error.code(), codes::INTERNAL_ERROR);
         assert_eq!(error.source().map(ToString::to_string), Some(cause.to_string()));
         assert_eq!(error.to_string(), "InternalError");
