@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use asyncsteps_core::sync::StepLock;
 use asyncsteps_core::{
-    AsyncSteps, BodyResult, Error, Retention, Retry, StepResult, Undo, UndoPolicy,
+    AsyncSteps, BodyResult, Error, Replayable, Retry, StepResult, Undo, UndoPolicy,
 };
 
 use super::cx::Cx;
@@ -324,7 +324,7 @@ where
     pub fn retry(mut self, policy: Retry) -> Self
     where
         A: Clone,
-        (Cx<S, P>, A): Retention,
+        (Cx<S, P>, A): Replayable,
     {
         self.last.facts.retry = Some(policy.clone());
         self.last.said.retry = Some(Tries::new(policy));

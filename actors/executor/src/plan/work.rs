@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use asyncsteps_core::sync::{AnySync, StepLock};
 use asyncsteps_core::{
-    Added, AsyncSteps, BodyResult, Error, Retention, Retry, RunContext, StepError, StepResult,
+    Added, AsyncSteps, BodyResult, Error, Replayable, Retry, RunContext, StepError, StepResult,
     TemplateSteps, Undo, UndoPolicy, Untyped,
 };
 
@@ -43,7 +43,7 @@ pub(super) struct Tries<S: Service, P: 'static, A: 'static, T: 'static> {
 impl<S: Service, P, A: Clone + 'static, T: 'static> Tries<S, P, A, T> {
     pub(super) fn new(retry: Retry) -> Self
     where
-        With<S, P, A>: Retention,
+        With<S, P, A>: Replayable,
     {
         Self {
             retry,
