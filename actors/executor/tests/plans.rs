@@ -207,6 +207,92 @@ fn dynamic(steps: &Steps<Travel, Trip>) -> Returns<i32> {
         .returns()
 }
 
+/// Suppliers that answer after their name in milliseconds.
+fn race(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
+    steps
+        .race(
+            "ask",
+            |cx, ()| cx.params.items.clone(),
+            |supplier| {
+                supplier
+                    .run("offer", async |_, supplier: String| Ok(supplier))
+                    .undo(async |cx, _| undone(cx).await)
+                    .then("answer", async |cx, supplier| {
+                        match supplier.parse() {
+                            Ok(millis) => sleep(Duration::from_millis(millis)).await,
+                            Err(_) => Err(TravelError::Full)?,
+                        }
+                        cx.tell(format!("answered {supplier}"));
+                        Ok(supplier)
+                    })
+                    .returns()
+            },
+        )
+        .first(2)
+        .within(Duration::from_millis(250))
+        .then("check", async |cx, offers| {
+            cx.tell("check");
+            check_fails(cx).await?;
+            Ok(offers)
+        })
+        .returns()
+}
+
+fn first(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
+    steps
+        .race(
+            "ask",
+            |cx, ()| cx.params.items.clone(),
+            |supplier| {
+                supplier
+                    .run("offer", async |_, supplier: String| match &*supplier {
+                        "fails" => Err(TravelError::Full)?,
+                        _ => Ok(supplier),
+                    })
+                    .undo(async |cx, _| undone(cx).await)
+                    .returns()
+            },
+        )
+        .returns()
+}
+
+fn enough(steps: &Steps<Travel, Trip>) -> Returns<Vec<i32>> {
+    steps
+        .race(
+            "ask",
+            |_, ()| vec![10, 500],
+            |one| {
+                one.run("wait", async |_, millis| {
+                    sleep(Duration::from_millis(millis)).await;
+                    Ok(7)
+                })
+                .returns()
+            },
+        )
+        .first(2)
+        .at_least(2)
+        .within(Duration::from_millis(100))
+        .recover(async |cx, error| {
+            cx.tell(error.to_string());
+            Ok(vec![])
+        })
+        .returns()
+}
+
+fn answered(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps.answer_within(Duration::from_millis(200), || TravelError::Busy);
+    steps
+        .run("reserve", async |_, ()| Ok(7))
+        .undo(async |cx, _| undone(cx).await)
+        .then("slow", async |cx, seat| {
+            if cx.params.fails {
+                sleep(Duration::from_secs(1)).await;
+            }
+            Ok(seat)
+        })
+        .returns()
+}
+
 async fn simple(cx: &On) -> BodyResult<i32> {
     Ok(cx.params.items.len().try_into()?)
 }
@@ -222,6 +308,10 @@ fn executor(log: &Arc<StdMutex<Vec<String>>>) -> Executor {
                 .on("looped", looped)
                 .on("policies", policies)
                 .on("dynamic", dynamic)
+                .on("race", race)
+                .on("first", first)
+                .on("enough", enough)
+                .on("answered", answered)
                 .on("simple", simple);
         })
         .build()
@@ -404,6 +494,129 @@ async fn dynamic_steps_are_defined_when_they_are_reached() {
         stages/stage~2 1
         undo stages/stage~2
         undo stages/stage"#]],
+    )
+    .await;
+}
+
+#[actix::test]
+async fn callers_are_answered_in_time_and_the_rest_is_undone() {
+    tokio::time::pause();
+    check(
+        "answered",
+        json!({}),
+        expect![[r#"
+        7
+    "#]],
+    )
+    .await;
+    check(
+        "answered",
+        json!({ "fails": true }),
+        expect![[r#"
+        Busy: busy
+        undo reserve"#]],
+    )
+    .await;
+    check(
+        "simple",
+        json!({ "items": ["a"] }),
+        expect![[r#"
+        1
+    "#]],
+    )
+    .await;
+}
+
+#[actix::test]
+async fn the_first_items_win_and_the_others_are_undone_before_the_next_step() {
+    tokio::time::pause();
+    check(
+        "race",
+        json!({ "items": ["100", "300", "50", "x", "200"] }),
+        expect![[r#"
+        ["100","50"]
+        undo ask#3/offer
+        answered 50
+        answered 100
+        undo ask#1/offer
+        undo ask#4/offer
+        check"#]],
+    )
+    .await;
+    check(
+        "race",
+        json!({ "items": ["100", "50", "200"], "fails": true }),
+        expect![[r#"
+        Full: full
+        answered 50
+        answered 100
+        undo ask#2/offer
+        check
+        undo ask#1/offer
+        undo ask#0/offer"#]],
+    )
+    .await;
+    check(
+        "race",
+        json!({ "items": ["100", "300", "x"] }),
+        expect![[r#"
+        ["100"]
+        undo ask#2/offer
+        answered 100
+        undo ask#1/offer
+        check"#]],
+    )
+    .await;
+    check(
+        "race",
+        json!({ "items": ["x", "300"] }),
+        expect![[r#"
+        []
+        undo ask#0/offer
+        undo ask#1/offer
+        check"#]],
+    )
+    .await;
+    check(
+        "race",
+        json!({ "items": ["x", "y"] }),
+        expect![[r#"
+        []
+        undo ask#0/offer
+        undo ask#1/offer
+        check"#]],
+    )
+    .await;
+    check(
+        "race",
+        json!({}),
+        expect![[r#"
+        []
+        check"#]],
+    )
+    .await;
+    check(
+        "first",
+        json!({ "items": ["fails", "a", "b"] }),
+        expect![[r#"
+        ["a"]
+    "#]],
+    )
+    .await;
+    check(
+        "first",
+        json!({ "items": ["fails"] }),
+        expect![[r#"
+        Full: full
+    "#]],
+    )
+    .await;
+    check(
+        "enough",
+        json!({}),
+        expect![[r#"
+        []
+        Timeout: 1 of 2 won the race in time"#]],
     )
     .await;
 }

@@ -49,13 +49,14 @@ impl Mutex {
             return section.enter(asi);
         }
         let (regains, of_step, its_fence) = (self.clone(), held.clone(), fence.clone());
-        let interrupter = asi.interrupter(async move || {
+        asi.regain(async move || {
             drop(of_step.0.take());
             let hold =
                 node::take(regains.cluster.node(), &regains.id).await.map_err(Error::from)?;
             regains.keep(&of_step, &its_fence, hold, None);
             Ok(())
         });
+        let interrupter = asi.interrupter();
         let name = self.id.name;
         asi.add_inner(move |asi, ()| {
             asi.await_in_place(async move {

@@ -133,7 +133,7 @@ where
 {
     let level = Level::of(Steps::inside(steps));
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::Each, inside, move |asi, cx: Cx<S, P>, input, at_once| {
+    chain.substeps(name, Form::Each, inside, move |asi, cx: Cx<S, P>, input, rules| {
         let items = items(&cx, input);
         let keys = key.as_ref().map(|key| keys(&items, key)).transpose()?;
         let (count, source) = (items.len(), cx.source());
@@ -147,7 +147,7 @@ where
         let results = all.results.clone();
         let all = Rc::new(all);
         asi.parallel(|parallel| {
-            for _ in 0..at_once.min(count) {
+            for _ in 0..rules.at_once.min(count) {
                 let all = Rc::clone(&all);
                 parallel.make_loop(move |asi| all.next(asi)).located_at(source);
             }

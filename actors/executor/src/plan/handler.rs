@@ -4,14 +4,15 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use asyncsteps_core::{BodyResult, Template};
+use asyncsteps_core::{AsyncSteps, BodyResult, StepResult, Template};
 use serde::de::DeserializeOwned;
 
 use super::cx::{Cx, coded};
 use super::node::{Level, Mistake};
 use super::step::Returns;
 use super::steps::{Defined, Steps};
-use crate::service::{Built, FunctionOf, Handler, Service};
+use crate::executor::RequestSteps;
+use crate::service::{AnswerWithin, Built, FunctionOf, Handler, Service};
 
 /// The form of handlers that return a plan.
 #[derive(Debug)]
@@ -69,15 +70,15 @@ fn built<S: Service, P: DeserializeOwned + 'static, R: 'static>(
     handler: impl FnOnce(&Steps<S, P>) -> Returns<R>,
 ) -> Built {
     let source = function.source;
-    let Defined { nodes, answer: _ } =
-        match catch_unwind(AssertUnwindSafe(|| Steps::define(handler))) {
-            Ok(defined) => defined,
-            Err(panic) => {
-                let mistake = panic.downcast::<Mistake>().map(|mistake| *mistake);
-                let of_panic = |panic: Box<_>| Mistake { source, what: text_of(&*panic) };
-                return Built::mistaken(vec![mistake.unwrap_or_else(of_panic)]);
-            }
-        };
+    let Defined { nodes, answer } = match catch_unwind(AssertUnwindSafe(|| Steps::define(handler)))
+    {
+        Ok(defined) => defined,
+        Err(panic) => {
+            let mistake = panic.downcast::<Mistake>().map(|mistake| *mistake);
+            let of_panic = |panic: Box<_>| Mistake { source, what: text_of(&*panic) };
+            return Built::mistaken(vec![mistake.unwrap_or_else(of_panic)]);
+        }
+    };
     let (level, mut mistakes) = (Level::of(nodes), Vec::new());
     level.complete(0, &mut mistakes);
     if !mistakes.is_empty() {
@@ -88,15 +89,30 @@ fn built<S: Service, P: DeserializeOwned + 'static, R: 'static>(
         steps
             .add(move |asi, ()| {
                 let cx = Cx::<S, P>::of_request(asi, &service, source)?;
-                level.enter(asi, cx, ())?;
-                asi.add_inner(|asi, (_, result): (Cx<S, P>, R)| asi.success((result,)));
-                Ok(())
+                let Some((answer, source)) = &answer else {
+                    return whole::<_, _, R>(&level, asi, cx);
+                };
+                let arrived = asi.request()?.begun();
+                let level = Arc::clone(&level);
+                let steps = move |asi: &mut AsyncSteps| whole::<_, _, R>(&level, asi, cx);
+                AnswerWithin::of_plan(answer).add(asi, (arrived, source), steps)
             })
             .named(function.name)
             .located_at(source)
             .on_error(|_, error| Err(coded::<S>(error.clone().into())));
     });
     Built { template, front: None, mistakes }
+}
+
+/// Has the running step run the steps of the function, and return what the last of them does.
+fn whole<S: Service, P: 'static, R: 'static>(
+    level: &Level<S, P>,
+    asi: &mut AsyncSteps,
+    cx: Cx<S, P>,
+) -> StepResult {
+    level.enter(asi, cx, ())?;
+    asi.add_inner(|asi, (_, result): (Cx<S, P>, R)| asi.success((result,)));
+    Ok(())
 }
 
 /// What a panic says.

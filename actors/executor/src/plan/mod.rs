@@ -1,7 +1,7 @@
 //! Functions as plans: a tree of steps that is built once, and that every request goes through (FTN12 §1.5).
 //!
 //! - `steps.rs`: [`Steps`], where steps begin; `step.rs`: [`Step`], a step as a value, and what is said about it.
-//! - `join.rs`, `each.rs`: several steps at once; `choice.rs`: ways, steps for some requests, early ends;
+//! - `join.rs`, `each.rs`, `race.rs`: several steps at once; `choice.rs`: ways, steps for some requests, early ends;
 //!   `repeat.rs`: loops.
 //! - `node.rs`: the plan; `work.rs`: what a step of it does when a request comes to it.
 //! - `cx.rs`: what bodies get; `place.rs`: where a step is, in its plan and in a request.
@@ -14,6 +14,7 @@ mod handler;
 mod join;
 mod node;
 mod place;
+mod race;
 mod repeat;
 mod step;
 mod steps;
@@ -25,4 +26,5 @@ pub use handler::{Awaits, Plans};
 pub use join::{AsBranch, Branches, Parts};
 pub(crate) use node::Mistake;
 pub use step::{Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
+pub(crate) use steps::AnswerLimit;
 pub use steps::Steps;

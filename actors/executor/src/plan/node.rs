@@ -73,6 +73,7 @@ pub(super) enum Form {
     Group,
     Join,
     Each,
+    Race,
     Repeat,
     When,
     Either,
@@ -260,6 +261,7 @@ impl Form {
             Self::Group => "which is a group: the steps inside have policies of their own",
             Self::Join => "which has branches: the steps inside have policies of their own",
             Self::Each => "which has items: the steps inside have policies of their own",
+            Self::Race => "which is a race: the steps inside have policies of their own",
             Self::Repeat => "which is a loop: the steps inside have policies of their own",
             Self::When | Self::Either => {
                 "which chooses: the steps inside have policies of their own"

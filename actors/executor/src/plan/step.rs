@@ -17,7 +17,7 @@ use super::cx::Cx;
 use super::node::{Facts, Form, Level, Node, UndoForm, Work, mistaken};
 use super::place::StepId;
 use super::work::{
-    Body, IntoWork, RecoverBy, Said, Substeps, Tries, UndoInput, UndoResult, lock_of,
+    Body, IntoWork, ItemRules, RecoverBy, Said, Substeps, Tries, UndoInput, UndoResult, lock_of,
 };
 use crate::service::Service;
 
@@ -125,7 +125,7 @@ impl<S: Service, P: 'static> Chain<S, P> {
         body: F,
     ) -> Step<S, P, I, A, T, E>
     where
-        F: Fn(&mut AsyncSteps, Cx<S, P>, A, usize) -> StepResult + Send + Sync + 'static,
+        F: Fn(&mut AsyncSteps, Cx<S, P>, A, ItemRules) -> StepResult + Send + Sync + 'static,
     {
         self.add(name, form, inside, Box::new(Substeps(body)))
     }
@@ -408,8 +408,46 @@ where
             self.last.facts.misplaced.push("at_once");
         }
         self.last.facts.at_once = Some(most);
-        self.last.said.at_once = most;
+        self.last.said.items.at_once = most;
         self
+    }
+}
+
+/// What is said about a [race](super::Steps::race).
+impl<S, P, I, A, X, E> Step<S, P, I, A, Vec<X>, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    X: 'static,
+{
+    /// How many items win the race: 1 by default.
+    pub fn first(mut self, count: usize) -> Self {
+        self.needs_race("first", count > 0);
+        self.last.said.items.first = count;
+        self
+    }
+
+    /// Ends the race after this time, with the items that have won until then: none to all that may.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.needs_race("within", true);
+        self.last.facts.timeout = Some(limit);
+        self.last.said.items.within = Some(limit);
+        self
+    }
+
+    /// How many items have to win: otherwise the step fails, with `Timeout` if its time has passed. By default one,
+    /// and none for a race that has a [time](Self::within).
+    pub fn at_least(mut self, count: usize) -> Self {
+        self.needs_race("at_least", true);
+        self.last.said.items.at_least = Some(count);
+        self
+    }
+
+    fn needs_race(&mut self, word: &'static str, is_right: bool) {
+        if self.last.facts.form != Form::Race || !is_right {
+            self.last.facts.misplaced.push(word);
+        }
     }
 }
 

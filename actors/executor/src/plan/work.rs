@@ -29,8 +29,20 @@ pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
     pub(super) is_shielded: bool,
     pub(super) undo: Option<Arc<dyn UndoBody<S, P, A, T>>>,
     pub(super) recover: Option<Arc<dyn Recover<S, P, T>>>,
-    /// How many items it carries out at once, if it has items.
+    pub(super) items: ItemRules,
+}
+
+/// What is said about items.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ItemRules {
+    /// How many are carried out at once.
     pub(super) at_once: usize,
+    /// How many win a race.
+    pub(super) first: usize,
+    /// How long a race takes at most.
+    pub(super) within: Option<Duration>,
+    /// How many a race needs; by default one, and none if it has a time.
+    pub(super) at_least: Option<usize>,
 }
 
 /// A retry policy of a step whose input can be kept for the next attempt.
@@ -84,7 +96,7 @@ impl<S: Service, P, A, T> Default for Said<S, P, A, T> {
             is_shielded: false,
             undo: None,
             recover: None,
-            at_once: AT_ONCE,
+            items: ItemRules { at_once: AT_ONCE, first: 1, within: None, at_least: None },
         }
     }
 }
@@ -247,7 +259,7 @@ where
     P: 'static,
     A: 'static,
     T: 'static,
-    F: Fn(&mut AsyncSteps, Cx<S, P>, A, usize) -> StepResult + Send + Sync + 'static,
+    F: Fn(&mut AsyncSteps, Cx<S, P>, A, ItemRules) -> StepResult + Send + Sync + 'static,
 {
     fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<S, P, A, T>) -> Arc<dyn Work<S, P>> {
         Arc::new(SubstepsWork { id, said, body: self.0 })
@@ -266,13 +278,13 @@ where
     P: 'static,
     A: 'static,
     T: 'static,
-    F: Fn(&mut AsyncSteps, Cx<S, P>, A, usize) -> StepResult + Send + Sync + 'static,
+    F: Fn(&mut AsyncSteps, Cx<S, P>, A, ItemRules) -> StepResult + Send + Sync + 'static,
 {
     fn add(self: Arc<Self>, steps: &mut TemplateSteps) {
         let (name, source) = (self.id.name, self.id.source);
         let mut added = if self.said.is_nothing() {
             steps.add(move |asi, (cx, input): With<S, P, A>| {
-                (self.body)(asi, cx.at(&self.id), input, self.said.at_once)
+                (self.body)(asi, cx.at(&self.id), input, self.said.items)
             })
         } else {
             steps.defer(move |asi, (cx, input): With<S, P, A>| {
@@ -292,7 +304,7 @@ where
     P: 'static,
     A: 'static,
     T: 'static,
-    F: Fn(&mut AsyncSteps, Cx<S, P>, A, usize) -> StepResult + Send + Sync + 'static,
+    F: Fn(&mut AsyncSteps, Cx<S, P>, A, ItemRules) -> StepResult + Send + Sync + 'static,
 {
     /// Starts the step with what is said about it.
     fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, input: A) -> StepResult {
@@ -301,7 +313,7 @@ where
         let of_step = cx.clone();
         let body = move |asi: &mut AsyncSteps, (cx, input): With<S, P, A>| {
             let attempt = asi.attempt();
-            (this.body)(asi, cx.in_attempt(attempt), input, this.said.at_once)
+            (this.body)(asi, cx.in_attempt(attempt), input, this.said.items)
         };
         asi.become_substeps((cx, input), body, |added| {
             said.say(added, &of_step, &held);

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::{Added, AsyncSteps, Error, StepError, StepLocation, StepResult, Time};
 
 use super::context::{Service, coded};
+use crate::plan::AnswerLimit;
 
 /// The name of the step that limits the wait of the caller.
 const ANSWER: &str = "answer within";
@@ -29,6 +31,12 @@ impl AnswerWithin {
         Self { limit, error: Rc::new(move || coded::<S>(error().into()).into_error()) }
     }
 
+    /// What a plan says about its callers.
+    pub(crate) fn of_plan(answer: &AnswerLimit) -> Self {
+        let error = Arc::clone(&answer.error);
+        Self { limit: answer.limit, error: Rc::new(move || error()) }
+    }
+
     /// When the wait of a caller ends whose request arrived at this time.
     #[must_use]
     pub fn end(&self, arrived: Time) -> Time {
@@ -43,7 +51,7 @@ impl AnswerWithin {
 
     /// Adds the steps of the function within the limit of a request that arrived at this time. If that has passed,
     /// none of them begins.
-    pub(super) fn add(
+    pub(crate) fn add(
         self,
         asi: &mut AsyncSteps,
         (arrived, source): (Time, &'static Location<'static>),

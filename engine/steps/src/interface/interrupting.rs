@@ -15,18 +15,14 @@ struct Regain(Rc<dyn UndoPlan>);
 impl AsyncSteps {
     /// A handle that fails the running step from any thread, also while it has sub-steps: what is inside
     /// is cancelled, then the error is raised at the step itself (FTN12 §1.3). For objects whose hold on
-    /// something can be lost, such as a lock between machines.
-    ///
-    /// If something inside of the step is to be [undone](crate::Added::undo) then, `regain` comes first,
-    /// with the time limit of an [undo](UndoPolicy); it takes back what was lost. If it fails, the host
-    /// gets its error and the undos run without it.
+    /// something can be lost, such as a lock between machines, and for a race that another step has won.
     ///
     /// ```
     /// use asyncsteps_core::{Error, Flow};
     ///
     /// let mut flow = Flow::new();
     /// flow.add(|asi, ()| {
-    ///     let lost = asi.interrupter(async || Ok(()));
+    ///     let lost = asi.interrupter();
     ///     asi.add(move |asi, ()| {
     ///         asi.wait_only(); // it would wait for ever
     ///         lost.interrupt(Error::new("LockLost")).unwrap();
@@ -34,15 +30,21 @@ impl AsyncSteps {
     /// });
     /// assert_eq!(asyncsteps_core::run_to_end::<()>(flow).unwrap_err().code(), "LockLost");
     /// ```
-    pub fn interrupter<F>(&mut self, regain: F) -> Interrupter
+    pub fn interrupter(&mut self) -> Interrupter {
+        let (key, _) = self.wait_key(0);
+        Interrupter::new(self.inbox(), key)
+    }
+
+    /// Has `regain` come first if the running step is [interrupted](Self::interrupter) and something inside of
+    /// it is to be [undone](crate::Added::undo), with the time limit of an [undo](UndoPolicy): it takes back
+    /// what was lost. If it fails, the host gets its error and the undos run without it.
+    pub fn regain<F>(&mut self, regain: F)
     where
         F: AsyncFn() -> Result<(), StepError> + 'static,
     {
         let regain = async move |_: Undo<&()>| regain().await;
         let regain = UndoOf::<_, ()>::new(Rc::new(regain), UndoPolicy::default());
         self.stack(Regain(Rc::new(regain)));
-        let (key, _) = self.wait_key(0);
-        Interrupter::new(self.inbox(), key)
     }
 
     /// What the step on top regains comes before the undos inside of it, which have not begun.

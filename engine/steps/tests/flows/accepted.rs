@@ -179,17 +179,17 @@ fn an_interrupt_is_not_lost_when_its_step_ends_in_the_same_turn() {
     let interrupt = |interrupter: &Interrupter| interrupter.interrupt(Error::new("LockLost"));
     let mut by_sub_step = Flow::new();
     by_sub_step.add(move |asi, ()| {
-        let interrupter = asi.interrupter(async || Ok(()));
+        let interrupter = asi.interrupter();
         asi.add(move |_, ()| assert_eq!(interrupt(&interrupter), Ok(())));
     });
     let mut by_body = Flow::new();
     by_body.add(move |asi, ()| {
-        assert_eq!(interrupt(&asi.interrupter(async || Ok(()))), Ok(()));
+        assert_eq!(interrupt(&asi.interrupter()), Ok(()));
         asi.success(())
     });
     let mut implicit = Flow::new();
     implicit.add(move |asi, ()| {
-        assert_eq!(interrupt(&asi.interrupter(async || Ok(()))), Ok(()));
+        assert_eq!(interrupt(&asi.interrupter()), Ok(()));
     });
     for flow in [by_sub_step, by_body, implicit] {
         let error = end::<()>(&mut flow.execute(), 0).expect_err("it was interrupted");

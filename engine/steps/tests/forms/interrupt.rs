@@ -25,11 +25,12 @@ where
     flow.add(move |asi, ()| {
         asi.hold(Dropped(entries.clone(), "lock"));
         let (regain_clock, regained) = (clock.clone(), entries.clone());
-        let interrupter = asi.interrupter(async move || {
+        asi.regain(async move || {
             pause(&regain_clock, ms(5)).await;
             regained.add("regained");
             regains.map_err(|code| Error::new(code).into())
         });
+        let interrupter = asi.interrupter();
         out.replace(Some(interrupter));
         inside(asi, &clock, &entries);
     })
@@ -116,7 +117,7 @@ fn a_step_in_a_branch_is_interrupted_alone() {
         let handled = entries.clone();
         branches
             .add(move |asi, ()| {
-                out.replace(Some(asi.interrupter(async || Ok(()))));
+                out.replace(Some(asi.interrupter()));
                 asi.run(hang);
             })
             .on_error(move |asi, error| {

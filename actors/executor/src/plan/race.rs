@@ -1,0 +1,261 @@
+//! The same steps for each of several items, all at once, until enough of them have ended well.
+
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_core::{Args, AsyncSteps, Error, Interrupter, StepResult, codes};
+
+use super::cx::Cx;
+use super::join::result_of;
+use super::node::{Form, Level};
+use super::place::Inside;
+use super::step::{Chain, Returns, Step};
+use super::steps::Steps;
+use super::work::ItemRules;
+use crate::service::Service;
+
+/// The error that ends the steps of an item whose race is decided.
+const LOST: &str = "RaceLost";
+
+impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
+    /// A step that runs the same steps for all items that `items` returns at once, until the
+    /// [first](Step::first) of them have ended well, or [for some time](Step::within). It returns the results of
+    /// those that won, in the order of the items. The others are cut then, and undone before the next step.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use asyncsteps_core::BodyResult;
+    /// # use asyncsteps_executor::Service;
+    /// # use asyncsteps_executor::plan::{Returns, Steps};
+    /// # struct Travel { suppliers: Vec<String> }
+    /// # impl Service for Travel { type Errors = (); }
+    /// # impl Travel { async fn offer(&self, _: &str) -> BodyResult<i32> { Ok(7) } }
+    /// fn offers(steps: &Steps<Travel, ()>) -> Returns<Vec<i32>> {
+    ///     steps
+    ///         .race("ask", |cx, ()| cx.suppliers.clone(), |supplier| {
+    ///             supplier.run("offer", async |cx, supplier| cx.offer(&supplier).await).returns()
+    ///         })
+    ///         .first(3)
+    ///         .within(Duration::from_millis(300))
+    ///         .returns()
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn race<X, T>(
+        &self,
+        name: &'static str,
+        items: impl Fn(&Cx<S, P>, I) -> Vec<X> + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
+    ) -> Step<S, P, I, I, Vec<T>>
+    where
+        X: 'static,
+        T: 'static,
+    {
+        race(Chain::new(), name, items, steps)
+    }
+}
+
+impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    T: IntoIterator<Item: 'static> + 'static,
+{
+    /// [`race`](Steps::race) of the items that the step before returns.
+    #[track_caller]
+    pub fn then_race<U: 'static>(
+        self,
+        name: &'static str,
+        steps: impl FnOnce(&Steps<S, P, T::Item>) -> Returns<U>,
+    ) -> Step<S, P, I, T, Vec<U>, E> {
+        race(self.into_chain(), name, |_: &Cx<S, P>, items: T| items.into_iter().collect(), steps)
+    }
+}
+
+#[track_caller]
+fn race<S, P, I, A, X, T, E>(
+    chain: Chain<S, P>,
+    name: &'static str,
+    items: impl Fn(&Cx<S, P>, A) -> Vec<X> + Send + Sync + 'static,
+    steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
+) -> Step<S, P, I, A, Vec<T>, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    X: 'static,
+    T: 'static,
+{
+    let level = Level::of(Steps::inside(steps));
+    let inside = Some(Arc::clone(&level));
+    chain.substeps(name, Form::Race, inside, move |asi, cx: Cx<S, P>, input, rules| {
+        let items = items(&cx, input);
+        let race = Rc::new(Race::of(items.len(), rules, cx.source()));
+        let source = cx.source();
+        asi.parallel(|parallel| {
+            for (number, item) in items.into_iter().enumerate() {
+                let (level, race, of_error) =
+                    (Arc::clone(&level), Rc::clone(&race), Rc::clone(&race));
+                let cx = cx.clone().inside(level.has_undo, Some(Inside::Item(number, None)));
+                let branch =
+                    move |asi: &mut AsyncSteps, ()| race.enter(asi, &level, (number, cx, item));
+                let handler = move |asi: &mut AsyncSteps, error: &Error| {
+                    of_error.lost(number, error);
+                    asi.success(())
+                };
+                parallel.add(branch).located_at(source).on_error(handler);
+            }
+            if let Some(limit) = rules.within {
+                let race = Rc::clone(&race);
+                let clock = move |asi: &mut AsyncSteps, ()| race.wait(asi, limit);
+                parallel.add(clock).located_at(source).on_error(|asi, _| asi.success(()));
+            }
+        })
+        .located_at(source);
+        asi.add_inner(move |asi, ()| {
+            let results = race.end()?.into_iter().map(|won| result_of::<S, P, T>(Some(won)));
+            asi.success((cx, results.collect::<Result<Vec<T>, _>>()?))
+        });
+        Ok(())
+    })
+}
+
+/// A race while it runs.
+struct Race {
+    rules: ItemRules,
+    /// Where the application wrote the step.
+    source: &'static Location<'static>,
+    /// What the items returned that have won, by their number.
+    won: RefCell<Vec<Option<Args>>>,
+    /// Ends the steps of items that run, and the wait for the end of the race, which comes last.
+    running: RefCell<Vec<Option<Interrupter>>>,
+    /// How many items have not ended.
+    left: Cell<usize>,
+    is_decided: Cell<bool>,
+    /// The time has passed.
+    is_late: Cell<bool>,
+    /// The error of the item that failed first.
+    error: RefCell<Option<Error>>,
+}
+
+impl Race {
+    fn of(items: usize, rules: ItemRules, source: &'static Location<'static>) -> Self {
+        Self {
+            rules,
+            source,
+            won: RefCell::new((0..items).map(|_| None).collect()),
+            running: RefCell::new((0..=items).map(|_| None).collect()),
+            left: Cell::new(items),
+            is_decided: Cell::new(items == 0),
+            is_late: Cell::new(false),
+            error: RefCell::default(),
+        }
+    }
+
+    /// Runs the steps of an item in the running step.
+    fn enter<S: Service, P: 'static, X: 'static>(
+        self: Rc<Self>,
+        asi: &mut AsyncSteps,
+        level: &Level<S, P>,
+        (number, cx, item): (usize, Cx<S, P>, X),
+    ) -> StepResult {
+        if self.is_decided.get() {
+            return asi.error(LOST, "the race was decided before");
+        }
+        self.begins(number, asi.interrupter());
+        level.enter(asi, cx, item)?;
+        asi.add_inner(move |asi, result: Args| self.wins(asi, number, result));
+        Ok(())
+    }
+
+    /// Waits for the time at which the race ends.
+    fn wait(self: Rc<Self>, asi: &mut AsyncSteps, limit: Duration) {
+        if self.is_decided.get() {
+            return;
+        }
+        let last = self.running.borrow().len() - 1;
+        self.begins(last, asi.interrupter());
+        asi.sleep(limit).located_at(self.source);
+        asi.add_inner(move |_, ()| {
+            self.is_late.set(true);
+            self.decide();
+        });
+    }
+
+    fn begins(&self, number: usize, interrupter: Interrupter) {
+        if let Some(running) = self.running.borrow_mut().get_mut(number) {
+            *running = Some(interrupter);
+        }
+    }
+
+    /// The steps of an item ended well: they win, unless the race was decided before.
+    fn wins(&self, asi: &mut AsyncSteps, number: usize, result: Args) -> StepResult {
+        if self.is_decided.get() {
+            return asi.error(LOST, "the race was decided before");
+        }
+        self.leaves(number);
+        if let Some(won) = self.won.borrow_mut().get_mut(number) {
+            *won = Some(result);
+        }
+        self.ends(self.winners() == self.rules.first);
+        Ok(())
+    }
+
+    /// The steps of an item failed.
+    fn lost(&self, number: usize, error: &Error) {
+        self.leaves(number);
+        if error.code() != LOST {
+            self.error.borrow_mut().get_or_insert_with(|| error.clone());
+        }
+        self.ends(false);
+    }
+
+    fn leaves(&self, number: usize) {
+        if let Some(running) = self.running.borrow_mut().get_mut(number) {
+            *running = None;
+        }
+    }
+
+    fn winners(&self) -> usize {
+        self.won.borrow().iter().flatten().count()
+    }
+
+    /// An item ended.
+    fn ends(&self, decides: bool) {
+        self.left.set(self.left.get() - 1);
+        if decides || self.left.get() == 0 {
+            self.decide();
+        }
+    }
+
+    /// The race is decided: what runs is cut.
+    fn decide(&self) {
+        self.is_decided.set(true);
+        for running in self.running.borrow_mut().iter_mut().filter_map(Option::take) {
+            // one that ends in this turn finds that it has lost
+            let _ = running.interrupt(Error::with_info(LOST, "the race is decided"));
+        }
+    }
+
+    /// What the winners returned, if there are enough.
+    fn end(&self) -> Result<Vec<Args>, Error> {
+        let least = self.rules.at_least.unwrap_or(usize::from(self.rules.within.is_none()));
+        let won: Vec<_> = self.won.take().into_iter().flatten().collect();
+        if won.len() >= least {
+            return Ok(won);
+        }
+        if self.is_late.get() {
+            let info = format!("{} of {least} won the race in time", won.len());
+            return Err(Error::with_info(codes::TIMEOUT, info));
+        }
+        Err(self.error.take().unwrap_or_else(|| {
+            let info = format!("{} of {least} won the race", won.len());
+            Error::with_info(codes::INTERNAL_ERROR, info)
+        }))
+    }
+}
