@@ -5,8 +5,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use asyncsteps_actors::sync::deadlock;
 use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
-use asyncsteps_core::{Completion, Error, Time};
+use asyncsteps_core::{Completion, Error, Identity, Time};
 use asyncsteps_journal::Path;
 
 use crate::flow::Flow;
@@ -48,12 +49,19 @@ impl ReplayHooks for Inside {
 
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
-        let records = self.flow.records.borrow();
-        if records.commits_within(&self.path) || records.has_ended(&self.path) {
+        if self.is_lifted(limit) {
             return of;
         }
-        drop(records);
         if waited.is_zero() { self.flow.hold_limit(&self.path, of) } else { waited }
+    }
+
+    fn is_lifted(&self, _: Limit) -> bool {
+        let records = self.flow.records.borrow();
+        records.commits_within(&self.path) || records.has_ended(&self.path)
+    }
+
+    fn limit_lifted(&self, branches: &[(Identity, bool)]) {
+        deadlock::look_again(branches);
     }
 
     fn is_held(&self, _: Option<u32>) -> bool {

@@ -6,9 +6,10 @@ use std::future::pending;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use asyncsteps_actors::sync::deadlock;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
-use asyncsteps_core::{Completion, Error, StepError, Time, codes};
+use asyncsteps_core::{Completion, Error, Identity, StepError, Time, codes};
 use asyncsteps_executor::recorder::{
     DefinedStep, EndedIteration, Form, HostUndo, Iterations, Kind, Later, Next, Part, Running,
     StepRecorder, Stored, WaitFor, Work,
@@ -199,16 +200,9 @@ impl ReplayHooks for Step {
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
         // what succeeded in time has succeeded, however long it takes to store that
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
-        let is_around = limit == Limit::Overall || self.step.form != Form::Body;
-        let records = self.flow.records.borrow();
-        let has_ended = match limit {
-            Limit::Attempt(attempt) => records.has_ended(&self.attempt(attempt)),
-            Limit::Overall => records.has_ended(&self.attempt(self.current.get())),
-        };
-        if is_around && (has_ended || records.commits_within(self.path())) {
+        if self.is_lifted(limit) {
             return of;
         }
-        drop(records);
         let left = match (limit, self.step.form) {
             (Limit::Attempt(_), Form::Body) => match self.measured.body_began() {
                 Some(began) => (began + of).saturating_since(now) + waited,
@@ -224,6 +218,20 @@ impl ReplayHooks for Step {
             }
             Limit::Attempt(_) | Limit::Overall => self.flow.hold_limit(self.path(), of),
         }
+    }
+
+    fn is_lifted(&self, limit: Limit) -> bool {
+        let is_around = limit == Limit::Overall || self.step.form != Form::Body;
+        let records = self.flow.records.borrow();
+        let has_ended = match limit {
+            Limit::Attempt(attempt) => records.has_ended(&self.attempt(attempt)),
+            Limit::Overall => records.has_ended(&self.attempt(self.current.get())),
+        };
+        is_around && (has_ended || records.commits_within(self.path()))
+    }
+
+    fn limit_lifted(&self, branches: &[(Identity, bool)]) {
+        deadlock::look_again(branches);
     }
 
     fn is_held(&self, attempt: Option<u32>) -> bool {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::args::Args;
 use crate::completion::Completion;
 use crate::error::Error;
+use crate::flow::Identity;
 use crate::time::Time;
 
 /// The hooks by which a host replays a step: what it remembers of it, so that a flow which runs again from the top goes on where an
@@ -31,6 +32,17 @@ pub trait ReplayHooks {
     fn left_at_limit(&self, _limit: Limit, _of: Duration, _now: Time) -> Duration {
         Duration::ZERO
     }
+
+    /// Whether the time limit of an attempt, or of all attempts together, ends the step no more: it is extended for as
+    /// long as the step takes. Such a limit does not [count](crate::AsyncSteps::is_limited) for waits inside. By
+    /// default each limit ends its step.
+    fn is_lifted(&self, _limit: Limit) -> bool {
+        false
+    }
+
+    /// A limit that [is lifted](Self::is_lifted) has passed: the branches of the flow, and whether another limit ends
+    /// what they wait for.
+    fn limit_lifted(&self, _branches: &[(Identity, bool)]) {}
 
     /// An error came to the step, or to this attempt of it, and would end what is inside: whether that is too
     /// early, because the flow has not come to all that an earlier run has begun inside. By default it is not.

@@ -5,6 +5,7 @@ mod bank;
 mod catching_up;
 mod changes;
 mod commits;
+mod deadlocks;
 mod endings;
 mod forms;
 mod handles;

@@ -34,7 +34,7 @@ pub fn calling(asi: &mut AsyncSteps, function: &Arc<str>) -> Option<Calling> {
     let identity = asi.identity();
     let place = asi.locations().next()?;
     let resource: Arc<Call> = Arc::clone(&call);
-    let wait = Arc::new(Wait::new(asi, identity, place, resource));
+    let wait = Arc::new(Wait::new(asi, identity, place, resource, None));
     Some(Calling { _watch: wait.watch(), call })
 }
 

@@ -15,11 +15,11 @@ impl AsyncSteps {
     }
 
     /// Whether a time limit will end the running step: one that it has set itself, or that a
-    /// step around it has (FTN12 §2.2.2 `setTimeout`).
+    /// step around it has (FTN12 §2.2.2 `setTimeout`). One that its [host](crate::replay::ReplayHooks::is_lifted) has
+    /// lifted will not.
     #[must_use]
     pub fn is_limited(&self) -> bool {
-        let mut extras = self.frames_around().filter_map(|frame| frame.extras.as_ref());
-        extras.any(|extras| extras.timers.has_limit())
+        self.frames_around().any(Frame::is_limited)
     }
 
     /// The locations of the running step and of the steps around it, innermost first

@@ -63,6 +63,16 @@ impl Machine {
         })
     }
 
+    /// The branches that are not over and have no branches themselves, and whether a time limit ends what they do.
+    pub(super) fn limited_branches(&mut self) -> Vec<(Identity, bool)> {
+        let flow = self.asi.flow_id();
+        let branches = self.leaves().map(|(id, strand)| {
+            let is_limited = self.asi.frames_of(id, strand).any(Frame::is_limited);
+            (Identity { flow, branch: strand.branch }, is_limited)
+        });
+        branches.collect()
+    }
+
     fn leaves(&self) -> impl Iterator<Item = (u32, &Strand)> {
         let strands = (!self.asi.done).then(|| self.asi.strands());
         let is_leaf = |strand: &Strand| !matches!(strand.top.activity(), Activity::Parallel(_));

@@ -90,6 +90,9 @@ impl Machine {
         let again = Timer::new(now + left, of, (strand, depth), purpose);
         let id = self.asi.cold().timers.insert(again);
         *self.frame(depth).extras().timers.of(purpose) = Some(id);
+        if memory.is_lifted(limit) {
+            memory.limit_lifted(&self.limited_branches());
+        }
         true
     }
 

@@ -12,6 +12,7 @@ use super::shapes::{
     Activity, Branches, Description, Flags, Frame, Handler, Queued, QueuedStep, StepExtras,
     StepFuture, Strand, TemplateRange,
 };
+use super::timers::Purpose;
 use crate::args::Args;
 use crate::location::StepLocation;
 use crate::slot::{SlotId, index};
@@ -201,6 +202,15 @@ impl Strand {
 }
 
 impl Frame {
+    /// Whether a time limit of the step ends it.
+    pub(crate) fn is_limited(&self) -> bool {
+        let Some(extras) = &self.extras else { return false };
+        let is_lifted =
+            || extras.limited.as_ref().is_some_and(|(memory, limit)| memory.is_lifted(*limit));
+        let has_limit = |purpose| extras.timers.has(purpose);
+        has_limit(Purpose::Limit) || has_limit(Purpose::HardLimit) && !is_lifted()
+    }
+
     #[inline]
     pub(super) fn closed() -> Self {
         Self {

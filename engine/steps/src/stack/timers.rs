@@ -46,8 +46,8 @@ pub(crate) enum Purpose {
 }
 
 impl StepTimers {
-    pub(crate) fn has_limit(self) -> bool {
-        self.0[Purpose::Limit as usize].or(self.0[Purpose::HardLimit as usize]).is_some()
+    pub(crate) fn has(self, purpose: Purpose) -> bool {
+        self.0[purpose as usize].is_some()
     }
 
     pub(crate) fn of(&mut self, purpose: Purpose) -> &mut Option<SlotId> {

@@ -23,7 +23,7 @@ struct Node {
 }
 
 impl Graph {
-    /// The shortest cycle that `wait` closes with older waits of which `counts` is true.
+    /// The shortest cycle that `wait` closes with waits of which `counts` is true.
     pub(super) fn cycle(
         wait: &Arc<Wait>,
         counts: impl Fn(&Wait) -> bool,
@@ -50,7 +50,7 @@ impl Graph {
                 let blocked_by = waits
                     .iter()
                     .filter(|wait| wait.lineage.contains(&branch))
-                    .filter(|wait| wait.number() <= first.number() && counts(wait))
+                    .filter(|wait| counts(wait))
                     .map(|wait| {
                         if Arc::ptr_eq(wait, first) {
                             return 0;

@@ -8,7 +8,8 @@
 //! the new wait fails with `InternalError`, unless a time limit ends one of the waits of the cycle: that
 //! of a step around it, by `set_timeout` or [`timeout`](asyncsteps_core::Added::timeout). The `timeout` of a
 //! step with a lock of its own begins when it has the lock, and does not end the wait for it. The deadline
-//! of a request does not count.
+//! of a request does not count. A limit that ends nothing any more, because a durable request is committed inside,
+//! does not count either: what was left to it is looked at [again](look_again) when it has passed.
 //!
 //! Locks taken outside of flows, with [`Mutex::lock`](super::Mutex::lock) or by message, are assumed to
 //! come free; the same goes for waits for a throttle, a future or another flow.
@@ -24,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use asyncsteps_core::{Error, codes};
+use asyncsteps_core::{Error, Identity, codes};
 
 use super::waiter::guarded;
 use graph::Graph;
@@ -92,23 +93,57 @@ pub(in crate::sync) fn look(wait: &Arc<Wait>) -> Verdict {
     if !wait.may_be_stuck() {
         return Verdict::Waits;
     }
-    let Some(cycle) = Graph::cycle(wait, |_| true) else { return Verdict::Waits };
+    let is_older = |other: &Wait| other.number() <= wait.number();
+    let Some(cycle) = Graph::cycle(wait, is_older) else { return Verdict::Waits };
     // if a time limit ends a wait of each cycle, all waits make progress
-    let hard = if wait.limited { None } else { Graph::cycle(wait, |wait| !wait.limited) };
-    let left_to_limit = hard.is_none();
-    let waits = hard.unwrap_or(cycle).iter().map(|wait| Waiting::of(wait)).collect();
-    let deadlock = Deadlock { waits, left_to_limit };
-    let text = deadlock.to_string();
-    report(deadlock.clone(), &text);
-    if left_to_limit {
-        return Verdict::Waits;
+    let is_hard = |other: &Wait| is_older(other) && !other.is_limited();
+    match if wait.is_limited() { None } else { Graph::cycle(wait, is_hard) } {
+        Some(hard) => Verdict::Deadlock(report(&hard, false)),
+        None => {
+            report(&cycle, true);
+            Verdict::Waits
+        }
     }
-    // with a cause it is not an error that the function chose: its caller does not learn the locations
-    let error = Error::with_info(codes::INTERNAL_ERROR, text);
-    Verdict::Deadlock(error.with_cause(deadlock))
 }
 
-fn report(deadlock: Deadlock, text: &str) {
+/// Whether a time limit ends what these branches wait for has changed: a deadlock that was left to a limit which ends
+/// none of its waits any more is resolved like one without a limit.
+pub fn look_again(branches: &[(Identity, bool)]) {
+    for (branch, is_limited) in branches {
+        let waits = WAITS.get(&branch.flow).map(|waits| waits.clone()).unwrap_or_default();
+        for wait in waits.iter().filter(|wait| wait.identity == *branch) {
+            let was_limited = wait.limited.swap(*is_limited, Ordering::Relaxed);
+            if was_limited && !is_limited {
+                resolve(wait);
+            }
+        }
+    }
+}
+
+/// Fails the newest wait of a cycle that this wait is in, if no limit ends one of them.
+fn resolve(wait: &Arc<Wait>) {
+    let Some(mut cycle) = Graph::cycle(wait, |wait| !wait.is_limited()) else { return };
+    let failing = (0..cycle.len()).filter(|at| cycle[*at].step.is_some());
+    let Some(newest) = failing.max_by_key(|at| cycle[*at].number()) else { return };
+    cycle.rotate_left(newest);
+    let error = report(&cycle, false);
+    if let Some(step) = &cycle[0].step {
+        // it may have ended in another way meanwhile
+        let _ = step.fail(error);
+    }
+}
+
+/// Reports a cycle; gives the error for its first wait.
+fn report(cycle: &[Arc<Wait>], left_to_limit: bool) -> Error {
+    let waits = cycle.iter().map(|wait| Waiting::of(wait)).collect();
+    let deadlock = Deadlock { waits, left_to_limit };
+    let text = deadlock.to_string();
+    log(deadlock.clone(), &text);
+    // with a cause it is not an error that the function chose: its caller does not learn the locations
+    Error::with_info(codes::INTERNAL_ERROR, text).with_cause(deadlock)
+}
+
+fn log(deadlock: Deadlock, text: &str) {
     if deadlock.left_to_limit {
         tracing::warn!(deadlock = text, "left to a time limit");
     } else {
@@ -124,9 +159,12 @@ fn report(deadlock: Deadlock, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
     use std::sync::OnceLock;
+    use std::task::Waker;
 
-    use asyncsteps_core::{Flow, Identity, StepLocation};
+    use asyncsteps_core::{Completion, Flow, StepLocation, Time};
     use smallvec::SmallVec;
 
     use super::watch::{Contended, Holders};
@@ -160,7 +198,8 @@ mod tests {
         Arc::new(Wait {
             identity,
             lineage: SmallVec::from_slice(&[identity.branch]),
-            limited,
+            limited: limited.into(),
+            step: None,
             place: place.expect("a step is running"),
             resource: Arc::new(Held(holders.into())),
             number: OnceLock::new(),
@@ -225,5 +264,38 @@ mod tests {
         drop(first.watch());
         let _watch = second.watch();
         assert!(!fails(&second));
+    }
+
+    #[test]
+    fn when_a_limit_ends_no_wait_any_more_the_newest_wait_of_the_cycle_fails() {
+        for is_newest in [false, true] {
+            let [a, b] = owners();
+            let mut flow = Flow::new();
+            let steps: Rc<RefCell<Vec<Completion>>> = Rc::default();
+            let kept = Rc::clone(&steps);
+            flow.parallel(|branches| {
+                for _ in 0..2 {
+                    let kept = Rc::clone(&kept);
+                    branches.add(move |asi, ()| kept.borrow_mut().push(asi.wait_external()));
+                }
+            });
+            let mut execution = flow.execute();
+            let _ = execution.run(Time::ZERO, Waker::noop());
+            let of = |identity, holder, limited, step: usize| {
+                let mut wait = wait(identity, &[holder], limited);
+                let step = Some(steps.borrow()[step].clone());
+                Arc::get_mut(&mut wait).expect("it is new").step = step;
+                wait
+            };
+            let (first, second) = (of(a, b, !is_newest, 0), of(b, a, is_newest, 1));
+            let _watches = (first.watch(), second.watch());
+            assert!(!fails(&first) && !fails(&second), "it is left to the limit");
+            let limited = if is_newest { b } else { a };
+            look_again(&[(limited, true)]);
+            let are_valid = || steps.borrow().iter().map(Completion::is_valid).collect::<Vec<_>>();
+            assert_eq!(are_valid(), [true, true]);
+            look_again(&[(limited, false)]);
+            assert_eq!(are_valid(), [true, false], "the newest wait fails");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! The table of waits that other flows wait for in turn.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
-use asyncsteps_core::{AsyncSteps, FlowId, Identity, StepLocation};
+use asyncsteps_core::{AsyncSteps, Completion, FlowId, Identity, StepLocation};
 use dashmap::{DashMap, Entry};
 use smallvec::SmallVec;
 
@@ -34,7 +35,9 @@ pub(in crate::sync) struct Wait {
     /// The branches that make no progress meanwhile, its own one first.
     pub(super) lineage: SmallVec<[u32; 2]>,
     /// Whether a time limit ends it.
-    pub(super) limited: bool,
+    pub(super) limited: AtomicBool,
+    /// Fails it; a call is not failed.
+    pub(super) step: Option<Completion>,
     pub(super) place: StepLocation,
     pub(super) resource: Arc<dyn Contended>,
     /// Numbers the waits of the process in their order; set when the wait joins a queue.
@@ -48,17 +51,19 @@ pub(in crate::sync) struct Wait {
 pub(in crate::sync) struct Watch(Arc<Wait>);
 
 impl Wait {
-    /// A wait in the running step, for the step at `place`.
+    /// A wait in the running step, for the step at `place`; `step` completes it.
     pub(in crate::sync) fn new(
         asi: &AsyncSteps,
         identity: Identity,
         place: StepLocation,
         resource: Arc<dyn Contended>,
+        step: Option<Completion>,
     ) -> Self {
         Self {
             identity,
             lineage: asi.lineage().collect(),
-            limited: asi.is_limited(),
+            limited: asi.is_limited().into(),
+            step,
             place,
             resource,
             number: OnceLock::new(),
@@ -75,6 +80,10 @@ impl Wait {
         WAITS.entry(self.identity.flow).or_default().push(Arc::clone(self));
         drop(count);
         Watch(Arc::clone(self))
+    }
+
+    pub(super) fn is_limited(&self) -> bool {
+        self.limited.load(Ordering::Relaxed)
     }
 
     pub(super) fn number(&self) -> u64 {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use actix::Addr;
 pub use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::sync::{ISync, Section};
-use asyncsteps_core::{AsyncSteps, Stack, StepResult};
+use asyncsteps_core::{AsyncSteps, Completion, Stack, StepResult};
 
 use super::deadlock::{self, HoldsUpCaller, Verdict, Wait};
 use super::load::{KeyReport, Load, LockReport};
@@ -207,9 +207,9 @@ impl Mutex {
 
 /// The step of a flow that has to wait.
 fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
-    let watched = if deadlock::is_enabled() { watched(asi, guard) } else { None };
     let state = Arc::clone(asi[guard].state());
     let step = asi.wait_external_for(state);
+    let watched = if deadlock::is_enabled() { watched(asi, guard, &step) } else { None };
     let entered = asi[guard]
         .ask(|| QueuedWaiter::new(Waiter::Step(step), watched.as_ref().map(Wait::watch)))?;
     if entered {
@@ -222,14 +222,14 @@ fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
 }
 
 /// The wait as deadlock detection sees it; `None` if no other flow waits for this one: it has no lock.
-fn watched(asi: &mut AsyncSteps, guard: Stack<Guard>) -> Option<Arc<Wait>> {
+fn watched(asi: &mut AsyncSteps, guard: Stack<Guard>, step: &Completion) -> Option<Arc<Wait>> {
     if !holds_up_others(asi) {
         return None;
     }
     let identity = asi.identity();
     let state: Arc<KeyState> = Arc::clone(asi[guard].state());
     let place = asi.locations().nth(1).expect("a step waits for the one around it");
-    Some(Arc::new(Wait::new(asi, identity, place, state)))
+    Some(Arc::new(Wait::new(asi, identity, place, state, Some(step.clone()))))
 }
 
 /// Whether other flows may wait for the running step: its flow has a lock, or was called by one that

@@ -1,0 +1,105 @@
+//! Deadlocks within a time limit that does not end the request, because a step inside has committed it.
+
+use std::time::Duration;
+
+use asyncsteps_durable::journal::record::Ending;
+use asyncsteps_durable::{Options, Recorded, Repeatable};
+use asyncsteps_executor::{Cx, Returns, Steps};
+
+use crate::bank::{Bank, End, Function, deal};
+use crate::lab::Nothing;
+use crate::node::{Crash, Kind, run};
+
+const LIMIT: Duration = Duration::from_millis(300);
+
+/// A branch waits for the lock that its own request holds, and begins to wait after this number of milliseconds. Another
+/// branch commits the request.
+fn stuck(asi: &mut Steps<Bank, Nothing>, after: u64) -> Returns<String> {
+    let lock = asi.cx().lock.clone();
+    let inner = lock.clone();
+    asi.parallel("both", move |branches| {
+        branches
+            .run("look", async move |_: &Cx<Bank, Nothing>, ()| {
+                tokio::time::sleep(Duration::from_millis(after)).await;
+                Ok(())
+            })
+            .repeatable()
+            .then("take", async |_, ()| Ok(()))
+            .recorded()
+            .locked(&inner);
+        deal!(branches, "charge").commits();
+    })
+    .locked(&lock);
+    asi.run("end", async |_, ()| Ok("ended".to_owned())).recorded().into()
+}
+
+fn of_request(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
+    asi.this().timeout(LIMIT);
+    stuck(asi, 0)
+}
+
+fn of_step(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
+    asi.substeps("trip", |asi, ()| stuck(asi, 0)).timeout(LIMIT).into()
+}
+
+fn after_the_commit(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
+    asi.this().timeout(LIMIT);
+    stuck(asi, 100)
+}
+
+fn after_the_limit(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
+    asi.this().timeout(LIMIT);
+    stuck(asi, 500)
+}
+
+const FUNCTIONS: [(&str, Function); 4] = [
+    ("of the request", of_request),
+    ("of a step", of_step),
+    ("after the commit", after_the_commit),
+    ("after the limit", after_the_limit),
+];
+
+/// The wait fails, and all is undone. Whether the crash came.
+async fn fails(name: &str, function: Function, crash: Option<Crash>) -> bool {
+    let bank = Bank::new(function);
+    let journal = bank.journal();
+    let uid = bank.submit(&journal, Options::default()).await;
+    let has_crashed = match crash {
+        Some(crash) => bank.process("", None).crash(&journal, uid, crash).await.is_none(),
+        None => false,
+    };
+    let end = bank.process("", None).replay(&journal, uid).await;
+    let code = match &end {
+        End::Ended(Ending::Failed(failure)) => &*failure.code,
+        End::Ended(_) | End::Paused(_) => panic!("{name}, {crash:?}: {end:?}"),
+    };
+    // after a crash before the commit the limit has passed
+    let is_right = code == "InternalError" || crash.is_some() && code == "Timeout";
+    assert!(is_right, "{name}, {crash:?}: {end:?}");
+    assert_eq!(bank.kept(), [""; 0], "{name}, {crash:?}: {:?}", bank.entries());
+    has_crashed
+}
+
+#[test]
+fn a_wait_that_closes_a_cycle_fails_where_its_limit_is_held_off_by_a_commit() {
+    run(async {
+        for (name, function) in FUNCTIONS {
+            fails(name, function, None).await;
+        }
+    });
+}
+
+#[test]
+fn it_fails_after_a_crash_at_each_record() {
+    run(async {
+        for (name, function) in FUNCTIONS {
+            for kind in [Kind::BeforeStored, Kind::AfterStored] {
+                for append in 1.. {
+                    if !fails(name, function, Some(Crash { append, kind })).await {
+                        break;
+                    }
+                }
+            }
+        }
+    });
+}
