@@ -279,6 +279,28 @@ fn enough(steps: &Steps<Travel, Trip>) -> Returns<Vec<i32>> {
         .returns()
 }
 
+fn ftn12(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps
+        .run("begin", async |cx, ()| Ok(cx.params.items.len()))
+        .then_asi::<i32>("plain", |asi, cx, count| {
+            let label = step_of(cx);
+            asi.state_mut().set("sum", 0i32);
+            asi.repeat(count, |asi, _| {
+                *asi.state_mut().get_mut::<i32>("sum").expect("it is set") += 2;
+            });
+            let of_end = cx.clone();
+            asi.add(move |asi, ()| {
+                of_end.tell(label);
+                let sum = *asi.state().get::<i32>("sum").expect("it is set");
+                asi.success(sum)
+            });
+            Ok(())
+        })
+        .timeout(Duration::from_secs(1))
+        .then("check", async |_, sum| Ok(sum + 1))
+        .returns()
+}
+
 fn answered(steps: &Steps<Travel, Trip>) -> Returns<i32> {
     steps.answer_within(Duration::from_millis(200), || TravelError::Busy);
     steps
@@ -311,6 +333,7 @@ fn executor(log: &Arc<StdMutex<Vec<String>>>) -> Executor {
                 .on("race", race)
                 .on("first", first)
                 .on("enough", enough)
+                .on("ftn12", ftn12)
                 .on("answered", answered)
                 .on("simple", simple);
         })
@@ -619,6 +642,13 @@ async fn the_first_items_win_and_the_others_are_undone_before_the_next_step() {
         Timeout: 1 of 2 won the race in time"#]],
     )
     .await;
+}
+
+#[actix::test]
+async fn steps_of_ftn12_are_a_step() {
+    check("ftn12", json!({ "items": ["a", "b"] }), expect![[r#"
+        5
+        plain"#]]).await;
 }
 
 fn misplaced(steps: &Steps<Travel, Trip>) -> Returns<i32> {

@@ -2,11 +2,12 @@
 //!
 //! - `steps.rs`: [`Steps`], where steps begin; `step.rs`: [`Step`], a step as a value, and what is said about it.
 //! - `join.rs`, `each.rs`, `race.rs`: several steps at once; `choice.rs`: ways, steps for some requests, early ends;
-//!   `repeat.rs`: loops.
+//!   `repeat.rs`: loops; `asi.rs`: steps as FTN12 has them.
 //! - `node.rs`: the plan; `work.rs`: what a step of it does when a request comes to it.
 //! - `cx.rs`: what bodies get; `place.rs`: where a step is, in its plan and in a request.
 //! - `handler.rs`: the plan of a function of an executor.
 
+mod asi;
 mod choice;
 mod cx;
 mod each;

@@ -79,6 +79,8 @@ pub(super) enum Form {
     Either,
     OrEnd,
     Dynamic,
+    /// Steps as FTN12 has them.
+    Asi,
     /// Nothing, in front of other steps.
     Pass,
 }
@@ -268,6 +270,7 @@ impl Form {
             }
             Self::OrEnd => "which ends the steps early",
             Self::Dynamic => "which is dynamic: the steps inside have policies of their own",
+            Self::Asi => "which has steps of FTN12: they have policies of their own",
             Self::Pass => "which is no step",
         }
     }
