@@ -301,6 +301,37 @@ fn ftn12(steps: &Steps<Travel, Trip>) -> Returns<i32> {
         .returns()
 }
 
+fn results(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
+    steps
+        .each(
+            "all",
+            |cx, ()| cx.params.items.clone(),
+            |item| {
+                item.run("take", async |_, item| Ok(item))
+                    .undo(async |cx, _| undone(cx).await)
+                    .then(
+                        "check",
+                        async |_, item: String| {
+                            if item == "bad" { Err(TravelError::Full)? } else { Ok(item) }
+                        },
+                    )
+                    .as_result()
+                    .then("show", async |_, result| {
+                        Ok(result.unwrap_or_else(|error| error.code().to_owned()))
+                    })
+                    .returns()
+            },
+        )
+        .then_scope("final", |steps| {
+            steps.run("keep", async |_, all| Ok(all)).undo(async |cx, _| undone(cx).await).returns()
+        })
+        .then("end", async |cx, all: Vec<String>| {
+            check_fails(cx).await?;
+            Ok(all)
+        })
+        .returns()
+}
+
 fn answered(steps: &Steps<Travel, Trip>) -> Returns<i32> {
     steps.answer_within(Duration::from_millis(200), || TravelError::Busy);
     steps
@@ -334,6 +365,7 @@ fn executor(log: &Arc<StdMutex<Vec<String>>>) -> Executor {
                 .on("first", first)
                 .on("enough", enough)
                 .on("ftn12", ftn12)
+                .on("results", results)
                 .on("answered", answered)
                 .on("simple", simple);
         })
@@ -646,9 +678,35 @@ async fn the_first_items_win_and_the_others_are_undone_before_the_next_step() {
 
 #[actix::test]
 async fn steps_of_ftn12_are_a_step() {
-    check("ftn12", json!({ "items": ["a", "b"] }), expect![[r#"
+    check(
+        "ftn12",
+        json!({ "items": ["a", "b"] }),
+        expect![[r#"
         5
-        plain"#]]).await;
+        plain"#]],
+    )
+    .await;
+}
+
+#[actix::test]
+async fn an_error_can_be_a_value_and_an_end_final() {
+    check(
+        "results",
+        json!({ "items": ["a", "bad"] }),
+        expect![[r#"
+        ["a","Full"]
+        undo all#1/take"#]],
+    )
+    .await;
+    check(
+        "results",
+        json!({ "items": ["a", "bad"], "fails": true }),
+        expect![[r#"
+        Full: full
+        undo all#1/take
+        undo all#0/take"#]],
+    )
+    .await;
 }
 
 fn misplaced(steps: &Steps<Travel, Trip>) -> Returns<i32> {

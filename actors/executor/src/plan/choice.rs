@@ -46,6 +46,17 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     ) -> Step<S, P, I, I, T> {
         group(Chain::new(), name, Level::of(Self::inside(steps)))
     }
+
+    /// [`nested`](Self::nested) steps whose normal end is final: what they did is not undone any more when a later
+    /// step fails, see [`AsyncSteps::scope`](asyncsteps_core::AsyncSteps::scope).
+    #[track_caller]
+    pub fn scope<T: 'static>(
+        &self,
+        name: &'static str,
+        steps: impl FnOnce(&Self) -> Returns<T>,
+    ) -> Step<S, P, I, I, T> {
+        scope(Chain::new(), name, Level::of(Self::inside(steps)))
+    }
 }
 
 impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
@@ -65,6 +76,17 @@ where
     ) -> Step<S, P, I, T, U, E> {
         let level = Level::of(Steps::inside(steps));
         group(self.into_chain(), name, level)
+    }
+
+    /// [`scope`](Steps::scope) of steps that take the result of the step before.
+    #[track_caller]
+    pub fn then_scope<U: 'static>(
+        self,
+        name: &'static str,
+        steps: impl FnOnce(&Steps<S, P, T>) -> Returns<U>,
+    ) -> Step<S, P, I, T, U, E> {
+        let level = Level::of(Steps::inside(steps));
+        scope(self.into_chain(), name, level)
     }
 
     /// Steps for one of the two values that the step before returns: a request takes one of the ways, and the plan
@@ -196,6 +218,28 @@ where
     {
         go_on(self.end_or(|value| value.map_or(ControlFlow::Continue(()), ControlFlow::Break)))
     }
+}
+
+/// A step whose sub-steps are those of a level, and whose normal end is final.
+#[track_caller]
+fn scope<S, P, I, A, T, E>(
+    chain: Chain<S, P>,
+    name: &'static str,
+    level: Arc<Level<S, P>>,
+) -> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+{
+    let inside = Some(Arc::clone(&level));
+    chain.substeps(name, Form::Scope, inside, move |asi, cx: Cx<S, P>, value, _| {
+        let (level, source) = (Arc::clone(&level), cx.source());
+        asi.scope(move |asi, ()| level.enter(asi, cx.inside(level.has_undo, None), value))
+            .located_at(source);
+        Ok(())
+    })
 }
 
 /// The steps behind an early end begin with none.

@@ -71,6 +71,8 @@ pub(super) enum UndoForm {
 pub(super) enum Form {
     Body,
     Group,
+    /// A group whose normal end is final.
+    Scope,
     Join,
     Each,
     Race,
@@ -260,6 +262,7 @@ impl Form {
     fn words(self) -> &'static str {
         match self {
             Self::Body => "which is a body",
+            Self::Scope => "which is a scope: the steps inside have policies of their own",
             Self::Group => "which is a group: the steps inside have policies of their own",
             Self::Join => "which has branches: the steps inside have policies of their own",
             Self::Each => "which has items: the steps inside have policies of their own",

@@ -225,6 +225,27 @@ where
         group(Chain::new(), "", level)
     }
 
+    /// All steps up to here as one step that returns their result, or the error that they fail with: they are
+    /// undone then, and the steps go on.
+    #[track_caller]
+    pub fn as_result(self) -> Step<S, P, I, I, Result<T, Error>>
+    where
+        E: EndsAs<T>,
+    {
+        let level = Level::of(self.into_chain().into_nodes());
+        let inside = Some(Arc::clone(&level));
+        let body = move |asi: &mut AsyncSteps, cx: Cx<S, P>, value: I, _| {
+            level.enter(asi, cx.inside(level.has_undo, None), value)?;
+            asi.add_inner(|asi, (cx, value): (Cx<S, P>, T)| {
+                asi.success((cx, Ok::<_, Error>(value)))
+            });
+            Ok(())
+        };
+        Chain::new()
+            .substeps("", Form::Group, inside, body)
+            .recover(async |_, error| Ok(Err(error.clone())))
+    }
+
     /// The steps go on with what `split` returns of the result of the last one, or end with it.
     #[track_caller]
     pub(super) fn end_or<B, C>(self, split: fn(T) -> ControlFlow<B, C>) -> Chain<S, P>
