@@ -8,10 +8,11 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::{Error, sleep};
 use asyncsteps_executor::admin::Admin;
 use asyncsteps_executor::observe::{Locks, Retention};
+use asyncsteps_executor::plan::{Returns, Steps};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Service};
 use expect_test::expect_file;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,24 +36,24 @@ struct Payment {
 }
 
 impl Till {
-    fn pay(asi: &mut Steps<Self, Payment>) -> Returns<bool> {
-        let cx = asi.cx();
-        asi.run("bank", async |cx, ()| {
-            sleep(Duration::from_millis(cx.params.ms.into())).await;
-            if cx.params.fails { Err(Error::new("InvalidRequest").into()) } else { Ok(true) }
-        })
-        .locked(&cx.customers)
-        .into()
+    fn pay(steps: &Steps<Self, Payment>) -> Returns<bool> {
+        steps
+            .run("bank", async |cx, ()| {
+                sleep(Duration::from_millis(cx.params.ms.into())).await;
+                if cx.params.fails { Err(Error::new("InvalidRequest").into()) } else { Ok(true) }
+            })
+            .locked(|cx, ()| cx.customers.clone())
+            .returns()
     }
 
     /// A booking whose undo never ends, and holds the customers.
-    fn book(asi: &mut Steps<Self, Payment>) -> Returns<bool> {
-        let cx = asi.cx();
-        asi.this().locked(&cx.customers);
-        asi.run("note", async |_, ()| Ok(()))
+    fn book(steps: &Steps<Self, Payment>) -> Returns<bool> {
+        steps.locked(|cx| cx.customers.clone());
+        steps
+            .run("note", async |_, ()| Ok(()))
             .undo(async |_, _| pending().await)
             .then("confirm", async |_, ()| pending().await)
-            .into()
+            .returns()
     }
 }
 

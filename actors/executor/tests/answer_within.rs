@@ -11,9 +11,10 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sim;
 use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::{Code, Error, sleep};
+use asyncsteps_executor::plan::{Returns, Steps};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, RequestState, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, RequestState, Service};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -63,47 +64,37 @@ impl Hotel {
         self.reserved.lock().expect("no test panics with it").len()
     }
 
-    fn stay(asi: &mut Steps<Self, Stay>) -> Returns<String> {
-        let cx = asi.cx();
-        asi.answer_within(LIMIT, || HotelError::Slow);
-        asi.this().locked(&cx.rooms);
-        Self::book(asi)
+    fn stay(steps: &Steps<Self, Stay>) -> Returns<String> {
+        steps.answer_within(LIMIT, || HotelError::Slow);
+        steps.locked(|cx| cx.rooms.clone());
+        Self::book(steps)
     }
 
     /// The same without an answer in time.
-    fn wait(asi: &mut Steps<Self, Stay>) -> Returns<String> {
-        Self::book(asi)
+    fn wait(steps: &Steps<Self, Stay>) -> Returns<String> {
+        Self::book(steps)
     }
 
-    /// A mistake: sub-steps have no caller.
-    fn nested(asi: &mut Steps<Self, Stay>) -> Returns<String> {
-        asi.substeps("inside", |asi, ()| {
-            asi.answer_within(LIMIT, || HotelError::Slow);
-            Self::book(asi)
-        })
-        .recover(async |_, error| Ok(error.info().unwrap_or_default().to_owned()))
-        .into()
-    }
-
-    fn book(asi: &mut Steps<Self, Stay>) -> Returns<String> {
-        asi.run("reserve", async |cx, ()| {
-            cx.reserved.lock().expect("no test panics with it").insert(cx.key().to_owned());
-            Ok(())
-        })
-        .undo(async |cx, _| {
-            sleep(UNDO).await;
-            cx.reserved.lock().expect("no test panics with it").remove(cx.key());
-            Ok(())
-        })
-        .then("pay", async |cx, ()| {
-            sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
-            if cx.params.refused {
-                Err(HotelError::NoCard.into())
-            } else {
-                Ok(cx.params.guest.clone())
-            }
-        })
-        .into()
+    fn book(steps: &Steps<Self, Stay>) -> Returns<String> {
+        steps
+            .run("reserve", async |cx, ()| {
+                cx.reserved.lock().expect("no test panics with it").insert(cx.key().to_owned());
+                Ok(())
+            })
+            .undo(async |cx, _| {
+                sleep(UNDO).await;
+                cx.reserved.lock().expect("no test panics with it").remove(cx.key());
+                Ok(())
+            })
+            .then("pay", async |cx, ()| {
+                sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
+                if cx.params.refused {
+                    Err(HotelError::NoCard.into())
+                } else {
+                    Ok(cx.params.guest.clone())
+                }
+            })
+            .returns()
     }
 
     fn executor(&self) -> Executor {
@@ -111,7 +102,7 @@ impl Hotel {
         interface.allow_anonymous();
         let builder = Executor::builder().request_timeout(Duration::from_secs(5));
         let executor = builder.service(interface, self.clone(), |functions| {
-            functions.on("stay", Self::stay).on("wait", Self::wait).on("nested", Self::nested);
+            functions.on("stay", Self::stay).on("wait", Self::wait);
         });
         executor.build().expect("it is complete")
     }
@@ -165,13 +156,24 @@ async fn a_result_in_time_is_the_answer_and_a_limit_during_an_undo_does_not_cut_
     assert_eq!(hotel.reserved(), 1, "the second one is undone");
 }
 
-#[actix::test]
-async fn an_answer_of_substeps_is_a_mistake() {
-    tokio::time::pause();
-    let hotel = Hotel::new();
-    let (answer, _) = call(&hotel.executor(), stay("nested", 0, false)).await;
-    assert!(answer.is_ok_and(|info| info.contains("not for sub-steps")));
-    assert_eq!(hotel.reserved(), 0, "none of them ran");
+#[test]
+fn an_answer_of_substeps_is_a_mistake() {
+    /// Sub-steps have no caller.
+    fn nested(steps: &Steps<Hotel, Stay>) -> Returns<String> {
+        steps
+            .nested("inside", |steps| {
+                steps.answer_within(LIMIT, || HotelError::Slow);
+                Hotel::book(steps)
+            })
+            .returns()
+    }
+    let interface = Interface::new("acme.hotel:1.0".parse().expect("a name"));
+    let executor = Executor::builder().service(interface, Hotel::new(), |functions| {
+        functions.on("nested", nested);
+    });
+    let error = executor.build().expect_err("a mistake").to_string();
+    assert!(error.contains("tests/answer_within.rs:"), "{error}");
+    assert!(error.contains("`answer_within` is said for the function as a whole"), "{error}");
 }
 
 #[actix::test]

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sim::{self, Cut, Options};
-use asyncsteps_core::{BodyResult, Code, Error, Outcome, Retry, Undo, codes, sleep};
+use asyncsteps_core::{BodyResult, Code, Error, Outcome, Retry, codes, sleep};
+use asyncsteps_executor::plan::{Cx, Returns, Steps};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Service};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -65,71 +66,91 @@ impl Shop {
         self.lines().retain(|line| !line.starts_with(sku));
     }
 
-    /// Reserves each in a branch, then asks for them one after the other.
-    fn order(asi: &mut Steps<Self, Order>) -> Returns<String> {
-        asi.parallel("reserve all", |branches| {
-            let cx = branches.cx();
-            for sku in &cx.params.skus {
-                let (taken, back) = (sku.clone(), sku.clone());
-                branches
-                    .run("reserve", async move |cx, ()| cx.reserve(&taken, cx.key()).await)
-                    .locked(&cx.sku(sku))
-                    .retry(Retry::attempts(2).on_code(codes::TIMEOUT))
-                    .undo(async move |cx, _: Undo<&()>| {
-                        cx.give_back(&back);
-                        Ok(())
-                    })
-                    .then("label", async |_, ()| Ok(()));
-            }
-            branches.substeps("inner", |asi, ()| {
-                asi.parallel("inner all", |branches| {
-                    branches.run("note", async |cx, ()| {
-                        cx.lines().push(format!("note{}", without_id(cx.key())));
-                        Ok(())
-                    });
-                })
-                .into()
-            });
-        })
-        .then("order", async |cx, ()| Ok(cx.params.skus.join("+")))
-        .into()
+    /// Reserves each beside the others, then asks for them one after the other.
+    fn order(steps: &Steps<Self, Order>) -> Returns<String> {
+        steps
+            .join("reserve all", |all| {
+                (
+                    all.each(
+                        "skus",
+                        |cx, ()| cx.params.skus.clone(),
+                        |sku| {
+                            sku.run("reserve", async |cx, sku| cx.reserve(&sku, cx.key()).await)
+                                .locked(|cx, sku| cx.sku(sku))
+                                .retry(Retry::attempts(2).on_code(codes::TIMEOUT))
+                                .undo_taking(async |cx, sku, _| {
+                                    cx.give_back(sku);
+                                    Ok(())
+                                })
+                                .then("label", async |_, ()| Ok(()))
+                                .returns()
+                        },
+                    ),
+                    all.nested("inner", |inner| {
+                        inner
+                            .each(
+                                "inner all",
+                                |_, ()| vec![()],
+                                |one| one.run("note", Self::note).returns(),
+                            )
+                            .returns()
+                    }),
+                )
+            })
+            .then("order", async |cx, _| Ok(cx.params.skus.join("+")))
+            .returns()
     }
 
-    fn notify(asi: &mut Steps<Self, Order>) -> Returns<Vec<String>> {
-        let tell = async |cx: &Cx<Self, Order>, sku: String| -> BodyResult<String> {
-            cx.reserve(&sku, cx.key()).await?;
-            Ok(sku)
-        };
-        let cx = asi.cx();
-        asi.each_result("first", cx.params.skus.clone(), 2, tell)
+    async fn note(cx: &Cx<Self, Order>, (): ()) -> BodyResult<()> {
+        cx.lines().push(format!("note{}", without_id(cx.key())));
+        Ok(())
+    }
+
+    fn notify(steps: &Steps<Self, Order>) -> Returns<Vec<String>> {
+        steps
+            .each("first", |cx, ()| cx.params.skus.clone(), Self::told)
+            .at_once(2)
             .then("skus", async |cx, told| {
                 let failed = told.iter().filter_map(|told| told.as_ref().err());
                 let failed: Vec<_> = failed.map(|error| error.code().to_owned()).collect();
                 cx.lines().push(format!("failed {failed:?}"));
                 Ok(cx.params.skus.clone())
             })
-            .then_each_result("second", 2, tell)
+            .then_each("second", Self::told)
+            .at_once(2)
             .then("texts", async |_, told| {
                 Ok(told
                     .into_iter()
                     .map(|told| told.unwrap_or_else(|error| error.to_string()))
                     .collect())
             })
-            .into()
+            .returns()
     }
 
-    fn recover(asi: &mut Steps<Self, ()>) -> Returns<String> {
-        asi.this().timeout(Duration::from_secs(1));
-        asi.substeps("outer", |asi, ()| {
-            asi.this().timeout(Duration::from_secs(1));
-            asi.run("fails", async |_, ()| Err(ShopError::OutOfStock("any".to_owned()))?)
-                .recover(async |_, _| {
-                    sleep(Duration::from_millis(10)).await;
-                    Ok(String::new())
-                })
-                .into()
+    /// An item whose error ends nothing else.
+    fn told(sku: &Steps<Self, Order, String>) -> Returns<Result<String, Error>> {
+        sku.run("tell", async |cx, sku| {
+            cx.reserve(&sku, cx.key()).await?;
+            Ok(Ok(sku))
         })
-        .into()
+        .recover(async |_, error| Ok(Err(error.clone())))
+        .returns()
+    }
+
+    fn recover(steps: &Steps<Self, ()>) -> Returns<String> {
+        steps.timeout(Duration::from_secs(1));
+        steps
+            .nested("outer", |steps| {
+                steps.timeout(Duration::from_secs(1));
+                steps
+                    .run("fails", async |_, ()| Err(ShopError::OutOfStock("any".to_owned()))?)
+                    .recover(async |_, _| {
+                        sleep(Duration::from_millis(10)).await;
+                        Ok(String::new())
+                    })
+                    .returns()
+            })
+            .returns()
     }
 
     fn executor(&self) -> Executor {
@@ -174,15 +195,16 @@ fn run(function: &str, skus: &[&str]) -> (Result<Value, Error>, Vec<String>) {
 fn branches_have_keys_of_their_own_and_the_step_after_them_runs() {
     let (answer, lines) = run("order", &["apple", "pear"]);
     assert_eq!(answer.expect("reserved"), "apple+pear");
-    let note = "noteorder-reserve all/inner/inner all/note";
-    assert_eq!(lines, ["appleorder-reserve all/reserve", note, "pearorder-reserve all/reserve~2"]);
+    let note = "noteorder-reserve all/inner/inner all#0/note";
+    let of_item = |sku: &str, item: usize| format!("{sku}order-reserve all/skus#{item}/reserve");
+    assert_eq!(lines, [of_item("apple", 0), note.to_owned(), of_item("pear", 1)]);
 }
 
 #[test]
 fn a_branch_that_fails_undoes_the_others() {
     let (answer, lines) = run("order", &["apple", "none", "pear"]);
     assert_eq!(answer.expect_err("none").to_string(), "OutOfStock: there is no none");
-    assert_eq!(lines, ["noteorder-reserve all/inner/inner all/note"], "it has no undo");
+    assert_eq!(lines, ["noteorder-reserve all/inner/inner all#0/note"], "it has no undo");
 }
 
 #[test]
@@ -211,7 +233,7 @@ fn all_results_are_given_with_the_codes_of_the_service() {
     let (answer, lines) = run("notify", &["apple", "none", "pear"]);
     assert_eq!(answer.expect("told"), json!(["apple", "OutOfStock: there is no none", "pear"]));
     assert!(lines.contains(&"failed [\"OutOfStock\"]".to_owned()), "{lines:?}");
-    assert!(lines.contains(&"pearnotify-second#2".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"pearnotify-second#2/tell".to_owned()), "{lines:?}");
 }
 
 #[actix::test]

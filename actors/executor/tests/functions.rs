@@ -12,9 +12,10 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, codes};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
+use asyncsteps_executor::plan::{Cx, Either, Returns, Steps};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{ConfigError, Cx, Executor, Hooks, Returns, Service, Steps};
+use asyncsteps_executor::{ConfigError, Executor, Hooks, Service};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -150,35 +151,37 @@ impl Payments {
         }
     }
 
-    fn charge(asi: &mut Steps<Self, Charge>) -> Returns<Charged> {
-        let cx = asi.cx();
-        asi.this().locked(&cx.customers.key(&cx.params.customer));
-        asi.run("bank", async |cx, ()| {
-            let tx = cx.pay(&cx.params.customer, cx.params.amount, cx.key()).await?;
-            Ok((tx, cx.attempt()))
-        })
-        .timeout(Duration::from_millis(300))
-        .limited(&cx.bank_calls)
-        .retry(Retry::attempts(4).backoff(Duration::from_millis(50)).on(BankError::is_transient))
-        .undo(async |cx, outcome| {
-            let what = match outcome {
-                Undo::Done((tx, _)) => tx.0.as_str(),
-                Undo::Unknown => "unknown",
-            };
-            cx.log
-                .refunds
-                .lock()
-                .expect("nothing panics")
-                .push(format!("refund {what} {}", cx.key()));
-            Ok(())
-        })
-        .then("record", async |cx, (tx, attempts)| {
-            if cx.ledger_is_down {
-                return Err(LedgerError.into());
-            }
-            Ok(Charged { charge: tx.0, attempts: attempts.try_into()? })
-        })
-        .into()
+    fn charge(steps: &Steps<Self, Charge>) -> Returns<Charged> {
+        steps.locked(|cx| cx.customers.key(&cx.params.customer));
+        steps
+            .run("bank", async |cx, ()| {
+                let tx = cx.pay(&cx.params.customer, cx.params.amount, cx.key()).await?;
+                Ok((tx, cx.attempt()))
+            })
+            .timeout(Duration::from_millis(300))
+            .limited(|cx, ()| cx.bank_calls.clone())
+            .retry(
+                Retry::attempts(4).backoff(Duration::from_millis(50)).on(BankError::is_transient),
+            )
+            .undo(async |cx, outcome| {
+                let what = match outcome {
+                    Undo::Done((tx, _)) => tx.0.as_str(),
+                    Undo::Unknown => "unknown",
+                };
+                cx.log
+                    .refunds
+                    .lock()
+                    .expect("nothing panics")
+                    .push(format!("refund {what} {}", cx.key()));
+                Ok(())
+            })
+            .then("record", async |cx, (tx, attempts)| {
+                if cx.ledger_is_down {
+                    return Err(LedgerError.into());
+                }
+                Ok(Charged { charge: tx.0, attempts: attempts.try_into()? })
+            })
+            .returns()
     }
 
     async fn status(cx: &Cx<Self, StatusOf>) -> BodyResult<String> {
@@ -196,13 +199,19 @@ impl Payments {
         Ok(())
     }
 
-    fn notify(asi: &mut Steps<Self, Notify>) -> Returns<Vec<String>> {
-        asi.run("list", async |cx, ()| Ok(cx.params.customers.clone()))
-            .then_each("notify", 2, async |cx, customer| {
-                let key = cx.key().split_once('-').map(|(_, step)| step.to_owned());
-                Ok(format!("{customer} {}", key.unwrap_or_default()))
+    fn notify(steps: &Steps<Self, Notify>) -> Returns<Vec<String>> {
+        steps
+            .run("list", async |cx, ()| Ok(cx.params.customers.clone()))
+            .then_each("notify", |customer| {
+                customer
+                    .run("one", async |cx, customer| {
+                        let key = cx.key().split_once('-').map(|(_, step)| step.to_owned());
+                        Ok(format!("{customer} {}", key.unwrap_or_default()))
+                    })
+                    .returns()
             })
-            .into()
+            .at_once(2)
+            .returns()
     }
 }
 
@@ -243,7 +252,10 @@ async fn parameters_and_results_are_types() {
     check(status, expect![[r#""c7 is paid""#]]);
     check(call(&executor, "forget", json!({})).await, expect!["null"]);
     let notified = call(&executor, "notify", json!({ "customers": [1, 2, 3] })).await;
-    check(notified, expect![[r#"["1 notify-notify#0","2 notify-notify#1","3 notify-notify#2"]"#]]);
+    check(
+        notified,
+        expect![[r#"["1 notify-notify#0/one","2 notify-notify#1/one","3 notify-notify#2/one"]"#]],
+    );
 }
 
 /// What the bank and the ledger do, the outcome, and what is undone.
@@ -346,8 +358,8 @@ impl Service for Wrong {
 }
 
 impl Wrong {
-    fn charge(asi: &mut Steps<Self, WrongParams>) -> Returns<WrongResult> {
-        asi.run("wrong", async |_, ()| Ok(WrongResult { charge: 7 })).into()
+    fn charge(steps: &Steps<Self, WrongParams>) -> Returns<WrongResult> {
+        steps.run("wrong", async |_, ()| Ok(WrongResult { charge: 7 })).returns()
     }
 
     async fn forget(_: &Cx<Self, ()>) -> BodyResult<String> {
@@ -418,42 +430,56 @@ async fn a_standard_code_needs_no_declaration() {
 }
 
 impl Payments {
-    /// A branch, a step that is tried again with its sub-steps, and one whose end is final.
-    fn nested(asi: &mut Steps<Self, StatusOf>) -> Returns<String> {
-        let cx = asi.cx();
-        asi.scope("final", |asi, ()| {
-            asi.run("first", async |_, ()| Ok(1))
-                .undo(async |cx, _| {
-                    cx.log.refunds.lock().expect("nothing panics").push("final".to_owned());
-                    Ok(())
-                })
-                .into()
-        })
-        .then_substeps("tried", |asi, first: i32| {
-            asi.this().timeout(Duration::from_secs(1));
-            asi.run("bank", async |cx, ()| Ok(cx.pay("ann", 7, cx.key()).await?))
-                .undo(async |cx, outcome| {
-                    let text = format!("{:?}", matches!(outcome, Undo::Done(_)));
-                    cx.log.refunds.lock().expect("nothing panics").push(text);
-                    Ok(())
-                })
-                .then("use", async move |cx, tx| match cx.ledger_is_down {
-                    true => Err(LedgerError)?,
-                    false => Ok(format!("{first} {}", tx.0)),
-                })
-                .into()
-        })
-        .retry(Retry::attempts(2).on(BankError::is_transient))
-        .locked(&cx.customers)
-        .then_substeps("branch", |asi, text: String| match text.len() {
-            0 => asi.run("empty", async |_, ()| Ok(String::new())).into(),
-            _ => asi
-                .join("both", async |_| Ok(1), async |_| Ok("one"))
-                .then("text", async move |_, (n, one)| Ok(format!("{text} {n} {one}")))
-                .into(),
-        })
-        .recover(async |_, error| Ok(format!("no {}", error.code())))
-        .into()
+    /// A way, a step that is tried again with its sub-steps, and one whose end is final.
+    fn nested(steps: &Steps<Self, StatusOf>) -> Returns<String> {
+        steps
+            .scope("final", |steps| {
+                steps
+                    .run("first", async |_, ()| Ok(1))
+                    .undo(async |cx, _| {
+                        cx.log.refunds.lock().expect("nothing panics").push("final".to_owned());
+                        Ok(())
+                    })
+                    .returns()
+            })
+            .then_nested("tried", |steps| {
+                steps.timeout(Duration::from_secs(1));
+                steps
+                    .run("bank", async |cx, first| Ok((first, cx.pay("ann", 7, cx.key()).await?)))
+                    .undo(async |cx, outcome| {
+                        let text = format!("{:?}", matches!(outcome, Undo::Done(_)));
+                        cx.log.refunds.lock().expect("nothing panics").push(text);
+                        Ok(())
+                    })
+                    .then("use", async |cx, (first, tx)| match cx.ledger_is_down {
+                        true => Err(LedgerError)?,
+                        false => Ok(format!("{first} {}", tx.0)),
+                    })
+                    .returns()
+            })
+            .retry(Retry::attempts(2).on(BankError::is_transient))
+            .locked(|cx, _| cx.customers.clone())
+            .then("length", async |_, text| match text.len() {
+                0 => Ok(Either::A(())),
+                _ => Ok(Either::B(text)),
+            })
+            .either(
+                "branch",
+                |empty| empty.run("empty", async |_, ()| Ok(String::new())).returns(),
+                |text| {
+                    text.join("both", |all| {
+                        (
+                            all.pass(),
+                            all.run("n", async |_, _| Ok(1)),
+                            all.run("one", async |_, _| Ok("one")),
+                        )
+                    })
+                    .then("text", async |_, (text, n, one)| Ok(format!("{text} {n} {one}")))
+                    .returns()
+                },
+            )
+            .recover(async |_, error| Ok(format!("no {}", error.code())))
+            .returns()
     }
 }
 

@@ -1,38 +1,41 @@
-//! Random numbers and the time of day where steps are defined, in a request that no host remembers.
+//! The promise: the random numbers of a step belong to its key.
 
 #![cfg(feature = "schemars")]
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
 
+use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
+use asyncsteps_executor::plan::{Cx, Returns, Steps};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Incoming, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Incoming, Service};
 use serde_json::Map;
 
 /// What was drawn.
 #[derive(Clone, Default)]
-struct Dice(Arc<Mutex<Vec<(u64, SystemTime)>>>);
+struct Dice(Arc<Mutex<Vec<u64>>>);
 
 impl Service for Dice {
     type Errors = ();
 }
 
-fn roll(asi: &mut Steps<Dice, ()>) -> Returns<()> {
-    let (number, time) = (asi.random().number(), asi.now());
-    assert_eq!(asi.random().number(), number, "each call gives the same numbers");
-    asi.run("note", async move |cx, ()| {
-        assert_ne!(cx.random().number(), number, "the step has others");
-        cx.0.lock().expect("nothing panics").push((number, time));
-        Ok(())
-    })
-    .into()
+async fn draw(cx: &Cx<Dice, ()>, (): ()) -> BodyResult<()> {
+    let number = cx.random().number();
+    assert_eq!(cx.random().number(), number, "each call returns the same numbers");
+    cx.0.lock().expect("nothing panics").push(number);
+    if cx.attempt() == 1 { Err(Error::new("Again").into()) } else { Ok(()) }
+}
+
+fn roll(steps: &Steps<Dice, ()>) -> Returns<()> {
+    let again = || Retry::attempts(2).on_code("Again");
+    steps.run("one", draw).retry(again()).then("other", draw).retry(again()).returns()
 }
 
 #[test]
-fn each_request_has_its_own_numbers_and_the_time_of_the_system() {
+fn all_attempts_of_a_step_have_numbers_that_no_other_step_or_request_has() {
     actix::System::new().block_on(async {
         let dice = Dice::default();
         let interface = Interface::new("test.dice:1.0".parse().expect("a name"));
@@ -47,9 +50,9 @@ fn each_request_has_its_own_numbers_and_the_time_of_the_system() {
             executor.dispatch(incoming).await;
         }
         let drawn = dice.0.lock().expect("nothing panics").clone();
-        let [(one, first), (other, second)] = drawn[..] else { panic!("{drawn:?}") };
-        assert_ne!(one, other);
-        let within = Duration::from_secs(60);
-        assert!(first <= second && first.elapsed().is_ok_and(|ago| ago < within), "{drawn:?}");
+        let attempts: Vec<_> = drawn.chunks(2).collect();
+        assert_eq!(attempts.len(), 4, "two steps of two requests: {drawn:?}");
+        assert!(attempts.iter().all(|drawn| drawn[0] == drawn[1]), "{drawn:?}");
+        assert_eq!(drawn.iter().collect::<BTreeSet<_>>().len(), 4, "{drawn:?}");
     });
 }

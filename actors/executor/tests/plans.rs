@@ -346,6 +346,30 @@ fn answered(steps: &Steps<Travel, Trip>) -> Returns<i32> {
         .returns()
 }
 
+/// Parts in which there is nothing to do.
+fn nothing(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
+    steps
+        .join("all", |all| {
+            (
+                all.pass(),
+                all.each("items", |cx, ()| cx.params.items.clone(), |item| item.pass().returns()),
+                all.when_some("car", |cx, ()| cx.params.car.clone(), |car| car.pass().returns()),
+                all.nested("sub", |steps| steps.pass().returns()),
+            )
+        })
+        .then("how", async |_, ((), items, car, ())| Ok(car.map_or(Either::A(items), Either::B)))
+        .either(
+            "way",
+            |items| items.pass().returns(),
+            |car| car.run("car", async |_, car| Ok(vec![car])).returns(),
+        )
+        .returns()
+}
+
+fn none(steps: &Steps<Travel, Trip>) -> Returns<()> {
+    steps.pass().returns()
+}
+
 async fn simple(cx: &On) -> BodyResult<i32> {
     Ok(cx.params.items.len().try_into()?)
 }
@@ -367,6 +391,8 @@ fn executor(log: &Arc<StdMutex<Vec<String>>>) -> Executor {
                 .on("ftn12", ftn12)
                 .on("results", results)
                 .on("answered", answered)
+                .on("nothing", nothing)
+                .on("none", none)
                 .on("simple", simple);
         })
         .build()
@@ -477,6 +503,34 @@ async fn a_request_takes_one_way_or_ends_early() {
         json!({ "items": ["known"] }),
         expect![[r#"
         "known"
+    "#]],
+    )
+    .await;
+}
+
+#[actix::test]
+async fn a_part_without_steps_returns_what_it_takes() {
+    check(
+        "nothing",
+        json!({ "items": ["a", "b"] }),
+        expect![[r#"
+        ["a","b"]
+    "#]],
+    )
+    .await;
+    check(
+        "nothing",
+        json!({ "car": "VW" }),
+        expect![[r#"
+        ["VW"]
+    "#]],
+    )
+    .await;
+    check(
+        "none",
+        json!({}),
+        expect![[r#"
+        null
     "#]],
     )
     .await;
@@ -717,6 +771,16 @@ fn misplaced(steps: &Steps<Travel, Trip>) -> Returns<i32> {
         .returns()
 }
 
+fn misplaced_branch(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps
+        .run("begin", async |_, ()| Ok(1))
+        .then_join("both", |_| {
+            (steps.run("outer", async |_, ()| Ok(1)).returns(), steps.pass().returns())
+        })
+        .then("one", async |_, (one, ())| Ok(one))
+        .returns()
+}
+
 fn panics(_: &Steps<Travel, Trip>) -> Returns<i32> {
     panic!("no seats")
 }
@@ -749,6 +813,7 @@ fn mistake(handler: fn(&Steps<Travel, Trip>) -> Returns<i32>) -> String {
 #[actix::test]
 async fn mistakes_in_a_plan_are_errors_of_the_builder_with_their_place() {
     expect!["acme.travel:1.0:wrong: these are steps of another level: use the steps that the closure is given"].assert_eq(&mistake(misplaced));
+    assert_eq!(mistake(misplaced_branch), mistake(misplaced));
     expect![[r#"
         acme.travel:1.0:wrong: the name `sub/steps` has a `/`, which stands between names in paths
         acme.travel:1.0:wrong: `undo` cannot be said of `sub/steps`, which is a group: the steps inside have policies of their own"#]].assert_eq(&mistake(wrong_words));

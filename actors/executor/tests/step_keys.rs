@@ -3,11 +3,13 @@
 
 #![cfg(feature = "schemars")]
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 use asyncsteps_core::{BodyResult, Code, Retry};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
+use asyncsteps_executor::plan::{Cx, Returns, Steps};
+use asyncsteps_executor::{Executor, Service};
 use serde_json::{Value, json};
 
 const BANK: &str = r#"{
@@ -46,59 +48,62 @@ impl Bank {
         self.0.lock().expect("nothing panics").push(format!("{what} {key}"));
     }
 
-    /// Adds a capture that can be undone or not, and a step that is busy at the first attempt.
-    fn capture(asi: &mut Steps<Self, ()>, is_undone: bool) -> Returns<i32> {
-        let retry = || Retry::attempts(2).on(|_: &Busy| true);
-        asi.substeps("order", move |asi, ()| {
-            asi.run("prepare", async |cx, ()| {
-                cx.note("prepare", cx);
+    /// A capture that can be undone or not, and a step that is busy at the first attempt.
+    fn capture(steps: &Steps<Self, ()>, is_undone: bool) -> Returns<i32> {
+        let pay = move |steps: &Steps<Self, ()>| {
+            let captured = steps.run("capture", async |cx, ()| {
+                cx.note("capture", cx);
                 Ok(())
             });
-            let attempt = Arc::new(Mutex::new(0));
-            asi.substeps("pay", move |asi, ()| {
-                *attempt.lock().expect("nothing panics") += 1;
-                let is_first = *attempt.lock().expect("nothing panics") == 1;
-                let captured = asi.run("capture", async |cx, ()| {
-                    cx.note("capture", cx);
+            let captured = match is_undone {
+                true => captured.undo(async |cx, _| {
+                    cx.note("refund", cx);
                     Ok(())
-                });
-                let captured = match is_undone {
-                    true => captured.undo(async |cx, _| {
-                        cx.note("refund", cx);
-                        Ok(())
-                    }),
-                    false => captured,
-                };
-                captured
-                    .then(
-                        "record",
-                        async move |_, ()| if is_first { Err(Busy.into()) } else { Ok(7) },
-                    )
-                    .into()
-            })
-            .retry(retry())
-            .into()
-        })
-        .into()
-    }
-
-    fn undone(asi: &mut Steps<Self, ()>) -> Returns<i32> {
-        Self::capture(asi, true)
-    }
-
-    fn kept(asi: &mut Steps<Self, ()>) -> Returns<i32> {
-        Self::capture(asi, false)
-    }
-
-    fn twins(asi: &mut Steps<Self, ()>) -> Returns<i32> {
-        let note = async |cx: &Cx<Self, ()>, ()| -> BodyResult<()> {
-            cx.note("twin", cx);
-            Ok(())
+                }),
+                false => captured,
+            };
+            captured
+                .then("record", async |cx, ()| {
+                    let attempts = cx.state(|_| Cell::new(0));
+                    attempts.set(attempts.get() + 1);
+                    if attempts.get() == 1 { Err(Busy.into()) } else { Ok(7) }
+                })
+                .returns()
         };
-        asi.run("twin", note).then("twin", note);
-        asi.substeps("twin", move |asi, ()| asi.run("twin", note).into())
+        steps
+            .nested("order", |steps| {
+                steps
+                    .run("prepare", async |cx, ()| {
+                        cx.note("prepare", cx);
+                        Ok(())
+                    })
+                    .then_nested("pay", pay)
+                    .retry(Retry::attempts(2).on(|_: &Busy| true))
+                    .returns()
+            })
+            .returns()
+    }
+
+    fn undone(steps: &Steps<Self, ()>) -> Returns<i32> {
+        Self::capture(steps, true)
+    }
+
+    fn kept(steps: &Steps<Self, ()>) -> Returns<i32> {
+        Self::capture(steps, false)
+    }
+
+    async fn twin(cx: &Cx<Self, ()>, (): ()) -> BodyResult<()> {
+        cx.note("twin", cx);
+        Ok(())
+    }
+
+    fn twins(steps: &Steps<Self, ()>) -> Returns<i32> {
+        steps
+            .run("twin", Self::twin)
+            .then("twin", Self::twin)
+            .then_nested("twin", |steps| steps.run("twin", Self::twin).returns())
             .then("last", async |_, ()| Ok(7))
-            .into()
+            .returns()
     }
 }
 

@@ -70,15 +70,15 @@ fn built<S: Service, P: DeserializeOwned + 'static, R: 'static>(
     handler: impl FnOnce(&Steps<S, P>) -> Returns<R>,
 ) -> Built {
     let source = function.source;
-    let Defined { nodes, answer } = match catch_unwind(AssertUnwindSafe(|| Steps::define(handler)))
-    {
-        Ok(defined) => defined,
-        Err(panic) => {
-            let mistake = panic.downcast::<Mistake>().map(|mistake| *mistake);
-            let of_panic = |panic: Box<_>| Mistake { source, what: text_of(&*panic) };
-            return Built::mistaken(vec![mistake.unwrap_or_else(of_panic)]);
-        }
-    };
+    let Defined { nodes, answer } =
+        match catch_unwind(AssertUnwindSafe(|| Steps::define(source, handler))) {
+            Ok(defined) => defined,
+            Err(panic) => {
+                let mistake = panic.downcast::<Mistake>().map(|mistake| *mistake);
+                let of_panic = |panic: Box<_>| Mistake { source, what: text_of(&*panic) };
+                return Built::mistaken(vec![mistake.unwrap_or_else(of_panic)]);
+            }
+        };
     let (level, mut mistakes) = (Level::of(nodes), Vec::new());
     level.complete(0, &mut mistakes);
     if !mistakes.is_empty() {

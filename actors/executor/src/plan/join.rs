@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::vec;
@@ -60,7 +61,7 @@ pub trait Branches<S: Service, P, I> {
 
     /// What they are in a plan.
     #[doc(hidden)]
-    fn into_parts(self) -> Parts<S, P, Self::Results>;
+    fn into_parts(self, source: &'static Location<'static>) -> Parts<S, P, Self::Results>;
 }
 
 /// Branches in a plan.
@@ -85,10 +86,10 @@ macro_rules! branches {
             type Results = ($($branch::Result,)*);
 
             #[expect(non_snake_case, reason = "each type and its value have one name")]
-            fn into_parts(self) -> Parts<S, P, Self::Results> {
+            fn into_parts(self, source: &'static Location<'static>) -> Parts<S, P, Self::Results> {
                 let ($($branch,)*) = self;
                 Parts {
-                    branches: vec![$($branch.into_returns().into_nodes::<S, P, I>()),*],
+                    branches: vec![$($branch.into_returns().into_nodes::<S, P, I>(source)),*],
                     gather: |mut results| {
                         Ok(($(result_of::<S, P, $branch::Result>(results.next())?,)*))
                     },
@@ -220,7 +221,7 @@ where
     A: Clone + 'static,
     B: Branches<S, P, A>,
 {
-    let Parts { branches, gather } = branches.into_parts();
+    let Parts { branches, gather } = branches.into_parts(Location::caller());
     let level = Level::of_ways(branches);
     let inside = Some(Arc::clone(&level));
     chain.substeps(name, Form::Join, inside, move |asi, cx: Cx<S, P>, input: A, _| {

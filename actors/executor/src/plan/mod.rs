@@ -4,7 +4,8 @@
 //! - `join.rs`, `each.rs`, `race.rs`: several steps at once; `choice.rs`: ways, steps for some requests, early ends;
 //!   `repeat.rs`: loops; `asi.rs`: steps as FTN12 has them.
 //! - `node.rs`: the plan; `work.rs`: what a step of it does when a request comes to it.
-//! - `cx.rs`: what bodies get; `place.rs`: where a step is, in its plan and in a request.
+//! - `cx.rs`: what bodies get; `random.rs`: random numbers for them; `place.rs`: where a step is, in its plan and in
+//!   a request.
 //! - `handler.rs`: the plan of a function of an executor.
 
 mod asi;
@@ -16,6 +17,7 @@ mod join;
 mod node;
 mod place;
 mod race;
+mod random;
 mod repeat;
 mod step;
 mod steps;

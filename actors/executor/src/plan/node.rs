@@ -144,7 +144,11 @@ impl<S: Service, P: 'static> Level<S, P> {
                 asi.call(&way.template, (cx, value));
                 Ok(())
             }
-            _ => asi.success((cx, value)),
+            // steps may be added behind it, so that it is one
+            _ => {
+                asi.add_inner(move |asi, ()| asi.success((cx, value)));
+                Ok(())
+            }
         }
     }
 
@@ -188,9 +192,8 @@ impl<S: Service, P: 'static> Level<S, P> {
 }
 
 /// Ends the building of a plan with a mistake of the caller.
-#[track_caller]
-pub(super) fn mistaken(what: &str) -> ! {
-    resume_unwind(Box::new(Mistake { source: Location::caller(), what: what.to_owned() }))
+pub(super) fn mistaken(source: &'static Location<'static>, what: &str) -> ! {
+    resume_unwind(Box::new(Mistake { source, what: what.to_owned() }))
 }
 
 impl Mistake {
@@ -263,7 +266,9 @@ impl Form {
         match self {
             Self::Body => "which is a body",
             Self::Scope => "which is a scope: the steps inside have policies of their own",
-            Self::Group => "which is a group: the steps inside have policies of their own",
+            Self::Group | Self::Scope => {
+                "which is a group: the steps inside have policies of their own"
+            }
             Self::Join => "which has branches: the steps inside have policies of their own",
             Self::Each => "which has items: the steps inside have policies of their own",
             Self::Race => "which is a race: the steps inside have policies of their own",

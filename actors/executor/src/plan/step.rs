@@ -112,7 +112,7 @@ impl<S: Service, P: 'static> Chain<S, P> {
     where
         F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
     {
-        self.add(name, Form::Body, None, Box::new(Body(body)))
+        self.add(name, Location::caller(), Form::Body, None, Box::new(Body(body)))
     }
 
     /// Adds a step with sub-steps.
@@ -127,18 +127,18 @@ impl<S: Service, P: 'static> Chain<S, P> {
     where
         F: Fn(&mut AsyncSteps, Cx<S, P>, A, ItemRules) -> StepResult + Send + Sync + 'static,
     {
-        self.add(name, form, inside, Box::new(Substeps(body)))
+        self.add(name, Location::caller(), form, inside, Box::new(Substeps(body)))
     }
 
-    #[track_caller]
     fn add<I, A, T, E>(
         self,
         name: &'static str,
+        source: &'static Location<'static>,
         form: Form,
         inside: Option<Arc<Level<S, P>>>,
         body: Box<dyn IntoWork<S, P, A, T>>,
     ) -> Step<S, P, I, A, T, E> {
-        let (id, facts) = (StepId::new(name, Location::caller()), Facts::new::<A, T>(form));
+        let (id, facts) = (StepId::new(name, source), Facts::new::<A, T>(form));
         let last = Last { id, facts, body, inside, said: Said::default() };
         Step { before: self, last, types: PhantomData }
     }
@@ -162,15 +162,20 @@ impl<S: Service, P: 'static, A, T> Last<S, P, A, T> {
 }
 
 impl<R: 'static> Returns<R> {
-    /// The steps, which were defined by a closure that got steps for `I`.
-    #[track_caller]
-    pub(super) fn into_nodes<S: Service, P: 'static, I: 'static>(self) -> Vec<Node<S, P>> {
+    /// The steps, which the application defined there by a closure that got steps for `I`.
+    pub(super) fn into_nodes<S: Service, P: 'static, I: 'static>(
+        self,
+        source: &'static Location<'static>,
+    ) -> Vec<Node<S, P>> {
         if self.takes == TypeId::of::<I>()
             && let Ok(nodes) = self.nodes.downcast::<Vec<Node<S, P>>>()
         {
             return *nodes;
         }
-        mistaken("these are steps of another level: use the steps that the closure is given")
+        mistaken(
+            source,
+            "these are steps of another level: use the steps that the closure is given",
+        )
     }
 }
 
@@ -284,10 +289,27 @@ where
     A: 'static,
     T: 'static,
 {
+    group_at(Location::caller(), chain, name, level)
+}
+
+/// [`group`], which the application wrote at `source`.
+pub(super) fn group_at<S, P, I, A, T, E>(
+    source: &'static Location<'static>,
+    chain: Chain<S, P>,
+    name: &'static str,
+    level: Arc<Level<S, P>>,
+) -> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: 'static,
+{
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::Group, inside, move |asi, cx: Cx<S, P>, value, _| {
+    let body = move |asi: &mut AsyncSteps, cx: Cx<S, P>, value: A, _| {
         level.enter(asi, cx.inside(level.has_undo, None), value)
-    })
+    };
+    chain.add(name, source, Form::Group, inside, Box::new(Substeps(body)))
 }
 
 /// No step, in front of others.

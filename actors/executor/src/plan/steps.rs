@@ -12,7 +12,7 @@ use asyncsteps_core::{BodyResult, Error, StepError};
 
 use super::cx::{Cx, coded};
 use super::node::{Level, Node, mistaken};
-use super::step::{Chain, Returns, Step, group, pass};
+use super::step::{Chain, Returns, Step, group_at, pass};
 use crate::service::Service;
 
 /// Where the steps of a function of the service `S` begin, whose parameters are `P`; or those of a part of it,
@@ -76,29 +76,35 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     }
 
     /// The steps that `define` returns, within what it says of them as a whole.
-    #[track_caller]
-    pub(super) fn define<R: 'static>(define: impl FnOnce(&Self) -> Returns<R>) -> Defined<S, P> {
+    /// `source` is where the application wrote it.
+    pub(super) fn define<R: 'static>(
+        source: &'static Location<'static>,
+        define: impl FnOnce(&Self) -> Returns<R>,
+    ) -> Defined<S, P> {
         let steps = Self::new();
-        let nodes = define(&steps).into_nodes::<S, P, I>();
+        let nodes = define(&steps).into_nodes::<S, P, I>(source);
         let Whole { said, answer } = steps.whole.into_inner();
         if said.is_empty() {
             return Defined { nodes, answer };
         }
-        let whole: Step<S, P, I, I, R> = group(Chain::new(), "", Level::of(nodes));
+        let whole: Step<S, P, I, I, R> = group_at(source, Chain::new(), "", Level::of(nodes));
         let whole = said.into_iter().fold(whole, |whole, policy| match policy {
             Policy::Locked(lock) => whole.locked(move |cx, _| lock(cx)),
             Policy::Limited(limiter) => whole.limited(move |cx, _| limiter(cx)),
             Policy::Timeout(limit) => whole.timeout(limit),
         });
-        Defined { nodes: whole.returns().into_nodes::<S, P, I>(), answer }
+        Defined { nodes: whole.returns().into_nodes::<S, P, I>(source), answer }
     }
 
     /// [`define`](Self::define) for steps inside of others.
     #[track_caller]
     pub(super) fn inside<R: 'static>(define: impl FnOnce(&Self) -> Returns<R>) -> Vec<Node<S, P>> {
-        let Defined { nodes, answer } = Self::define(define);
-        if answer.is_some() {
-            mistaken("`answer_within` is said for the function as a whole, not for a part of it");
+        let Defined { nodes, answer } = Self::define(Location::caller(), define);
+        if let Some((_, source)) = answer {
+            mistaken(
+                source,
+                "`answer_within` is said for the function as a whole, not for a part of it",
+            );
         }
         nodes
     }

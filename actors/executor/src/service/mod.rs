@@ -32,6 +32,7 @@ pub use answer::AnswerWithin;
 pub use branches::Branches;
 pub use context::{Cx, Service};
 pub use handler::{AddsSteps, Awaits, Built, FunctionOf, Handler};
+pub(crate) use random::seed;
 pub use retired::Retired;
 pub use step::{Body, Items, Kind, Leaf, Loop, Nested, Parts, Returns, Step, Transacted};
 pub use steps::{FunctionPolicies, Steps};

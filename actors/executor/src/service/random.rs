@@ -86,7 +86,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
 
 /// A seed for each text (FNV-1a): the same one on every machine and in every version, because requests go on
 /// with it.
-fn seed(text: &str) -> u64 {
+pub(crate) fn seed(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
