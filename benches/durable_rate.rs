@@ -27,7 +27,9 @@ use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::record::{Done, Ending, Started};
-use asyncsteps_journal::request::{Append, Condition, FirstOwner, FlowState, Query, Submit, Then};
+use asyncsteps_journal::request::{
+    Append, Condition, Disposition, FirstOwner, FlowState, Query, Submit,
+};
 use asyncsteps_journal::sqlite::{Durability, Options, Sqlite};
 use asyncsteps_journal::{
     Epoch, Event, Incarnation, Journal, LEASE, Limits, Path as StepPath, Record, Uid, Value,
@@ -379,7 +381,7 @@ impl Flow {
             takes: Vec::new(),
             seen: 0,
             condition: Condition::None,
-            then: Then::Keep,
+            then: Disposition::Keep,
         }
     }
 }

@@ -8,7 +8,7 @@ use asyncsteps_core::{AsyncSteps, Error, Template};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::{Request, Response};
-use asyncsteps_executor::{Builder, Executor, Hooks, Incoming, ReplyBody, RequestSteps, Way};
+use asyncsteps_executor::{Builder, Direction, Executor, Hooks, Incoming, ReplyBody, RequestSteps};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Map, Value, json};
@@ -184,7 +184,7 @@ impl Hooks for Log {
         self.add("close".to_owned());
     }
 
-    fn message(&self, bytes: &[u8], way: Way, _: &Channel) {
+    fn message(&self, bytes: &[u8], way: Direction, _: &Channel) {
         self.add(format!("message {way:?} {}", String::from_utf8_lossy(bytes)));
     }
 }
@@ -198,7 +198,7 @@ async fn hooks_get_the_events_of_the_executor() {
     let executor = main_with(Executor::builder().hooks(log.clone()), "answer", &template);
     answer(&executor, incoming("answer", &json!({}))).await;
     answer(&executor, incoming("noSuch", &json!({}))).await;
-    executor.trace_message(b"{}", Way::Out, &Channel::local());
+    executor.trace_message(b"{}", Direction::Out, &Channel::local());
     executor.close(Duration::ZERO).await;
     executor.close(Duration::ZERO).await;
     let log = log.0.lock().unwrap().join("\n");

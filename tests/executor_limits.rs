@@ -13,8 +13,8 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::{Coding, Request};
 use asyncsteps_executor::security::{
-    Attempt, Grant, PasswordHash, Refusal, Secret, SecurityLevel, SecurityProvider, StaticUsers,
-    User, Verdict,
+    Attempt, AuthOutcome, Grant, PasswordHash, Refusal, Secret, SecurityLevel, SecurityProvider,
+    StaticUsers, User,
 };
 use asyncsteps_executor::{
     AssignError, ClientLimits, ClientPermit, ConfigError, Executor, Incoming, Refused, Reply,
@@ -331,9 +331,9 @@ async fn a_message_that_turns_out_to_be_large_is_refused_after_its_credentials_w
 struct Doorkeeper(Arc<Notify>);
 
 impl SecurityProvider for Doorkeeper {
-    fn check(&self, _: &Attempt<'_>) -> Verdict {
+    fn check(&self, _: &Attempt<'_>) -> AuthOutcome {
         let open = Arc::clone(&self.0);
-        Verdict::wait(async move {
+        AuthOutcome::wait(async move {
             open.notified().await;
             Ok(Grant::new(User::new("ann", SecurityLevel::SafeOps)))
         })
@@ -392,10 +392,10 @@ struct Slow {
 }
 
 impl SecurityProvider for Slow {
-    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+    fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome {
         let peer = attempt.client().source.expect("each has one").to_string();
         let (begun, go_on) = (self.begun.clone(), Arc::clone(&self.go_on));
-        Verdict::compute(move || {
+        AuthOutcome::compute(move || {
             begun.send(peer).expect("the test listens");
             let go_on = go_on.lock().expect("nobody panics");
             go_on.recv().expect("the test goes on");

@@ -13,8 +13,8 @@ use asyncsteps_core::Template;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{
-    Attempt, Grant, MemoryOptions, PasswordHash, PasswordMemory, Refusal, Secret, SecurityLevel,
-    SecurityProvider, StaticUsers, User, Verdict,
+    Attempt, AuthOutcome, Grant, MemoryOptions, PasswordHash, PasswordMemory, Refusal, Secret,
+    SecurityLevel, SecurityProvider, StaticUsers, User,
 };
 use asyncsteps_executor::{Executor, Incoming, RequestSteps};
 use asyncsteps_support::conform;
@@ -34,13 +34,13 @@ struct Slow {
 }
 
 impl SecurityProvider for Slow {
-    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+    fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome {
         let user = attempt.credentials().user().unwrap_or_default().to_owned();
         if user.starts_with("static") {
             return self.users.check(attempt);
         }
         let begun = self.begun.lock().expect("no panic").clone();
-        Verdict::compute(move || {
+        AuthOutcome::compute(move || {
             let (end, ended) = channel();
             // the receiver is dropped when the test is over
             let _ = begun.send((user.clone(), end));

@@ -9,8 +9,8 @@ use asyncsteps_core::{Template, codes};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Request, Response};
 use asyncsteps_executor::security::{
-    Attempt, Credentials, Grant, MacAlgorithm, PasswordHash, Refusal, Secret, SecurityLevel,
-    SecurityProvider, StaticUsers, User, Verdict,
+    Attempt, AuthOutcome, Credentials, Grant, MacAlgorithm, PasswordHash, Refusal, Secret,
+    SecurityLevel, SecurityProvider, StaticUsers, User,
 };
 use asyncsteps_executor::{BlockingRequest, Builder, Executor, Incoming, Reply, RequestSteps};
 use asyncsteps_support::log::Log;
@@ -270,10 +270,10 @@ async fn the_span_of_a_request_says_how_long_it_waited_to_be_admitted() {
 struct Slow(Option<Duration>);
 
 impl SecurityProvider for Slow {
-    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+    fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome {
         let user = attempt.credentials().user().unwrap_or_default().to_owned();
-        let Some(time) = self.0 else { return Verdict::wait(std::future::pending()) };
-        Verdict::wait(async move {
+        let Some(time) = self.0 else { return AuthOutcome::wait(std::future::pending()) };
+        AuthOutcome::wait(async move {
             tokio::time::sleep(time).await;
             if user == "evil" { Err(Refusal::credentials()) } else { Ok(grant(user)) }
         })
@@ -302,10 +302,10 @@ async fn a_slow_provider_is_waited_for_within_the_time_of_the_request() {
 struct Directory;
 
 impl SecurityProvider for Directory {
-    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+    fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome {
         let name = attempt.credentials().user().unwrap_or_default();
         let user = User::new(name, SecurityLevel::SafeOps).with_detail("tenant", "acme");
-        Verdict::Known(Ok(Grant::new(user.with_detail("roles", json!(["buyer"])))))
+        AuthOutcome::Known(Ok(Grant::new(user.with_detail("roles", json!(["buyer"])))))
     }
 }
 

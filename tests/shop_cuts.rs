@@ -15,10 +15,10 @@ use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::Loader;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::shop::{self, Data};
-use executor_demo::bank::{Audit, Bank, LineOptions};
+use executor_demo::bank::{Audit, Bank, LinkOptions};
+use executor_demo::payments::Payments;
 use executor_demo::shop::Shop;
 use executor_demo::store::Store;
-use executor_demo::till::Till;
 use executor_demo::{Config, interface};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -54,7 +54,7 @@ struct World {
 }
 
 impl World {
-    async fn new(line: LineOptions) -> Self {
+    async fn new(line: LinkOptions) -> Self {
         let store = Store::open(Path::new(":memory:")).expect("a database");
         let bank = Bank::new(store.clone(), None, line);
         let executor = shop_of(&store, &bank, QUIET);
@@ -95,7 +95,7 @@ fn shop_of(store: &Store, bank: &Bank, deadline: Duration) -> Executor {
     let mut loader = Loader::new([interface::definitions()]);
     let id = "demo.shop:1.0".parse().expect("a name");
     let definition = loader.load(&id).expect("a definition");
-    let shop = Shop::new(store.clone(), Till::new(store.clone(), Some(bank.clone())));
+    let shop = Shop::new(store.clone(), Payments::new(store.clone(), Some(bank.clone())));
     let executor = Executor::builder().request_timeout(deadline);
     executor.service(definition, shop, |it| Shop::define(it, None)).build().expect("the types fit")
 }
@@ -132,7 +132,7 @@ async fn cut(world: &World, how: Cut, after: Duration, customer: &str) {
 }
 
 /// Cuts orders after each millisecond; `stages` tells where the money of one was when it was cut.
-async fn cut_everywhere(how: Cut, line: LineOptions, stages: &mut BTreeSet<Stage>) {
+async fn cut_everywhere(how: Cut, line: LinkOptions, stages: &mut BTreeSet<Stage>) {
     let world = World::new(line).await;
     let mut total = 0;
     for milliseconds in 0..45 {
@@ -181,7 +181,7 @@ async fn an_order_that_is_cut_anywhere_is_paid_back_or_sold() {
     for how in [Cut::ClientGone, Cut::Deadline, Cut::Timeout, Cut::Cancel] {
         let mut stages = BTreeSet::new();
         for (failures, seed) in [(0, 0), (0, 1), (0, 2), (30, 3), (30, 4)] {
-            let line = LineOptions { latency: LATENCY, failures, seed };
+            let line = LinkOptions { latency: LATENCY, failures, seed };
             cut_everywhere(how, line, &mut stages).await;
         }
         assert_eq!(stages.len(), 4, "{how:?}: {stages:?}");
@@ -194,7 +194,7 @@ async fn an_order_that_fails_is_paid_back() {
     let mut answers = Vec::new();
     for seed in 0..60 {
         // calls that are lost, or answered after the limit of a call
-        let line = LineOptions { latency: Duration::from_secs(1), failures: 60, seed };
+        let line = LinkOptions { latency: Duration::from_secs(1), failures: 60, seed };
         let world = World::new(line).await;
         let answer = order(&world.executor, "ann").await;
         let code = answer.map_or_else(|error| error.code().to_owned(), |_| "sold".to_owned());
@@ -211,7 +211,7 @@ async fn an_order_that_fails_is_paid_back() {
 #[actix::test]
 async fn an_order_that_another_process_was_faster_than_is_paid_back() {
     tokio::time::pause();
-    let line = LineOptions { latency: LATENCY, ..LineOptions::default() };
+    let line = LinkOptions { latency: LATENCY, ..LinkOptions::default() };
     let world = World::new(line).await;
     let other = world.other(QUIET);
     let all = json!({ "customer": "ann", "items": [{ "sku": "apple", "qty": 1000 }] });
@@ -235,13 +235,13 @@ enum Repeated {
 
 /// Kills a process in the middle of an order, and starts another one on its database; gives where the
 /// money of the order was.
-fn kill(after: Duration, line: LineOptions, repeated: Repeated) -> Stage {
+fn kill(after: Duration, line: LinkOptions, repeated: Repeated) -> Stage {
     // what is never dropped and never polled again does nothing any more, as a process that was killed
     let killed = ManuallyDrop::new(actix::System::new());
     let (world, stage) = killed.block_on(async {
         tokio::time::pause();
         let world = World::new(line).await;
-        let till = Till::new(world.store.clone(), Some(world.bank.clone()));
+        let till = Payments::new(world.store.clone(), Some(world.bank.clone()));
         actix::spawn(till.look_after_payments());
         actix::spawn(order(&world.executor, "ann"));
         sleep(after).await;
@@ -254,7 +254,7 @@ fn kill(after: Duration, line: LineOptions, repeated: Repeated) -> Stage {
         let (store, bank) = (world.store.clone(), Bank::new(world.store.clone(), None, line));
         let executor = shop_of(&store, &bank, QUIET);
         let next = World { executor, bank, store };
-        let till = Till::new(next.store.clone(), Some(next.bank.clone()));
+        let till = Payments::new(next.store.clone(), Some(next.bank.clone()));
         actix::spawn(till.look_after_payments());
         if repeated == Repeated::Later {
             let sold = if stage == Stage::Sold { 60 } else { 0 };
@@ -272,7 +272,7 @@ fn kill(after: Duration, line: LineOptions, repeated: Repeated) -> Stage {
 fn an_order_whose_process_is_killed_anywhere_is_paid_back_or_sold() {
     let mut stages = BTreeSet::new();
     for (failures, seed) in [(0, 0), (30, 2)] {
-        let line = LineOptions { latency: LATENCY, failures, seed };
+        let line = LinkOptions { latency: LATENCY, failures, seed };
         for milliseconds in 0..45 {
             for repeated in [Repeated::AtOnce, Repeated::Later] {
                 stages.insert(kill(Duration::from_millis(milliseconds), line, repeated));

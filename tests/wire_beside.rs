@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use asyncsteps_core::Template;
 use asyncsteps_executor::security::{
-    Attempt, Grant, RequestContext, SecurityLevel, SecurityProvider, User, Verdict,
+    Attempt, AuthOutcome, Grant, RequestContext, SecurityLevel, SecurityProvider, User,
 };
 use asyncsteps_executor::transport::http::{RequestBody, RequestHead};
 use asyncsteps_executor::{Executor, RequestSteps};
@@ -139,14 +139,14 @@ struct Number(usize);
 struct ByConnection;
 
 impl SecurityProvider for ByConnection {
-    fn check(&self, _: &Attempt<'_>) -> Verdict {
+    fn check(&self, _: &Attempt<'_>) -> AuthOutcome {
         unreachable!("there are no passwords")
     }
 
-    fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
+    fn identify(&self, request: &RequestContext<'_>) -> Option<AuthOutcome> {
         let Number(number) = request.transport::<RequestHead>()?.connection_data()?;
         let user = User::new(format!("client {number}"), SecurityLevel::SafeOps);
-        Some(Verdict::Known(Ok(Grant::new(user))))
+        Some(AuthOutcome::Known(Ok(Grant::new(user))))
     }
 }
 

@@ -3,8 +3,8 @@
 
 use asyncsteps_core::Template;
 use asyncsteps_executor::security::{
-    Attempt, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, SecurityLevel,
-    SecurityProvider, User, Verdict,
+    Attempt, AuthOutcome, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR,
+    SecurityLevel, SecurityProvider, User,
 };
 use asyncsteps_executor::transport::http::RequestHead;
 use asyncsteps_executor::{Executor, RequestSteps};
@@ -23,21 +23,25 @@ const WHOAMI: &str = "conform.secret:1.0:whoami";
 struct Doors;
 
 impl SecurityProvider for Doors {
-    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+    fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome {
         let right = matches!(attempt.credentials(), Credentials::Password { password, .. }
             if password.expose() == "pass");
         let second = attempt.context().header("x-second-factor").is_some_and(|code| code == "7");
         let user = attempt.credentials().user().unwrap_or_default();
-        Verdict::Known(if right && second { Ok(grant(user)) } else { Err(Refusal::credentials()) })
+        AuthOutcome::Known(if right && second {
+            Ok(grant(user))
+        } else {
+            Err(Refusal::credentials())
+        })
     }
 
-    fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
+    fn identify(&self, request: &RequestContext<'_>) -> Option<AuthOutcome> {
         if request.header("x-by-address").is_some() {
             let peer = request.transport::<RequestHead>()?.peer()?;
-            return Some(Verdict::Known(Ok(grant(&peer.ip().to_string()))));
+            return Some(AuthOutcome::Known(Ok(grant(&peer.ip().to_string()))));
         }
         let token = request.header("authorization")?.strip_prefix("Bearer ")?.to_owned();
-        Some(Verdict::compute(move || match token.strip_prefix("token-of-") {
+        Some(AuthOutcome::compute(move || match token.strip_prefix("token-of-") {
             Some(user) => Ok(grant(user)),
             None => Err(Refusal::new(SECURITY_ERROR, "Token is not valid")),
         }))

@@ -12,7 +12,7 @@ use asyncsteps::http::{Cors, ServerLimits};
 use asyncsteps::observe::Retention;
 use clap::{Parser, ValueEnum};
 
-use crate::bank::LineOptions;
+use crate::bank::LinkOptions;
 use crate::journal::JournalPlace;
 use crate::node::NodeOptions;
 
@@ -223,9 +223,9 @@ impl Config {
         listener.ip().is_loopback().then(|| own.map(str::to_owned).into())
     }
 
-    pub(crate) fn bank_line(&self) -> LineOptions {
+    pub(crate) fn bank_line(&self) -> LinkOptions {
         let latency = Duration::from_millis(self.bank_latency);
-        LineOptions { latency, failures: self.bank_failures, seed: self.bank_seed }
+        LinkOptions { latency, failures: self.bank_failures, seed: self.bank_seed }
     }
 
     pub(crate) fn drain_delay(&self) -> Duration {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::payments::Payments;
 use crate::store::StoreError;
-use crate::till::Till;
 
 /// How often a process tells that it lives and looks after the others.
 const ROUND: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ struct Seen {
     silent: u32,
 }
 
-impl Till {
+impl Payments {
     /// Tells the other processes on the database that this one lives, and pays back what is owed, also by
     /// those that have ended: at once, and then every ten seconds, without an end. A process that was
     /// killed counts as ended after half a minute.

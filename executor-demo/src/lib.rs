@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //! - [`shop`]: the business logic; what callers send and get is in `interface.rs`
-//! - [`till`]: how orders are paid, and how that is undone
+//! - [`payments`]: how orders are paid, and how that is undone
 //! - [`bank`]: a bank with an interface of its own, `demo.bank:1.0`
 //! - [`shelf`]: what orders in flight have reserved
 //! - [`journal`]: requests that survive a crash
@@ -24,12 +24,12 @@ pub mod load;
 pub mod node;
 mod number;
 mod pages;
+pub mod payments;
 pub mod printable;
 pub mod server;
 pub mod shelf;
 pub mod shop;
 pub mod store;
-pub mod till;
 
 pub use config::{Config, Front, LogFormat};
 pub use server::{RunError, executor, run};

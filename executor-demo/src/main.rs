@@ -10,7 +10,7 @@ use asyncsteps::executor::Closed;
 use asyncsteps::observe::{self, Format};
 use clap::{Parser, Subcommand};
 use executor_demo::jobs::JobsOptions;
-use executor_demo::load::{self, LoadOptions, Report, Verdict};
+use executor_demo::load::{self, Consistency, LoadOptions, Report};
 use executor_demo::node::{CallOptions, DrainOptions, Hosted, NodesOptions};
 use executor_demo::printable::printable;
 use executor_demo::{Config, LogFormat, run};
@@ -74,9 +74,9 @@ fn load(options: &LoadOptions) -> ExitCode {
         anyhow::Ok(report.verdict())
     });
     match told {
-        Ok(Verdict::AddsUp) => ExitCode::SUCCESS,
-        Ok(Verdict::NotChecked) => NOT_CHECKED.into(),
-        Ok(Verdict::Wrong) => ExitCode::FAILURE,
+        Ok(Consistency::AddsUp) => ExitCode::SUCCESS,
+        Ok(Consistency::NotChecked) => NOT_CHECKED.into(),
+        Ok(Consistency::Wrong) => ExitCode::FAILURE,
         Err(error) => fail(&error),
     }
 }

@@ -22,9 +22,9 @@ use crate::interface::{self, is_read};
 use crate::journal::{self, Flows, JournalError};
 use crate::node::Node;
 use crate::pages::Pages;
+use crate::payments::Payments;
 use crate::shop::Shop;
 use crate::store::{Store, StoreError};
-use crate::till::Till;
 
 /// Why the demo cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +82,8 @@ pub async fn run(
         Some(place) => Some(place.open().await?.waiting_per_caller(config.waiting_per_caller)),
         None => None,
     };
-    let Opened { executor, till, pages, traces: _traces } = open(&config, &node, durable.as_ref())?;
+    let Opened { executor, payments, pages, traces: _traces } =
+        open(&config, &node, durable.as_ref())?;
     let flows = match durable {
         Some(durable) => Some(Flows::start(durable, &executor).await?),
         None => None,
@@ -90,8 +91,8 @@ pub async fn run(
     let serves = node.serve(&executor, config.workers).await?;
     let is_front = config.node.hosts_nothing();
     let _needed = is_front.then(|| node.needed_by(&executor)).flatten();
-    let payments = till.clone().filter(|_| config.node.hosts_shop());
-    let payments = payments.map(|till| actix_rt::spawn(till.look_after_payments()));
+    let looking = payments.clone().filter(|_| config.node.hosts_shop());
+    let looking = looking.map(|payments| actix_rt::spawn(payments.look_after_payments()));
     let shutdown = async {
         tokio::select! {
             () = shutdown => {}
@@ -114,12 +115,12 @@ pub async fn run(
             serve_mounted(service, pages, &executor, listener, &config, shutdown).await
         }
     };
-    if let Some(payments) = payments {
-        payments.abort();
+    if let Some(looking) = looking {
+        looking.abort();
     }
     node.leave().await;
-    if let Some(till) = till
-        && let Err(error) = till.leave().await
+    if let Some(payments) = payments
+        && let Err(error) = payments.leave().await
     {
         tracing::warn!(%error, "the other processes do not know that this one ends");
     }
@@ -209,9 +210,9 @@ async fn serve_mounted(
 /// # Panics
 /// Outside of an actix arbiter.
 pub fn executor(config: &Config) -> Result<Executor, RunError> {
-    let Opened { executor, till, .. } = open(config, &Node::alone(), None)?;
-    if let Some(till) = till {
-        actix_rt::spawn(till.look_after_payments());
+    let Opened { executor, payments, .. } = open(config, &Node::alone(), None)?;
+    if let Some(payments) = payments {
+        actix_rt::spawn(payments.look_after_payments());
     }
     Ok(executor)
 }
@@ -220,7 +221,7 @@ pub fn executor(config: &Config) -> Result<Executor, RunError> {
 struct Opened {
     executor: Executor,
     /// Where orders are paid, if this process has the database.
-    till: Option<Till>,
+    payments: Option<Payments>,
     pages: Pages,
     /// Sends traces, if they are wanted.
     traces: Option<OtlpGuard>,
@@ -230,7 +231,7 @@ struct Opened {
 struct Business {
     store: Store,
     bank: Bank,
-    till: Till,
+    payments: Payments,
     shop: Shop,
 }
 
@@ -239,14 +240,14 @@ impl Business {
         let store = Store::open(&config.data)?;
         let store = if is_durable { store.for_durable_requests() } else { store };
         let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
-        let till = Till::new(store.clone(), bank_of_shop(config, node, &bank)?);
-        let shop = Shop::new(store.clone(), till.clone());
-        Ok(Self { store, bank, till, shop })
+        let payments = Payments::new(store.clone(), bank_of_shop(config, node, &bank)?);
+        let shop = Shop::new(store.clone(), payments.clone());
+        Ok(Self { store, bank, payments, shop })
     }
 
     fn locks(&self) -> Locks {
         self.shop.locks().into_iter().fold(
-            Locks::new().mutex(&self.till.calls).mutex(&self.till.calls_of_product),
+            Locks::new().mutex(&self.payments.calls).mutex(&self.payments.calls_of_product),
             Locks::mutex,
         )
     }
@@ -278,7 +279,8 @@ fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> Result<Opene
     let business =
         (!is_front).then(|| Business::open(config, node, durable.is_some())).transpose()?;
     let locks = business.as_ref().map_or_else(Locks::new, Business::locks);
-    let (till, store) = business.as_ref().map(|it| (it.till.clone(), it.store.clone())).unzip();
+    let (payments, store) =
+        business.as_ref().map(|it| (it.payments.clone(), it.store.clone())).unzip();
     let ping = builtin::ping();
     let (builder, traces) = traced(Executor::builder(), config)?;
     let builder = builder
@@ -311,7 +313,7 @@ fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> Result<Opene
         metrics.register(|registry| store.register(registry));
     }
     let pages = Pages::new(&executor, metrics, console);
-    Ok(Opened { executor, till, pages, traces })
+    Ok(Opened { executor, payments, pages, traces })
 }
 
 fn load(name: &str) -> Result<Arc<Definition>, RunError> {

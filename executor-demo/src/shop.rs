@@ -23,15 +23,15 @@ use asyncsteps::{BodyResult, Cx, Functions, Returns, Service, Steps};
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
 use crate::number::whole;
+use crate::payments::{CALL, Payments, again, until_repaid};
 use crate::shelf::{Basket, Shelf};
 use crate::store::{Order, Store, StoreError, Summary};
-use crate::till::{CALL, Till, again, until_repaid};
 
 /// What the functions of the shop work on.
 #[derive(Debug)]
 pub struct Shop {
     store: Store,
-    till: Till,
+    payments: Payments,
     shelf: Shelf,
     /// One lock per SKU: orders for the same one get it in the order in which they came.
     skus: Mutex,
@@ -44,12 +44,12 @@ impl Service for Shop {
 }
 
 impl Shop {
-    /// A shop that keeps its products and orders in `store`, and is paid at `till`.
+    /// A shop that keeps its products and orders in `store`, and is paid at `payments`.
     #[must_use]
-    pub fn new(store: Store, till: Till) -> Self {
+    pub fn new(store: Store, payments: Payments) -> Self {
         let skus = Mutex::named("sku", Default::default());
         let keys = Mutex::named("order key", Default::default());
-        Self { store, till, shelf: Shelf::default(), skus, keys }
+        Self { store, payments, shelf: Shelf::default(), skus, keys }
     }
 
     /// Its locks, for metrics and the console.
@@ -101,7 +101,7 @@ impl Shop {
         let basket = Arc::new(cx.shelf.basket());
         let reserved = Arc::clone(&basket);
         let sku = cx.params.items().next().map(|(sku, _)| sku).unwrap_or_default();
-        let calls_of_product = cx.till.calls_of_product.key(&sku);
+        let calls_of_product = cx.payments.calls_of_product.key(&sku);
         asi.parallel("reserve all", move |branches| {
             let cx = branches.cx();
             for (sku, qty) in cx.params.items() {
@@ -114,20 +114,22 @@ impl Shop {
                     .locked(&lock);
             }
         })
-        .then("open payment", async |cx, ()| Ok(cx.till.open(&cx.params, cx.key()).await?))
+        .then("open payment", async |cx, ()| Ok(cx.payments.open(&cx.params, cx.key()).await?))
         .recorded()
-        .undo_with(until_repaid(), async |cx, payment| Ok(cx.till.undo(cx.key(), payment).await?))
-        .then("authorize", async |cx, payment| cx.till.authorize(&cx.params, payment).await)
+        .undo_with(until_repaid(), async |cx, payment| {
+            Ok(cx.payments.undo(cx.key(), payment).await?)
+        })
+        .then("authorize", async |cx, payment| cx.payments.authorize(&cx.params, payment).await)
         .recorded()
         .timeout(CALL)
         .limited(&calls_of_product)
-        .limited(&cx.till.calls)
+        .limited(&cx.payments.calls)
         .retry(again())
-        .then("capture", async |cx, payment| cx.till.capture(payment).await)
+        .then("capture", async |cx, payment| cx.payments.capture(payment).await)
         .recorded()
         .timeout(CALL)
         .limited(&calls_of_product)
-        .limited(&cx.till.calls)
+        .limited(&cx.payments.calls)
         .retry(again())
         .then("place order", async move |cx, payment| {
             let written = basket.given_back();

@@ -153,7 +153,7 @@ fn a_request_and_its_steps_arrive_in_the_trace_of_the_caller() {
     assert_eq!(by_id.len(), spans.len(), "each span has an id of its own");
     let placed = find(&spans, "place order");
     let place = attribute(placed, "code.file.path").expect("a place");
-    assert!(place.ends_with("shop.rs") || place.ends_with("till.rs"), "{place}");
+    assert!(place.ends_with("shop.rs") || place.ends_with("payments.rs"), "{place}");
     // the steps are inside of their request, each within the one around it
     let mut inner = placed;
     while inner.span_id != sold.span_id {

@@ -149,11 +149,11 @@ pub mod executor {
     pub use asyncsteps_executor::{
         Answer, AssignError, BlockingRequest, Builder, CallSteps, Caller, CancelRequest,
         CancelRequests, Catalog, ClientLimits, ClientPermit, Closed, ConfigError, Declaration,
-        Dispatch, Executor, ExecutorActor, FailedCall, FunctionInfo, Functions, Hooks,
+        Direction, Dispatch, Executor, ExecutorActor, FailedCall, FunctionInfo, Functions, Hooks,
         InFlightFilter, InFlightRequest, Incoming, InspectSteps, InterfaceInfo, Invocation,
         Invoker, Invoking, Message, NotHosted, OldestInFlight, ParamType, ParameterInfo,
         RefusalReason, Refused, RefusedRequest, Reply, ReplyBody, RequestChecks, RequestInfo,
-        RequestOfFlow, RequestOutcome, RequestOver, RequestState, RequestSteps, ServedRequest, Way,
+        RequestOfFlow, RequestOutcome, RequestOver, RequestState, RequestSteps, ServedRequest,
     };
 }
 

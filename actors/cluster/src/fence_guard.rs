@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use asyncsteps_actors::sync::Fence;
+use asyncsteps_actors::sync::FencingToken;
 
 /// How many locks a guard remembers, unless told otherwise.
 const LOCKS: usize = 100_000;
@@ -15,11 +15,11 @@ const LOCKS: usize = 100_000;
 /// [`sql`](crate::sql).
 ///
 /// ```
-/// use asyncsteps_cluster::{Fence, FenceGuard};
+/// use asyncsteps_cluster::{FencingToken, FenceGuard};
 ///
 /// let guard = FenceGuard::default();
-/// guard.accept(&Fence::new("stock", "apples", 8))?;
-/// assert!(guard.accept(&Fence::new("stock", "apples", 7)).is_err());
+/// guard.accept(&FencingToken::new("stock", "apples", 8))?;
+/// assert!(guard.accept(&FencingToken::new("stock", "apples", 7)).is_err());
 /// # Ok::<(), asyncsteps_cluster::StaleFence>(())
 /// ```
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Seen {
 #[non_exhaustive]
 pub struct StaleFence {
     /// The token that is refused.
-    pub fence: Fence,
+    pub fence: FencingToken,
     /// The number of the later holder.
     pub highest: u64,
 }
@@ -66,7 +66,7 @@ impl FenceGuard {
     ///
     /// # Errors
     /// [`StaleFence`] if one of a later holder was seen.
-    pub fn accept(&self, fence: &Fence) -> Result<(), StaleFence> {
+    pub fn accept(&self, fence: &FencingToken) -> Result<(), StaleFence> {
         let (lock, key) = (fence.lock().to_owned(), fence.key().to_owned());
         let mut seen = self.seen();
         if let Some(highest) = seen.highest.get(&(lock.clone(), key.clone())).copied() {
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_highest_number_of_each_lock_counts() {
         let guard = FenceGuard::default();
-        let accept = |lock, epoch| guard.accept(&Fence::new(lock, "", epoch)).is_ok();
+        let accept = |lock, epoch| guard.accept(&FencingToken::new(lock, "", epoch)).is_ok();
         assert!(accept("a", 5) && accept("a", 5) && accept("b", 3) && accept("a", 6));
         assert!(!accept("a", 5) && !accept("b", 2) && accept("b", 3));
     }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn it_forgets_the_oldest_holder() {
         let guard = FenceGuard::with_locks(2);
-        let accept = |lock, epoch| guard.accept(&Fence::new(lock, "", epoch)).is_ok();
+        let accept = |lock, epoch| guard.accept(&FencingToken::new(lock, "", epoch)).is_ok();
         assert!(accept("a", 1) && accept("b", 2) && accept("a", 3) && accept("c", 4));
         assert!(accept("b", 1), "it was forgotten");
         assert!(!accept("c", 3), "it is remembered");

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use asyncsteps_actors::sync::Fence;
+use asyncsteps_actors::sync::FencingToken;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
+use crate::lease_term::LeaseTerm;
 use crate::lock_id::LockId;
-use crate::term::Term;
 
 /// The locks that this node has. Each has one holder at most, which may have it several times.
 pub(crate) struct Holds {
@@ -23,8 +23,8 @@ pub(crate) struct Hold {
     holds: Arc<Holds>,
     id: LockId,
     epoch: u64,
-    term: Arc<Term>,
-    counted: Option<Counted>,
+    term: Arc<LeaseTerm>,
+    counted: Option<CountGuard>,
 }
 
 /// A lock that is to be given back to the cluster.
@@ -32,14 +32,14 @@ pub(crate) struct Hold {
 pub(crate) struct Return {
     pub(crate) id: LockId,
     pub(crate) epoch: u64,
-    pub(crate) term: Arc<Term>,
+    pub(crate) term: Arc<LeaseTerm>,
     /// Dropped when that is done.
-    _counted: Option<Counted>,
+    _counted: Option<CountGuard>,
 }
 
 /// One lock less when it is dropped.
 #[derive(Debug)]
-struct Counted(watch::Sender<usize>);
+struct CountGuard(watch::Sender<usize>);
 
 impl Holds {
     /// None yet; what is to be given back comes to the receiver.
@@ -50,9 +50,9 @@ impl Holds {
     }
 
     /// A lock that the node took with this epoch, in this term.
-    pub(crate) fn taken(self: &Arc<Self>, id: &LockId, epoch: u64, term: &Arc<Term>) -> Hold {
+    pub(crate) fn taken(self: &Arc<Self>, id: &LockId, epoch: u64, term: &Arc<LeaseTerm>) -> Hold {
         self.count.send_modify(|count| *count += 1);
-        let counted = Some(Counted(self.count.clone()));
+        let counted = Some(CountGuard(self.count.clone()));
         let (holds, id, term) = (Arc::clone(self), id.clone(), Arc::clone(term));
         Hold { holds, id, epoch, term, counted }
     }
@@ -79,11 +79,11 @@ impl Holds {
 }
 
 impl Hold {
-    pub(crate) fn fence(&self) -> Fence {
+    pub(crate) fn fence(&self) -> FencingToken {
         self.id.fence(self.epoch)
     }
 
-    pub(crate) fn term(&self) -> &Arc<Term> {
+    pub(crate) fn term(&self) -> &Arc<LeaseTerm> {
         &self.term
     }
 }
@@ -105,7 +105,7 @@ impl Drop for Hold {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }

@@ -29,7 +29,7 @@
 //! - [`Cluster`], [`Config`]: joining a cluster and leaving it
 //! - [`Mutex`], [`LockGuard`]: locks; [`LOCK_LOST`]: what ends a section
 //! - [`Throttle`], [`Rate`]: entries per period; [`Limiter`], [`Limits`]: sections at once as well
-//! - [`Fence`], [`fences`]: tokens; [`sql`]: checking them in a database; [`FenceGuard`]: in memory
+//! - [`FencingToken`], [`fences`]: tokens; [`sql`]: checking them in a database; [`FenceGuard`]: in memory
 #![forbid(unsafe_code)]
 
 mod boottime;
@@ -40,6 +40,7 @@ mod error;
 mod fence_guard;
 mod hold;
 mod keys;
+mod lease_term;
 mod limiter;
 mod lock_id;
 mod mutex;
@@ -47,18 +48,17 @@ mod node;
 mod quota;
 mod shares;
 pub mod sql;
-mod term;
 mod throttle;
 
 #[doc = include_str!("docs/cluster.md")]
 pub mod guide {}
 
-pub use asyncsteps_actors::sync::{Fence, fences};
+pub use asyncsteps_actors::sync::{FencingToken, fences};
 pub use cluster::Cluster;
 pub use config::Config;
 pub use error::{Cause, Error};
 pub use fence_guard::{FenceGuard, StaleFence};
+pub use lease_term::LOCK_LOST;
 pub use limiter::{Limiter, Limits};
 pub use mutex::{LockGuard, Mutex};
-pub use term::LOCK_LOST;
-pub use throttle::{Away, Counting, Rate, Throttle};
+pub use throttle::{Counting, OnDisconnect, Rate, Throttle};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asyncsteps_actors::sync::Fence;
+use asyncsteps_actors::sync::FencingToken;
 
 use crate::error::Error;
 
@@ -33,7 +33,7 @@ impl LockId {
         Ok(())
     }
 
-    pub(crate) fn fence(&self, epoch: u64) -> Fence {
-        Fence::new(self.name, Arc::clone(&self.key), epoch)
+    pub(crate) fn fence(&self, epoch: u64) -> FencingToken {
+        FencingToken::new(self.name, Arc::clone(&self.key), epoch)
     }
 }

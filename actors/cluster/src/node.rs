@@ -14,8 +14,8 @@ use crate::config::Config;
 use crate::database::{Database, Notices, Requests, Taken};
 use crate::error::Error;
 use crate::hold::{Hold, Holds, Return};
+use crate::lease_term::LeaseTerm;
 use crate::lock_id::LockId;
-use crate::term::Term;
 
 /// After how many renewals rows that stand for nothing are removed.
 const TRIM: u64 = 100;
@@ -36,7 +36,7 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 enum State {
     /// In this term.
-    Member(Arc<Term>),
+    Member(Arc<LeaseTerm>),
     /// Not until there is a lease again.
     Between,
     /// The node has left.
@@ -53,7 +53,7 @@ impl Node {
     ) -> Result<Self, Error> {
         let renewals = Requests::new(database);
         let sent = boottime::now();
-        let term = Term::new(renewals.register(config.lease).await?, sent, config.lease);
+        let term = LeaseTerm::new(renewals.register(config.lease).await?, sent, config.lease);
         Ok(Self {
             config,
             requests,
@@ -104,7 +104,7 @@ impl Node {
     }
 
     /// Renews the lease each third of it, until it is lost.
-    async fn keep(&self, term: &Term) {
+    async fn keep(&self, term: &LeaseTerm) {
         let Config { lease, .. } = self.config;
         for count in 1_u64.. {
             tokio::select! {
@@ -146,11 +146,11 @@ impl Node {
     }
 
     /// Registers until that works.
-    async fn begin(&self) -> Term {
+    async fn begin(&self) -> LeaseTerm {
         loop {
             let sent = boottime::now();
             match self.renewals.register(self.config.lease).await {
-                Ok(node) => return Term::new(node, sent, self.config.lease),
+                Ok(node) => return LeaseTerm::new(node, sent, self.config.lease),
                 Err(error) => {
                     tracing::warn!(%error, "the cluster gives no lease: trying again");
                     sleep(self.config.poll).await;
@@ -173,7 +173,7 @@ impl Node {
     }
 
     /// The current term; `None` while there is none.
-    pub(crate) fn current(&self) -> Result<Option<Arc<Term>>, Error> {
+    pub(crate) fn current(&self) -> Result<Option<Arc<LeaseTerm>>, Error> {
         match &*self.term.borrow() {
             State::Member(term) => Ok(Some(Arc::clone(term))),
             State::Between => Ok(None),
@@ -185,7 +185,7 @@ impl Node {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    async fn member(&self) -> Result<Arc<Term>, Error> {
+    async fn member(&self) -> Result<Arc<LeaseTerm>, Error> {
         let mut term = self.term.subscribe();
         // the sender is in `self`
         let state = term.wait_for(|state| !matches!(state, State::Between)).await;

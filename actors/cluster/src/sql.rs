@@ -5,9 +5,9 @@
 //! transaction is to be rolled back.
 //!
 //! ```
-//! use asyncsteps_cluster::{Fence, sql};
+//! use asyncsteps_cluster::{FencingToken, sql};
 //!
-//! fn sell(shop: &mut rusqlite::Connection, fence: &Fence) -> rusqlite::Result<bool> {
+//! fn sell(shop: &mut rusqlite::Connection, fence: &FencingToken) -> rusqlite::Result<bool> {
 //!     let effect = shop.transaction()?;
 //!     let fenced = sql::fenced(fence);
 //!     if effect.execute(sql::SQLITE, (fenced.lock, fenced.key, fenced.epoch))? == 0 {
@@ -21,7 +21,7 @@
 //! let mut shop = rusqlite::Connection::open_in_memory()?;
 //! shop.execute_batch(sql::TABLE)?;
 //! shop.execute_batch("CREATE TABLE stock (count INT); INSERT INTO stock VALUES (9)")?;
-//! let (before, now) = (Fence::new("stock", "", 7), Fence::new("stock", "", 8));
+//! let (before, now) = (FencingToken::new("stock", "", 7), FencingToken::new("stock", "", 8));
 //! assert!(sell(&mut shop, &before)? && sell(&mut shop, &now)? && sell(&mut shop, &now)?);
 //! assert!(!sell(&mut shop, &before)?, "its lease was over");
 //! # Ok::<(), rusqlite::Error>(())
@@ -32,7 +32,7 @@
 //!
 //! Rows of [`TABLE`] are small, and must stay as long as an effect with an old token may come.
 
-use asyncsteps_actors::sync::Fence;
+use asyncsteps_actors::sync::FencingToken;
 
 /// Makes the table of tokens, in SQLite and in PostgreSQL.
 pub const TABLE: &str = "CREATE TABLE IF NOT EXISTS fence (lock TEXT NOT NULL, key TEXT NOT NULL, \
@@ -63,7 +63,7 @@ pub struct Fenced<'a> {
 
 /// The values of the statement that stores this token.
 #[must_use]
-pub fn fenced(fence: &Fence) -> Fenced<'_> {
+pub fn fenced(fence: &FencingToken) -> Fenced<'_> {
     let epoch = i64::try_from(fence.epoch()).unwrap_or(i64::MAX);
     Fenced { lock: fence.lock(), key: fence.key(), epoch }
 }

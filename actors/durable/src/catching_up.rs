@@ -10,7 +10,7 @@ use asyncsteps_core::{Completion, Error, codes};
 use asyncsteps_journal::{Event, POLL, Path};
 
 use crate::activity::CATCH_UP;
-use crate::flow::{Dropped, Flow};
+use crate::flow::{Flow, LeaveReason};
 use crate::records::{is_inside, is_part_of};
 
 /// How often a time limit that has passed is looked at again while it waits.
@@ -51,7 +51,7 @@ impl Flow {
         if refusal.is_none() && self.records.borrow().has_ended(path) {
             let code = error.code();
             let why = format!("{path} ended well before a crash, and fails now with {code}");
-            return self.leave(Dropped::Paused(why));
+            return self.leave(LeaveReason::Paused(why));
         }
         if refusal.is_some() {
             self.held.borrow_mut().insert(path.clone());
@@ -65,7 +65,7 @@ impl Flow {
                 // a lock has no room: the flow comes to what it has begun when that has
                 flow.activity.stuck().await;
                 let pause = flow.next_try(&path);
-                flow.leave(Dropped::Refused(pause, reason));
+                flow.leave(LeaveReason::Refused(pause, reason));
             };
             flow.unless_caught_up(&path, late).await;
             // the step may have been ended from outside meanwhile
@@ -147,7 +147,7 @@ impl Flow {
         let records = self.records.borrow();
         let Some(awaited) = records.awaited_within(path).cloned() else { return };
         drop(records);
-        self.leave(Dropped::Paused(format!(
+        self.leave(LeaveReason::Paused(format!(
             "{path} is to end, and {awaited} was begun before a crash and has not been reached since"
         )));
     }

@@ -59,7 +59,7 @@ pub(crate) struct Flow {
     pub(crate) activity: Rc<Activity>,
     /// Results that wait for storage, because a lock is held around their steps.
     pub(crate) results: Rc<StorageWaits>,
-    stage: Cell<Stage>,
+    stage: Cell<RunPhase>,
     /// Whether the function has defined its steps in this run.
     pub(crate) are_steps_known: Cell<bool>,
     interrupt: RefCell<Option<Error>>,
@@ -84,13 +84,13 @@ pub(crate) struct Flow {
     /// Failures of bodies that are repeated, which are recorded when a step around them fails.
     unrecorded: RefCell<Vec<(Path, Event)>>,
     /// Why this node does not run it any more.
-    dropped: OnceCell<Dropped>,
+    dropped: OnceCell<LeaveReason>,
     was_dropped: Notify,
 }
 
 /// How far a flow is in this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum RunPhase {
     /// Its function was not entered.
     New,
     Begun,
@@ -98,9 +98,9 @@ enum Stage {
     Ended,
 }
 
-/// Why a node does not run a flow any more, although it has not ended.
+/// Why a node leaves a flow that has not ended.
 #[derive(Clone, Debug)]
-pub(crate) enum Dropped {
+pub(crate) enum LeaveReason {
     /// Another node has it, or may have it.
     Lost,
     /// The node stops.
@@ -145,7 +145,7 @@ impl Flow {
             has_blocked: Cell::new(false),
             activity: Rc::default(),
             results: Rc::default(),
-            stage: Cell::new(Stage::New),
+            stage: Cell::new(RunPhase::New),
             are_steps_known: Cell::new(false),
             interrupt: RefCell::new(None),
             is_cancelled: Cell::new(false),
@@ -187,12 +187,12 @@ impl Flow {
 
     /// Whether its function was entered.
     pub(crate) fn has_begun(&self) -> bool {
-        self.stage.get() != Stage::New
+        self.stage.get() != RunPhase::New
     }
 
     /// Whether its function ended by itself. If not, it was cut as by a crash.
     pub(crate) fn has_ended(&self) -> bool {
-        self.stage.get() == Stage::Ended
+        self.stage.get() == RunPhase::Ended
     }
 
     /// Takes in what others have told the flow.
@@ -298,7 +298,7 @@ impl Flow {
     /// A step failed.
     pub(crate) fn failed(&self, path: &Path) {
         if *path == self.root {
-            self.stage.set(Stage::Ended);
+            self.stage.set(RunPhase::Ended);
         }
         self.last_failed.replace(Some(path.clone()));
     }
@@ -357,7 +357,7 @@ impl Flow {
                 } => {}
             }
             let Some(failed) = flow.missing_failure(&path) else { return };
-            flow.leave(Dropped::Paused(format!(
+            flow.leave(LeaveReason::Paused(format!(
                 "{path} ({source}) is not recorded, and the program has it in front of {failed}, which has \
                  failed"
             )));
@@ -383,8 +383,8 @@ impl Flow {
     }
 
     /// This node does not run the flow any more: no body begins, and nothing is recorded or undone.
-    pub(crate) fn leave(&self, why: Dropped) {
-        if matches!(why, Dropped::Lost) {
+    pub(crate) fn leave(&self, why: LeaveReason) {
+        if matches!(why, LeaveReason::Lost) {
             self.writer.stop(Stopped::Lost);
         }
         if self.dropped.set(why).is_ok() {
@@ -398,12 +398,12 @@ impl Flow {
 
     /// Whether this node has left it before it came to an end or a wait.
     pub(crate) fn is_cut(&self) -> bool {
-        matches!(self.dropped.get(), Some(Dropped::Lost | Dropped::Released))
+        matches!(self.dropped.get(), Some(LeaveReason::Lost | LeaveReason::Released))
     }
 
     /// Whether it went back to the journal.
     pub(crate) fn is_released(&self) -> bool {
-        matches!(self.dropped.get(), Some(Dropped::Released))
+        matches!(self.dropped.get(), Some(LeaveReason::Released))
     }
 
     /// A body of the flow ran this long without letting others run on its arbiter.
@@ -419,7 +419,7 @@ impl Flow {
     }
 
     /// Completes when this node does not run the flow any more.
-    pub(crate) async fn left(&self) -> Dropped {
+    pub(crate) async fn left(&self) -> LeaveReason {
         until(&self.was_dropped, || self.dropped.get().cloned()).await
     }
 
@@ -502,8 +502,8 @@ impl Flow {
     /// The flow cannot append any more.
     pub(crate) fn stopped(&self, stopped: Stopped) {
         self.leave(match stopped {
-            Stopped::Lost => Dropped::Lost,
-            Stopped::Refused(reason) => Dropped::Paused(reason),
+            Stopped::Lost => LeaveReason::Lost,
+            Stopped::Refused(reason) => LeaveReason::Paused(reason),
         });
     }
 
@@ -543,12 +543,12 @@ impl Flow {
 
     /// Its function is entered.
     pub(crate) fn begins(&self) {
-        self.stage.set(Stage::Begun);
+        self.stage.set(RunPhase::Begun);
     }
 
     /// Its function ended by itself.
     pub(crate) fn finishes(&self) {
-        self.stage.set(Stage::Ended);
+        self.stage.set(RunPhase::Ended);
     }
 
     /// A lock is held around a part of it.

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::answered::answered;
-use crate::flow::{Dropped, Flow};
+use crate::flow::{Flow, LeaveReason};
 use crate::lease::Lease;
 use crate::run::Run;
 use crate::scheduler::keep_schedules;
@@ -47,7 +47,7 @@ struct Inner {
     /// How many flows it has, with those that it loads or gives away.
     count: Cell<usize>,
     /// What it does with flows that it gets, once it ends.
-    ending: RefCell<Option<Dropped>>,
+    ending: RefCell<Option<LeaveReason>>,
     suspects: Rc<Suspects>,
     /// How many flows went back to the journal because it stops, or its executor closes.
     given_back: Cell<usize>,
@@ -73,7 +73,8 @@ impl Node {
         });
         let (submits, given) = mpsc::unbounded_channel();
         inner.add_to_process(incarnation, submits);
-        let task = actix_rt::spawn(Rc::clone(&inner).serve(Term { incarnation, lease }, given));
+        let task =
+            actix_rt::spawn(Rc::clone(&inner).serve(LeaseTerm { incarnation, lease }, given));
         Ok(Self { inner, task })
     }
 
@@ -88,7 +89,7 @@ impl Node {
     /// Dropping the future leaves the node as if it had crashed: others get its flows after the lease.
     pub async fn stop(self) {
         self.task.abort();
-        self.inner.end(Dropped::Released);
+        self.inner.end(LeaveReason::Released);
         let is_empty = || (self.inner.count.get() == 0).then_some(());
         tokio::select! {
             () = until(&self.inner.changed, is_empty) => {
@@ -111,17 +112,17 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.task.abort();
-        self.inner.end(Dropped::Lost);
+        self.inner.end(LeaveReason::Lost);
     }
 }
 
 /// A node between two losses of its lease.
-struct Term {
+struct LeaseTerm {
     incarnation: Incarnation,
     lease: Rc<Lease>,
 }
 
-impl Term {
+impl LeaseTerm {
     /// Renews the lease as long as that works; gives it up when it is over.
     async fn keep(&self, shared: &Shared) {
         loop {
@@ -152,7 +153,7 @@ impl Term {
     }
 }
 
-impl Term {
+impl LeaseTerm {
     /// Says in the log why the node has no lease any more.
     fn log_end(&self) {
         let left = self.lease.until().saturating_since(clock::now());
@@ -169,9 +170,9 @@ impl Term {
 }
 
 /// What a node does when it ends: other flows do not come any more.
-struct Listed<'a>(&'a Shared, Incarnation);
+struct NodeGuard<'a>(&'a Shared, Incarnation);
 
-impl Drop for Listed<'_> {
+impl Drop for NodeGuard<'_> {
     fn drop(&mut self) {
         self.0.remove_node(self.1);
     }
@@ -184,9 +185,9 @@ impl Inner {
     }
 
     /// Serves one term after the other.
-    async fn serve(self: Rc<Self>, mut term: Term, mut given: mpsc::UnboundedReceiver<Given>) {
+    async fn serve(self: Rc<Self>, mut term: LeaseTerm, mut given: mpsc::UnboundedReceiver<Given>) {
         loop {
-            let listed = Listed(&self.shared, term.incarnation);
+            let listed = NodeGuard(&self.shared, term.incarnation);
             tokio::select! {
                 () = term.keep(&self.shared) => {}
                 () = self.claim_all(&term, &mut given) => {}
@@ -203,7 +204,7 @@ impl Inner {
     }
 
     /// Registers until that works.
-    async fn begin(&self) -> (Term, mpsc::UnboundedReceiver<Given>) {
+    async fn begin(&self) -> (LeaseTerm, mpsc::UnboundedReceiver<Given>) {
         loop {
             let asked = clock::now();
             match self.shared.journal.register(LEASE).await {
@@ -212,7 +213,7 @@ impl Inner {
                     self.shared.read_clock(time);
                     self.add_to_process(incarnation, submits);
                     let lease = Rc::new(Lease::new(asked, LEASE, time));
-                    return (Term { incarnation, lease }, given);
+                    return (LeaseTerm { incarnation, lease }, given);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the journal gives no lease: trying again");
@@ -223,7 +224,11 @@ impl Inner {
     }
 
     /// Takes flows, and reads what is new, whenever something may have changed; until the lease has ended.
-    async fn claim_all(self: &Rc<Self>, term: &Term, given: &mut mpsc::UnboundedReceiver<Given>) {
+    async fn claim_all(
+        self: &Rc<Self>,
+        term: &LeaseTerm,
+        given: &mut mpsc::UnboundedReceiver<Given>,
+    ) {
         let mut changes = self.shared.journal.changes();
         let begun = clock::now();
         loop {
@@ -255,7 +260,7 @@ impl Inner {
     }
 
     /// Takes as many flows as there is room for, and notifies flows of what is new. The term has begun at this time.
-    async fn claim(self: &Rc<Self>, term: &Term, begun: Time) -> Result<(), Error> {
+    async fn claim(self: &Rc<Self>, term: &LeaseTerm, begun: Time) -> Result<(), Error> {
         let journal = &self.shared.journal;
         for news in journal.news(term.incarnation).await? {
             if let Some(flow) = self.flows.borrow().get(&news.uid) {
@@ -289,7 +294,7 @@ impl Inner {
     }
 
     /// Takes up to this number of flows.
-    async fn ask(&self, term: &Term, limit: usize) -> Result<Vec<Claimed>, Error> {
+    async fn ask(&self, term: &LeaseTerm, limit: usize) -> Result<Vec<Claimed>, Error> {
         let ticket = match Uid::random() {
             Ok(ticket) => ticket,
             Err(error) => panic!("the system gives no random bytes: {error}"),
@@ -306,13 +311,13 @@ impl Inner {
     }
 
     /// Begins to run a flow.
-    fn spawn(self: &Rc<Self>, term: &Term, claimed: Claimed) -> JoinHandle<()> {
-        actix_rt::spawn(Counted::new(self).run(Rc::clone(&term.lease), claimed))
+    fn spawn(self: &Rc<Self>, term: &LeaseTerm, claimed: Claimed) -> JoinHandle<()> {
+        actix_rt::spawn(CountGuard::new(self).run(Rc::clone(&term.lease), claimed))
     }
 
     /// Begins to run the first flow of a term. A suspect runs alone at first, a second for each death in a row but the
     /// first one: so one that kills the process is found, however many requests there are.
-    fn spawn_first(self: &Rc<Self>, term: &Term, claimed: Claimed) {
+    fn spawn_first(self: &Rc<Self>, term: &LeaseTerm, claimed: Claimed) {
         let run = self.spawn(term, claimed);
         let alone = SECOND * claimed.deaths.saturating_sub(1);
         if claimed.is_suspect && !alone.is_zero() {
@@ -330,9 +335,9 @@ impl Inner {
 
     /// Stores a request, and begins to run it if there is room; else it waits for its turn among all. The
     /// caller may leave meanwhile.
-    fn store(self: &Rc<Self>, term: &Term, Given { mut submit, answer }: Given) {
-        let mut place =
-            (self.count.get() < AT_ONCE && !self.suspects.is_alone()).then(|| Counted::new(self));
+    fn store(self: &Rc<Self>, term: &LeaseTerm, Given { mut submit, answer }: Given) {
+        let mut place = (self.count.get() < AT_ONCE && !self.suspects.is_alone())
+            .then(|| CountGuard::new(self));
         let (node, incarnation) = (Rc::clone(self), term.incarnation);
         let lease = Rc::clone(&term.lease);
         actix_rt::spawn(async move {
@@ -358,7 +363,7 @@ impl Inner {
     }
 
     /// The node ends: what it has and what it gets is dropped like this.
-    fn end(&self, why: Dropped) {
+    fn end(&self, why: LeaveReason) {
         self.leave_all(&why);
         self.ending.replace(Some(why));
     }
@@ -367,7 +372,7 @@ impl Inner {
     /// flow whose body has blocked the arbiter is left as by a dead node.
     fn give_back(&self) {
         for flow in self.flows.borrow().values() {
-            flow.leave(if flow.has_blocked() { Dropped::Lost } else { Dropped::Released });
+            flow.leave(if flow.has_blocked() { LeaveReason::Lost } else { LeaveReason::Released });
         }
     }
 
@@ -376,7 +381,7 @@ impl Inner {
         self.flows.borrow().values().any(|flow| flow.is_left())
     }
 
-    fn leave_all(&self, why: &Dropped) {
+    fn leave_all(&self, why: &LeaveReason) {
         for flow in self.flows.borrow().values() {
             flow.leave(why.clone());
         }
@@ -384,16 +389,16 @@ impl Inner {
 }
 
 /// A flow that a node has, until this is dropped.
-struct Counted(Rc<Inner>);
+struct CountGuard(Rc<Inner>);
 
-impl Counted {
+impl CountGuard {
     fn new(node: &Rc<Inner>) -> Self {
         node.count.set(node.count.get() + 1);
         Self(Rc::clone(node))
     }
 }
 
-impl Counted {
+impl CountGuard {
     /// Runs a flow until it ends or the node leaves it.
     async fn run(self, lease: Rc<Lease>, claimed: Claimed) {
         let node = &*self.0;
@@ -407,7 +412,7 @@ impl Counted {
             flow.leave(ending.clone());
         }
         if clock::now() >= lease.until() {
-            flow.leave(Dropped::Lost);
+            flow.leave(LeaveReason::Lost);
         }
         node.flows.borrow_mut().insert(claimed.uid, Rc::clone(&flow));
         tokio::select! {
@@ -429,7 +434,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.count.set(self.0.count.get() - 1);
         self.0.changed.notify_waiters();

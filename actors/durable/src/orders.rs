@@ -11,7 +11,7 @@ use asyncsteps_journal::request::StoredSignal;
 use asyncsteps_journal::{Event, Path, Value};
 
 use crate::activity::CATCH_UP;
-use crate::flow::{Dropped, Flow};
+use crate::flow::{Flow, LeaveReason};
 use crate::records::{Defined, End};
 use crate::settled::Settled;
 
@@ -36,7 +36,7 @@ impl Flow {
                 () = timer::sleep_until(clock::now() + CATCH_UP) => {
                     if let Some(path) = flow.ordered() {
                         let why = "is to be undone, and the program does not come to it";
-                        flow.leave(Dropped::Paused(format!("{path} {why}")));
+                        flow.leave(LeaveReason::Paused(format!("{path} {why}")));
                     }
                 }
             }
@@ -66,7 +66,7 @@ impl Flow {
                     let (flow, path, undo) = (Rc::clone(self), path.clone(), Rc::clone(undo));
                     actix_rt::spawn(async move { flow.undo_ordered(&path, &undo).await });
                 }
-                None => self.leave(Dropped::Paused(format!(
+                None => self.leave(LeaveReason::Paused(format!(
                     "{path} is to be undone, and the program has no undo for it ({})",
                     step.source
                 ))),
@@ -98,7 +98,7 @@ impl Flow {
             }
             (Ok(()), Err(_)) => unreachable!("nothing can be written"),
             (Err(error), _) => {
-                self.leave(Dropped::Paused(format!("{path} cannot be undone: {error}")));
+                self.leave(LeaveReason::Paused(format!("{path} cannot be undone: {error}")));
             }
         }
     }

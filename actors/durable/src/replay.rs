@@ -9,7 +9,7 @@ use asyncsteps_journal::request::Loaded;
 use asyncsteps_journal::{Clock, Error, LEASE, Path, Reading, SystemClock, Timestamp, Uid};
 
 use crate::durable::Durable;
-use crate::flow::{Dropped, Flow};
+use crate::flow::{Flow, LeaveReason};
 use crate::lease::Lease;
 use crate::records::started;
 use crate::run::{incoming, refusal, response};
@@ -126,10 +126,11 @@ impl Durable {
         // it may have come to its end and been left in one turn
         match (flow.is_left().then(|| flow.left()), refused) {
             (Some(left), _) => match left.await {
-                Dropped::Paused(reason) => Err(reason),
-                Dropped::Lost | Dropped::Released | Dropped::Parked(_) | Dropped::Refused(..) => {
-                    Ok(())
-                }
+                LeaveReason::Paused(reason) => Err(reason),
+                LeaveReason::Lost
+                | LeaveReason::Released
+                | LeaveReason::Parked(_)
+                | LeaveReason::Refused(..) => Ok(()),
             },
             (None, Some(response)) if !left.0.has_begun() => Err(refusal(&response)),
             (None, _) => Ok(()),
@@ -142,7 +143,7 @@ struct Left(Rc<Flow>);
 
 impl Drop for Left {
     fn drop(&mut self) {
-        self.0.leave(Dropped::Released);
+        self.0.leave(LeaveReason::Released);
     }
 }
 

@@ -8,13 +8,13 @@ use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::{Request, Response};
 use asyncsteps_executor::{Executor, Incoming, Reply, ReplyBody};
 use asyncsteps_journal::record::{Ended, Ending, Failure, Started};
-use asyncsteps_journal::request::{Append, Claimed, Condition, Loaded, Then};
+use asyncsteps_journal::request::{Append, Claimed, Condition, Disposition, Loaded};
 use asyncsteps_journal::{Event, POLL, Path, Record, Repeat, Value};
 use serde_json::Map;
 
 use crate::answered::answered;
 use crate::caller;
-use crate::flow::{Dropped, Flow};
+use crate::flow::{Flow, LeaveReason};
 use crate::flow_recorder::FlowRecorder;
 use crate::lease::Lease;
 use crate::records::started;
@@ -72,7 +72,7 @@ impl Run<'_> {
         match incoming(started, &program, &flow) {
             Ok(incoming) => Some(Ready { flow, incoming, is_new: loaded.records.len() == 1 }),
             Err(reason) => {
-                flow.leave(Dropped::Paused(reason));
+                flow.leave(LeaveReason::Paused(reason));
                 self.give_up(&flow).await;
                 None
             }
@@ -105,12 +105,12 @@ impl Run<'_> {
     async fn pause(&self, reason: String) {
         let uid = self.claimed.uid;
         tracing::error!(flow = %uid, reason, "the flow waits for an operator");
-        self.put_aside(Then::Pause(reason)).await;
+        self.put_aside(Disposition::Pause(reason)).await;
         self.shared.tell_ended(uid);
     }
 
     /// Stores what becomes of a flow of which nothing else is stored.
-    async fn put_aside(&self, then: Then) {
+    async fn put_aside(&self, then: Disposition) {
         let Claimed { uid, epoch, .. } = self.claimed;
         let append = Append {
             uid,
@@ -148,11 +148,11 @@ impl Run<'_> {
             }
             () = read_news(flow) => None,
             () = self.drained(flow) => {
-                flow.leave(Dropped::Released);
+                flow.leave(LeaveReason::Released);
                 None
             }
             left = flow.can_be_parked() => {
-                flow.leave(Dropped::Parked(left));
+                flow.leave(LeaveReason::Parked(left));
                 None
             }
             reply = self.executor.dispatch(incoming) => Some(reply),
@@ -163,7 +163,7 @@ impl Run<'_> {
                 Ending::Failed(_) if flow.unknown_steps().is_some() => self.give_up(flow).await,
                 Ending::Completed(_) if flow.is_cancelled() => {
                     // the cancel was answered before the end: the flow runs once more, and is undone
-                    flow.leave(Dropped::Released);
+                    flow.leave(LeaveReason::Released);
                     self.give_up(flow).await;
                 }
                 ending @ (Ending::Completed(_) | Ending::Failed(_) | Ending::Cancelled | _) => {
@@ -176,7 +176,7 @@ impl Run<'_> {
                 }
                 // a shutdown has cancelled it
                 _ => {
-                    flow.leave(Dropped::Released);
+                    flow.leave(LeaveReason::Released);
                     self.give_up(flow).await;
                 }
             },
@@ -195,15 +195,15 @@ impl Run<'_> {
         match response.code() {
             // it is busy: later
             Some(codes::DEFENSE_REJECTED) => {
-                flow.leave(Dropped::Released);
-                flow.writer.append_last(|entry| entry.then = Then::Park(Some(POLL))).await;
+                flow.leave(LeaveReason::Released);
+                flow.writer.append_last(|entry| entry.then = Disposition::Park(Some(POLL))).await;
             }
             // nothing was done: the caller is told, and no operator
             Some(code) if is_new && WRONG.contains(&code) => {
                 self.end(flow, ending_of(response)).await;
             }
             _ => {
-                flow.leave(Dropped::Paused(refusal(&response)));
+                flow.leave(LeaveReason::Paused(refusal(&response)));
                 self.give_up(flow).await;
             }
         }
@@ -221,7 +221,11 @@ impl Run<'_> {
         if let Some(reason) = unfinished {
             // an executor that closes may have cut the undo: the next owner goes on with it
             let is_closing = self.executor.is_closing();
-            flow.leave(if is_closing { Dropped::Released } else { Dropped::Paused(reason) });
+            flow.leave(if is_closing {
+                LeaveReason::Released
+            } else {
+                LeaveReason::Paused(reason)
+            });
             return self.give_up(flow).await;
         }
         let ended = Record::new(flow.root().clone(), Event::Ended(Ended { ending }));
@@ -229,7 +233,7 @@ impl Run<'_> {
             Answer::Written(_) => self.shared.tell_ended(flow.uid()),
             Answer::Unseen => {
                 // a cancel came first: the flow runs once more, and is undone
-                flow.leave(Dropped::Released);
+                flow.leave(LeaveReason::Released);
                 self.give_up(flow).await;
             }
             Answer::Stopped(stopped) => {
@@ -242,19 +246,19 @@ impl Run<'_> {
     /// Gives a flow away that this node has left.
     async fn give_up(&self, flow: &Rc<Flow>) {
         let then = match flow.left().await {
-            Dropped::Lost => {
+            LeaveReason::Lost => {
                 tracing::warn!(flow = %flow.uid(), "another node has the flow");
                 return;
             }
-            Dropped::Released => Then::Release,
-            Dropped::Parked(left) => Then::Park(left),
-            Dropped::Refused(within, reason) => Then::Retry { within, reason },
-            Dropped::Paused(reason) => {
+            LeaveReason::Released => Disposition::Release,
+            LeaveReason::Parked(left) => Disposition::Park(left),
+            LeaveReason::Refused(within, reason) => Disposition::Retry { within, reason },
+            LeaveReason::Paused(reason) => {
                 tracing::error!(flow = %flow.uid(), reason, "the flow waits for an operator");
-                Then::Pause(reason)
+                Disposition::Pause(reason)
             }
         };
-        let is_paused = matches!(then, Then::Pause(_));
+        let is_paused = matches!(then, Disposition::Pause(_));
         let last = then.clone();
         let (answer, _) = flow.writer.append_last(|entry| entry.then = last).await;
         if matches!(answer, Answer::Stopped(Stopped::Refused(_))) {

@@ -18,7 +18,7 @@ use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Intent, Iteration
 use asyncsteps_journal::{Event, Path, Value};
 
 use crate::causes::cause_of;
-use crate::flow::{Dropped, Flow};
+use crate::flow::{Flow, LeaveReason};
 use crate::inside::Inside;
 use crate::measured::Measured;
 use crate::records::{AtPath, End, closing_of, end_of, failure_of};
@@ -105,7 +105,7 @@ impl Step {
     /// The program has changed: the flow waits for an operator, and the step for nothing.
     pub(crate) fn diverges(&self, why: &str) -> Replay {
         let (path, source) = (self.path(), self.step.source);
-        self.flow.leave(Dropped::Paused(format!("{path} ({source}): {why}")));
+        self.flow.leave(LeaveReason::Paused(format!("{path} ({source}): {why}")));
         Replay::Never { undoes: false }
     }
 
@@ -260,7 +260,7 @@ impl ReplayHooks for Step {
         self.flow.let_go(self.path());
         if let Some(reason) = self.flow.unknown_steps() {
             // nothing of it is recorded: a program without the mistake goes on
-            return self.flow.leave(Dropped::Paused(reason));
+            return self.flow.leave(LeaveReason::Paused(reason));
         }
         match self.step.form {
             Form::Body if attempt.is_some() => {}
@@ -564,7 +564,7 @@ impl StepRecorder for Step {
         let defined: Vec<_> = steps.iter().map(with_path).collect();
         if let Some(why) = defined.iter().find_map(|(step, path)| records.changed(step, path)) {
             drop(records);
-            self.flow.leave(Dropped::Paused(why));
+            self.flow.leave(LeaveReason::Paused(why));
             return Ok(());
         }
         if let Some(unknown) = records.unknown_within(&scope, &defined) {

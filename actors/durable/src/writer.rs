@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_journal::request::{Append, Condition, Then, Written};
+use asyncsteps_journal::request::{Append, Condition, Disposition, Written};
 use asyncsteps_journal::transaction::{Committed, Prepared, StepEntry};
 use asyncsteps_journal::{
     Epoch, Error, Event, Journal, NotWritten, Path, Record, RecordId, Repeat, Uid,
@@ -323,7 +323,7 @@ impl Writer {
             takes,
             seen: self.seen.get(),
             condition: Condition::None,
-            then: Then::Keep,
+            then: Disposition::Keep,
         }
     }
 

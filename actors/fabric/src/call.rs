@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::sync::Fence;
+use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::codes;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::observe::TraceParent;
@@ -76,7 +76,7 @@ impl Call {
 
     /// The same with the tokens of the locks that are held around the call, for what it writes to. Calls of
     /// [steps](asyncsteps_executor::CallSteps) have them by themselves.
-    pub fn with_fences(self, fences: Vec<Fence>) -> Self {
+    pub fn with_fences(self, fences: Vec<FencingToken>) -> Self {
         Self { invocation: self.invocation.with_fences(fences), ..self }
     }
 

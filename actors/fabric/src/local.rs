@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use asyncsteps_actors::drain::{Drain, Drained, Entered};
+use asyncsteps_actors::drain::{Drain, DrainGuard, Drained};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
 use futures_util::future::BoxFuture;
@@ -50,7 +50,7 @@ impl LocalFabric {
     }
 
     /// One that serves a function, and takes calls.
-    fn member(&self, call: &Call) -> Option<(Arc<Member>, Entered)> {
+    fn member(&self, call: &Call) -> Option<(Arc<Member>, DrainGuard)> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         let suits = |member: &&Arc<Member>| {
             member.serves(call.function())

@@ -60,12 +60,12 @@ impl std::iter::Sum for Drained {
     }
 }
 
-/// One that is counted in, until this is dropped.
+/// Guard of one that is counted in, until this is dropped.
 ///
 /// Dropping it counts as cancelled; [`finish`](Self::finish) says that it ended by itself.
 #[derive(Debug)]
 #[must_use = "dropping it counts it out"]
-pub struct Entered {
+pub struct DrainGuard {
     drain: Arc<Drain>,
     /// Whether it ended by itself; None if it did not end.
     end: Option<bool>,
@@ -88,7 +88,7 @@ impl Drain {
 
     /// Counts one in from outside; `None` while closing.
     #[must_use]
-    pub fn admit(self: &Arc<Self>) -> Option<Entered> {
+    pub fn admit(self: &Arc<Self>) -> Option<DrainGuard> {
         // counted before `closing` is read, while `close` sets it before it reads the count: with
         // sequential consistency one of the two sees the other
         self.count.fetch_add(1, Ordering::SeqCst);
@@ -96,7 +96,7 @@ impl Drain {
             self.count_out();
             return None;
         }
-        Some(Entered { drain: Arc::clone(self), end: Some(false) })
+        Some(DrainGuard { drain: Arc::clone(self), end: Some(false) })
     }
 
     /// How many are counted in.
@@ -160,7 +160,7 @@ impl Drain {
     }
 }
 
-impl Entered {
+impl DrainGuard {
     /// It ended by itself: dropping it counts as finished from now on.
     pub fn finish(&mut self) {
         self.end = Some(true);
@@ -173,7 +173,7 @@ impl Entered {
     }
 }
 
-impl Drop for Entered {
+impl Drop for DrainGuard {
     fn drop(&mut self) {
         match self.end {
             Some(finished) => self.drain.leave(finished),

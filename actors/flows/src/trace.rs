@@ -36,7 +36,7 @@ pub struct TraceParent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a traceparent: 00, trace, span and flags in lower-case hexadecimal digits")]
 #[non_exhaustive]
-pub struct NotATraceParent;
+pub struct ParseTraceParentError;
 
 impl TraceParent {
     /// The name of the header.
@@ -190,15 +190,15 @@ impl fmt::Display for TraceParent {
 }
 
 impl FromStr for TraceParent {
-    type Err = NotATraceParent;
+    type Err = ParseTraceParentError;
 
-    fn from_str(text: &str) -> Result<Self, NotATraceParent> {
+    fn from_str(text: &str) -> Result<Self, ParseTraceParentError> {
         let mut parts = text.trim_matches([' ', '\t']).split('-');
         let mut part = |digits| parts.next().filter(|part| is_hex(part, digits));
         let (version, trace, span, flags) = (part(2), part(32), part(16), part(2));
         let (Some(version), Some(trace), Some(span), Some(flags)) = (version, trace, span, flags)
         else {
-            return Err(NotATraceParent);
+            return Err(ParseTraceParentError);
         };
         // later versions may have more behind it, version 00 may not, and ff is none
         let is_version = version != "ff" && (version != "00" || parts.next().is_none());
@@ -209,7 +209,7 @@ impl FromStr for TraceParent {
             (true, Some(trace_id), Some(span_id)) => {
                 Ok(Self { trace_id, span_id, flags: flags & 1 })
             }
-            _ => Err(NotATraceParent),
+            _ => Err(ParseTraceParentError),
         }
     }
 }

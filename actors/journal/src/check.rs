@@ -6,7 +6,7 @@ use crate::id::Uid;
 use crate::limits::{BATCH, LIST_ITEMS, TEXT_BYTES};
 use crate::path::Path;
 use crate::record::{Event, Failure, Record};
-use crate::request::{Append, CancelledBy, Resume, Submit, Submitted, Then, Written};
+use crate::request::{Append, CancelledBy, Disposition, Resume, Submit, Submitted, Written};
 
 /// The highest number of an entry's first record, so that each record has a number with a sign.
 const MAX_NUMBER: u64 = 1 << 62;
@@ -93,7 +93,7 @@ pub(crate) fn append(entry: &Append) -> Result<Vec<Encoded>, Refused> {
     }
     at_most("list", entry.replaces.len(), LIST_ITEMS)?;
     at_most("list", entry.takes.len(), LIST_ITEMS)?;
-    if let Then::Pause(reason) = &entry.then {
+    if let Disposition::Pause(reason) = &entry.then {
         text("reason", reason)?;
     }
     entry.records.iter().map(encoded).collect()

@@ -23,7 +23,7 @@ pub struct Dump {
 /// Bytes are no [`Dump`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no dump of a journal: {0}")]
-pub struct NotDump(String);
+pub struct ParseDumpError(String);
 
 /// The format that this program writes.
 const FORMAT: u8 = 1;
@@ -111,15 +111,15 @@ impl Dump {
     ///
     /// # Errors
     /// If they are not those of a dump, or a later program wrote it.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, NotDump> {
-        let wrong = |error: minicbor::decode::Error| NotDump(error.to_string());
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ParseDumpError> {
+        let wrong = |error: minicbor::decode::Error| ParseDumpError(error.to_string());
         let mut decoder = minicbor::Decoder::new(bytes);
         let File { format, flows } = decoder.decode().map_err(wrong)?;
         if format != FORMAT {
-            return Err(NotDump(format!("it has the format {format}, and not {FORMAT}")));
+            return Err(ParseDumpError(format!("it has the format {format}, and not {FORMAT}")));
         }
         if decoder.position() < bytes.len() {
-            return Err(NotDump(format!("it ends at byte {} already", decoder.position())));
+            return Err(ParseDumpError(format!("it ends at byte {} already", decoder.position())));
         }
         Ok(Self { flows: flows.into_iter().map(read).collect::<Result<_, _>>()? })
     }
@@ -135,9 +135,9 @@ fn written(loaded: &Loaded) -> Result<Flow, Refused> {
     Ok(Flow { uid: *flow.uid.as_bytes(), version: flow.version, run: flow.run, records })
 }
 
-fn read(Flow { uid, version, run, records }: Flow) -> Result<Loaded, NotDump> {
+fn read(Flow { uid, version, run, records }: Flow) -> Result<Loaded, ParseDumpError> {
     let uid = Uid::from_bytes(uid);
-    let wrong = |reason| NotDump(format!("the flow {uid}: {reason}"));
+    let wrong = |reason| ParseDumpError(format!("the flow {uid}: {reason}"));
     let records = records.into_iter().map(|Record { epoch, sequence, path, kind, body }| {
         let id = RecordId { epoch: Epoch::new(epoch), sequence };
         let record = Encoded { path, kind, body }.decoded().map_err(wrong)?;

@@ -12,8 +12,8 @@ use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::record::{Event, StoredRecord};
 use crate::request::{
-    Append, Cancel, Cancelled, CancelledBy, Claim, Claimed, Condition, FirstOwner, FlowInfo,
-    FlowState, Resume, Submit, Then, Written,
+    Append, Cancel, Cancelled, CancelledBy, Claim, Claimed, Condition, Disposition, FirstOwner,
+    FlowInfo, FlowState, Resume, Submit, Written,
 };
 use crate::time::Timestamp;
 
@@ -122,17 +122,17 @@ impl Head {
                 self.leave(FlowState::Ended, None);
                 (self.ended, self.ended_seen) = (Some(moment.now), Some(moment.seen));
             }
-            Then::Keep => {}
-            Then::Release => self.leave(FlowState::Ready, None),
-            Then::Park(_) | Then::Retry { .. } if self.inbox > entry.seen => {
+            Disposition::Keep => {}
+            Disposition::Release => self.leave(FlowState::Ready, None),
+            Disposition::Park(_) | Disposition::Retry { .. } if self.inbox > entry.seen => {
                 self.leave(FlowState::Ready, None);
             }
-            Then::Park(within) => self.park(*within, moment),
-            Then::Retry { within, reason } => {
+            Disposition::Park(within) => self.park(*within, moment),
+            Disposition::Retry { within, reason } => {
                 self.park(Some(*within), moment);
                 self.reason = Some(reason.clone());
             }
-            Then::Pause(reason) => {
+            Disposition::Pause(reason) => {
                 self.leave(FlowState::Paused, None);
                 self.reason = Some(reason.clone());
             }

@@ -48,16 +48,16 @@ impl fmt::Debug for Uid {
 /// A text is no [`Uid`]: it needs 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a uid has 32 hexadecimal digits")]
-pub struct NotUid;
+pub struct ParseUidError;
 
 impl FromStr for Uid {
-    type Err = NotUid;
+    type Err = ParseUidError;
 
-    fn from_str(text: &str) -> Result<Self, NotUid> {
+    fn from_str(text: &str) -> Result<Self, ParseUidError> {
         if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(NotUid);
+            return Err(ParseUidError);
         }
-        let number = u128::from_str_radix(text, 16).map_err(|_| NotUid)?;
+        let number = u128::from_str_radix(text, 16).map_err(|_| ParseUidError)?;
         Ok(Self(number.to_be_bytes()))
     }
 }
@@ -129,7 +129,7 @@ mod tests {
         assert_ne!(uid, Uid::random().unwrap());
         for text in ["", "00", "+0000000000000000000000000000000", &"g".repeat(32), &"0".repeat(33)]
         {
-            assert_eq!(text.parse::<Uid>(), Err(NotUid), "{text}");
+            assert_eq!(text.parse::<Uid>(), Err(ParseUidError), "{text}");
         }
     }
 }

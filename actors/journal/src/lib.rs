@@ -8,7 +8,7 @@
 //! ```
 //! use asyncsteps_journal::memory::Memory;
 //! use asyncsteps_journal::record::{Done, Started};
-//! use asyncsteps_journal::request::{Append, Condition, FirstOwner, Submit, Then};
+//! use asyncsteps_journal::request::{Append, Condition, FirstOwner, Submit, Disposition};
 //! use asyncsteps_journal::{Epoch, Event, Journal, LEASE, Path, Record, Uid, Value};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -38,7 +38,7 @@
 //!     takes: Vec::new(),
 //!     seen: 0,
 //!     condition: Condition::None,
-//!     then: Then::Keep,
+//!     then: Disposition::Keep,
 //! };
 //! let answers = journal.append(vec![entry]).await?;
 //! assert!(answers[0].is_ok());
@@ -77,8 +77,8 @@
 //!    the [`inbox`](Journal::inbox): signals, and the cancel. A wait that takes a signal appends
 //!    [`Signal`](Event::Signal) and [`takes`](request::Append::takes) it. A timeout is appended under the
 //!    condition that all was [seen](request::Condition::AllSeen).
-//! 5. A flow that only waits may be unloaded with [`Then::Park`](request::Then::Park); one that holds a
-//!    lock never is. Shutdown and drain [release](request::Then::Release) flows, wherever they are.
+//! 5. A flow that only waits may be unloaded with [`Disposition::Park`](request::Disposition::Park); one that holds a
+//!    lock never is. Shutdown and drain [release](request::Disposition::Release) flows, wherever they are.
 //! 6. [`Ended`](Event::Ended) is the last record; then the caller is answered.
 //!
 //! A step whose effect is in the database of the journal commits it together with its record, see
@@ -127,10 +127,10 @@ pub mod transaction;
 mod value;
 
 pub use error::{Cause, Error, NotWritten, Refused, Repeat};
-pub use id::{Epoch, Incarnation, NotUid, RecordId, Uid};
+pub use id::{Epoch, Incarnation, ParseUidError, RecordId, Uid};
 pub use journal::{Answer, Journal};
 pub use limits::Limits;
-pub use path::{NotPath, Part, Path};
+pub use path::{ParsePathError, Part, Path};
 pub use record::{Event, Record, StoredRecord};
 pub use request::{LEASE, POLL, Registered};
 pub use time::{Clock, Jump, Reading, SystemClock, Timestamp};

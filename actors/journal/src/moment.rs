@@ -29,7 +29,7 @@ const DOUBT: u64 = 3_000;
 
 /// What the journal keeps about time. The sums begin at the time of day of the first look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Times {
+pub(crate) struct ClockState {
     /// What the clock said at the last look; `None` before the first one.
     pub(crate) wall: Option<Timestamp>,
     pub(crate) passed: Timestamp,
@@ -43,7 +43,7 @@ pub(crate) struct Times {
 pub(crate) struct Doubt {
     /// The time of day as it was believed at the look that found it.
     pub(crate) from: Timestamp,
-    /// What was [seen](Times::seen) to pass until that look.
+    /// What was [seen](ClockState::seen) to pass until that look.
     pub(crate) since: Timestamp,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Moment {
     pub(crate) seen: Timestamp,
 }
 
-impl Times {
+impl ClockState {
     /// The moment at which the clock says `wall`, without a look.
     pub(crate) fn at(&self, wall: Timestamp) -> Moment {
         self.looked(wall, Look::Renew).0.moment(wall)
@@ -134,9 +134,9 @@ mod tests {
     }
 
     /// What a journal keeps after looks at these times, the first of which is of a node that begins.
-    fn after(looks: &[u64]) -> Times {
+    fn after(looks: &[u64]) -> ClockState {
         let looks = looks.iter().enumerate();
-        looks.fold(Times::default(), |times, (number, millis)| {
+        looks.fold(ClockState::default(), |times, (number, millis)| {
             let look = if number == 0 { Look::Register } else { Look::Renew };
             times.look(at(*millis), look).0
         })

@@ -179,15 +179,15 @@ impl fmt::Debug for Path {
 /// A text is no [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no path, because of the part `{part}`")]
-pub struct NotPath {
+pub struct ParsePathError {
     /// The part that cannot be.
     part: String,
 }
 
 impl FromStr for Path {
-    type Err = NotPath;
+    type Err = ParsePathError;
 
-    fn from_str(text: &str) -> Result<Self, NotPath> {
+    fn from_str(text: &str) -> Result<Self, ParsePathError> {
         // each path has one text, or comparing texts would not compare paths
         let mut again = String::with_capacity(text.len());
         for (mark, name) in split(text) {
@@ -201,11 +201,11 @@ impl FromStr for Path {
                 text.get(before..again.len()) == Some(&again[before..])
             });
             if !is_right {
-                return Err(NotPath { part: name.to_owned() });
+                return Err(ParsePathError { part: name.to_owned() });
             }
         }
         if again.len() != text.len() {
-            return Err(NotPath { part: text[again.len()..].to_owned() });
+            return Err(ParsePathError { part: text[again.len()..].to_owned() });
         }
         Ok(Self(text.into()))
     }

@@ -7,7 +7,7 @@ use crate::request::{FlowState, Quota};
 
 /// Callers whose flows are counted together: those with names from `from` on, and before `till`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Counted<'a> {
+pub(crate) struct CallerRange<'a> {
     /// Also what people call them.
     pub(crate) from: &'a str,
     pub(crate) till: String,
@@ -16,11 +16,14 @@ pub(crate) struct Counted<'a> {
 
 impl Quota {
     /// What is counted for it.
-    pub(crate) fn counted(&self) -> impl Iterator<Item = Counted<'_>> {
+    pub(crate) fn counted(&self) -> impl Iterator<Item = CallerRange<'_>> {
         // no text has a character before U+0001
-        let alone =
-            Counted { from: &self.caller, till: format!("{}\u{1}", self.caller), most: self.most };
-        let group = self.group.as_ref().map(|group| Counted {
+        let alone = CallerRange {
+            from: &self.caller,
+            till: format!("{}\u{1}", self.caller),
+            most: self.most,
+        };
+        let group = self.group.as_ref().map(|group| CallerRange {
             from: &group.prefix,
             till: format!("{}\u{7f}", group.prefix),
             most: group.most,
@@ -41,7 +44,7 @@ impl FlowState {
 pub(crate) struct Waiting(HashMap<String, u64>);
 
 impl Waiting {
-    pub(crate) fn get(&self, counted: &Counted<'_>) -> Option<u64> {
+    pub(crate) fn get(&self, counted: &CallerRange<'_>) -> Option<u64> {
         self.0.get(counted.from).copied()
     }
 

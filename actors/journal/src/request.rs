@@ -102,7 +102,7 @@ pub struct Append {
     /// What has to be so.
     pub condition: Condition,
     /// What happens to the flow.
-    pub then: Then,
+    pub then: Disposition,
 }
 
 /// What an [`Append`] depends on. One that ends a flow always depends on there being no cancel
@@ -117,10 +117,10 @@ pub enum Condition {
     AllSeen,
 }
 
-/// What happens to a flow after an [`Append`].
+/// The disposition of a flow: what happens to it after an [`Append`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Then {
+pub enum Disposition {
     /// The owner keeps it; if the records end it, it is over.
     #[default]
     Keep,
@@ -359,7 +359,7 @@ pub struct FlowInfo {
     pub due: Option<Timestamp>,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// Why it is paused, a dead letter, a suspect, or [tried again](Then::Retry) later.
+    /// Why it is paused, a dead letter, a suspect, or [tried again](Disposition::Retry) later.
     pub reason: Option<String>,
     /// The cancel.
     pub cancel: Option<Cancel>,

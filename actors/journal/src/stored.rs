@@ -1,7 +1,7 @@
 //! How tables keep what they have no type for.
 
 use crate::record::Failure;
-use crate::request::{Append, CancelledBy, FlowState, Then};
+use crate::request::{Append, CancelledBy, Disposition, FlowState};
 use crate::time::Timestamp;
 use crate::value::Value;
 
@@ -120,7 +120,7 @@ pub(crate) fn timestamp(millis: i64) -> Timestamp {
 
 /// Whether a batch lets others have one of its flows.
 pub(crate) fn gives_up(batch: &[Append]) -> bool {
-    batch.iter().any(|entry| entry.then != Then::Keep)
+    batch.iter().any(|entry| entry.then != Disposition::Keep)
 }
 
 #[cfg(test)]

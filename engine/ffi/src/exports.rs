@@ -17,7 +17,7 @@ use crate::event_loop::StandaloneLoop;
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
 use crate::host::EventLoop;
-use crate::own_sync::{self, Held};
+use crate::own_sync::{self, OwnObject};
 use crate::root;
 use crate::sync_object::{Object, mutex_options, throttle_options};
 
@@ -302,7 +302,7 @@ pub extern "C" fn asyncsteps_limiter_new(
 }
 
 fn opened(what: &str, new: impl FnOnce() -> Result<Object, Misuse>) -> *mut FutoInSync {
-    checked(what, || Ok(Some(own_sync::open(Held::ForAll(Arc::new(new()?))))))
+    checked(what, || Ok(Some(own_sync::open(OwnObject::ForAll(Arc::new(new()?))))))
         .flatten()
         .unwrap_or(ptr::null_mut())
 }

@@ -11,7 +11,7 @@ use crate::abi::{FutoInAsyncSteps, FutoInSync, FutoInSyncAPI};
 use crate::context::Context;
 use crate::handle::{Handle, OpenHandle};
 use crate::local::Local;
-use crate::own_sync::{self, Held};
+use crate::own_sync::{self, OwnObject};
 use crate::steps::{self, Addition, Handler, Step};
 
 /// A foreign synchronisation object, for [`AsyncSteps::sync`].
@@ -92,7 +92,7 @@ impl SyncPointer {
     /// Makes a pointer for an object.
     #[must_use]
     pub fn new(object: impl ISync + Send + Sync + 'static) -> Self {
-        Self(own_sync::open(Held::ForOurs(Arc::new(object))))
+        Self(own_sync::open(OwnObject::ForOurs(Arc::new(object))))
     }
 
     /// The pointer for foreign steps. It is refused once `self` is dropped.

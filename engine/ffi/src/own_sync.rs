@@ -21,12 +21,12 @@ static API: FutoInSyncAPI = FutoInSyncAPI { lock, unlock };
 pub(crate) struct Slot {
     aliases: Aliases<FutoInSync>,
     generation: AtomicU32,
-    object: Mutex<Option<Held>>,
+    object: Mutex<Option<OwnObject>>,
 }
 
 /// The object behind a pointer.
 #[derive(Clone)]
-pub(crate) enum Held {
+pub(crate) enum OwnObject {
     /// For steps of every implementation: it uses their tables.
     ForAll(Arc<Object>),
     /// For steps of this library only.
@@ -39,7 +39,7 @@ unsafe impl Sync for Slot {}
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
 /// Makes a pointer for an object.
-pub(crate) fn open(object: Held) -> *mut FutoInSync {
+pub(crate) fn open(object: OwnObject) -> *mut FutoInSync {
     let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let slot = free.unwrap_or_else(|| {
         let slot = Box::leak(Box::new(Slot {
@@ -54,7 +54,7 @@ pub(crate) fn open(object: Held) -> *mut FutoInSync {
     slot.pointer()
 }
 
-/// Frees an object; refused while flows use one that is [`Held::ForAll`].
+/// Frees an object; refused while flows use one that is [`OwnObject::ForAll`].
 ///
 /// # Safety
 /// `sync` is null or follows FTN12 §2.7.3.
@@ -66,7 +66,7 @@ pub(crate) unsafe fn close(sync: *mut FutoInSync) -> Result<(), Misuse> {
         if sync != slot.pointer() {
             return Err(GONE);
         }
-        if let Some(Held::ForAll(object)) = &*held {
+        if let Some(OwnObject::ForAll(object)) = &*held {
             object.retire()?;
         }
         let object = held.take().ok_or(GONE)?;
@@ -79,7 +79,7 @@ pub(crate) unsafe fn close(sync: *mut FutoInSync) -> Result<(), Misuse> {
 }
 
 impl Slot {
-    fn object(&self) -> MutexGuard<'_, Option<Held>> {
+    fn object(&self) -> MutexGuard<'_, Option<OwnObject>> {
         self.object.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +104,7 @@ unsafe fn find(sync: *mut FutoInSync) -> Result<&'static Slot, Misuse> {
 
 /// # Safety
 /// As `find`.
-unsafe fn held(sync: *mut FutoInSync) -> Result<Held, Misuse> {
+unsafe fn held(sync: *mut FutoInSync) -> Result<OwnObject, Misuse> {
     // SAFETY: the caller's promise
     let slot = unsafe { find(sync) }?;
     let held = slot.object().clone();
@@ -118,8 +118,8 @@ unsafe fn held(sync: *mut FutoInSync) -> Result<Held, Misuse> {
 pub(crate) unsafe fn for_ours(sync: *mut FutoInSync) -> Option<Arc<dyn ISync + Send + Sync>> {
     // SAFETY: the caller's promise
     match unsafe { held(sync) } {
-        Ok(Held::ForOurs(object)) => Some(object),
-        Ok(Held::ForAll(_)) | Err(_) => None,
+        Ok(OwnObject::ForOurs(object)) => Some(object),
+        Ok(OwnObject::ForAll(_)) | Err(_) => None,
     }
 }
 
@@ -128,8 +128,10 @@ pub(crate) unsafe fn for_ours(sync: *mut FutoInSync) -> Option<Arc<dyn ISync + S
 unsafe fn object(sync: *mut FutoInSync) -> Result<Arc<Object>, Misuse> {
     // SAFETY: the caller's promise
     match unsafe { held(sync) }? {
-        Held::ForAll(object) => Ok(object),
-        Held::ForOurs(_) => Err(Misuse::Rule("the object only takes steps of its own library")),
+        OwnObject::ForAll(object) => Ok(object),
+        OwnObject::ForOurs(_) => {
+            Err(Misuse::Rule("the object only takes steps of its own library"))
+        }
     }
 }
 

@@ -126,7 +126,7 @@ impl WrappedFlows {
 /// Takes from a flow what a host has to do for it.
 fn take(flow: &mut Execution, launched: &mut Vec<Execution>) {
     launched.extend(flow.take_launched().into_iter().map(Flow::execute));
-    for error in flow.take_unseen() {
+    for error in flow.take_unreported_errors() {
         let step = error.location().map(|step| step.to_string()).unwrap_or_default();
         match error.failed_undo() {
             Some(outcome) => report(&format!(

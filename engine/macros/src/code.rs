@@ -57,9 +57,9 @@ pub(crate) fn implement(input: &DeriveInput, home: &TokenStream) -> Result<Token
         let same = kinds.iter().filter(|other| other.code.value() == kind.code.value());
         kind.is_unit && input.generics.params.is_empty() && same.count() == 1
     };
-    let told: Vec<TokenStream> = kinds.iter().filter(is_told).map(Kind::of_code).collect();
-    let of_code = (!told.is_empty()).then(|| quote! {
-        fn of_code(code: &str) -> ::core::option::Option<
+    let told: Vec<TokenStream> = kinds.iter().filter(is_told).map(Kind::match_arm).collect();
+    let from_code = (!told.is_empty()).then(|| quote! {
+        fn from_code(code: &str) -> ::core::option::Option<
             ::std::boxed::Box<dyn ::std::error::Error + ::core::marker::Send + ::core::marker::Sync>,
         > {
             match code {
@@ -87,7 +87,7 @@ pub(crate) fn implement(input: &DeriveInput, home: &TokenStream) -> Result<Token
                 match #this { #(#infos,)* }
             }
 
-            #of_code
+            #from_code
 
             #json
         }
@@ -115,7 +115,7 @@ fn json(home: &TokenStream) -> TokenStream {
 }
 
 impl Kind {
-    fn of_code(&self) -> TokenStream {
+    fn match_arm(&self) -> TokenStream {
         let Self { pattern, code, .. } = self;
         // the pattern of a struct without fields has two dots in braces
         let value = if pattern.to_string().contains("..") { quote!(Self) } else { pattern.clone() };

@@ -94,7 +94,7 @@ impl Host {
             return None;
         }
         let progress = flow.run(self.now, waker);
-        let (launched, unseen) = (flow.take_launched(), flow.take_unseen());
+        let (launched, unseen) = (flow.take_launched(), flow.take_unreported_errors());
         if matches!(progress, Progress::Ready) {
             // the turn was long: the others go first
             waker.wake_by_ref();

@@ -283,20 +283,20 @@ fn a_flow_is_executed_on_a_loop_that_is_told_of_its_error() {
     assert_eq!(log.take(), "", "not inside of the call");
     assert_eq!(run(&tool), at(5));
     assert_eq!(log.take(), "ran");
-    assert!(tool.is_empty() && tool.take_unseen().is_empty());
+    assert!(tool.is_empty() && tool.take_unreported_errors().is_empty());
 
     let mut flow = Flow::new();
     flow.add(|asi, ()| asi.error("Broken", "on purpose"));
     flow.execute_on(&tool);
     run(&tool);
-    let unseen = tool.take_unseen();
+    let unseen = tool.take_unreported_errors();
     assert_eq!(unseen.iter().map(Error::code).collect::<Vec<_>>(), ["Broken"]);
 
     let mut flow = Flow::new();
     flow.add(|_, ()| panic!("on purpose"));
     flow.execute_on(&tool);
     run(&tool);
-    let unseen = tool.take_unseen();
+    let unseen = tool.take_unreported_errors();
     assert!(unseen.iter().all(|error| error.panic_message().is_some()), "{unseen:?}");
     assert_eq!(unseen.len(), 2, "the panic, and the error that ends the flow");
 
@@ -310,7 +310,7 @@ fn a_flow_is_executed_on_a_loop_that_is_told_of_its_error() {
     assert!(tool.is_valid(&handle));
     tool.cancel(&handle);
     assert_eq!(log.take(), "cancelled");
-    assert!(tool.is_empty() && tool.take_unseen().is_empty());
+    assert!(tool.is_empty() && tool.take_unreported_errors().is_empty());
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn the_end_by_a_panic_of_another_flow_is_told() {
     });
     flow.execute_on(&tool);
     settle(&tool);
-    let unseen = tool.take_unseen();
+    let unseen = tool.take_unreported_errors();
     assert_eq!(
         unseen.iter().filter_map(|error| error.panic_message()).collect::<Vec<_>>(),
         ["elsewhere"]

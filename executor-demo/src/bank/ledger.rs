@@ -43,14 +43,14 @@ pub(super) type Answer = Result<i64, BankError>;
 
 /// Where a payment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum PaymentPhase {
     Declined,
     Held,
     Captured,
     Refunded,
 }
 
-impl Stage {
+impl PaymentPhase {
     const ALL: [Self; 4] = [Self::Declined, Self::Held, Self::Captured, Self::Refunded];
 
     fn name(self) -> &'static str {
@@ -67,7 +67,7 @@ impl Stage {
 struct Payment {
     customer: Option<String>,
     amount: i64,
-    stage: Stage,
+    stage: PaymentPhase,
 }
 
 /// Holds an amount, unless the payment is known already.
@@ -82,7 +82,7 @@ pub(super) fn authorize(
     // beyond the range of the books there is no credit
     let left = balance(db, &new.customer)?.checked_sub(new.amount);
     let is_covered = left.is_some_and(|left| credit.is_none_or(|credit| left >= -credit));
-    let stage = if is_covered { Stage::Held } else { Stage::Declined };
+    let stage = if is_covered { PaymentPhase::Held } else { PaymentPhase::Declined };
     let mut insert = db.prepare_cached(
         "INSERT INTO bank_payment (key, customer, amount, stage) VALUES (?1, ?2, ?3, ?4)",
     )?;
@@ -98,10 +98,10 @@ pub(super) fn authorize(
 fn first_answer(known: &Payment, new: &NewPayment) -> Answer {
     let is_same = known.customer.as_ref() == Some(&new.customer) && known.amount == new.amount;
     match known.stage {
-        Stage::Refunded => Err(BankError::Refunded),
+        PaymentPhase::Refunded => Err(BankError::Refunded),
         _ if !is_same => Err(BankError::KeyReused),
-        Stage::Declined => Err(BankError::Declined),
-        Stage::Held | Stage::Captured => Ok(known.amount),
+        PaymentPhase::Declined => Err(BankError::Declined),
+        PaymentPhase::Held | PaymentPhase::Captured => Ok(known.amount),
     }
 }
 
@@ -109,15 +109,15 @@ fn first_answer(known: &Payment, new: &NewPayment) -> Answer {
 pub(super) fn capture(db: &Connection, key: &str) -> Result<Answer, StoreError> {
     let Some(payment) = find(db, key)? else { return Ok(Err(BankError::UnknownPayment)) };
     match payment.stage {
-        Stage::Declined => return Ok(Err(BankError::Declined)),
-        Stage::Refunded => return Ok(Err(BankError::Refunded)),
-        Stage::Captured => {}
-        Stage::Held if balance(db, SHOP)?.checked_add(payment.amount).is_none() => {
+        PaymentPhase::Declined => return Ok(Err(BankError::Declined)),
+        PaymentPhase::Refunded => return Ok(Err(BankError::Refunded)),
+        PaymentPhase::Captured => {}
+        PaymentPhase::Held if balance(db, SHOP)?.checked_add(payment.amount).is_none() => {
             return Ok(Err(BankError::Declined));
         }
-        Stage::Held => {
+        PaymentPhase::Held => {
             add(db, SHOP, payment.amount)?;
-            set_stage(db, key, Stage::Captured)?;
+            set_stage(db, key, PaymentPhase::Captured)?;
         }
     }
     Ok(Ok(payment.amount))
@@ -129,19 +129,19 @@ pub(super) fn refund(db: &Connection, key: &str) -> Result<Answer, StoreError> {
         let mut insert = db.prepare_cached(
             "INSERT INTO bank_payment (key, customer, amount, stage) VALUES (?1, NULL, 0, ?2)",
         )?;
-        insert.execute([key, Stage::Refunded.name()])?;
+        insert.execute([key, PaymentPhase::Refunded.name()])?;
         return Ok(Ok(0));
     };
     match payment.stage {
-        Stage::Declined => return Ok(Ok(0)),
-        Stage::Refunded => return Ok(Ok(payment.amount)),
-        Stage::Captured => add(db, SHOP, -payment.amount)?,
-        Stage::Held => {}
+        PaymentPhase::Declined => return Ok(Ok(0)),
+        PaymentPhase::Refunded => return Ok(Ok(payment.amount)),
+        PaymentPhase::Captured => add(db, SHOP, -payment.amount)?,
+        PaymentPhase::Held => {}
     }
     if let Some(customer) = &payment.customer {
         add(db, customer, payment.amount)?;
     }
-    set_stage(db, key, Stage::Refunded)?;
+    set_stage(db, key, PaymentPhase::Refunded)?;
     Ok(Ok(payment.amount))
 }
 
@@ -163,7 +163,7 @@ fn find(db: &Connection, key: &str) -> Result<Option<Payment>, StoreError> {
 
 fn payment(row: &Row<'_>) -> rusqlite::Result<Payment> {
     let name: String = row.get(2)?;
-    let stage = Stage::ALL.into_iter().find(|stage| stage.name() == name);
+    let stage = PaymentPhase::ALL.into_iter().find(|stage| stage.name() == name);
     let stage = stage.ok_or(rusqlite::Error::InvalidQuery)?;
     Ok(Payment { customer: row.get(0)?, amount: row.get(1)?, stage })
 }
@@ -184,7 +184,7 @@ fn add(db: &Connection, owner: &str, amount: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn set_stage(db: &Connection, key: &str, stage: Stage) -> Result<(), StoreError> {
+fn set_stage(db: &Connection, key: &str, stage: PaymentPhase) -> Result<(), StoreError> {
     let mut update = db.prepare_cached("UPDATE bank_payment SET stage = ?2 WHERE key = ?1")?;
     update.execute([key, stage.name()])?;
     Ok(())

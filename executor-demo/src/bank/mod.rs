@@ -6,9 +6,9 @@
 //! always undo, whatever has become of its call.
 
 mod error;
+mod flaky_link;
 mod functions;
 mod ledger;
-mod line;
 mod remote;
 
 use std::fmt;
@@ -18,20 +18,20 @@ use tokio::time::sleep;
 
 use crate::store::{Store, StoreError};
 
+use flaky_link::{FlakyLink, Leg};
 use ledger::{Answer, NewPayment};
-use line::{Line, Way};
 
 pub use error::BankError;
+pub use flaky_link::LinkOptions;
 pub use functions::definitions;
 pub use ledger::Audit;
-pub use line::LineOptions;
 pub use remote::{BankLink, RemoteBank};
 
 /// The bank, at the other end of a line. Cheap to clone.
 #[derive(Clone)]
 pub struct Bank {
     store: Store,
-    line: Line,
+    line: FlakyLink,
     credit: Option<i64>,
 }
 
@@ -39,8 +39,8 @@ impl Bank {
     /// A bank that keeps its books in `store`. Each customer has `credit` cents, or any credit if it
     /// is `None`.
     #[must_use]
-    pub fn new(store: Store, credit: Option<i64>, line: LineOptions) -> Self {
-        Self { store, line: Line::new(line), credit }
+    pub fn new(store: Store, credit: Option<i64>, line: LinkOptions) -> Self {
+        Self { store, line: FlakyLink::new(line), credit }
     }
 
     /// Holds an amount, in cents; gives what is held.
@@ -101,12 +101,12 @@ impl Bank {
         let (fate, store) = (self.line.next(), self.store.clone());
         let call = actix_rt::spawn(async move {
             sleep(fate.there).await;
-            if fate.lost == Some(Way::There) {
+            if fate.lost == Some(Leg::There) {
                 return Err(BankError::Unavailable);
             }
             let answer = store.write(work).await?;
             sleep(fate.back).await;
-            if fate.lost == Some(Way::Back) { Err(BankError::Unavailable) } else { answer }
+            if fate.lost == Some(Leg::Back) { Err(BankError::Unavailable) } else { answer }
         });
         // its task ends early only with the whole arbiter
         call.await.unwrap_or(Err(BankError::Unavailable))
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    fn bank(credit: Option<i64>, line: LineOptions) -> Bank {
+    fn bank(credit: Option<i64>, line: LinkOptions) -> Bank {
         Bank::new(Store::open(Path::new(":memory:")).expect("a database"), credit, line)
     }
 
@@ -138,7 +138,7 @@ mod tests {
 
     #[actix_rt::test]
     async fn each_call_moves_an_amount_once() {
-        let bank = bank(None, LineOptions::default());
+        let bank = bank(None, LinkOptions::default());
         for _ in 0..2 {
             assert_eq!(bank.authorize("k1", "ann", 70).await.expect("held"), 70);
             assert_eq!(audit(&bank).await, (70, 0));
@@ -160,7 +160,7 @@ mod tests {
 
     #[actix_rt::test]
     async fn calls_that_come_after_their_refund_are_refused() {
-        let bank = bank(None, LineOptions::default());
+        let bank = bank(None, LinkOptions::default());
         bank.authorize("held", "ann", 5).await.expect("held");
         for (key, given_back) in [("held", 5), ("unknown", 0)] {
             assert_eq!(bank.refund(key).await.expect("refunded"), given_back);
@@ -176,7 +176,7 @@ mod tests {
 
     #[actix_rt::test]
     async fn a_declined_payment_stays_declined() {
-        let bank = bank(Some(100), LineOptions::default());
+        let bank = bank(Some(100), LinkOptions::default());
         bank.authorize("k1", "ann", 60).await.expect("covered");
         for _ in 0..2 {
             let declined = bank.authorize("k2", "ann", 60).await;
@@ -192,7 +192,7 @@ mod tests {
 
     #[actix_rt::test]
     async fn no_balance_leaves_the_range_of_the_books() {
-        let bank = bank(None, LineOptions::default());
+        let bank = bank(None, LinkOptions::default());
         let most = i64::MAX;
         bank.authorize("k1", "ann", most).await.expect("within the range");
         bank.authorize("k2", "ann", 2).await.expect_err("beyond it");
@@ -210,7 +210,7 @@ mod tests {
     async fn a_call_goes_on_without_its_caller_and_may_be_lost_both_ways() {
         tokio::time::pause();
         let latency = Duration::from_millis(100);
-        let slow = bank(None, LineOptions { latency, ..LineOptions::default() });
+        let slow = bank(None, LinkOptions { latency, ..LinkOptions::default() });
         for key in ["k1", "k2", "k3"] {
             let hurry = Duration::from_micros(1);
             tokio::time::timeout(hurry, slow.authorize(key, "ann", 1)).await.expect_err("slow");
@@ -218,7 +218,7 @@ mod tests {
         sleep(latency * 2).await;
         assert_eq!(audit(&slow).await, (3, 0));
 
-        let lossy = bank(None, LineOptions { failures: 50, seed: 1, ..LineOptions::default() });
+        let lossy = bank(None, LinkOptions { failures: 50, seed: 1, ..LinkOptions::default() });
         let mut answered = 0;
         for key in 0..100 {
             match lossy.authorize(&key.to_string(), "ann", 1).await {

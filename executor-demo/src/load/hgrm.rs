@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::measured::{Measured, Times, ms};
+use super::measured::{LatencyHistogram, Measured, ms};
 
 /// Writes the response times of each function, and of all, into a folder, which is created.
 pub(super) fn write(measured: &Measured, folder: &Path) -> anyhow::Result<()> {
@@ -21,7 +21,7 @@ pub(super) fn write(measured: &Measured, folder: &Path) -> anyhow::Result<()> {
 }
 
 /// A distribution, in milliseconds.
-fn text(times: &Times) -> String {
+fn text(times: &LatencyHistogram) -> String {
     let mut text = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
     for (share, time, count) in times.points() {
         let time = ms(time);

@@ -28,9 +28,9 @@ pub(super) struct Measured {
     pub(super) all: FunctionTimes,
     functions: BTreeMap<&'static str, FunctionTimes>,
     /// How late requests were sent, which the machine of the load is to blame for.
-    pub(super) late: Times,
+    pub(super) late: LatencyHistogram,
     /// How long requests waited until one of the connections was free.
-    pub(super) connection: Times,
+    pub(super) connection: LatencyHistogram,
     /// Errors and missing answers, by function and code or reason.
     pub(super) errors: BTreeMap<(&'static str, String), u64>,
     /// Requests that were not sent, because too many were in flight.
@@ -41,13 +41,13 @@ pub(super) struct Measured {
 /// Times of the answers of a function.
 pub(super) struct FunctionTimes {
     /// From when a request was due to its answer.
-    pub(super) response: Times,
+    pub(super) response: LatencyHistogram,
     /// From when it was sent to its answer.
-    pub(super) service: Times,
+    pub(super) service: LatencyHistogram,
 }
 
 /// A distribution of times, in microseconds.
-pub(super) struct Times(Histogram<u64>);
+pub(super) struct LatencyHistogram(Histogram<u64>);
 
 impl Measured {
     pub(super) fn new() -> Result<Self, CreationError> {
@@ -56,8 +56,8 @@ impl Measured {
         Ok(Self {
             all: FunctionTimes::new()?,
             functions: functions.collect::<Result<_, CreationError>>()?,
-            late: Times::new()?,
-            connection: Times::new()?,
+            late: LatencyHistogram::new()?,
+            connection: LatencyHistogram::new()?,
             errors: BTreeMap::new(),
             held_back: 0,
             unanswered: 0,
@@ -108,11 +108,11 @@ impl Measured {
 
 impl FunctionTimes {
     fn new() -> Result<Self, CreationError> {
-        Ok(Self { response: Times::new()?, service: Times::new()? })
+        Ok(Self { response: LatencyHistogram::new()?, service: LatencyHistogram::new()? })
     }
 }
 
-impl Times {
+impl LatencyHistogram {
     fn new() -> Result<Self, CreationError> {
         Ok(Self(Histogram::new_with_max(LONGEST, DIGITS)?))
     }

@@ -18,7 +18,6 @@ mod calls;
 mod check;
 mod client;
 mod hgrm;
-mod knee;
 mod measured;
 mod mix;
 mod options;
@@ -26,6 +25,7 @@ mod pacer;
 mod progress;
 mod report;
 mod run;
+mod saturation;
 mod schedule;
 
 use std::io::Write;
@@ -34,7 +34,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 pub use options::{Arrivals, LoadOptions};
-pub use report::{ErrorCount, FunctionReport, Knee, Percentiles, Report, Verdict};
+pub use report::{Consistency, ErrorCount, FunctionReport, Percentiles, Report, Saturation};
 
 pub(crate) use client::Client;
 use mix::Mix;
@@ -70,7 +70,7 @@ pub async fn load(options: &LoadOptions, out: &mut impl Write) -> anyhow::Result
         None => (load.run(options, options.rate).await?, None),
         Some(limit) => {
             let limit = Duration::from_millis(limit);
-            let (run, knee) = knee::find(&load, options, limit).await?;
+            let (run, knee) = saturation::find(&load, options, limit).await?;
             (run, Some(knee))
         }
     };

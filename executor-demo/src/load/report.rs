@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::measured::{FunctionTimes, Times, ms};
+use super::measured::{FunctionTimes, LatencyHistogram, ms};
 use super::run::Run;
 
 /// What came of a load. Times are in microseconds.
@@ -38,7 +38,7 @@ pub struct Report {
     /// Errors and missing answers, the most frequent ones first.
     pub errors: Vec<ErrorCount>,
     /// The highest rate within the limit, if it was looked for.
-    pub knee: Option<Knee>,
+    pub knee: Option<Saturation>,
     /// What the server has otherwise than its answers say.
     pub mismatches: Vec<String>,
     /// What there was no time to check. A report that was written before the check ended says that.
@@ -49,7 +49,7 @@ pub struct Report {
 /// Whether every request got one answer, and the server has what its answers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "what a check can come to")]
-pub enum Verdict {
+pub enum Consistency {
     /// It is so.
     AddsUp,
     /// Nothing is known to be wrong, but not all could be checked in the patience of the options.
@@ -58,10 +58,10 @@ pub enum Verdict {
     Wrong,
 }
 
-/// The highest rate that a server stands.
+/// The saturation point of a server: the highest rate within its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Knee {
+pub enum Saturation {
     /// It is this, in requests per second.
     At(f64),
     /// It does not stand the lowest rate.
@@ -105,7 +105,7 @@ pub struct ErrorCount {
 
 impl Report {
     /// What was measured; it is not checked yet.
-    pub(super) fn new(run: &Run, knee: Option<Knee>) -> Self {
+    pub(super) fn new(run: &Run, knee: Option<Saturation>) -> Self {
         let measured = &run.measured;
         let functions = measured.times();
         let errors = measured.errors.iter().map(|((function, code), count)| ErrorCount {
@@ -137,11 +137,11 @@ impl Report {
 
     /// Whether every request got one answer, and the server has what its answers say.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> Consistency {
         if self.unanswered > 0 || self.unasked > 0 || !self.mismatches.is_empty() {
-            return Verdict::Wrong;
+            return Consistency::Wrong;
         }
-        if self.not_checked.is_empty() { Verdict::AddsUp } else { Verdict::NotChecked }
+        if self.not_checked.is_empty() { Consistency::AddsUp } else { Consistency::NotChecked }
     }
 
     /// The report that an earlier run wrote.
@@ -192,7 +192,7 @@ impl From<&FunctionTimes> for FunctionReport {
 }
 
 impl Percentiles {
-    fn of(times: &Times) -> Self {
+    fn of(times: &LatencyHistogram) -> Self {
         Self {
             p50: times.quantile(0.5),
             p90: times.quantile(0.9),
@@ -256,8 +256,10 @@ impl fmt::Display for Measurements<'_> {
             writeln!(f, "{others:9} others")?;
         }
         match report.knee {
-            Some(Knee::At(rate)) => writeln!(f, "the highest rate within the limit: {rate:.0}/s")?,
-            Some(Knee::None) => writeln!(f, "no rate is within the limit")?,
+            Some(Saturation::At(rate)) => {
+                writeln!(f, "the highest rate within the limit: {rate:.0}/s")?;
+            }
+            Some(Saturation::None) => writeln!(f, "no rate is within the limit")?,
             None => {}
         }
         Ok(())
@@ -279,11 +281,11 @@ impl fmt::Display for Findings<'_> {
             writeln!(f, "not checked: {}", Foreign(what))?;
         }
         f.write_str(match report.verdict() {
-            Verdict::AddsUp => "every request got one answer; stock, orders and money add up",
-            Verdict::NotChecked => {
+            Consistency::AddsUp => "every request got one answer; stock, orders and money add up",
+            Consistency::NotChecked => {
                 "every request got one answer, but not all is checked: a longer --patience may help"
             }
-            Verdict::Wrong => "IT DOES NOT ADD UP",
+            Consistency::Wrong => "IT DOES NOT ADD UP",
         })
     }
 }
@@ -354,17 +356,17 @@ mod tests {
         report.not_checked = Vec::new();
         let told = report.found().to_string();
         assert_eq!(told, "wrong: stock: Error(\"\\u{1b}[2J\\n\")\nIT DOES NOT ADD UP");
-        assert_eq!(report.verdict(), Verdict::Wrong);
+        assert_eq!(report.verdict(), Consistency::Wrong);
     }
 
     #[test]
     fn what_is_not_checked_is_not_wrong() {
         let mut report = report(&[]);
-        assert_eq!(report.verdict(), Verdict::NotChecked);
+        assert_eq!(report.verdict(), Consistency::NotChecked);
         let told = report.found().to_string();
         assert!(told.starts_with("not checked: nothing is checked yet\nevery request"), "{told}");
         report.not_checked = Vec::new();
-        assert_eq!(report.verdict(), Verdict::AddsUp);
+        assert_eq!(report.verdict(), Consistency::AddsUp);
     }
 
     #[test]

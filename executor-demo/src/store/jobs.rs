@@ -89,14 +89,14 @@ impl Jobs {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         let (asker, answer) = oneshot::channel();
-        let mut job = Box::new(Asked { stage: Stage::Todo(work), asker, counted: None });
+        let mut job = Box::new(Asked { stage: JobPhase::Todo(work), asker, counted: None });
         match self {
             Self::AtOnce(db) => {
                 job.run(&db.lock().unwrap_or_else(PoisonError::into_inner));
                 job.answer(Ok(()));
             }
             Self::Queued(jobs, waiting) => {
-                job.counted = Some(Counted::new(waiting));
+                job.counted = Some(CountGuard::new(waiting));
                 match jobs.add(products, job) {
                     Ok(()) => {}
                     Err(Refused::Full(job)) => job.answer(Err(StoreError::Full)),
@@ -121,29 +121,29 @@ pub(super) trait Job: Send {
 }
 
 struct Asked<T, F> {
-    stage: Stage<T, F>,
+    stage: JobPhase<T, F>,
     asker: oneshot::Sender<Result<T, StoreError>>,
     /// Dropped with the job.
-    counted: Option<Counted>,
+    counted: Option<CountGuard>,
 }
 
 /// Counts a job until this is dropped.
-struct Counted(Gauge);
+struct CountGuard(Gauge);
 
-impl Counted {
+impl CountGuard {
     fn new(waiting: &Gauge) -> Self {
         waiting.inc();
         Self(waiting.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-enum Stage<T, F> {
+enum JobPhase<T, F> {
     Todo(F),
     Done(Result<T, StoreError>),
 }
@@ -158,16 +158,16 @@ where
     }
 
     fn run(&mut self, db: &Connection) {
-        let work = std::mem::replace(&mut self.stage, Stage::Done(Err(StoreError::Closed)));
-        if let Stage::Todo(work) = work {
-            self.stage = Stage::Done(work(db));
+        let work = std::mem::replace(&mut self.stage, JobPhase::Done(Err(StoreError::Closed)));
+        if let JobPhase::Todo(work) = work {
+            self.stage = JobPhase::Done(work(db));
         }
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
         let result = match self.stage {
-            Stage::Done(result) => committed.and(result),
-            Stage::Todo(_) => committed.and(Err(StoreError::Closed)),
+            JobPhase::Done(result) => committed.and(result),
+            JobPhase::Todo(_) => committed.and(Err(StoreError::Closed)),
         };
         // the asker may have left meanwhile
         let _ = self.asker.send(result);
@@ -350,7 +350,7 @@ mod tests {
         let mut answers = Vec::new();
         for work in [insert(1, 1), insert(2, 2), insert(3, 1)] {
             let (asker, answer) = oneshot::channel();
-            group.push(Box::new(Asked { stage: Stage::Todo(work), asker, counted: None }));
+            group.push(Box::new(Asked { stage: JobPhase::Todo(work), asker, counted: None }));
             answers.push(answer);
         }
         commit(&db, &mut group).unwrap();

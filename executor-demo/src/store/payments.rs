@@ -124,8 +124,8 @@ mod tests {
     use asyncsteps::Undo;
 
     use super::super::{NewOrder, Store, StoreError, Terms};
-    use crate::bank::{Bank, LineOptions};
-    use crate::till::Till;
+    use crate::bank::{Bank, LinkOptions};
+    use crate::payments::Payments;
 
     /// A store with ten apples, and an order of one of them.
     async fn shop(key: Option<&str>) -> (Store, Arc<NewOrder>) {
@@ -200,9 +200,11 @@ mod tests {
     async fn what_a_step_that_was_cut_has_opened_is_found_and_given_up() {
         let (store, order) = shop(None).await;
         let store = store.for_durable_requests();
-        let till =
-            Till::new(store.clone(), Some(Bank::new(store.clone(), None, LineOptions::default())));
-        let undo = async |step| till.undo(step, Undo::Unknown).await.expect("undone");
+        let payments = Payments::new(
+            store.clone(),
+            Some(Bank::new(store.clone(), None, LinkOptions::default())),
+        );
+        let undo = async |step| payments.undo(step, Undo::Unknown).await.expect("undone");
         let key = store.open_payment(&order, 5, "me", "cut").await.expect("opened");
         undo("never begun").await;
         assert!(store.place_order(&order, terms(&key), "place", || {}).await.is_ok());

@@ -1,7 +1,7 @@
 //! The limits of a limiter between machines.
 
 use crate::error::Error;
-use crate::throttle::{Away, Counting, Rate};
+use crate::throttle::{Counting, OnDisconnect, Rate};
 
 /// How many sections may run at once, and how many may begin per period, on all nodes together. All nodes
 /// have the same limits.
@@ -32,6 +32,6 @@ impl Limits {
 
     /// Whether a node without a lease goes on with its share.
     pub(super) fn goes_on(&self) -> bool {
-        self.rate.counting == Counting::Shares(Away::GoOn)
+        self.rate.counting == Counting::Shares(OnDisconnect::GoOn)
     }
 }

@@ -45,7 +45,7 @@ pub struct Limiter {
 
 /// What the step has of the limiter; dropped when it is over.
 #[derive(Clone)]
-struct Held {
+struct PlaceGuard {
     state: Arc<LimiterState>,
     owner: Identity,
     place: Rc<RefCell<Option<Place>>>,
@@ -87,14 +87,15 @@ impl ISync for Limiter {
     fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
         let (throttle, state) = (self.throttle.clone(), Arc::clone(&self.state));
         let owner = asi.identity();
-        let is_inside =
-            asi.kept::<Held>().any(|held| held.owner == owner && Arc::ptr_eq(&held.state, &state));
+        let is_inside = asi
+            .kept::<PlaceGuard>()
+            .any(|held| held.owner == owner && Arc::ptr_eq(&held.state, &state));
         let section = section.within(asi, move |asi, section| throttle.sync(asi, section));
         if is_inside {
             return section.enter(asi);
         }
         let name = state.id().name;
-        let held = Held { state: Arc::clone(&state), owner, place: Rc::default() };
+        let held = PlaceGuard { state: Arc::clone(&state), owner, place: Rc::default() };
         asi.hold_named(held.clone());
         asi.add_inner(move |asi, ()| {
             asi.await_in_place(async move {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps_actors::sync::{Fence, LockGuard as LocalGuard};
+use asyncsteps_actors::sync::{FencingToken, LockGuard as LocalGuard};
 use asyncsteps_core::Arg;
 
 use crate::cluster::Cluster;
@@ -26,7 +26,7 @@ impl LockGuard {
 
     /// The token, for what is written while the lock is held.
     #[must_use]
-    pub fn fence(&self) -> Fence {
+    pub fn fence(&self) -> FencingToken {
         self.hold.fence()
     }
 

@@ -6,7 +6,7 @@ mod section;
 use std::fmt;
 use std::sync::Arc;
 
-use asyncsteps_actors::sync::{Fence, KeyReport, Mutex as LocalMutex};
+use asyncsteps_actors::sync::{FencingToken, KeyReport, Mutex as LocalMutex};
 use asyncsteps_core::Error;
 use asyncsteps_core::sync::mutex::Options;
 
@@ -30,7 +30,7 @@ pub use guard::LockGuard;
 /// # What is guaranteed
 ///
 /// No two sections run at once, as long as clocks run at the same speed, to a tenth of the lease, and no
-/// process stops longer than its lease. Where that matters, check the [token](Fence): what it reaches
+/// process stops longer than its lease. Where that matters, check the [token](FencingToken): what it reaches
 /// refuses the effects of a holder whose lease is over, whatever the clocks do. See [`sql`](crate::sql).
 ///
 /// A section whose node loses its lease is cancelled, and its step fails with
@@ -115,7 +115,7 @@ impl Mutex {
     /// For code inside of a section, and its undo: there it is their own token. Other code of this process
     /// would get the token of whichever section runs.
     #[must_use]
-    pub fn fence(&self) -> Option<Fence> {
+    pub fn fence(&self) -> Option<FencingToken> {
         self.hold().map(|hold| hold.fence())
     }
 

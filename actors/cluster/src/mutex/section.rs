@@ -11,12 +11,12 @@ use asyncsteps_core::{AsyncSteps, Error, Interrupter, StepResult};
 use super::Mutex;
 use crate::cluster::Cluster;
 use crate::hold::Hold;
+use crate::lease_term::Registration;
 use crate::node;
-use crate::term::Registration;
 
 /// What the step has of the lock; dropped when it and what is inside of it is over.
 #[derive(Clone)]
-struct Held(Rc<RefCell<Option<Taken>>>);
+struct SectionGuard(Rc<RefCell<Option<Taken>>>);
 
 struct Taken {
     _hold: Arc<Hold>,
@@ -37,7 +37,7 @@ impl ISync for Mutex {
 impl Mutex {
     /// Enters for the running step, which has its turn on this node.
     fn enter(self, asi: &mut AsyncSteps, section: Section) -> StepResult {
-        let (held, fence) = (Held(Rc::default()), HeldFence::default());
+        let (held, fence) = (SectionGuard(Rc::default()), HeldFence::default());
         asi.hold_named(held.clone());
         asi.stack(fence.clone());
         if let Some(hold) = self.hold() {
@@ -73,7 +73,7 @@ impl Mutex {
     /// The step has the lock from now on.
     fn keep(
         &self,
-        held: &Held,
+        held: &SectionGuard,
         fence: &HeldFence,
         hold: Arc<Hold>,
         interrupter: Option<Interrupter>,

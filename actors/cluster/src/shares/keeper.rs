@@ -9,9 +9,9 @@ use tokio::time::sleep;
 use super::line::Line;
 use crate::boottime;
 use crate::error::Error;
+use crate::lease_term::LeaseTerm;
 use crate::node::Node;
 use crate::quota::Quota;
-use crate::term::Term;
 
 /// What a node has of a limit.
 pub(crate) trait Units: Default + Send + 'static {
@@ -42,7 +42,7 @@ pub(crate) struct Keeper<U> {
 struct Shared<U> {
     share: U,
     /// The term in which the share was given.
-    term: Option<Arc<Term>>,
+    term: Option<Arc<LeaseTerm>>,
     keeping: Keeping,
     /// The first answer of the database has come, or there is none.
     is_known: bool,
@@ -145,7 +145,7 @@ impl<U: Units> Keeper<U> {
     }
 
     /// Renews the share; gives the pause until it is to be renewed again.
-    async fn renew_with(&self, term: &Arc<Term>) -> Duration {
+    async fn renew_with(&self, term: &Arc<LeaseTerm>) -> Duration {
         loop {
             match self.renew(term).await {
                 Ok(IsLess(true)) => {}
@@ -162,7 +162,7 @@ impl<U: Units> Keeper<U> {
     }
 
     /// Asks for the share; says whether it is less than before, so that the server has to be told.
-    async fn renew(&self, term: &Arc<Term>) -> Result<IsLess, Error> {
+    async fn renew(&self, term: &Arc<LeaseTerm>) -> Result<IsLess, Error> {
         let has = {
             let shared = self.shared();
             let is_of_term = shared.term.as_ref().is_some_and(|of| Arc::ptr_eq(of, term));
@@ -199,7 +199,7 @@ impl<U: Units> Keeper<U> {
     }
 
     /// Gives the share back, which is not used any more.
-    async fn give_back(&self, term: &Term) {
+    async fn give_back(&self, term: &LeaseTerm) {
         if let Err(error) = self.node.requests().return_share(&self.quota, term.node).await {
             tracing::warn!(%error, "a share stays until the lease is over");
         }

@@ -5,6 +5,6 @@ mod share;
 mod state;
 mod steps;
 
-pub use options::{Away, Counting, Rate};
+pub use options::{Counting, OnDisconnect, Rate};
 pub(crate) use state::KeyState;
 pub use steps::Throttle;

@@ -27,19 +27,20 @@ pub enum Counting {
     /// the others have renewed theirs, within a third of a lease, and what they have used of it in their
     /// period is over. So the shares never exceed `max` together, and a busy node cannot use what an idle
     /// one has left for so long.
-    Shares(Away),
+    Shares(OnDisconnect),
     /// In the database, with a request for each entry: exact, and slower. While the database is away,
     /// entries fail with DefenseRejected.
     Exact,
 }
 
-/// What happens to the share of a node that could not renew its lease, because the database is away.
+/// What happens on a disconnect, to the share of a node that cannot renew its lease because the database is
+/// unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Away {
+pub enum OnDisconnect {
     /// Entries fail with DefenseRejected: the other nodes may have the share by now.
     Reject,
-    /// The node goes on with the share that it had. If the database is away for this node only, others
+    /// The node goes on with the share that it had. If the database is unreachable for this node only, others
     /// have its share too: then there is no bound on the sum.
     GoOn,
 }
@@ -49,7 +50,7 @@ impl Rate {
     #[must_use]
     pub const fn per_second(max: u32) -> Self {
         let period = Duration::from_secs(1);
-        Self { max, period, max_queue: Some(0), counting: Counting::Shares(Away::Reject) }
+        Self { max, period, max_queue: Some(0), counting: Counting::Shares(OnDisconnect::Reject) }
     }
 
     /// Checks limits that come from outside.

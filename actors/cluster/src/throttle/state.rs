@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::{Error, codes};
 
-use super::options::{Away, Counting, Rate};
+use super::options::{Counting, OnDisconnect, Rate};
 use super::share::Share;
 use crate::boottime;
 use crate::error::Error as ClusterError;
@@ -57,11 +57,11 @@ impl KeyState {
         &self,
         share: &mut Share,
         standing: &Standing,
-        away: Away,
+        away: OnDisconnect,
     ) -> Result<Attempt, Error> {
         match (standing, away) {
-            (Standing::None, _) | (Standing::Lost, Away::Reject) => Err(database_away()),
-            (Standing::Valid, _) | (Standing::Lost, Away::GoOn) => {
+            (Standing::None, _) | (Standing::Lost, OnDisconnect::Reject) => Err(database_away()),
+            (Standing::Valid, _) | (Standing::Lost, OnDisconnect::GoOn) => {
                 Ok(match share.enter(boottime::now(), self.rate.period) {
                     Ok(()) => Attempt::Entered,
                     Err(until) => Attempt::Full(until),

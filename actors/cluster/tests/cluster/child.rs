@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use asyncsteps_actors::flow::start_flow;
-use asyncsteps_cluster::{Cluster, Fence, sql};
+use asyncsteps_cluster::{Cluster, FencingToken, sql};
 use asyncsteps_core::{Flow, StepError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_postgres::NoTls;
@@ -71,7 +71,7 @@ async fn hold(url: &str, lease: u64) {
 }
 
 /// Writes the effect of a holder: how many rows it has changed.
-pub(crate) async fn write(url: &str, fence: &Fence) -> u64 {
+pub(crate) async fn write(url: &str, fence: &FencingToken) -> u64 {
     let (mut client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a server");
     tokio::spawn(connection);
     client.batch_execute(sql::TABLE).await.expect("a table");

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::flow::start_flow;
-use asyncsteps_cluster::{Cluster, Fence, LOCK_LOST, Mutex, fences};
+use asyncsteps_cluster::{Cluster, FencingToken, LOCK_LOST, Mutex, fences};
 use asyncsteps_core::sync::ISync;
 use asyncsteps_core::{Error, Flow, StepError, Template};
 use futures_util::future::{join_all, poll_immediate};
@@ -193,7 +193,7 @@ async fn forget(server: &Server, mutex: &Mutex) {
 async fn a_lost_lease_ends_the_section_and_its_undo_has_the_lock(server: &Server) {
     let node = Cluster::connect(&url(server), config(900)).await.expect("a node");
     let mutex = node.mutex("lost");
-    let log = Rc::new(RefCell::new(Vec::<(&str, Option<Fence>)>::new()));
+    let log = Rc::new(RefCell::new(Vec::<(&str, Option<FencingToken>)>::new()));
     let mut steps = Flow::new();
     let (held, seen) = (mutex.clone(), Rc::clone(&log));
     let after = Rc::clone(&log);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps_cluster::{Away, Cluster, Counting, Rate, Throttle};
+use asyncsteps_cluster::{Cluster, Counting, OnDisconnect, Rate, Throttle};
 use asyncsteps_core::Flow;
 use futures_util::future::poll_immediate;
 
@@ -16,7 +16,7 @@ fn rate(max: u32, counting: Counting) -> Rate {
     Rate { max, period: LONG, max_queue: Some(0), counting }
 }
 
-const SHARES: Counting = Counting::Shares(Away::Reject);
+const SHARES: Counting = Counting::Shares(OnDisconnect::Reject);
 
 /// How many entries there are until one is refused, and why it is.
 async fn enter_all(throttle: &Throttle) -> (u32, String) {
@@ -141,7 +141,7 @@ async fn a_lost_lease_ends_the_share_or_not(server: &mut Server) {
         node.throttle(name, limits).expect("limits")
     };
     let rejects = throttle("rejects", SHARES);
-    let goes_on = throttle("goes on", Counting::Shares(Away::GoOn));
+    let goes_on = throttle("goes on", Counting::Shares(OnDisconnect::GoOn));
     let exact = throttle("exact again", Counting::Exact);
     for throttle in [&rejects, &goes_on, &exact] {
         throttle.enter().await.expect("there is room");

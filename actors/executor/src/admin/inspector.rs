@@ -16,7 +16,7 @@ use super::types::{
 use crate::executor::{
     Executor, InFlightFilter, InFlightRequest, OldestInFlight, RefusedRequest, RequestState,
 };
-use crate::observe::{BusyKey, Closely, FunctionFigures, Locks, RequestRecord, WatchedLock};
+use crate::observe::{BusyKey, FunctionFigures, LockDetail, Locks, RequestRecord, WatchedLock};
 
 /// The most keys of a lock that are told: a lock may have as many as there are requests.
 const KEYS: usize = 100;
@@ -131,7 +131,7 @@ impl Inspector {
     }
 
     async fn look(&self) -> (Vec<WatchedLock>, Names) {
-        let locks = self.locks.look(Closely { keys: KEYS, owners: OWNERS }).await;
+        let locks = self.locks.look(LockDetail { keys: KEYS, owners: OWNERS }).await;
         let names = Names::of(&self.executor, owners(&locks)).await;
         (locks, names)
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use asyncsteps_actors::budget::{PendingPermit, Permit};
-use asyncsteps_actors::drain::Entered;
+use asyncsteps_actors::drain::DrainGuard;
 use asyncsteps_actors::timer;
 use asyncsteps_core::Time;
 use tokio::sync::Notify;
@@ -14,7 +14,7 @@ use super::refused::Refused;
 /// What a request holds until it is over; dropping it lets the next one in.
 pub(super) struct Admission {
     /// Counts it in, for the shutdown.
-    pub(super) entered: Entered,
+    pub(super) entered: DrainGuard,
     /// Its share of the budget.
     pub(super) _permit: Permit,
     /// Its share of the limits of its client.

@@ -13,7 +13,7 @@ use super::incoming::RequestParts;
 use super::refused::Refused;
 use crate::channel::ChannelKind;
 use crate::security::{
-    Attempt, Client, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, User, Verdict,
+    Attempt, AuthOutcome, Client, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, User,
 };
 
 /// What limits the checks of a request's credentials, which may take a while.
@@ -108,7 +108,7 @@ impl Shared {
     async fn granted(
         &self,
         incoming: &mut RequestParts,
-        verdict: Verdict,
+        verdict: AuthOutcome,
         user: Option<&str>,
         context: AuthContext<'_>,
     ) -> Result<Caller, Refused> {
@@ -137,23 +137,23 @@ impl Shared {
     async fn judge(
         &self,
         incoming: &mut RequestParts,
-        verdict: Verdict,
+        verdict: AuthOutcome,
         user: Option<&str>,
         context: AuthContext<'_>,
     ) -> Result<Grant, Refused> {
         let AuthContext { client, deadline, grace_end } = context;
-        if !matches!(verdict, Verdict::Known(_)) {
+        if !matches!(verdict, AuthOutcome::Known(_)) {
             // it is in memory while it waits, so it counts in the budget from now on
             let pending = self.config.budget.admit(client, estimate::of_message(incoming.size));
             incoming.permit = Some(admission::permit(pending, deadline, grace_end).await?);
         }
         let result = match verdict {
-            Verdict::Known(result) => result,
-            Verdict::Compute(work) => {
+            AuthOutcome::Known(result) => result,
+            AuthOutcome::Compute(work) => {
                 let permit = self.hashing.enter(client, user, deadline, grace_end).await?;
                 within(deadline, compute(work, permit)).await??
             }
-            Verdict::Wait(verdict) => within(deadline, verdict).await?,
+            AuthOutcome::Wait(verdict) => within(deadline, verdict).await?,
         };
         Ok(result?)
     }

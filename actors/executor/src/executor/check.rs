@@ -17,10 +17,10 @@ use super::caller::Caller;
 use super::estimate;
 use super::handle::{Config, Shared};
 use super::incoming::RequestParts;
-use super::over::{Queued, Times};
+use super::over::{QueueTime, Timings};
 use super::refused::Refused;
 use super::registry::HostedFunction;
-use super::reply_to::ReplyTo;
+use super::reply_context::ReplyContext;
 use crate::channel::Channel;
 
 /// A request that passed the checks.
@@ -49,8 +49,8 @@ impl Shared {
     pub(super) async fn admit(
         &self,
         incoming: &mut RequestParts,
-        reply_to: &mut ReplyTo,
-        times: &mut Times,
+        reply_to: &mut ReplyContext,
+        times: &mut Timings,
     ) -> Result<Admitted, Refused> {
         let mut entered = self.drain.admit().ok_or_else(Refused::closing)?;
         let Config { request_timeout, heavy_timeout, budget, client, .. } = &self.config;
@@ -85,10 +85,10 @@ impl Shared {
             None => {
                 let pending = budget.admit(&client, memory);
                 if pending.is_queued() {
-                    times.queued = Queued::Since(clock::now());
+                    times.queued = QueueTime::Since(clock::now());
                 }
                 let permit = admission::permit(pending, deadline, &self.grace_end).await;
-                times.queued = Queued::For(times.queued.so_far());
+                times.queued = QueueTime::For(times.queued.so_far());
                 permit?
             }
         };
@@ -101,7 +101,7 @@ impl Shared {
     async fn check(
         &self,
         incoming: &mut RequestParts,
-        reply_to: &mut ReplyTo,
+        reply_to: &mut ReplyContext,
         context: AuthContext<'_>,
     ) -> Result<Checked, Refused> {
         reply_to.caller = self.authenticate(incoming, context).await?;

@@ -14,12 +14,12 @@ use super::exchange::{Exchange, PendingReply};
 use super::handle::{Executor, Shared};
 use super::incoming::{Incoming, RequestParts};
 use super::outcome::RequestOutcome;
-use super::over::{Queued, Stage, Times, request_over};
+use super::over::{EndPhase, QueueTime, Timings, request_over};
 use super::refused::Refused;
 use super::reply::Reply;
-use super::reply_to::ReplyTo;
+use super::reply_context::ReplyContext;
 use super::request::RequestInfo;
-use super::responder::Responder;
+use super::request_flow_owner::RequestFlowOwner;
 use super::result::add_result_step;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
@@ -47,8 +47,9 @@ impl Executor {
     pub fn dispatch(&self, Incoming(mut incoming): Incoming) -> impl Future<Output = Reply> {
         async move {
             self.start_here();
-            let mut times = Times { arrived: clock::now(), queued: Queued::For(Duration::ZERO) };
-            let mut reply_to = ReplyTo::new(&self.shared, &incoming);
+            let mut times =
+                Timings { arrived: clock::now(), queued: QueueTime::For(Duration::ZERO) };
+            let mut reply_to = ReplyContext::new(&self.shared, &incoming);
             if let Some(hooks) = &self.shared.config.hooks {
                 hooks.request(&incoming.request, &incoming.channel);
             }
@@ -64,9 +65,9 @@ impl Executor {
     /// Starts the flow of a request. Its first turn runs here and now.
     fn start(
         &self,
-        reply_to: ReplyTo,
+        reply_to: ReplyContext,
         incoming: Box<RequestParts>,
-        times: Times,
+        times: Timings,
         admitted: Admitted,
     ) -> PendingReply {
         let Admitted { checked, admission, deadline, patience } = admitted;
@@ -102,7 +103,7 @@ impl Executor {
             response: None,
         });
         add_result_step(&mut flow);
-        if let Some(flow) = host_flow(flow, Responder(Rc::clone(&exchange))) {
+        if let Some(flow) = host_flow(flow, RequestFlowOwner(Rc::clone(&exchange))) {
             if self.shared.grace_end.is_reached() {
                 flow.cancel();
             }
@@ -115,8 +116,8 @@ impl Executor {
 /// A request that is not admitted yet; when it is dropped, its caller went away.
 struct Arrival<'a> {
     incoming: &'a mut RequestParts,
-    reply_to: &'a mut ReplyTo,
-    times: &'a mut Times,
+    reply_to: &'a mut ReplyContext,
+    times: &'a mut Timings,
 }
 
 impl Arrival<'_> {
@@ -133,15 +134,20 @@ impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         let Self { incoming, reply_to, times } = self;
         let outcome = RequestOutcome::Disconnected;
-        request_over(reply_to, incoming.request.f(), times.over(), &Stage::Left, outcome, None);
+        request_over(reply_to, incoming.request.f(), times.over(), &EndPhase::Left, outcome, None);
     }
 }
 
 /// The reply to a request that does not reach its function.
-pub(super) fn refuse(reply_to: &ReplyTo, function: &str, times: Times, refused: &Refused) -> Reply {
+pub(super) fn refuse(
+    reply_to: &ReplyContext,
+    function: &str,
+    times: Timings,
+    refused: &Refused,
+) -> Reply {
     let response = reply_to.complete(refused.to_response(), None);
     let outcome = RequestOutcome::of(&response);
-    let stage = Stage::Refused(refused);
+    let stage = EndPhase::Refused(refused);
     request_over(reply_to, function, times.over(), &stage, outcome, Some(&response));
     reply_to.reply(response, None).with_refused(refused)
 }

@@ -19,36 +19,36 @@ use tracing::Span;
 
 use super::admission::Admission;
 use super::handle::Executor;
-use super::in_flight::{Listed, LocalRequests, Served};
-use super::over::Times;
+use super::in_flight::{InFlightGuard, LocalRequests, Served};
+use super::over::Timings;
 use super::recording::RequestRecording;
 use super::registry::HostedFunction;
 use super::reply::Reply;
-use super::reply_to::ReplyTo;
+use super::reply_context::ReplyContext;
 use super::time_limit::TimeLimit;
 use crate::raw::RawFlow;
 
 /// A request whose flow was started.
 pub(super) struct Exchange {
-    pub(super) reply_to: ReplyTo,
+    pub(super) reply_to: ReplyContext,
     /// The function as the caller named it.
     pub(super) called: FunctionName,
     pub(super) function: Arc<HostedFunction>,
-    pub(super) times: Times,
+    pub(super) times: Timings,
     pub(super) span: Span,
     pub(super) recording: Option<RequestRecording>,
     /// The function is hosted elsewhere, and has no result.
     pub(super) has_no_result: Cell<bool>,
     limit: Cell<TimeLimit>,
     state: RefCell<State>,
-    held: RefCell<Option<Rc<Held>>>,
+    held: RefCell<Option<Rc<RequestGuard>>>,
 }
 
 /// What a request holds until its flow is over, and those that are parts of it.
-struct Held {
+struct RequestGuard {
     /// Its entry among the requests of its arbiter, if a flow goes on after the first turn. It has the
     /// flow, which owns this exchange in turn.
-    listed: OnceCell<Listed>,
+    listed: OnceCell<InFlightGuard>,
     admission: RefCell<Admission>,
 }
 
@@ -75,10 +75,10 @@ enum End {
 
 impl Exchange {
     pub(super) fn new(
-        reply_to: ReplyTo,
+        reply_to: ReplyContext,
         called: FunctionName,
         function: Arc<HostedFunction>,
-        times: Times,
+        times: Timings,
         span: Span,
         admission: Admission,
         limit: TimeLimit,
@@ -95,7 +95,7 @@ impl Exchange {
             has_no_result: Cell::new(false),
             limit: Cell::new(limit),
             state: RefCell::new(State::Running(None)),
-            held: RefCell::new(Some(Rc::new(Held {
+            held: RefCell::new(Some(Rc::new(RequestGuard {
                 listed: OnceCell::new(),
                 admission: RefCell::new(admission),
             }))),
@@ -117,12 +117,12 @@ impl Exchange {
         Some(Box::new(held))
     }
 
-    fn held(&self) -> Option<Rc<Held>> {
+    fn held(&self) -> Option<Rc<RequestGuard>> {
         self.held.borrow().clone()
     }
 
     /// The entry of the request among those in flight, which is made if there is none.
-    fn listed<'a>(&self, held: &'a Held) -> &'a Listed {
+    fn listed<'a>(&self, held: &'a RequestGuard) -> &'a InFlightGuard {
         held.listed.get_or_init(|| {
             let executor = Executor { shared: Arc::clone(&self.reply_to.shared) };
             let caller = self.reply_to.caller.clone();

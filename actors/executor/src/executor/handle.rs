@@ -20,7 +20,7 @@ use super::client_limits::{ClientLimiters, ClientPermit};
 use super::config_error::ConfigError;
 use super::functions::Functions;
 use super::hashing::Hashing;
-use super::hooks::{Hooks, Way};
+use super::hooks::{Direction, Hooks};
 use super::in_flight::LocalRequests;
 use super::invoker::Invoker;
 use super::message_count::MessageCount;
@@ -182,7 +182,7 @@ impl Executor {
     }
 
     /// Passes the bytes of a message to the [hooks](Hooks::message); for transports.
-    pub fn trace_message(&self, message: &[u8], way: Way, channel: &Channel) {
+    pub fn trace_message(&self, message: &[u8], way: Direction, channel: &Channel) {
         if let Some(hooks) = &self.shared.config.hooks {
             hooks.message(message, way, channel);
         }

@@ -33,7 +33,7 @@ pub trait Hooks: Send + Sync {
     fn close(&self) {}
 
     /// The bytes of a message that came or goes over a channel, also if they are malformed.
-    fn message(&self, bytes: &[u8], way: Way, channel: &Channel) {}
+    fn message(&self, bytes: &[u8], way: Direction, channel: &Channel) {}
 }
 
 /// Hooks whose panics are logged and go no further.
@@ -70,7 +70,7 @@ impl<H: Hooks> Hooks for GuardedHooks<H> {
         self.call(H::close);
     }
 
-    fn message(&self, bytes: &[u8], way: Way, channel: &Channel) {
+    fn message(&self, bytes: &[u8], way: Direction, channel: &Channel) {
         self.call(|hooks| hooks.message(bytes, way, channel));
     }
 }
@@ -78,7 +78,7 @@ impl<H: Hooks> Hooks for GuardedHooks<H> {
 /// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third direction")]
-pub enum Way {
+pub enum Direction {
     /// To this executor.
     In,
     /// From this executor.

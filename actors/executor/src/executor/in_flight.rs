@@ -121,7 +121,7 @@ pub(super) trait Served {
 pub(super) struct LocalRequests(RefCell<Slab<Request>>);
 
 /// The entry of a request, until this is dropped, or the actor has ended that owns it.
-pub(super) struct Listed {
+pub(super) struct InFlightGuard {
     requests: Weak<LocalRequests>,
     index: usize,
 }
@@ -151,7 +151,7 @@ impl LocalRequests {
         trace: TraceParent,
         arrived: Time,
         recording: Option<RequestRecording>,
-    ) -> Listed {
+    ) -> InFlightGuard {
         let request = Request {
             function,
             caller,
@@ -165,7 +165,7 @@ impl LocalRequests {
         };
         let index =
             of_actor.upgrade().map_or(0, |requests| requests.0.borrow_mut().insert(request));
-        Listed { requests: of_actor, index }
+        InFlightGuard { requests: of_actor, index }
     }
 
     /// Cancels all of them, after this returned. Their parts go on.
@@ -322,7 +322,7 @@ impl Request {
     }
 }
 
-impl Listed {
+impl InFlightGuard {
     /// The request has a flow from now on, which serves it.
     pub(super) fn begin(&self, flow: FlowRef, served: Weak<dyn Served>) {
         self.change(|request| {
@@ -372,7 +372,7 @@ impl fmt::Debug for LocalRequests {
     }
 }
 
-impl Drop for Listed {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         // dropped when nothing is borrowed: it may be the last reference to its flow
         let Some(requests) = self.requests.upgrade() else { return };

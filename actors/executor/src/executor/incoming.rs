@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::budget::Permit;
-use asyncsteps_actors::sync::{Call, Fence};
+use asyncsteps_actors::sync::{Call, FencingToken};
 use asyncsteps_futoin::message::{Headers, Request};
 
 use super::caller::Caller;
@@ -41,7 +41,7 @@ pub(super) struct RequestParts {
     /// The span that makes the call, in this process.
     pub(super) trace: Option<TraceParent>,
     /// The tokens of the locks that its caller holds.
-    pub(super) fences: Vec<Fence>,
+    pub(super) fences: Vec<FencingToken>,
     /// What its host remembers of it.
     pub(super) memory: Option<Rc<dyn RequestRecorder>>,
 }
@@ -135,7 +135,7 @@ impl Incoming {
     /// The same with the tokens of the locks that its caller holds: for channels between nodes that trust
     /// each other, because a token that is too high keeps the holders of its lock from writing.
     #[must_use]
-    pub fn with_fences(mut self, fences: Vec<Fence>) -> Self {
+    pub fn with_fences(mut self, fences: Vec<FencingToken>) -> Self {
         self.0.fences = fences;
         self
     }

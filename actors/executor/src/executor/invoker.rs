@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 
-use asyncsteps_actors::sync::Fence;
+use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_actors::trace::{self, TraceParent};
 use asyncsteps_core::{Error, codes};
 use asyncsteps_futoin::iface::FunctionName;
@@ -48,7 +48,7 @@ pub struct Invocation {
     /// The span that makes the call.
     pub trace: Option<TraceParent>,
     /// The tokens of the locks that are held around the call.
-    pub fences: Vec<Fence>,
+    pub fences: Vec<FencingToken>,
 }
 
 impl Invocation {
@@ -85,7 +85,7 @@ impl Invocation {
     /// The same with the tokens of the locks that are held around the call, for what it writes to. Calls of
     /// [`CallSteps`](super::CallSteps) have those of their step by themselves.
     #[must_use]
-    pub fn with_fences(self, fences: Vec<Fence>) -> Self {
+    pub fn with_fences(self, fences: Vec<FencingToken>) -> Self {
         Self { fences, ..self }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::Message as ActixMessage;
 use asyncsteps_actors::record::Recorded;
-use asyncsteps_actors::sync::{Call, Fence};
+use asyncsteps_actors::sync::{Call, FencingToken};
 use asyncsteps_actors::trace::{self, TraceParent};
 use asyncsteps_futoin::message::Request;
 use tokio::sync::oneshot;
@@ -30,7 +30,7 @@ pub struct Dispatch {
     /// The span that makes the call.
     pub(super) trace: Option<TraceParent>,
     /// The tokens of the locks that are held around the call.
-    pub(super) fences: Vec<Fence>,
+    pub(super) fences: Vec<FencingToken>,
     /// Closed when the reply is not wanted any more.
     pub(super) wanted: Option<oneshot::Receiver<()>>,
 }

@@ -12,20 +12,20 @@ use tracing::Span;
 
 use super::outcome::{RequestOutcome, RequestOver};
 use super::refused::Refused;
-use super::reply_to::ReplyTo;
+use super::reply_context::ReplyContext;
 use crate::observe::{self, Cut, LONGEST_VALUE, RequestRecord, RequestTrace, TraceParent};
 use crate::security::User;
 
 /// The times of a request.
 #[derive(Clone, Copy)]
-pub(super) struct Times {
+pub(super) struct Timings {
     pub(super) arrived: Time,
-    pub(super) queued: Queued,
+    pub(super) queued: QueueTime,
 }
 
 /// The time of a request in the queue of the budget.
 #[derive(Clone, Copy)]
-pub(super) enum Queued {
+pub(super) enum QueueTime {
     /// It is there since then.
     Since(Time),
     For(Duration),
@@ -33,20 +33,20 @@ pub(super) enum Queued {
 
 /// The times of a request that is over.
 #[derive(Clone, Copy)]
-pub(super) struct Took {
+pub(super) struct Elapsed {
     pub(super) total: Duration,
     pub(super) queued: Duration,
 }
 
-impl Times {
+impl Timings {
     /// The times of a request that is over now.
-    pub(super) fn over(self) -> Took {
+    pub(super) fn over(self) -> Elapsed {
         let total = clock::now().saturating_since(self.arrived);
-        Took { total, queued: self.queued.so_far() }
+        Elapsed { total, queued: self.queued.so_far() }
     }
 }
 
-impl Queued {
+impl QueueTime {
     pub(super) fn so_far(self) -> Duration {
         match self {
             Self::Since(at) => clock::now().saturating_since(at),
@@ -56,7 +56,7 @@ impl Queued {
 }
 
 /// Where a request ended.
-pub(super) enum Stage<'a> {
+pub(super) enum EndPhase<'a> {
     /// Before its flow began.
     Refused(&'a Refused),
     /// Before its flow began, because its caller went away.
@@ -67,21 +67,21 @@ pub(super) enum Stage<'a> {
 
 /// Tells the log, the span and the hooks that a request is over.
 pub(super) fn request_over(
-    reply_to: &ReplyTo,
+    reply_to: &ReplyContext,
     function: &str,
-    took: Took,
-    stage: &Stage<'_>,
+    took: Elapsed,
+    stage: &EndPhase<'_>,
     outcome: RequestOutcome<'_>,
     response: Option<&Response>,
 ) {
-    let Took { total, queued } = took;
+    let Elapsed { total, queued } = took;
     let error = (outcome != RequestOutcome::Success).then(|| outcome.as_str());
     match &reply_to.function {
         Some(function) => function.counts.count(total, queued, error, reply_to.known_trace()),
         None => reply_to.shared.refused.count(outcome.as_str()),
     }
     match stage {
-        Stage::Refused(refused) => {
+        EndPhase::Refused(refused) => {
             reply_to.shared.refusals.add(function, &reply_to.channel, refused);
             observe::refused(
                 function,
@@ -94,8 +94,8 @@ pub(super) fn request_over(
             );
             export(reply_to, function, took, outcome);
         }
-        Stage::Left => export(reply_to, function, took, outcome),
-        Stage::Flow(span) => {
+        EndPhase::Left => export(reply_to, function, took, outcome),
+        EndPhase::Flow(span) => {
             span.record("outcome", outcome.as_str());
         }
     }
@@ -108,7 +108,7 @@ pub(super) fn request_over(
 
 /// Exports a request that ended before its flow began. Without the name of a function there is nothing to
 /// tell.
-fn export(reply_to: &ReplyTo, function: &str, took: Took, outcome: RequestOutcome<'_>) {
+fn export(reply_to: &ReplyContext, function: &str, took: Elapsed, outcome: RequestOutcome<'_>) {
     let recorder = reply_to.shared.config.recorder.as_ref();
     let Some(recorder) = recorder.filter(|recorder| recorder.exports(reply_to.trace.span)) else {
         return;
@@ -118,7 +118,7 @@ fn export(reply_to: &ReplyTo, function: &str, took: Took, outcome: RequestOutcom
     }
 }
 
-impl ReplyTo {
+impl ReplyContext {
     /// The span of the request, if its trace can be looked at elsewhere: its caller has sampled it, or it
     /// is exported.
     fn known_trace(&self) -> Option<TraceParent> {
@@ -133,7 +133,7 @@ impl ReplyTo {
         &self,
         number: u64,
         function: &FunctionName,
-        Took { total, queued }: Took,
+        Elapsed { total, queued }: Elapsed,
         outcome: RequestOutcome<'_>,
     ) -> RequestRecord {
         RequestRecord {

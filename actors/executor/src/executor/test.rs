@@ -19,11 +19,11 @@ use super::dispatch::refuse;
 use super::exchange::Exchange;
 use super::handle::Executor;
 use super::incoming::Incoming;
-use super::over::{Queued, Times};
+use super::over::{QueueTime, Timings};
 use super::reply::{Reply, ReplyBody};
-use super::reply_to::ReplyTo;
+use super::reply_context::ReplyContext;
 use super::request::RequestInfo;
-use super::responder::Responder;
+use super::request_flow_owner::RequestFlowOwner;
 use super::result::finish;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
@@ -185,8 +185,8 @@ fn serve(
     let arrived = asi.now();
     asi.await_(async move {
         let shared = &executor.shared;
-        let mut times = Times { arrived, queued: Queued::For(Duration::ZERO) };
-        let mut reply_to = ReplyTo::new(shared, &incoming);
+        let mut times = Timings { arrived, queued: QueueTime::For(Duration::ZERO) };
+        let mut reply_to = ReplyContext::new(shared, &incoming);
         match shared.admit(&mut incoming, &mut reply_to, &mut times).await {
             Ok(admitted) => Ok(Running::new(reply_to, incoming.request, times, admitted)),
             Err(refused) => {
@@ -212,7 +212,7 @@ struct Running {
 impl Arg for Running {}
 
 impl Running {
-    fn new(reply_to: ReplyTo, request: Request, times: Times, admitted: Admitted) -> Self {
+    fn new(reply_to: ReplyContext, request: Request, times: Timings, admitted: Admitted) -> Self {
         let Admitted { checked, admission, deadline, patience } = admitted;
         let Checked { function, template, called, params } = checked;
         let (rid, trace) = (reply_to.rid.as_ref(), reply_to.trace.span);
@@ -247,7 +247,7 @@ impl Running {
         .on_error(move |asi, error| {
             let answer = if is_deadline(error) {
                 let response = Response::error(codes::INTERNAL_ERROR, None);
-                result_of(Responder(failed).reply(response, None))
+                result_of(RequestFlowOwner(failed).reply(response, None))
             } else {
                 answer(asi, failed, FlowEnd::Done(Outcome::Error(error.clone())))
             };
@@ -278,7 +278,7 @@ fn answer(asi: &mut AsyncSteps, exchange: Rc<Exchange>, end: FlowEnd) -> Result<
         Some(info) => (info.response.take(), info.take_head()),
         None => (None, None),
     };
-    let responder = Responder(exchange);
+    let responder = RequestFlowOwner(exchange);
     let response = responder.response(written, end).unwrap_or_else(|failure| failure);
     responder.0.release(true);
     result_of(responder.reply(response, head))

@@ -60,7 +60,7 @@ use prometheus_client::registry::Registry;
 use asyncsteps_actors::sync::deadlock;
 
 use crate::executor::Executor;
-use crate::observe::{Closely, Locks};
+use crate::observe::{LockDetail, Locks};
 
 pub use prometheus_client;
 pub use service::MetricsService;
@@ -127,7 +127,7 @@ impl Metrics {
         let delays = executor.arbiter_delays().await;
         let snapshot = Snapshot {
             waits: executor.waits_by_cause().await,
-            locks: locks.look(Closely::default()).await,
+            locks: locks.look(LockDetail::default()).await,
             figures: executor.figures(),
             refusals: executor.refusals(),
             usage: executor.usage(),

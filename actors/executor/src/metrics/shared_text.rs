@@ -37,7 +37,7 @@ struct Made {
 }
 
 /// A text that counts until its last reader has it.
-struct Counted {
+struct CountedText {
     text: String,
     _unread: Arc<()>,
 }
@@ -67,14 +67,14 @@ impl SharedText {
             return text.clone();
         }
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        let counted = Counted { text: make().await, _unread: Arc::clone(&self.unread) };
+        let counted = CountedText { text: make().await, _unread: Arc::clone(&self.unread) };
         let text = Bytes::from_owner(counted);
         *last = Some(Made { number, begun: now, text: text.clone() });
         text
     }
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedText {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }

@@ -40,11 +40,11 @@ pub struct BusyKey {
     pub owners: KeyOwners,
 }
 
-/// How closely locks are looked at: a lock may have as many keys, holders and waiters as there are
+/// The detail in which locks are reported: a lock may have as many keys, holders and waiters as there are
 /// requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "options")]
-pub struct Closely {
+pub struct LockDetail {
     /// The most keys of each lock whose owners are told; none by default.
     pub keys: usize,
     /// The most holders and the most waiters of each of them; none by default.
@@ -89,7 +89,7 @@ impl Locks {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn look(&self, closely: Closely) -> Vec<WatchedLock> {
+    pub async fn look(&self, closely: LockDetail) -> Vec<WatchedLock> {
         let locks = Arc::clone(&self.0);
         let look = move || locks.iter().map(|lock| lock.look(closely)).collect();
         // it is aborted with its runtime only
@@ -98,7 +98,7 @@ impl Locks {
 }
 
 impl Watched {
-    fn look(&self, closely: Closely) -> WatchedLock {
+    fn look(&self, closely: LockDetail) -> WatchedLock {
         let (kind, report) = match self {
             Self::Mutex(mutex) => ("mutex", mutex.inspect()),
             Self::Throttle(throttle) => ("throttle", throttle.inspect()),

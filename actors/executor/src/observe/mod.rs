@@ -31,13 +31,13 @@ mod span;
 mod traffic;
 
 pub use asyncsteps_actors::latency::Distribution;
-pub use asyncsteps_actors::trace::{NotATraceParent, TraceParent};
+pub use asyncsteps_actors::trace::{ParseTraceParentError, TraceParent};
 pub(crate) use cut::{Cut, LONGEST_VALUE};
 pub use exemplars::Exemplar;
 pub use export::{ExportFigures, Exporter};
 pub(crate) use figures::{ErrorCounts, FunctionCounts};
 pub use figures::{Figures, FunctionFigures};
-pub use locks::{BusyKey, Closely, Locks, WatchedLock};
+pub use locks::{BusyKey, LockDetail, Locks, WatchedLock};
 #[cfg(feature = "log")]
 pub use log::{Format, Log, LogError, LogGuard, init, log};
 #[cfg(feature = "otel")]

@@ -8,7 +8,7 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps_actors::sync::{Fence, fences};
+use asyncsteps_actors::sync::{FencingToken, fences};
 use asyncsteps_core::{AsyncSteps, Error, StepError, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ struct OfRequest<S> {
     /// Made when it is first asked for.
     id: OnceCell<Box<str>>,
     /// The tokens of the locks that the caller holds.
-    fences: Vec<Fence>,
+    fences: Vec<FencingToken>,
     /// What the request keeps for its steps, by type.
     state: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
     /// Where the application gave the function to the executor.
@@ -83,7 +83,7 @@ impl<S: Service, P> Cx<S, P> {
     /// writes to. Calls that steps make with [`CallSteps`](crate::CallSteps) hand them on; a call in a body
     /// names them with [`Invocation::with_fences`](crate::Invocation::with_fences).
     #[must_use]
-    pub fn fences(&self) -> &[Fence] {
+    pub fn fences(&self) -> &[FencingToken] {
         &self.request.fences
     }
 

@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use super::auth_memory::UserMemory;
 use super::mac_signer::MacSigner;
 use super::{
-    Attempt, Client, Credentials, Grant, MacAlgorithm, MacKey, MemoryOptions, Refusal,
-    SECURITY_ERROR, Secret, SecurityLevel, SecurityProvider, User, Verdict,
+    Attempt, AuthOutcome, Client, Credentials, Grant, MacAlgorithm, MacKey, MemoryOptions, Refusal,
+    SECURITY_ERROR, Secret, SecurityLevel, SecurityProvider, User,
 };
 use crate::executor::{Caller, FailedCall, Invocation, Invoker};
 
@@ -130,18 +130,23 @@ impl AuthService {
     }
 
     /// The verdict about a password; `None` if it cannot be one.
-    fn check_password(&self, client: &Client, name: &str, password: &Secret) -> Option<Verdict> {
+    fn check_password(
+        &self,
+        client: &Client,
+        name: &str,
+        password: &Secret,
+    ) -> Option<AuthOutcome> {
         let id = self.local_id(name)?;
         if !PASSWORD.contains(&password.expose().encode_utf16().count()) {
             return None;
         }
         if let Some(user) = self.memory.password(&id, password) {
-            return Some(Verdict::Known(Ok(Grant::new(user))));
+            return Some(AuthOutcome::Known(Ok(Grant::new(user))));
         }
         let (this, began) = (self.clone(), self.memory.began());
         let (password, source, client) =
             (password.clone(), fingerprints(client), budget_of(client));
-        Some(Verdict::wait(async move {
+        Some(AuthOutcome::wait(async move {
             let _permit = this.permit(&client).await?;
             let sec = json!({ "user": id, "secret": password.expose() });
             let params = json!({ "sec": sec, "source": source });
@@ -158,19 +163,19 @@ impl AuthService {
         name: &str,
         algorithm: MacAlgorithm,
         mac: &[u8],
-    ) -> Option<Verdict> {
+    ) -> Option<AuthOutcome> {
         let (id, algo) = (self.local_id(name)?, algorithm.ftn8_name()?);
         let base = attempt.signed().base();
         let signed = move |user, key| Grant::signed(user, Arc::new(MacSigner::new(key, algorithm)));
         if let Some((key, user)) = self.memory.key(&id)
             && key.verify(algorithm, &base, mac)
         {
-            return Some(Verdict::Known(Ok(signed(user, key))));
+            return Some(AuthOutcome::Known(Ok(signed(user, key))));
         }
         let (this, began) = (self.clone(), self.memory.began());
         let (source, client) = (fingerprints(attempt.client()), budget_of(attempt.client()));
         let mac = mac.to_owned();
-        Some(Verdict::wait(async move {
+        Some(AuthOutcome::wait(async move {
             let _permit = this.permit(&client).await?;
             let sec = json!({ "user": id, "algo": algo, "sig": BASE64.encode(&mac) });
             let params = json!({ "base": BASE64.encode(&base), "sec": sec, "source": source });
@@ -229,7 +234,7 @@ impl AuthService {
 }
 
 impl SecurityProvider for AuthService {
-    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+    fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome {
         let verdict = match attempt.credentials() {
             Credentials::Password { user, password } => {
                 self.check_password(attempt.client(), user, password)
@@ -237,11 +242,11 @@ impl SecurityProvider for AuthService {
             Credentials::Mac { user, algorithm, mac } => {
                 self.check_mac(attempt, user, *algorithm, mac)
             }
-            Credentials::Internal => Some(Verdict::Known(Err(Refusal::not_internal()))),
+            Credentials::Internal => Some(AuthOutcome::Known(Err(Refusal::not_internal()))),
             // kinds of credentials that this provider does not know
             _ => None,
         };
-        verdict.unwrap_or_else(|| Verdict::Known(Err(Refusal::credentials())))
+        verdict.unwrap_or_else(|| AuthOutcome::Known(Err(Refusal::credentials())))
     }
 }
 

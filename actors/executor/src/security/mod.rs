@@ -4,7 +4,7 @@
 //! ```
 //! use asyncsteps_executor::message::Request;
 //! use asyncsteps_executor::security::{
-//!     Attempt, Client, Credentials, SecurityLevel, SecurityProvider, StaticUsers, Verdict,
+//!     Attempt, Client, Credentials, SecurityLevel, SecurityProvider, StaticUsers, AuthOutcome,
 //! };
 //!
 //! let users = StaticUsers::new().with_mac_key("bob", b"MyLongTestSecretKey");
@@ -14,7 +14,7 @@
 //! let credentials = Credentials::parse(request.sec().expect("it is there"))?;
 //! let (signed, client) = (request.signed_fields(), Client::default());
 //! match users.check(&Attempt::new(&credentials, &signed, &client)) {
-//!     Verdict::Known(Ok(grant)) => assert_eq!(grant.user().level(), SecurityLevel::PrivilegedOps),
+//!     AuthOutcome::Known(Ok(grant)) => assert_eq!(grant.user().level(), SecurityLevel::PrivilegedOps),
 //!     other => panic!("{other:?}"),
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::mac_signer::MacSigner;
 use super::{
-    Attempt, Credentials, Grant, MacKey, MemoryOptions, PasswordHash, PasswordMemory, Refusal,
-    SecurityLevel, SecurityProvider, User, Verdict,
+    Attempt, AuthOutcome, Credentials, Grant, MacKey, MemoryOptions, PasswordHash, PasswordMemory,
+    Refusal, SecurityLevel, SecurityProvider, User,
 };
 
 /// Users with passwords and keys given at start: for tests and small services.
@@ -80,17 +80,19 @@ impl StaticUsers {
 }
 
 impl SecurityProvider for StaticUsers {
-    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+    fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome {
         match attempt.credentials() {
             Credentials::Password { user, password } => {
                 let known = self.users.get(user.as_str()).and_then(|user| user.password.clone());
                 let user = known.is_some().then(|| self.granted(user, SecurityLevel::SafeOps));
                 let hash = known.unwrap_or_else(PasswordHash::dummy);
                 if self.memory.knows(&hash, password) {
-                    return Verdict::Known(user.map(Grant::new).ok_or_else(Refusal::credentials));
+                    return AuthOutcome::Known(
+                        user.map(Grant::new).ok_or_else(Refusal::credentials),
+                    );
                 }
                 let (memory, password) = (self.memory.clone(), password.clone());
-                Verdict::compute(move || {
+                AuthOutcome::compute(move || {
                     let is_right = memory.verify(&hash, &password);
                     user.filter(|_| is_right).map(Grant::new).ok_or_else(Refusal::credentials)
                 })
@@ -102,7 +104,7 @@ impl SecurityProvider for StaticUsers {
                 // an unknown user costs the same
                 let key = known.unwrap_or_else(|| Arc::new(MacKey::new(&[])));
                 let is_right = key.verify(*algorithm, &base, mac);
-                Verdict::Known(if is_known && is_right {
+                AuthOutcome::Known(if is_known && is_right {
                     let signer = MacSigner::new(key, *algorithm);
                     let user = self.granted(user, SecurityLevel::PrivilegedOps);
                     Ok(Grant::signed(user, Arc::new(signer)))
@@ -110,9 +112,9 @@ impl SecurityProvider for StaticUsers {
                     Err(Refusal::credentials())
                 })
             }
-            Credentials::Internal => Verdict::Known(Err(Refusal::not_internal())),
+            Credentials::Internal => AuthOutcome::Known(Err(Refusal::not_internal())),
             // kinds of credentials that this provider does not know
-            _ => Verdict::Known(Err(Refusal::credentials())),
+            _ => AuthOutcome::Known(Err(Refusal::credentials())),
         }
     }
 }
@@ -130,15 +132,15 @@ mod tests {
         let credentials = Credentials::parse(request.sec().unwrap())?;
         let (signed, client) = (request.signed_fields(), Client::default());
         match users.check(&Attempt::new(&credentials, &signed, &client)) {
-            Verdict::Known(result) => {
+            AuthOutcome::Known(result) => {
                 assert!(credentials.is_signature() || credentials == Credentials::Internal);
                 result
             }
-            Verdict::Compute(work) => {
+            AuthOutcome::Compute(work) => {
                 assert!(matches!(credentials, Credentials::Password { .. }));
                 work()
             }
-            Verdict::Wait(_) => unreachable!("nobody to wait for"),
+            AuthOutcome::Wait(_) => unreachable!("nobody to wait for"),
         }
     }
 

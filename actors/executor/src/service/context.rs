@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use asyncsteps_actors::sync::{Fence, fences};
+use asyncsteps_actors::sync::{FencingToken, fences};
 use asyncsteps_core::replay::ReplayHooks;
 use asyncsteps_core::{AsyncSteps, Codes, Error, RunContext, StepError, codes};
 use serde::de::DeserializeOwned;
@@ -77,7 +77,7 @@ struct Request<S> {
     steps: Siblings,
     memory: Option<Rc<dyn RequestRecorder>>,
     /// The tokens of the locks that the caller holds.
-    fences: Vec<Fence>,
+    fences: Vec<FencingToken>,
 }
 
 /// The step that a context was made for.
@@ -151,7 +151,7 @@ impl<S: Service, P> Cx<S, P> {
     /// writes to. Calls that steps make with [`CallSteps`](crate::CallSteps) hand them on; a call in a body
     /// names them with [`Invocation::with_fences`](crate::Invocation::with_fences).
     #[must_use]
-    pub fn fences(&self) -> &[Fence] {
+    pub fn fences(&self) -> &[FencingToken] {
         &self.request.fences
     }
 

@@ -10,12 +10,12 @@ use asyncsteps_core::Error;
 /// What a connection holds. While a part of it waits for its client, all of it can be displaced, and the
 /// connection ends then.
 pub(super) struct Account {
-    held: RefCell<Held>,
+    held: RefCell<AccountState>,
     /// Whether there was no room for what it needs.
     is_refused: Cell<bool>,
 }
 
-struct Held {
+struct AccountState {
     /// None after it was released.
     holding: Option<Holding>,
     bytes: usize,
@@ -33,7 +33,7 @@ pub(super) struct Share {
 impl Account {
     /// Of a connection that holds nothing.
     pub(super) fn new(holding: Holding) -> Rc<Self> {
-        let held = RefCell::new(Held { holding: Some(holding), bytes: 0, waiting: 0 });
+        let held = RefCell::new(AccountState { holding: Some(holding), bytes: 0, waiting: 0 });
         Rc::new(Self { held, is_refused: Cell::new(false) })
     }
 

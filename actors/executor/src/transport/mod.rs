@@ -26,7 +26,7 @@
 //! use std::pin::pin;
 //! use asyncsteps_executor::channel::{Channel, ChannelKind};
 //! use asyncsteps_executor::message::Request;
-//! use asyncsteps_executor::{Executor, Incoming, Reply, Way};
+//! use asyncsteps_executor::{Executor, Incoming, Reply, Direction};
 //! use futures_util::stream::{FuturesUnordered, StreamExt};
 //! use tokio::sync::mpsc::{Receiver, Sender};
 //!
@@ -57,7 +57,7 @@
 //!
 //! /// The reply to a message, if it has one.
 //! async fn handle(executor: &Executor, channel: &Channel, message: Vec<u8>) -> Option<Vec<u8>> {
-//!     executor.trace_message(&message, Way::In, channel);
+//!     executor.trace_message(&message, Direction::In, channel);
 //!     let reply = match (executor.admit(channel).await, Request::parse(&message)) {
 //!         (_, Err(refusal)) => executor.refuse(refusal, &channel),
 //!         (Err(refused), Ok(request)) => Reply::refused(&refused, request.rid(), request.coding()),
@@ -67,7 +67,7 @@
 //!         }
 //!     };
 //!     let reply = reply.into_bytes()?;
-//!     executor.trace_message(&reply, Way::Out, channel);
+//!     executor.trace_message(&reply, Direction::Out, channel);
 //!     Some(reply)
 //! }
 //!

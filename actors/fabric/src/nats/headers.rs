@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::header::HeaderName;
 use async_nats::{HeaderMap, HeaderValue, Subject};
 use asyncsteps_actors::clock;
-use asyncsteps_actors::sync::{Fence, NotFence};
+use asyncsteps_actors::sync::{FencingToken, ParseFencingTokenError};
 use asyncsteps_executor::message::Headers;
 use tokio::time::Instant;
 
@@ -39,12 +39,12 @@ pub(super) fn deadline(headers: Option<&HeaderMap>) -> Result<Option<Instant>, &
 }
 
 /// Tokens as a header.
-pub(super) fn from_fences(fences: &[Fence]) -> String {
-    fences.iter().map(Fence::to_string).collect::<Vec<_>>().join(",")
+pub(super) fn from_fences(fences: &[FencingToken]) -> String {
+    fences.iter().map(FencingToken::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The tokens of the locks that the caller holds.
-pub(super) fn fences(headers: &HeaderMap) -> Result<Vec<Fence>, NotFence> {
+pub(super) fn fences(headers: &HeaderMap) -> Result<Vec<FencingToken>, ParseFencingTokenError> {
     let tokens = text(headers, FENCE).split(',').filter(|token| !token.is_empty());
     tokens.map(str::parse).collect()
 }

@@ -8,8 +8,8 @@ use asyncsteps_executor::observe::FunctionFigures;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::admission::Admission;
 use super::link::Link;
+use super::node_server::NodeServer;
 use super::subscription::Subscription;
 
 /// The services of a node: one for each interface and major version.
@@ -42,7 +42,7 @@ enum Question {
 }
 
 impl Services {
-    pub(super) fn new(admission: &Admission) -> Self {
+    pub(super) fn new(admission: &NodeServer) -> Self {
         let catalog = admission.executor.catalog();
         let services = admission.endpoints.iter().map(|endpoint| {
             let interface = endpoint.interface().clone();
@@ -80,7 +80,7 @@ impl Services {
     }
 
     /// Answers questions as long as the node serves.
-    pub(super) async fn answer(self, admission: Weak<Admission>, mut questions: Subscription) {
+    pub(super) async fn answer(self, admission: Weak<NodeServer>, mut questions: Subscription) {
         while let Some(question) = questions.next().await {
             let Some(admission) = admission.upgrade() else { return };
             if admission.is_draining() {
@@ -95,7 +95,7 @@ impl Services {
     /// One answer for each service that is asked.
     fn answers(
         &self,
-        admission: &Admission,
+        admission: &NodeServer,
         question: &Message,
     ) -> Vec<(async_nats::Subject, Bytes)> {
         let mut tokens = question.subject.split('.').skip(1);
@@ -113,7 +113,7 @@ impl Services {
         answers.collect()
     }
 
-    fn info(&self, service: &Service, admission: &Admission) -> Value {
+    fn info(&self, service: &Service, admission: &NodeServer) -> Value {
         let mut info = service.identity("info", admission);
         let endpoints = service.functions.iter().map(|function| self.endpoint(function));
         info["description"] = format!("{} of FutoIn", service.interface).into();
@@ -121,7 +121,7 @@ impl Services {
         info
     }
 
-    fn stats(&self, service: &Service, admission: &Admission) -> Value {
+    fn stats(&self, service: &Service, admission: &NodeServer) -> Value {
         let mut stats = service.identity("stats", admission);
         let figures = admission.executor.figures().functions;
         let endpoints = service.functions.iter().map(|function| {
@@ -144,7 +144,7 @@ impl Services {
 }
 
 impl Service {
-    fn identity(&self, kind: &str, admission: &Admission) -> Value {
+    fn identity(&self, kind: &str, admission: &NodeServer) -> Value {
         json!({
             "type": format!("io.nats.micro.v1.{kind}_response"),
             "name": self.name,

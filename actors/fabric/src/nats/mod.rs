@@ -38,7 +38,7 @@
 //! |---|---|
 //! | `Ftn-Uid` | what is asked for, the same for all attempts at it ([`Call::with_key`](crate::Call::with_key)); without a key, the reply subject stands for it, which no other attempt has |
 //! | `Ftn-Deadline-Ms` | how long the caller still waits, if the call or its flow has a time limit. Clocks of machines are not compared |
-//! | `Ftn-Fence` | the tokens of the locks that are held around the call, with commas between them, see [`Fence`](asyncsteps_actors::sync::Fence) |
+//! | `Ftn-Fence` | the tokens of the locks that are held around the call, with commas between them, see [`FencingToken`](asyncsteps_actors::sync::FencingToken) |
 //! | `traceparent` | the trace of the caller |
 //! | `Ftn-Node`, `Ftn-Mac` | the node that calls, and its proof, see [`Trust`] |
 //! | `Ftn-Unsigned` | the user of the call did not sign the request that it forwards (FTN3 §2.4) |
@@ -77,7 +77,6 @@
 //! A node that is called learns the reply subject of that call, and no other: the last part of each is a
 //! random number of 64 bits. So it can answer its own calls only.
 
-mod admission;
 mod calls;
 mod config;
 mod connect;
@@ -88,6 +87,7 @@ mod fabric;
 mod headers;
 mod link;
 mod micro;
+mod node_server;
 mod outgoing;
 mod own;
 mod probe;

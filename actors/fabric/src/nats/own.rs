@@ -2,13 +2,13 @@
 
 use std::sync::PoisonError;
 
-use asyncsteps_actors::drain::Entered;
+use asyncsteps_actors::drain::DrainGuard;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
 use tokio::sync::watch;
 
-use super::admission::Phase;
 use super::config::Config;
+use super::node_server::Phase;
 use super::serve::Members;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
@@ -17,7 +17,7 @@ use crate::pending::wait;
 /// A call that this node carries out itself.
 pub(super) struct OwnCall {
     executor: Executor,
-    entered: Entered,
+    entered: DrainGuard,
     phase: watch::Receiver<Phase>,
 }
 

@@ -9,7 +9,7 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Request, Response, Rid};
 use asyncsteps_executor::observe::Traffic;
 use asyncsteps_executor::security::Refusal;
-use asyncsteps_executor::{Caller, Executor, Incoming, Reply, ReplyBody, Way};
+use asyncsteps_executor::{Caller, Direction, Executor, Incoming, Reply, ReplyBody};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -32,7 +32,7 @@ pub(super) async fn carry_out(
 ) {
     let Message { subject, reply: Some(reply_to), payload, headers, .. } = message else { return };
     let channel = Channel::new(ChannelKind::Node);
-    executor.trace_message(&payload, Way::In, &channel);
+    executor.trace_message(&payload, Direction::In, &channel);
     let deadline = deadline.map(clock::time);
     let headers = headers.unwrap_or_default();
     let (bytes, error) = match Request::parse(&payload) {
@@ -52,7 +52,7 @@ pub(super) async fn carry_out(
             into_bytes(link, dispatch(executor, &channel, request, beside, payload).await)
         }
     };
-    executor.trace_message(&bytes, Way::Out, &channel);
+    executor.trace_message(&bytes, Direction::Out, &channel);
     answer(link, traffic, reply_to, bytes, error.as_deref()).await;
 }
 

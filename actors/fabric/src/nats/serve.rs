@@ -17,9 +17,9 @@ use time::format_description::well_known::Rfc3339;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::admission::{Admission, CANCELS_THAT_WAIT, Phase, WorkerHandle};
 use super::link::Link;
 use super::micro::Services;
+use super::node_server::{CANCELS_THAT_WAIT, NodeServer, Phase, WorkerHandle};
 use super::probe::probe_callers;
 use super::subscription::Subscription;
 use super::worker::Worker;
@@ -29,13 +29,13 @@ use crate::pending::Pending;
 use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 
 /// What this node serves, for what other nodes ask.
-pub(super) type Members = Arc<Mutex<Vec<Weak<Admission>>>>;
+pub(super) type Members = Arc<Mutex<Vec<Weak<NodeServer>>>>;
 
 /// The most minor versions of an interface; each is a subscription.
 const MAX_MINOR: u32 = 255;
 
 /// Visits what this node serves.
-pub(super) fn each_member(members: &Members, mut visit: impl FnMut(&Admission)) {
+pub(super) fn each_member(members: &Members, mut visit: impl FnMut(&NodeServer)) {
     let mut members = members.lock().unwrap_or_else(PoisonError::into_inner);
     members.retain(|member| member.strong_count() > 0);
     members.iter().filter_map(Weak::upgrade).for_each(|member| visit(&member));
@@ -53,7 +53,7 @@ pub(super) async fn serve(
     let (to_phase, phase) = watch::channel(Phase::Serving);
     let traffic = executor.traffic();
     let workers = arbiters.iter().map(|arbiter| start_worker(arbiter, link, &executor, &phase));
-    let admission = Arc::new(Admission {
+    let admission = Arc::new(NodeServer {
         link: Arc::clone(link),
         workers: workers.collect(),
         bytes: Arc::default(),
@@ -159,7 +159,7 @@ async fn drain_at_close(executor: Executor, phase: watch::Sender<Phase>) {
 
 /// An executor that serves, until this is dropped.
 struct Serves {
-    admission: Arc<Admission>,
+    admission: Arc<NodeServer>,
     phase: watch::Sender<Phase>,
     /// One for each subscription.
     tasks: Vec<JoinHandle<()>>,

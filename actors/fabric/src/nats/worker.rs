@@ -17,9 +17,9 @@ use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::admission::{Admitted, Order, Phase};
 use super::calls::is_of_node;
 use super::link::Link;
+use super::node_server::{Admitted, Order, Phase};
 use super::request::{answer, carry_out};
 
 /// Carries out requests on its arbiter.

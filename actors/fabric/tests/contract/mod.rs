@@ -6,7 +6,7 @@ pub(crate) mod nodes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::sync::{Fence, HeldFence};
+use asyncsteps_actors::sync::{FencingToken, HeldFence};
 use asyncsteps_core::{Retry, Template, codes};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::{CallSteps, Caller, Executor, FailedCall, Invocation, RequestSteps};
@@ -226,7 +226,8 @@ async fn the_end_of_the_grace_answers(nodes: &Nodes) {
 async fn calls_carry_the_tokens_of_locks(nodes: &Nodes) {
     let served = node("1.1", "one");
     let guard = serve(&nodes.first, &served).await;
-    let (stock, odd) = (Fence::new("stock", "apples", 7), Fence::new("a, b", "\n;%ä", u64::MAX));
+    let (stock, odd) =
+        (FencingToken::new("stock", "apples", 7), FencingToken::new("a, b", "\n;%ä", u64::MAX));
     let tokens = |result: Result<Response, CallError>| {
         result.map(Response::into_value).map(|tokens| tokens.to_string())
     };

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use asyncsteps_actors::sync::{Fence, fences};
+use asyncsteps_actors::sync::{FencingToken, fences};
 use asyncsteps_core::{AsyncSteps, Error, StepResult, Template};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::security::{
-    Attempt, Credentials, Grant, Refusal, SecurityLevel, SecurityProvider, User, Verdict,
+    Attempt, AuthOutcome, Credentials, Grant, Refusal, SecurityLevel, SecurityProvider, User,
 };
 use asyncsteps_executor::{Executor, RequestSteps};
 use serde_json::{Value, json};
@@ -20,13 +20,13 @@ pub(crate) const FRONT: (&str, &str) = ("front", "secret");
 struct KnowsFront;
 
 impl SecurityProvider for KnowsFront {
-    fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+    fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome {
         let is_front = matches!(
             attempt.credentials(),
             Credentials::Password { user, password } if (&**user, password.expose()) == FRONT
         );
         let front = || Grant::new(User::new(FRONT.0, SecurityLevel::System));
-        Verdict::Known(is_front.then(front).ok_or_else(Refusal::credentials))
+        AuthOutcome::Known(is_front.then(front).ok_or_else(Refusal::credentials))
     }
 }
 
@@ -104,7 +104,8 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
             .add(
                 "fences",
                 &one_step(|asi| {
-                    let tokens: Vec<String> = fences(asi).iter().map(Fence::to_string).collect();
+                    let tokens: Vec<String> =
+                        fences(asi).iter().map(FencingToken::to_string).collect();
                     asi.reply(tokens.join(" "))
                 }),
             )

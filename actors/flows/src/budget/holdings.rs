@@ -10,7 +10,7 @@ use super::client::Client;
 /// waited longest among those of the client with the most bytes.
 #[derive(Debug)]
 pub(super) struct Holdings<S> {
-    all: Slab<Held<S>>,
+    all: Slab<ClientHolding<S>>,
     /// The clients with holdings that wait.
     clients: HashMap<Client, Waiting>,
     /// Bytes of all holdings that wait.
@@ -20,7 +20,7 @@ pub(super) struct Holdings<S> {
 }
 
 #[derive(Debug)]
-struct Held<S> {
+struct ClientHolding<S> {
     client: Client,
     bytes: usize,
     /// Its place among those that wait, while it does.
@@ -46,7 +46,7 @@ impl<S> Holdings<S> {
     }
 
     pub(super) fn insert(&mut self, client: Client, signal: S) -> usize {
-        self.all.insert(Held { client, bytes: 0, turn: None, signal })
+        self.all.insert(ClientHolding { client, bytes: 0, turn: None, signal })
     }
 
     /// The bytes of a holding, which are to change: it cannot be displaced until they are

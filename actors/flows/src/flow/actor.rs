@@ -16,10 +16,10 @@ use super::{Canceller, Stack};
 ///
 /// [`FlowHandle::address`]: super::FlowHandle::address
 /// [`FlowRef::address`]: super::FlowRef::address
-pub struct FlowActor(Stage);
+pub struct FlowActor(Phase);
 
 #[expect(clippy::large_enum_variant, reason = "one allocation instead of two")]
-enum Stage {
+enum Phase {
     Running(Execution),
     /// With the outcome until the handle takes it.
     Ended(Option<Outcome>),
@@ -43,26 +43,26 @@ pub enum CompleteError {
 impl FlowActor {
     #[inline]
     pub(crate) fn new(execution: Execution) -> Self {
-        Self(Stage::Running(execution))
+        Self(Phase::Running(execution))
     }
 
     /// The actor of a flow that ended in its first turn.
     pub(super) fn ended() -> Self {
-        Self(Stage::Ended(None))
+        Self(Phase::Ended(None))
     }
 
     /// The flow, unless it is over.
     #[inline]
     pub(super) fn execution(&mut self) -> Option<&mut Execution> {
         match &mut self.0 {
-            Stage::Running(execution) => Some(execution),
-            Stage::Ended(_) => None,
+            Phase::Running(execution) => Some(execution),
+            Phase::Ended(_) => None,
         }
     }
 
     #[inline]
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.0, Stage::Ended(_))
+        matches!(self.0, Phase::Ended(_))
     }
 
     /// Cancels the flow from any thread.
@@ -100,7 +100,7 @@ impl FlowActor {
     pub(super) fn end(&mut self, tell: impl FnOnce(&mut Execution) -> Option<Outcome>) {
         if let Some(execution) = self.execution() {
             let outcome = tell(execution);
-            guarded(DROPPED, || self.0 = Stage::Ended(outcome));
+            guarded(DROPPED, || self.0 = Phase::Ended(outcome));
         }
     }
 
@@ -108,17 +108,17 @@ impl FlowActor {
     /// cancelled, because cancel handlers may ask about their flow.
     #[cfg(feature = "ffi")]
     pub(super) fn abandon(&mut self) -> Option<Execution> {
-        match std::mem::replace(&mut self.0, Stage::Ended(None)) {
-            Stage::Running(execution) => Some(execution),
-            Stage::Ended(_) => None,
+        match std::mem::replace(&mut self.0, Phase::Ended(None)) {
+            Phase::Running(execution) => Some(execution),
+            Phase::Ended(_) => None,
         }
     }
 
     #[inline]
     pub(super) fn take_outcome(&mut self) -> Option<Outcome> {
         match &mut self.0 {
-            Stage::Running(_) => None,
-            Stage::Ended(outcome) => outcome.take(),
+            Phase::Running(_) => None,
+            Phase::Ended(outcome) => outcome.take(),
         }
     }
 }

@@ -140,7 +140,7 @@ fn take_launched(execution: &mut Execution, launched: &mut Vec<Launched>) {
 /// Logs what a flow did that is seen nowhere else: steps that were undone, and what callbacks did.
 #[inline]
 fn report(execution: &mut Execution) {
-    let (undone, unseen) = (execution.take_undone(), execution.take_unseen());
+    let (undone, unseen) = (execution.take_undone(), execution.take_unreported_errors());
     if !(undone.is_empty() && unseen.is_empty()) {
         log(undone, &unseen);
     }

@@ -29,20 +29,20 @@ pub trait IntoFlow: Sized {
 
     /// The same with a deadline: when `limit` has passed since its start or its submission, the flow is
     /// cancelled and ends with Timeout. A deadline that it inherits still counts.
-    fn within(self, limit: Duration) -> Within<Self> {
-        Within { flow: self, limit }
+    fn within(self, limit: Duration) -> WithDeadline<Self> {
+        WithDeadline { flow: self, limit }
     }
 }
 
 /// A flow to be started with a deadline, made by [`IntoFlow::within`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it does nothing before it is started"]
-pub struct Within<T> {
+pub struct WithDeadline<T> {
     flow: T,
     limit: Duration,
 }
 
-impl<T: IntoFlow> IntoFlow for Within<T> {
+impl<T: IntoFlow> IntoFlow for WithDeadline<T> {
     fn into_flow(self) -> Flow {
         self.flow.into_flow()
     }

@@ -41,7 +41,7 @@ pub use completer::{Completer, WaitSteps};
 pub use deadline::DeadlineSteps;
 pub use flow_ref::{FlowRef, running_flows};
 pub use handle::FlowHandle;
-pub use into_flow::{IntoFlow, Within};
+pub use into_flow::{IntoFlow, WithDeadline};
 pub use mailbox::FlowContext;
 pub use messages::{Cancel, Complete, Inspect};
 pub use owner::{FlowEnd, FlowOwner};

@@ -15,7 +15,7 @@ use tracing::Span;
 
 use super::gone;
 use crate::clock;
-use crate::drain::Entered;
+use crate::drain::DrainGuard;
 use crate::flow::{self, Cancel, FlowActor, FlowEnd, FlowOwner, IntoFlow};
 use crate::span::{FlowSpan, trace_started};
 use crate::trace::{self, TraceParent};
@@ -79,7 +79,7 @@ impl<A: Arguments + Send> RemoteFlow<A> {
     pub(super) fn start(
         arbiter: &ArbiterHandle,
         job: impl IntoFlow + Send + 'static,
-        counted: Entered,
+        counted: DrainGuard,
     ) -> Self {
         let own = job.limit().map(|limit| clock::now() + limit);
         // each arbiter has its own epoch
@@ -140,7 +140,7 @@ struct Job<A, F> {
     deadline: Option<Instant>,
     span: FlowSpan,
     trace: Option<TraceParent>,
-    counted: Entered,
+    counted: DrainGuard,
 }
 
 impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {

@@ -111,7 +111,7 @@ impl Line {
                 None => write!(f, "{}", Place(*location))?,
             },
         }
-        write!(f, " {}", Took(step.time(self.length)))?;
+        write!(f, " {}", HumanTime(step.time(self.length)))?;
         match &step.ended {
             None => f.write_str(" ...")?,
             Some((_, Ending::Success | Ending::Left)) => {}
@@ -173,14 +173,14 @@ struct What<'a>(&'a FailedStep);
 impl fmt::Display for What<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.code)?;
-        self.0.limit.map_or(Ok(()), |limit| write!(f, "({})", Took(limit)))
+        self.0.limit.map_or(Ok(()), |limit| write!(f, "({})", HumanTime(limit)))
     }
 }
 
 /// A time as people write it, with two or three digits.
-struct Took(Duration);
+struct HumanTime(Duration);
 
-impl fmt::Display for Took {
+impl fmt::Display for HumanTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_micros() {
             micros @ ..1_000 => write!(f, "{micros}us"),

@@ -16,7 +16,7 @@
 
 mod calls;
 pub mod deadlock;
-mod fence;
+mod fencing_token;
 mod keys;
 pub mod limiter;
 mod limits;
@@ -31,7 +31,7 @@ mod waiter;
 mod waits;
 
 pub use calls::{Call, Calling, calling};
-pub use fence::{CallerFences, Fence, HeldFence, NotFence, fences};
+pub use fencing_token::{CallerFences, FencingToken, HeldFence, ParseFencingTokenError, fences};
 pub use limiter::{Limiter, LimiterActor};
 pub use limits::Limits;
 pub use load::{KeyReport, Load, LockReport};

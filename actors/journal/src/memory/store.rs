@@ -9,8 +9,8 @@ use crate::error::{Error, NotWritten, Refused};
 use crate::head::{Head, InFlight, OpenEffect};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, Limits, TAKEN_SIGNALS};
-use crate::moment::{Look, Moment, Times};
-use crate::quota::{Counted, Waiting};
+use crate::moment::{ClockState, Look, Moment};
+use crate::quota::{CallerRange, Waiting};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
     Append, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, FlowInfo, FlowState,
@@ -28,7 +28,7 @@ pub(super) struct Store {
     keys: HashMap<CallerKey, u64>,
     /// Flows that count for a caller, until they are found to have ended.
     of_callers: BTreeSet<(String, u64)>,
-    pub(super) times: Times,
+    pub(super) times: ClockState,
     /// When leases end, as [`Moment::passed`] has it.
     nodes: HashMap<Incarnation, Timestamp>,
     last_flow: u64,
@@ -58,7 +58,7 @@ impl Store {
             numbers: HashMap::new(),
             keys: HashMap::new(),
             of_callers: BTreeSet::new(),
-            times: Times::default(),
+            times: ClockState::default(),
             nodes: HashMap::new(),
             last_flow: 0,
             last_node: 0,
@@ -107,7 +107,7 @@ impl Store {
     }
 
     /// How many flows of these callers wait; forgets those that have ended.
-    fn waiting(&mut self, counted: &Counted<'_>) -> u64 {
+    fn waiting(&mut self, counted: &CallerRange<'_>) -> u64 {
         let callers = (counted.from.to_owned(), 0)..(counted.till.clone(), 0);
         let (mut waiting, mut ended) = (0, Vec::new());
         for of_caller @ (_, number) in self.of_callers.range(callers) {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::session::{Failure, Session};
-use crate::quota::{Counted, Waiting};
+use crate::quota::{CallerRange, Waiting};
 use crate::request::Quota;
 use crate::stored::{int, unsigned, waits};
 
 /// What a group has of some callers.
 struct Share<'a> {
-    counted: Counted<'a>,
+    counted: CallerRange<'a>,
     /// How many flows of theirs it is to store.
     submits: u64,
 }

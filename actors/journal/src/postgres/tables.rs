@@ -8,8 +8,8 @@ use crate::coding::Encoded;
 use crate::error::Error;
 use crate::head::Head;
 use crate::id::{Epoch, Incarnation, Uid};
-use crate::moment::{Doubt, Look, Moment, Times};
-use crate::path::NotPath;
+use crate::moment::{ClockState, Doubt, Look, Moment};
+use crate::path::ParsePathError;
 use crate::request::Cancel;
 use crate::stored::{self, int, millis, timestamp, unsigned};
 use crate::time::{Reading, Timestamp};
@@ -95,9 +95,9 @@ fn uid_of(bytes: &[u8]) -> Result<Uid, Failure> {
 /// The columns `path, kind, body` from `at` on.
 pub(super) fn encoded(row: &Row, at: usize) -> Result<Encoded, Failure> {
     let path: &str = row.try_get(at)?;
-    let path = path
-        .parse()
-        .map_err(|wrong: NotPath| Failure::Answered(Error::Damaged(std::sync::Arc::new(wrong))))?;
+    let path = path.parse().map_err(|wrong: ParsePathError| {
+        Failure::Answered(Error::Damaged(std::sync::Arc::new(wrong)))
+    })?;
     let kind = u8::try_from(row.try_get::<_, i64>(at + 1)?).map_err(|_| foreign())?;
     Ok(Encoded { path, kind, body: row.try_get(at + 2)? })
 }
@@ -111,7 +111,7 @@ pub(super) fn foreign() -> Failure {
 }
 
 /// What the journal keeps about time, and what the clock of the server says.
-async fn times(session: &Session) -> Result<(Times, Timestamp), Failure> {
+async fn times(session: &Session) -> Result<(ClockState, Timestamp), Failure> {
     let sql =
         concat!("SELECT wall, doubt_from, doubt_since, passed, seen, ", now!(), " FROM journal");
     let rows = session.query(sql, &[]).await?;
@@ -119,7 +119,7 @@ async fn times(session: &Session) -> Result<(Times, Timestamp), Failure> {
     let optional = |at: usize| row.try_get::<_, Option<i64>>(at).map(|time| time.map(timestamp));
     let time = |at: usize| row.try_get(at).map(timestamp);
     let doubt = optional(1)?.zip(optional(2)?).map(|(from, since)| Doubt { from, since });
-    let times = Times { wall: optional(0)?, passed: time(3)?, seen: time(4)?, doubt };
+    let times = ClockState { wall: optional(0)?, passed: time(3)?, seen: time(4)?, doubt };
     Ok((times, time(5)?))
 }
 

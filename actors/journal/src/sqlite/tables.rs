@@ -12,7 +12,7 @@ use crate::error::{Error, Refused};
 use crate::head::Head;
 use crate::id::{Epoch, Incarnation, Uid};
 use crate::limits::Limits;
-use crate::moment::{Doubt, Look, Times};
+use crate::moment::{ClockState, Doubt, Look};
 use crate::path::Path;
 use crate::request::Cancel;
 use crate::stored::{self, int, millis, timestamp, unsigned};
@@ -106,13 +106,13 @@ impl Tables {
     }
 
     /// What the journal keeps about time.
-    pub(super) fn times(&self) -> Result<Times, Error> {
+    pub(super) fn times(&self) -> Result<ClockState, Error> {
         let sql = "SELECT wall, passed, seen, doubt_from, doubt_since FROM journal";
         let row = |row: &Row<'_>| {
             let time = |index| row.get::<_, Option<i64>>(index).map(|time| time.map(timestamp));
             let doubt = time(3)?.zip(time(4)?).map(|(from, since)| Doubt { from, since });
             let (passed, seen) = (timestamp(row.get(1)?), timestamp(row.get(2)?));
-            Ok(Times { wall: time(0)?, passed, seen, doubt })
+            Ok(ClockState { wall: time(0)?, passed, seen, doubt })
         };
         self.prepare(sql)?.query_row([], row).map_err(db_error)
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use asyncsteps_journal::request::{Append, Claim, FirstOwner, FlowState, Query, Then};
+use asyncsteps_journal::request::{Append, Claim, Disposition, FirstOwner, FlowState, Query};
 use asyncsteps_journal::{Error, Incarnation, Journal, NotWritten, Refused, Timestamp};
 use futures_util::future::{join, join_all};
 
@@ -69,7 +69,7 @@ pub(super) async fn begun_flows_come_before_new_ones_and_oldest_first(journal: &
     }
     // released in another order than they were submitted
     for flow in begun.iter_mut().rev() {
-        flow.leave(Then::Release).await;
+        flow.leave(Disposition::Release).await;
     }
     let mut given = Vec::new();
     for _ in 0..3 {
@@ -82,7 +82,7 @@ pub(super) async fn begun_flows_come_before_new_ones_and_oldest_first(journal: &
 pub(super) async fn a_node_gets_flows_of_its_versions_only(journal: &dyn Journal) {
     let node = node(journal).await;
     let mut flow = Owned::start(journal, node).await;
-    flow.leave(Then::Release).await;
+    flow.leave(Disposition::Release).await;
     let claim = |version, compatible: &[u32]| Claim {
         node,
         ticket: uid(),
@@ -94,7 +94,7 @@ pub(super) async fn a_node_gets_flows_of_its_versions_only(journal: &dyn Journal
     let given = journal.claim(claim(2, &[1])).await.unwrap();
     assert_eq!(given.len(), 1);
     flow = Owned::load(journal, given[0]).await;
-    let newer = Append { version: 2, then: Then::Release, ..flow.entry(vec![done("a")]) };
+    let newer = Append { version: 2, then: Disposition::Release, ..flow.entry(vec![done("a")]) };
     flow.send(newer).await.unwrap();
     assert_eq!(journal.claim(claim(1, &[])).await.unwrap(), [], "a newer one wrote to it");
     assert_eq!(journal.claim(claim(2, &[])).await.unwrap().len(), 1);
@@ -134,7 +134,7 @@ pub(super) async fn a_released_flow_is_not_counted(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node).await;
     flow.write(vec![intent("pay")]).await.unwrap();
     for _ in 0..=LIMITS.claims {
-        flow.leave(Then::Release).await;
+        flow.leave(Disposition::Release).await;
         assert_eq!(flow.write(vec![done("pay")]).await.ok(), None, "it is of no owner");
         let [claimed] = claim(journal, node, 9).await[..] else { panic!("one flow") };
         assert_eq!(claimed.deaths, 0);

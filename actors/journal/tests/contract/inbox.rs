@@ -5,7 +5,7 @@ use std::time::Duration;
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{Ending, Failure, Outcome, TakenSignal};
 use asyncsteps_journal::request::{
-    Append, Cancelled, CancelledBy, Condition, FirstOwner, FlowState, News, Then,
+    Append, Cancelled, CancelledBy, Condition, Disposition, FirstOwner, FlowState, News,
 };
 use asyncsteps_journal::{Error, Event, Journal, NotWritten, Record, Refused};
 use futures_util::future::join;
@@ -146,9 +146,9 @@ pub(super) async fn a_parked_flow_is_woken_by_time_and_by_signals(journal: &dyn 
     let mut due = Owned::start(journal, node).await;
     let mut late = Owned::start(journal, node).await;
     let mut silent = Owned::start(journal, node).await;
-    due.leave(Then::Park(Some(Duration::ZERO))).await;
-    late.leave(Then::Park(Some(FAR))).await;
-    silent.leave(Then::Park(None)).await;
+    due.leave(Disposition::Park(Some(Duration::ZERO))).await;
+    late.leave(Disposition::Park(Some(FAR))).await;
+    silent.leave(Disposition::Park(None)).await;
     let given = |claimed: Vec<asyncsteps_journal::request::Claimed>| {
         claimed.into_iter().map(|claimed| claimed.uid).collect::<Vec<_>>()
     };
@@ -165,7 +165,7 @@ pub(super) async fn a_flow_that_was_refused_says_why_until_it_is_claimed(journal
     let node = node(journal).await;
     let mut flow = Owned::start(journal, node).await;
     let reason = "the queue is full".to_owned();
-    flow.leave(Then::Retry { within: Duration::ZERO, reason: reason.clone() }).await;
+    flow.leave(Disposition::Retry { within: Duration::ZERO, reason: reason.clone() }).await;
     let info = journal.status(flow.uid).await.unwrap().flow;
     assert_eq!(
         (info.state, info.reason, info.due.is_some()),
@@ -179,7 +179,7 @@ pub(super) async fn a_signal_that_races_with_parking_is_not_slept_over(journal: 
     let node = node(journal).await;
     for _ in 0..8 {
         let flow = Owned::start(journal, node).await;
-        let park = Append { then: Then::Park(None), ..flow.entry(Vec::new()) };
+        let park = Append { then: Disposition::Park(None), ..flow.entry(Vec::new()) };
         let sent = journal.signal(flow.uid, signal("s"));
         let (parked, sent) = join(append(journal, park), sent).await;
         parked.unwrap();
@@ -212,6 +212,6 @@ pub(super) async fn changes_tell_of_work(journal: &dyn Journal) {
     journal.signal(flow.uid, signal("s")).await.unwrap();
     changes.changed().await.expect("the journal is there");
     changes.mark_unchanged();
-    flow.leave(Then::Release).await;
+    flow.leave(Disposition::Release).await;
     changes.changed().await.expect("the journal is there");
 }

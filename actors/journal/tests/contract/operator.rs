@@ -1,7 +1,7 @@
 //! Flows that wait for an operator.
 
 use asyncsteps_journal::record::{Effect, Ending, Failed, Iteration};
-use asyncsteps_journal::request::{Append, Claim, FlowState, Resume, Then};
+use asyncsteps_journal::request::{Append, Claim, Disposition, FlowState, Resume};
 use asyncsteps_journal::{Error, Event, Journal, Path, Record, RecordId, Refused};
 use futures_util::future::join_all;
 
@@ -13,7 +13,7 @@ pub(super) async fn a_paused_flow_waits_for_an_operator(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node).await;
     assert_eq!(flow.refused(Resume::Continue).await, Refused::NotStopped(flow.uid));
     flow.write(vec![done("a")]).await.unwrap();
-    flow.leave(Then::Pause("step `b` is gone".to_owned())).await;
+    flow.leave(Disposition::Pause("step `b` is gone".to_owned())).await;
     journal.signal(flow.uid, signal("s")).await.unwrap();
     assert_eq!(claim(journal, node, 9).await, [], "a signal does not let it go on");
     flow.resume(Resume::Continue).await;
@@ -25,7 +25,7 @@ pub(super) async fn a_paused_flow_waits_for_an_operator(journal: &dyn Journal) {
 pub(super) async fn a_step_is_done_again_without_its_records(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
     flow.write(vec![done("a"), done("b"), done("c")]).await.unwrap();
-    flow.leave(Then::Pause("changed".to_owned())).await;
+    flow.leave(Disposition::Pause("changed".to_owned())).await;
     let gone = [0, 2, 3].map(|sequence| RecordId { epoch: flow.epoch, sequence });
     flow.resume(Resume::Without([gone.as_slice(), &[RecordId::FIRST]].concat())).await;
     let (mut flow, ..) = take_over(journal).await;
@@ -48,7 +48,7 @@ pub(super) async fn a_flow_begins_again_with_a_new_run(journal: &dyn Journal) {
     flow.write(vec![done("a"), intent("b"), intent("c"), failed]).await.unwrap();
     let item = Record { path: path("a").key("0"), ..done("a") };
     flow.write(vec![item, unwinding(), undone("b"), undone("a")]).await.unwrap();
-    flow.leave(Then::Pause("changed".to_owned())).await;
+    flow.leave(Disposition::Pause("changed".to_owned())).await;
     flow.resume(Resume::Again).await;
     let (flow, ..) = take_over(journal).await;
     assert_eq!(flow.steps().await, <[String; 0]>::default());
@@ -77,7 +77,7 @@ pub(super) async fn a_flow_does_not_begin_again_with_an_effect(journal: &dyn Jou
     for records in effects {
         let mut flow = Owned::start(journal, node).await;
         flow.write(records).await.unwrap();
-        flow.leave(Then::Pause("changed".to_owned())).await;
+        flow.leave(Disposition::Pause("changed".to_owned())).await;
         let again = flow.refused(Resume::Again).await;
         assert_eq!(again, Refused::NotUndone { uid: flow.uid, path: path("a") });
         let info = journal.status(flow.uid).await.unwrap().flow;
@@ -94,7 +94,7 @@ pub(super) async fn a_flow_that_undoes_does_not_go_back(journal: &dyn Journal) {
     for (count, last) in [(4, &last[0]), (2, &last[1])] {
         let mut flow = Owned::start(journal, node).await;
         flow.write(records[..count].to_vec()).await.unwrap();
-        flow.leave(Then::Pause("changed".to_owned())).await;
+        flow.leave(Disposition::Pause("changed".to_owned())).await;
         let id = |sequence| RecordId { epoch: flow.epoch, sequence };
         for sequence in 1..=count.min(3) as u64 {
             let back = flow.refused(Resume::Without(vec![id(sequence), id(4)])).await;
@@ -109,7 +109,7 @@ pub(super) async fn a_flow_that_undoes_does_not_go_back(journal: &dyn Journal) {
 pub(super) async fn a_flow_stays_on_its_version(journal: &dyn Journal) {
     let node = node(journal).await;
     let mut flow = Owned::start(journal, node).await;
-    flow.leave(Then::Pause("changed".to_owned())).await;
+    flow.leave(Disposition::Pause("changed".to_owned())).await;
     flow.resume(Resume::OnItsVersion).await;
     let programs = vec![program(2, &[1])];
     let newer = Claim { node, ticket: uid(), programs, limit: 9, suspects: 1 };
@@ -138,7 +138,7 @@ pub(super) async fn a_dead_letter_is_replayed(journal: &dyn Journal) {
 pub(super) async fn a_cancel_lets_a_paused_flow_undo(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
     flow.write(vec![done("a")]).await.unwrap();
-    flow.leave(Then::Pause("changed".to_owned())).await;
+    flow.leave(Disposition::Pause("changed".to_owned())).await;
     journal.cancel(flow.uid, "operator".into()).await.unwrap();
     let (mut flow, ..) = take_over(journal).await;
     let cancel = journal.inbox(flow.uid).await.unwrap().cancel.expect("it is cancelled");
@@ -152,7 +152,7 @@ pub(super) async fn a_cancel_lets_a_cancelled_flow_go_on(journal: &dyn Journal) 
     let mut flow = Owned::start(journal, node(journal).await).await;
     let first = journal.cancel(flow.uid, "first".into()).await.unwrap();
     flow.write(vec![done("a")]).await.unwrap();
-    flow.leave(Then::Pause("the undo of `a` is gone".to_owned())).await;
+    flow.leave(Disposition::Pause("the undo of `a` is gone".to_owned())).await;
     assert_eq!(journal.cancel(flow.uid, "second".into()).await.unwrap(), first);
     let status = journal.status(flow.uid).await.unwrap().flow;
     assert_eq!((status.state, status.reason), (FlowState::Ready, None));
@@ -165,7 +165,7 @@ pub(super) async fn of_orders_at_once_one_is_carried_out(journal: &dyn Journal) 
     let node = node(journal).await;
     for count in 2..8 {
         let mut flow = Owned::start(journal, node).await;
-        flow.leave(Then::Pause("changed".to_owned())).await;
+        flow.leave(Disposition::Pause("changed".to_owned())).await;
         let signals = (0..count).map(|number| signal(&number.to_string()));
         let orders: Vec<_> = signals.map(Resume::Signal).chain([Resume::Continue]).collect();
         let answers = join_all(orders.iter().map(|how| journal.resume(flow.uid, how.clone())));
@@ -191,7 +191,7 @@ pub(super) async fn an_order_is_stored_once_however_many_signals_wait(journal: &
     let order = Resume::Signal(signal("order"));
     assert_eq!(flow.refused(order.clone()).await, Refused::NotStopped(flow.uid));
     assert_eq!(journal.inbox(flow.uid).await.unwrap().signals, [], "nothing of it is stored");
-    flow.leave(Then::Pause("changed".to_owned())).await;
+    flow.leave(Disposition::Pause("changed".to_owned())).await;
     for _ in 0..LIMITS.signals {
         journal.signal(flow.uid, signal("paid")).await.unwrap();
     }

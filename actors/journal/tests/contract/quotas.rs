@@ -1,7 +1,7 @@
 //! Quotas of callers.
 
 use asyncsteps_journal::request::{
-    CallerGroup, CallerKey, FirstOwner, Quota, Submit, Submitted, Then,
+    CallerGroup, CallerKey, Disposition, FirstOwner, Quota, Submit, Submitted,
 };
 use asyncsteps_journal::{Error, Journal, Refused, Repeat};
 use futures_util::future::join_all;
@@ -65,7 +65,12 @@ pub(super) async fn what_runs_or_has_ended_is_not_counted(journal: &dyn Journal)
         assert_eq!(store_as(journal, running).await, Ok(Submitted::New));
         flows.push(started);
     }
-    let ways = [Then::Park(None), Then::Pause("changed".to_owned()), Then::Release, Then::Keep];
+    let ways = [
+        Disposition::Park(None),
+        Disposition::Pause("changed".to_owned()),
+        Disposition::Release,
+        Disposition::Keep,
+    ];
     for (flow, then) in flows.iter_mut().zip(ways) {
         flow.leave(then).await;
     }

@@ -7,7 +7,7 @@ use asyncsteps_journal::record::{
     Effect, Ending, Failed, Iteration, Keys, Outcome, TakenSignal, Timer, Unwinding,
 };
 use asyncsteps_journal::request::{
-    Append, CallerKey, FirstOwner, FlowState, Query, Submit, Submitted, Then,
+    Append, CallerKey, Disposition, FirstOwner, FlowState, Query, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Error, Event, Journal, NotWritten, Record, RecordId, Refused, Repeat, Timestamp,
@@ -240,7 +240,7 @@ pub(super) async fn flows_are_listed_in_pages(journal: &dyn Journal) {
     for _ in 0..5 {
         uids.push(Owned::start(journal, node).await);
     }
-    uids[2].leave(Then::Pause("changed".to_owned())).await;
+    uids[2].leave(Disposition::Pause("changed".to_owned())).await;
     let mut other = submit(FirstOwner::Any);
     other.started.template = "other".to_owned();
     journal.submit(other).await.unwrap();

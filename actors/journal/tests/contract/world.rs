@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use asyncsteps_journal::record::{Done, Ended, Ending, Failure, Intent, Started, Unwinding};
 use asyncsteps_journal::request::{
-    Append, Claim, Claimed, Condition, FirstOwner, Program, Resume, Signal, Submit, Submitted,
-    Then, Written,
+    Append, Claim, Claimed, Condition, Disposition, FirstOwner, Program, Resume, Signal, Submit,
+    Submitted, Written,
 };
 use asyncsteps_journal::{
     Epoch, Error, Event, Incarnation, Journal, LEASE, NotWritten, Path, Record, Refused, Timestamp,
@@ -128,7 +128,7 @@ impl<'a> Owned<'a> {
             takes: Vec::new(),
             seen: self.seen,
             condition: Condition::None,
-            then: Then::Keep,
+            then: Disposition::Keep,
         }
     }
 
@@ -143,7 +143,7 @@ impl<'a> Owned<'a> {
         self.send(self.entry(records)).await
     }
 
-    pub(super) async fn leave(&mut self, then: Then) {
+    pub(super) async fn leave(&mut self, then: Disposition) {
         let entry = Append { then, ..self.entry(Vec::new()) };
         self.send(entry).await.expect("it is of this owner");
     }

@@ -1,7 +1,7 @@
 //! Flows of tests, and how they run.
 
 use asyncsteps_journal::record::{Done, Started};
-use asyncsteps_journal::request::{Append, Condition, FirstOwner, Submit, Then};
+use asyncsteps_journal::request::{Append, Condition, Disposition, FirstOwner, Submit};
 use asyncsteps_journal::{Epoch, Event, Incarnation, Journal, Path, Record, Uid, Value};
 
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
@@ -43,6 +43,6 @@ pub(crate) fn entry(uid: Uid, first: u64, value: &str) -> Append {
         takes: Vec::new(),
         seen: 0,
         condition: Condition::None,
-        then: Then::Keep,
+        then: Disposition::Keep,
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use asyncsteps_journal::postgres::{Config, Options, Postgres};
 use asyncsteps_journal::record::{Ended, Ending};
 use asyncsteps_journal::request::{
-    Append, Claim, Claimed, FirstOwner, Program, Quota, Submit, Then,
+    Append, Claim, Claimed, Disposition, FirstOwner, Program, Quota, Submit,
 };
 use asyncsteps_journal::{
     Clock, Error, Event, Incarnation, Journal, LEASE, Path, Record, Refused, Repeat, SystemClock,
@@ -153,7 +153,8 @@ async fn a_jump_of_the_server_moves_no_lease_and_no_wait(server: &Server) {
     journal.append(entries).await.expect("an answer")[0].clone().expect("it ends");
     let parked = start(&journal, node).await;
     let within = Some(Duration::from_secs(3600));
-    let park = Append { records: Vec::new(), then: Then::Park(within), ..entry(parked, 1, "") };
+    let park =
+        Append { records: Vec::new(), then: Disposition::Park(within), ..entry(parked, 1, "") };
     journal.append(vec![park]).await.expect("an answer")[0].clone().expect("it is parked");
     let at = Timestamp::from_millis(SystemClock.now().as_millis() + 3_600_000);
     let late = submit(FirstOwner::AnyFrom(at));

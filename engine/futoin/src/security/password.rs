@@ -12,7 +12,7 @@ use super::credentials::Secret;
 /// The hash of a password, such as `$argon2id$v=19$m=19456,t=2,p=1$...`.
 ///
 /// Making or checking one takes tens of milliseconds and megabytes, on purpose: do it on a thread of
-/// its own, with [`Verdict::compute`](super::Verdict::compute).
+/// its own, with [`AuthOutcome::compute`](super::AuthOutcome::compute).
 #[derive(Debug, Clone)]
 pub struct PasswordHash(Arc<Parsed>);
 

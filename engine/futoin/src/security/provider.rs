@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::attempt::{Attempt, RequestContext};
-use super::verdict::Verdict;
+use super::auth_outcome::AuthOutcome;
 
 /// A directory of users and their secrets.
 ///
 /// One provider serves all threads of an executor. It must not block: for slow work it returns a
-/// [`Verdict`] that computes or waits.
+/// [`AuthOutcome`] that computes or waits.
 ///
 /// ```
 /// use asyncsteps_futoin::security::*;
@@ -17,12 +17,12 @@ use super::verdict::Verdict;
 /// struct Directory;
 ///
 /// impl SecurityProvider for Directory {
-///     fn check(&self, attempt: &Attempt<'_>) -> Verdict {
+///     fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome {
 ///         let Credentials::Password { user, password } = attempt.credentials() else {
-///             return Verdict::Known(Err(Refusal::credentials()));
+///             return AuthOutcome::Known(Err(Refusal::credentials()));
 ///         };
 ///         let (user, password) = (user.clone(), password.clone());
-///         Verdict::wait(async move {
+///         AuthOutcome::wait(async move {
 ///             // ask a database here
 ///             if password.expose() == "open sesame" {
 ///                 Ok(Grant::new(User::new(user, SecurityLevel::SafeOps)))
@@ -36,7 +36,7 @@ use super::verdict::Verdict;
 pub trait SecurityProvider: fmt::Debug + Send + Sync {
     /// Checks the credentials of a request: its field `sec`, or a header `Authorization: Basic`. The
     /// executor knows `-internal` itself.
-    fn check(&self, attempt: &Attempt<'_>) -> Verdict;
+    fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome;
 
     /// Identifies the caller of a request without such credentials by what came with the message: a
     /// token or key in a header, or the certificate of the connection. `None`, the default, leaves the
@@ -54,16 +54,16 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
     /// struct Tokens(HashMap<[u8; 32], String>);
     ///
     /// impl SecurityProvider for Tokens {
-    ///     fn check(&self, _: &Attempt<'_>) -> Verdict {
-    ///         Verdict::Known(Err(Refusal::credentials()))
+    ///     fn check(&self, _: &Attempt<'_>) -> AuthOutcome {
+    ///         AuthOutcome::Known(Err(Refusal::credentials()))
     ///     }
     ///
-    ///     fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
+    ///     fn identify(&self, request: &RequestContext<'_>) -> Option<AuthOutcome> {
     ///         let token = request.header("authorization")?.strip_prefix("Bearer ")?;
     ///         let hash: [u8; 32] = Sha256::digest(token).into();
     ///         let user = self.0.get(&hash).map(|user| User::new(user, SecurityLevel::SafeOps));
     ///         let refused = || Refusal::new(SECURITY_ERROR, "Token is not valid");
-    ///         Some(Verdict::Known(user.map(Grant::new).ok_or_else(refused)))
+    ///         Some(AuthOutcome::Known(user.map(Grant::new).ok_or_else(refused)))
     ///     }
     /// }
     ///
@@ -71,7 +71,7 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
     /// # assert!(!tokens.0.is_empty());
     /// // Executor::builder().security(tokens)
     /// ```
-    fn identify(&self, request: &RequestContext<'_>) -> Option<Verdict> {
+    fn identify(&self, request: &RequestContext<'_>) -> Option<AuthOutcome> {
         let _ = request;
         None
     }

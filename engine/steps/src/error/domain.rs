@@ -86,7 +86,7 @@ pub trait Code: StdError + 'static {
     /// value. `#[derive(Code)]` returns variants without fields whose code no other variant has; by default there
     /// is none.
     #[must_use]
-    fn of_code(_code: &str) -> Option<BoxError> {
+    fn from_code(_code: &str) -> Option<BoxError> {
         None
     }
 }
@@ -121,7 +121,7 @@ pub trait Codes: 'static {
     #[must_use]
     fn record(error: &(dyn StdError + 'static)) -> Option<(RecordedError, Option<BoxError>)>;
 
-    /// The error that was recorded: by its value, or else by its code, see [`Code::of_code`].
+    /// The error that was recorded: by its value, or else by its code, see [`Code::from_code`].
     ///
     /// # Errors
     /// If the type with this code cannot read the value.
@@ -152,7 +152,7 @@ impl<E: Code> Codes for E {
             return None;
         }
         let read = json.as_ref().and_then(|json| E::from_json(json));
-        read.or_else(|| E::of_code(code).map(Ok))
+        read.or_else(|| E::from_code(code).map(Ok))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::time::Time;
 /// 1. It calls [`run`](Self::run) with the current time and a waker.
 /// 2. It starts the flows that [`take_launched`](Self::take_launched) gives, on the same event
 ///    loop.
-/// 3. It reports the errors that [`take_unseen`](Self::take_unseen) gives.
+/// 3. It reports the errors that [`take_unreported_errors`](Self::take_unreported_errors) gives.
 /// 4. It looks at the progress that the run made. [`Done`](Progress::Done) is the end.
 ///    [`Ready`](Progress::Ready): it lets others run and goes back to 1. In
 ///    [`Waiting`](Progress::Waiting) it asks for the [`deadline`](Self::deadline), and goes back to
@@ -127,13 +127,13 @@ impl Execution {
     /// handlers, and errors of undos, which are left to be done by hand
     /// ([`failed_undo`](Error::failed_undo)).
     #[inline]
-    pub fn take_unseen(&mut self) -> Vec<Error> {
-        if self.machine.has_unseen() { self.machine.take_unseen() } else { Vec::new() }
+    pub fn take_unreported_errors(&mut self) -> Vec<Error> {
+        if self.machine.has_unseen() { self.machine.take_unreported_errors() } else { Vec::new() }
     }
 
     /// The steps that this flow has undone since the last call, if it is one that
     /// [undoes](Self::is_undo): for the log. Undos that failed are among the
-    /// [errors](Self::take_unseen) instead.
+    /// [errors](Self::take_unreported_errors) instead.
     #[inline]
     pub fn take_undone(&mut self) -> Vec<UndoneStep> {
         if self.machine.has_undone() { self.machine.take_undone() } else { Vec::new() }

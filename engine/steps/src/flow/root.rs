@@ -10,7 +10,7 @@ use crate::error::{AwaitedResult, Error, StepError, StepReturn};
 use crate::interface::{Added, AddedLoop, Collection, Parallel, RunContext};
 use crate::observe::Observer;
 use crate::random::Random;
-use crate::stack::{AsyncSteps, Queued};
+use crate::stack::{AsyncSteps, QueueItem};
 use crate::state::State;
 use crate::sync::ISync;
 use crate::template::Template;
@@ -119,8 +119,8 @@ impl Flow {
     /// [`substeps`](Self::substeps) and takes `A`. For code that wraps this interface.
     pub fn last_added<A: Arguments, T: 'static>(&mut self) -> Option<Added<'_, A, T>> {
         match self.asi.strand.pending.last_mut() {
-            Some(Queued::Step(step)) if step.is_body::<A, T>() => Some(Added::new(step)),
-            Some(Queued::Step(_) | Queued::Template(_)) | None => None,
+            Some(QueueItem::Step(step)) if step.is_body::<A, T>() => Some(Added::new(step)),
+            Some(QueueItem::Step(_) | QueueItem::Template(_)) | None => None,
         }
     }
 

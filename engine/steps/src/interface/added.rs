@@ -182,7 +182,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// its host runs them.
     ///
     /// An undo has one attempt of 30 s; see [`undo_with`](Self::undo_with). When it fails, the host
-    /// gets its error ([`take_unseen`](crate::Execution::take_unseen)) and the others go on. With
+    /// gets its error ([`take_unreported_errors`](crate::Execution::take_unreported_errors)) and the others go on. With
     /// [`retry`](Self::retry) there is one undo for all attempts: it is unknown if one was cut and
     /// none succeeded.
     ///

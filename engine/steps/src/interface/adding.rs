@@ -11,7 +11,7 @@ use crate::args::Arguments;
 use crate::error::{AwaitedResult, Error, StepError, StepResult, StepReturn};
 use crate::flow::Flow;
 use crate::location::StepLocation;
-use crate::stack::{AsyncSteps, Queued, QueuedStep, TemplateRange};
+use crate::stack::{AsyncSteps, QueueItem, QueuedStep, TemplateRange};
 use crate::sync::{ISync, Synced};
 use crate::template::Template;
 
@@ -236,7 +236,7 @@ impl AsyncSteps {
     pub(crate) fn append_template(&mut self, model: &Template) {
         model.copy_state(&mut self.state);
         if !model.steps.is_empty() {
-            self.strand.enqueue(Queued::Template(TemplateRange::all(&model.steps)));
+            self.strand.enqueue(QueueItem::Template(TemplateRange::all(&model.steps)));
         }
     }
 

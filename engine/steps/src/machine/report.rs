@@ -42,7 +42,7 @@ impl Machine {
     }
 
     /// The errors since the last call that only the host can report.
-    pub(crate) fn take_unseen(&mut self) -> Vec<Error> {
+    pub(crate) fn take_unreported_errors(&mut self) -> Vec<Error> {
         self.asi.cold.as_mut().map(|cold| mem::take(&mut cold.unseen)).unwrap_or_default()
     }
 

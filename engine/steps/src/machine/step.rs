@@ -10,7 +10,7 @@ use super::types::{Machine, Next};
 use crate::error::{Error, Fault, StepError, StepResult};
 use crate::observe::StepEnd;
 use crate::slot::index;
-use crate::stack::{Activity, AsyncSteps, Callback, Description, Flags, Queued, QueuedStep};
+use crate::stack::{Activity, AsyncSteps, Callback, Description, Flags, QueueItem, QueuedStep};
 
 /// What a callback returned, or the payload of its panic.
 pub(super) type CallbackResult = Result<StepResult, Box<dyn Any + Send>>;
@@ -19,8 +19,8 @@ impl Machine {
     /// Starts the next step of the current level.
     pub(super) fn start_next(&mut self, waker: &Waker) -> Next {
         match self.asi.strand.pending.pop() {
-            Some(Queued::Step(step)) => self.start(step, waker),
-            Some(Queued::Template(range)) => self.run_template(range, waker),
+            Some(QueueItem::Step(step)) => self.start(step, waker),
+            Some(QueueItem::Template(range)) => self.run_template(range, waker),
             None => Next::Complete,
         }
     }

@@ -22,7 +22,7 @@ enum Decision {
 }
 
 /// How far an error has come at the step on top.
-enum Stage {
+enum UnwindPhase {
     /// The step is still in progress.
     Abort,
     /// It was aborted, and what was inside is undone.
@@ -40,19 +40,19 @@ impl Machine {
             },
         };
         self.asi.last_error = Some(error.clone());
-        self.unwind_error(error, Stage::Abort)
+        self.unwind_error(error, UnwindPhase::Abort)
     }
 
     /// Goes on with an error whose step is on top and waited until what was inside was undone.
     pub(super) fn unwind_undone(&mut self, error: Error) -> Next {
-        self.unwind_error(error, Stage::Handle)
+        self.unwind_error(error, UnwindPhase::Handle)
     }
 
     #[inline]
-    fn unwind_error(&mut self, mut error: Error, mut stage: Stage) -> Next {
+    fn unwind_error(&mut self, mut error: Error, mut stage: UnwindPhase) -> Next {
         loop {
             if self.asi.strand.top.flags.open {
-                if let Stage::Abort = mem::replace(&mut stage, Stage::Abort) {
+                if let UnwindPhase::Abort = mem::replace(&mut stage, UnwindPhase::Abort) {
                     if self.is_held() {
                         return self.hold(error);
                     }

@@ -287,7 +287,7 @@ impl World {
         let burst = if is_cut { 1 } else { self.burst() };
         let progress = execution.run_burst(burst, self.now.get(), &waker);
         self.start_launched(number, &mut execution);
-        self.look_at_errors(format_args!("flow {number}"), &execution.take_unseen());
+        self.look_at_errors(format_args!("flow {number}"), &execution.take_unreported_errors());
         match progress {
             Progress::Done(outcome) => self.end_flow(number, outcome),
             Progress::Ready => {
@@ -326,7 +326,7 @@ impl World {
         let Some(mut execution) = self.flows.borrow_mut()[number].execution.take() else { return };
         let outcome = change(&mut execution);
         self.start_launched(number, &mut execution);
-        self.look_at_errors(format_args!("flow {number}"), &execution.take_unseen());
+        self.look_at_errors(format_args!("flow {number}"), &execution.take_unreported_errors());
         match outcome {
             Some(outcome) => self.end_flow(number, outcome),
             None => {

@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 
-use super::shapes::{Branches, Queued, Unstarted};
+use super::shapes::{Branches, QueueItem, Unstarted};
 use crate::slot::index;
 
 /// A branch that starts.
 pub(crate) struct NextBranch {
-    pub(crate) step: Queued,
+    pub(crate) step: QueueItem,
     /// Its position among the branches of the parallel step.
     pub(crate) position: usize,
     /// Its number in the flow.
@@ -63,10 +63,10 @@ impl Unstarted {
         }
     }
 
-    fn next(&mut self) -> Option<Queued> {
+    fn next(&mut self) -> Option<QueueItem> {
         match self {
-            Self::Own(steps) => steps.next().map(Queued::Step),
-            Self::Shared(range) => range.split_next().map(Queued::Template),
+            Self::Own(steps) => steps.next().map(QueueItem::Step),
+            Self::Shared(range) => range.split_next().map(QueueItem::Template),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use branch_path::BranchPath;
 pub(crate) use branches::NextBranch;
 pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
-    Activity, Branches, Callback, Description, Expired, Flags, Frame, Handler, Iterate, Queued,
+    Activity, Branches, Callback, Description, Expired, Flags, Frame, Handler, Iterate, QueueItem,
     QueuedStep, Repeat, SharedBody, SharedHandler, SharedSteps, StepFuture, Strand, TemplateRange,
     TemplateStep, ToUndo, UndoWork, Undoable, Unstarted, Waking, Work,
 };

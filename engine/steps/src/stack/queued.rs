@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::shapes::{
-    Activity, AsyncSteps, Branches, Description, Handler, Queued, QueuedStep, SharedSteps,
+    Activity, AsyncSteps, Branches, Description, Handler, QueueItem, QueuedStep, SharedSteps,
     TemplateRange, TemplateStep, Waking, Work,
 };
 use crate::args::Args;
@@ -101,7 +101,7 @@ impl Work for Branches {
     }
 }
 
-impl From<QueuedStep> for Queued {
+impl From<QueuedStep> for QueueItem {
     #[inline]
     fn from(step: QueuedStep) -> Self {
         Self::Step(step)

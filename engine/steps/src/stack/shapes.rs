@@ -137,7 +137,7 @@ pub(crate) struct Strand {
     /// The steps around `top`, outermost first.
     pub(crate) frames: ThinVec<Frame>,
     /// The steps that have not started, of all levels.
-    pub(crate) pending: SmallVec<[Queued; 2]>,
+    pub(crate) pending: SmallVec<[QueueItem; 2]>,
     /// The result of the last step: the arguments of the next one.
     pub(crate) args: Args,
     /// The number of the branch, 0 for the root; never used twice in a flow.
@@ -222,7 +222,7 @@ pub(crate) type Waking<'a> = Option<&'a Waker>;
 pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Result<Args, Error>>>>;
 
 /// An element of a queue.
-pub(crate) enum Queued {
+pub(crate) enum QueueItem {
     Step(QueuedStep),
     Template(TemplateRange),
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
 use super::shapes::{
-    Activity, Branches, Description, Flags, Frame, Handler, Queued, QueuedStep, StepExtras,
+    Activity, Branches, Description, Flags, Frame, Handler, QueueItem, QueuedStep, StepExtras,
     StepFuture, Strand, TemplateRange,
 };
 use super::timers::Purpose;
@@ -33,7 +33,7 @@ impl Strand {
     }
 
     /// Makes the strand of a branch that completed the strand of another branch.
-    pub(crate) fn restart(&mut self, branch: u32, queued: Queued) {
+    pub(crate) fn restart(&mut self, branch: u32, queued: QueueItem) {
         self.args = Args::none();
         self.branch = branch;
         self.runnable = true;
@@ -42,7 +42,7 @@ impl Strand {
 
     /// Appends to the queue of the current level.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, queued: Queued) {
+    pub(crate) fn enqueue(&mut self, queued: QueueItem) {
         if self.pending.len() == self.pending.capacity() {
             self.grow();
         }
@@ -75,8 +75,8 @@ impl Strand {
     #[inline]
     pub(crate) fn last_added(&mut self) -> &mut QueuedStep {
         match self.pending.last_mut() {
-            Some(Queued::Step(step)) => step,
-            Some(Queued::Template(_)) | None => unreachable!("a step was just added"),
+            Some(QueueItem::Step(step)) => step,
+            Some(QueueItem::Template(_)) | None => unreachable!("a step was just added"),
         }
     }
 
@@ -101,7 +101,7 @@ impl Strand {
     #[inline]
     pub(crate) fn reserve_template(&mut self) -> usize {
         let at = self.pending.len();
-        self.pending.push(Queued::Template(TemplateRange { steps: None, next: 0, end: 0 }));
+        self.pending.push(QueueItem::Template(TemplateRange { steps: None, next: 0, end: 0 }));
         at
     }
 
@@ -109,15 +109,15 @@ impl Strand {
     #[inline]
     pub(crate) fn return_template(&mut self, at: usize, range: TemplateRange) {
         if let Some(queued) = self.pending.get_mut(at) {
-            *queued = Queued::Template(range);
+            *queued = QueueItem::Template(range);
         }
     }
 
     /// The template whose step is on top, if it is a step of one.
     pub(crate) fn template_of_top(&self) -> Option<&TemplateRange> {
         match self.pending.get(self.top.base().checked_sub(1)?)? {
-            Queued::Template(range) => Some(range),
-            Queued::Step(_) => None,
+            QueueItem::Template(range) => Some(range),
+            QueueItem::Step(_) => None,
         }
     }
 

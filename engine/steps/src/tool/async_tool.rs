@@ -45,7 +45,7 @@ pub trait AsyncTool: Clone + 'static {
 
     /// Takes an error of a flow on this loop that nothing else shows: the panic of a callback, the error
     /// of a cancel handler, or of an undo, which is left to be done by hand
-    /// ([`take_unseen`](crate::Execution::take_unseen)).
+    /// ([`take_unreported_errors`](crate::Execution::take_unreported_errors)).
     ///
     /// By default nothing happens: a loop with a log writes it there.
     fn report(&self, error: Error) {

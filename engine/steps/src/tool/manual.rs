@@ -74,7 +74,7 @@ impl Manual {
     /// The errors of promises since the last call that nothing else shows, see
     /// [`AsyncTool::report`]; of more than a thousand the first ones.
     #[must_use]
-    pub fn take_unseen(&self) -> Vec<Error> {
+    pub fn take_unreported_errors(&self) -> Vec<Error> {
         self.0.unseen.take()
     }
 

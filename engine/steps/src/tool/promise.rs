@@ -40,7 +40,7 @@ impl Flow {
     /// flow.add(|asi, ()| asi.error("Late", "it is over"));
     /// flow.execute_on(&tool);
     /// tool.iterate(Time::ZERO, Waker::noop());
-    /// assert_eq!(tool.take_unseen()[0].code(), "Late");
+    /// assert_eq!(tool.take_unreported_errors()[0].code(), "Late");
     /// ```
     pub fn execute_on<T: AsyncTool>(self, tool: &T) -> T::Handle {
         tool.spawn(Executed { driven: Driven::new(self, tool), reports: true })
@@ -132,7 +132,10 @@ impl<T: AsyncTool> Driven<T> {
 
     /// Starts what the flow launched, and reports what only the host sees.
     fn start_launched(&mut self) {
-        self.execution.take_unseen().into_iter().for_each(|error| self.tool.report(error));
+        self.execution
+            .take_unreported_errors()
+            .into_iter()
+            .for_each(|error| self.tool.report(error));
         for flow in self.execution.take_launched() {
             let driven = Self::new(flow, &self.tool);
             // the outcome of a launched flow is not asked for

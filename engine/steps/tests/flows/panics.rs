@@ -148,7 +148,7 @@ fn a_cancel_handler_that_fails_is_reported_and_does_not_stop_the_cancelling() {
     let mut execution = flow.execute();
     wait(&mut execution, 0);
     execution.cancel();
-    let unseen = execution.take_unseen();
+    let unseen = execution.take_unreported_errors();
     let unseen: Vec<_> = unseen
         .iter()
         .map(|error| error.panic_message().or_else(|| error.info()).unwrap_or(""))

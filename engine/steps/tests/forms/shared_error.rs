@@ -23,7 +23,7 @@ fn failed_undos(down: &Error) -> Vec<Error> {
     execution.cancel();
     let mut undo = execution.take_launched().pop().expect("its undo").execute();
     let _ = undo.run(tool.now(), waker);
-    undo.take_unseen()
+    undo.take_unreported_errors()
 }
 
 #[test]

@@ -383,7 +383,7 @@ fn an_undo_is_limited_and_tried_again_and_its_failure_is_reported() {
     let mut failures = Vec::new();
     loop {
         let progress = undo.run(time, waker);
-        for error in undo.take_unseen() {
+        for error in undo.take_unreported_errors() {
             let name = error.location().and_then(|place| place.name());
             failures.push((error.code().to_owned(), name, error.failed_undo(), error.attempts()));
         }
@@ -427,7 +427,7 @@ fn an_undo_that_is_cancelled_reports_what_is_left() {
             let _ = undo.run(Time::ZERO, waker);
         }
         undo.cancel();
-        let left: Vec<_> = undo.take_unseen().iter().map(describe).collect();
+        let left: Vec<_> = undo.take_unreported_errors().iter().map(describe).collect();
         assert_eq!(left, ["two Some(Unknown)", "one Some(Done(()))"]);
     }
 }
@@ -558,7 +558,10 @@ fn an_undo_that_the_host_does_not_let_run_is_neither_undone_nor_failed() {
     let undo = execution.take_launched().pop().expect("it is asked for");
     let mut undo = undo.execute();
     assert!(matches!(undo.run(Time::ZERO, waker), Progress::Done(_)));
-    assert_eq!((undo.take_undone().len(), undo.take_unseen().len(), tries.get()), (0, 0, 1));
+    assert_eq!(
+        (undo.take_undone().len(), undo.take_unreported_errors().len(), tries.get()),
+        (0, 0, 1)
+    );
 }
 
 #[test]
@@ -568,8 +571,8 @@ fn the_loop_of_a_promise_is_told_of_an_undo_that_fails() {
     flow.run(async |()| Ok(())).named("bank").undo(async |_| Err(Error::new("BankDown").into()));
     flow.error_step(Error::new("LedgerDown"));
     tool.complete(flow.promise::<(), _>(&tool)).expect("it ends").expect_err("it fails");
-    let unseen = tool.take_unseen();
+    let unseen = tool.take_unreported_errors();
     let [failed] = &unseen[..] else { panic!("one undo failed: {unseen:?}") };
     assert_eq!((failed.code(), failed.failed_undo()), ("BankDown", Some(Undo::Done(()))));
-    assert!(tool.take_unseen().is_empty());
+    assert!(tool.take_unreported_errors().is_empty());
 }

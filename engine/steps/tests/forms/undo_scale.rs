@@ -96,7 +96,7 @@ fn undos_go_on_when_one_of_their_flows_is_cancelled() {
                     if turn == round / 2 && number == victim && round % 2 == 1 {
                         undo.cancel();
                     }
-                    told += undo.take_undone().len() + undo.take_unseen().len();
+                    told += undo.take_undone().len() + undo.take_unreported_errors().len();
                 }
             }
             assert!(undos.iter().all(|undo| !undo.is_valid()), "{victim} {round}");

@@ -20,7 +20,7 @@ use super::handler::{Handled, MessageHandler};
 use super::limits::WebSocketLimits;
 use super::link::Output;
 use super::session::{End, Session};
-use crate::executor::Way;
+use crate::executor::Direction;
 use crate::transport::account::{Account, Share};
 use crate::transport::{FRAMES, UNTAKEN};
 
@@ -147,7 +147,7 @@ impl Connection {
                     session.frame_ended();
                 }
                 if let Some((message, _)) = &message {
-                    self.handler.trace(message, Way::In);
+                    self.handler.trace(message, Direction::In);
                 }
                 return Ok(message);
             }
@@ -160,7 +160,7 @@ impl Connection {
                             self.call(session, *call);
                         }
                         if let Some(message) = reply.into_bytes() {
-                            self.handler.trace(&message, Way::Out);
+                            self.handler.trace(&message, Direction::Out);
                             session.send_answer(kind, &message);
                         }
                     }
@@ -180,7 +180,7 @@ impl Connection {
 
     fn call(&self, session: &mut Session, call: Call) {
         let message = session.call(call, clock::now());
-        self.handler.trace(&message, Way::Out);
+        self.handler.trace(&message, Direction::Out);
         session.send_call(&message);
     }
 }

@@ -6,7 +6,7 @@ use asyncsteps_futoin::message::{Message, Response};
 use bytes::Bytes;
 
 use crate::channel::Channel;
-use crate::executor::{Executor, Incoming, Reply, Way};
+use crate::executor::{Direction, Executor, Incoming, Reply};
 use crate::transport::http::head::RequestHead;
 
 /// What became of a message.
@@ -63,7 +63,7 @@ impl MessageHandler {
     }
 
     /// Passes a message to the hooks.
-    pub(super) fn trace(&self, message: &[u8], way: Way) {
+    pub(super) fn trace(&self, message: &[u8], way: Direction) {
         self.executor.trace_message(message, way, &self.channel);
     }
 }

@@ -81,7 +81,7 @@ pub fn watched() -> Vec<Waiting> {
 }
 
 /// What a new wait does.
-pub(in crate::sync) enum Verdict {
+pub(in crate::sync) enum WaitOutcome {
     /// Wait.
     Waits,
     /// Fail with this.
@@ -89,19 +89,19 @@ pub(in crate::sync) enum Verdict {
 }
 
 /// Looks whether a new wait closes a cycle.
-pub(in crate::sync) fn look(wait: &Arc<Wait>) -> Verdict {
+pub(in crate::sync) fn look(wait: &Arc<Wait>) -> WaitOutcome {
     if !wait.may_be_stuck() {
-        return Verdict::Waits;
+        return WaitOutcome::Waits;
     }
     let is_older = |other: &Wait| other.number() <= wait.number();
-    let Some(cycle) = Graph::cycle(wait, is_older) else { return Verdict::Waits };
+    let Some(cycle) = Graph::cycle(wait, is_older) else { return WaitOutcome::Waits };
     // if a time limit ends a wait of each cycle, all waits make progress
     let is_hard = |other: &Wait| is_older(other) && !other.is_limited();
     match if wait.is_limited() { None } else { Graph::cycle(wait, is_hard) } {
-        Some(hard) => Verdict::Deadlock(report(&hard, false)),
+        Some(hard) => WaitOutcome::Deadlock(report(&hard, false)),
         None => {
             report(&cycle, true);
-            Verdict::Waits
+            WaitOutcome::Waits
         }
     }
 }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     fn fails(wait: &Arc<Wait>) -> bool {
-        matches!(look(wait), Verdict::Deadlock(_))
+        matches!(look(wait), WaitOutcome::Deadlock(_))
     }
 
     #[test]

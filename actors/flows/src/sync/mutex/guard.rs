@@ -71,11 +71,11 @@ impl fmt::Debug for Locking {
 pub(super) struct Guard {
     state: Arc<KeyState>,
     owner: Holder,
-    held: Held,
+    held: GuardState,
 }
 
 #[derive(Clone, Copy)]
-enum Held {
+enum GuardState {
     Nothing,
     /// It is in the queue, or inside once its turn came.
     Queued(Ticket),
@@ -85,7 +85,7 @@ enum Held {
 impl Guard {
     /// A guard that holds nothing yet.
     pub(super) fn new(state: &Arc<KeyState>, owner: Holder) -> Self {
-        Self { state: Arc::clone(state), owner, held: Held::Nothing }
+        Self { state: Arc::clone(state), owner, held: GuardState::Nothing }
     }
 
     pub(super) fn state(&self) -> &Arc<KeyState> {
@@ -94,15 +94,15 @@ impl Guard {
 
     /// Whether it holds nothing, and does not wait.
     pub(super) fn is_empty(&self) -> bool {
-        matches!(self.held, Held::Nothing)
+        matches!(self.held, GuardState::Nothing)
     }
 
     /// Whether it holds the lock.
     pub(super) fn is_inside(&self) -> bool {
         match self.held {
-            Held::Nothing => false,
-            Held::Inside => true,
-            Held::Queued(ticket) => !self.state.accounting().queue.is_waiting(ticket),
+            GuardState::Nothing => false,
+            GuardState::Inside => true,
+            GuardState::Queued(ticket) => !self.state.accounting().queue.is_waiting(ticket),
         }
     }
 
@@ -110,7 +110,7 @@ impl Guard {
     pub(super) fn enter(&mut self) -> bool {
         let entered = self.state.enter(self.owner);
         if entered {
-            self.held = Held::Inside;
+            self.held = GuardState::Inside;
         }
         entered
     }
@@ -119,24 +119,24 @@ impl Guard {
     pub(super) fn ask(&mut self, waiter: impl FnOnce() -> QueuedWaiter) -> Result<bool, Error> {
         let lock = self.state.accounting().queue.lock(self.owner, waiter);
         self.held = match lock {
-            Lock::Entered => Held::Inside,
-            Lock::Queued(ticket) => Held::Queued(ticket),
+            Lock::Entered => GuardState::Inside,
+            Lock::Queued(ticket) => GuardState::Queued(ticket),
             Lock::Rejected => {
                 self.state.family().waits.rejected();
                 return Err(rejected("Mutex queue limit"));
             }
         };
-        Ok(matches!(self.held, Held::Inside))
+        Ok(matches!(self.held, GuardState::Inside))
     }
 
     /// Says whether it is inside; if not, `cx` is woken when its turn has come.
     pub(super) fn has_turn(&mut self, cx: &Context<'_>) -> bool {
-        let Held::Queued(ticket) = self.held else { return self.enter() };
+        let GuardState::Queued(ticket) = self.held else { return self.enter() };
         let waker = cx.waker().clone();
         let mut accounting = self.state.accounting();
         let Some(waiter) = accounting.queue.waiter_mut(ticket) else {
             drop(accounting);
-            self.held = Held::Inside;
+            self.held = GuardState::Inside;
             return true;
         };
         let before = mem::replace(&mut waiter.waiter, Waiter::Future(waker));
@@ -149,10 +149,10 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let ticket = match self.held {
-            Held::Nothing => return,
-            Held::Queued(ticket) => Some(ticket),
-            Held::Inside if self.state.leave_alone(self.owner) => return,
-            Held::Inside => None,
+            GuardState::Nothing => return,
+            GuardState::Queued(ticket) => Some(ticket),
+            GuardState::Inside if self.state.leave_alone(self.owner) => return,
+            GuardState::Inside => None,
         };
         let mut accounting = self.state.accounting();
         let queue = &mut accounting.queue;

@@ -17,7 +17,7 @@ pub use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::sync::{ISync, Section};
 use asyncsteps_core::{AsyncSteps, Completion, Stack, StepResult};
 
-use super::deadlock::{self, HoldsUpCaller, Verdict, Wait};
+use super::deadlock::{self, HoldsUpCaller, Wait, WaitOutcome};
 use super::load::{KeyReport, Load, LockReport};
 use super::owners::KeyOwners;
 use super::waiter::{Holder, Waiter};
@@ -216,8 +216,8 @@ fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
         return asi.success(());
     }
     match watched.as_ref().map(deadlock::look) {
-        Some(Verdict::Deadlock(error)) => Err(error.into()),
-        Some(Verdict::Waits) | None => Ok(()),
+        Some(WaitOutcome::Deadlock(error)) => Err(error.into()),
+        Some(WaitOutcome::Waits) | None => Ok(()),
     }
 }
 

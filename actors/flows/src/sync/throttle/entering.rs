@@ -16,13 +16,13 @@ use crate::sync::waiter::{Waiter, guarded, rejected};
 const QUEUE_LIMIT: &str = "Throttle queue limit";
 
 /// Waits in the queue of a key until it is dropped.
-pub(super) struct Queued {
+pub(super) struct QueueEntry {
     state: Arc<KeyState>,
     /// Its turn may have come since.
     ticket: Option<Ticket>,
 }
 
-impl Queued {
+impl QueueEntry {
     /// It does not wait yet.
     pub(super) fn new(state: &Arc<KeyState>) -> Self {
         Self { state: Arc::clone(state), ticket: None }
@@ -35,7 +35,7 @@ fn refused(state: &KeyState) -> Error {
     rejected(QUEUE_LIMIT)
 }
 
-impl Drop for Queued {
+impl Drop for QueueEntry {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             let waiter = guarded(&self.state.entries).queue.take(ticket);
@@ -47,7 +47,7 @@ impl Drop for Queued {
 }
 
 /// The step of a flow that has to wait.
-pub(super) fn wait(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
+pub(super) fn wait(asi: &mut AsyncSteps, queued: Stack<QueueEntry>) -> StepResult {
     let state = Arc::clone(&asi[queued].state);
     let step = asi.wait_external_for(state);
     let state = Arc::clone(&asi[queued].state);
@@ -65,7 +65,7 @@ pub(super) fn wait(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
 
 /// One iteration of a flow that has to wait where no actor ends the periods: it leaves the loop once it
 /// was admitted, and looks again at the end of the period.
-pub(super) fn look(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
+pub(super) fn look(asi: &mut AsyncSteps, queued: Stack<QueueEntry>) -> StepResult {
     let state = Arc::clone(&asi[queued].state);
     let pace = state.family.time_of(asi);
     let ticket = asi[queued].ticket;
@@ -100,14 +100,14 @@ pub(super) fn look(asi: &mut AsyncSteps, queued: Stack<Queued>) -> StepResult {
 /// The future of [`Throttle::enter`](super::Throttle::enter).
 #[must_use = "a future does nothing before it is polled"]
 pub struct Entering {
-    queued: Queued,
+    queued: QueueEntry,
     /// Until the end of the period, where no actor ends it.
     pause: Option<Sleep>,
 }
 
 impl Entering {
     pub(super) fn new(state: &Arc<KeyState>) -> Self {
-        Self { queued: Queued::new(state), pause: None }
+        Self { queued: QueueEntry::new(state), pause: None }
     }
 
     /// Enters, or joins the queue, or stays in it.

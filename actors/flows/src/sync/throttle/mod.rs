@@ -19,7 +19,7 @@ use asyncsteps_core::{AsyncSteps, Error, StepResult};
 use super::waiter::guarded;
 use super::{KeyOwners, KeyReport, Load, LockReport};
 
-use entering::Queued;
+use entering::QueueEntry;
 use state::{Family, KeyState, Pace};
 
 pub use entering::Entering;
@@ -184,7 +184,7 @@ impl ISync for Throttle {
         if self.0.enter(pace)? {
             return section.enter(asi);
         }
-        let queued = asi.stack(Queued::new(&self.0));
+        let queued = asi.stack(QueueEntry::new(&self.0));
         let name = self.0.family.wait_name();
         match pace {
             Pace::Actor(_) => {

@@ -25,7 +25,7 @@ use super::answer::{self, Answer, AnswerBody};
 use super::body::{self, Body, BodyError};
 use super::head::RequestHead;
 use crate::channel::{Channel, ChannelKind};
-use crate::executor::{Executor, Incoming, Refused, Reply, Way};
+use crate::executor::{Direction, Executor, Incoming, Refused, Reply};
 use crate::raw::RawInput;
 use crate::transport::websocket::{WebSocket, WebSocketLimits};
 
@@ -131,7 +131,7 @@ impl EndPoint {
                 return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };
-        self.executor.trace_message(&body, Way::In, &channel);
+        self.executor.trace_message(&body, Direction::In, &channel);
         let size = body.len();
         let parsed = Request::parse(&body);
         // a request may wait for long, and what it says is in its parameters
@@ -194,7 +194,7 @@ impl EndPoint {
             (status.is_client_error() || status.is_server_error()).then_some(status)
         };
         reply::answer(reply, media, status, |message| {
-            self.executor.trace_message(message, Way::Out, channel);
+            self.executor.trace_message(message, Direction::Out, channel);
         })
     }
 

@@ -18,10 +18,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use super::blocks::PREFACE;
+use super::connection_state::{Alarm, ConnectionState};
 use super::limits::ServerLimits;
-use super::metered::Metered;
-use super::progress::{Alarm, Progress};
 use super::requests::Requests;
+use super::timeout_stream::TimeoutStream;
 use crate::observe::{OpenConnection, Protocol};
 use crate::transport::websocket::WebSocket;
 
@@ -75,7 +75,7 @@ impl Protocols {
     /// What broke the connection.
     pub(super) async fn serve<T>(
         &self,
-        mut io: Metered<T>,
+        mut io: TimeoutStream<T>,
         is_http2: bool,
         mut requests: Requests,
         mut open: OpenConnection,
@@ -100,8 +100,8 @@ impl Protocols {
                 break (io, Ok(()));
             }
             (io, requests) = match Box::pin(self.serve_http1(io, requests)).await {
-                Then::Rest(io, requests) => (io, requests),
-                Then::WebSocket(socket, io, read) => {
+                NextState::Rest(io, requests) => (io, requests),
+                NextState::WebSocket(socket, io, read) => {
                     open.speak(Protocol::WebSocket);
                     // its memory is free before the lingering
                     let account = Rc::clone(progress.holds().account());
@@ -111,7 +111,7 @@ impl Protocols {
                     }
                     return Ok(());
                 }
-                Then::End(io, ended) => break (io, ended),
+                NextState::End(io, ended) => break (io, ended),
             };
         };
         // what comes last has memory of its own, too
@@ -124,7 +124,7 @@ impl Protocols {
     }
 
     /// Serves requests until the connection ends, or rests while others have requests.
-    async fn serve_http1<T>(&self, io: Metered<T>, requests: Requests) -> Then<T>
+    async fn serve_http1<T>(&self, io: TimeoutStream<T>, requests: Requests) -> NextState<T>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
@@ -144,16 +144,20 @@ impl Protocols {
         match (ended, progress.take_upgrade()) {
             (None, _) => {
                 io.put_back(parts.read_buf);
-                Then::Rest(io, requests)
+                NextState::Rest(io, requests)
             }
             (Some(Ok(())), Some(socket)) => {
-                Then::WebSocket(socket, io.into_inner(), BytesMut::from(&parts.read_buf[..]))
+                NextState::WebSocket(socket, io.into_inner(), BytesMut::from(&parts.read_buf[..]))
             }
-            (Some(ended), _) => Then::End(io, ended),
+            (Some(ended), _) => NextState::End(io, ended),
         }
     }
 
-    async fn serve_http2<T>(&self, io: Metered<T>, requests: Requests) -> Result<(), hyper::Error>
+    async fn serve_http2<T>(
+        &self,
+        io: TimeoutStream<T>,
+        requests: Requests,
+    ) -> Result<(), hyper::Error>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
@@ -194,16 +198,16 @@ impl Protocols {
 }
 
 /// What becomes of a connection after requests.
-enum Then<T> {
+enum NextState<T> {
     /// It waits for the next one.
-    Rest(Metered<T>, Requests),
+    Rest(TimeoutStream<T>, Requests),
     /// With what was read of it already.
     WebSocket(Box<WebSocket>, T, BytesMut),
-    End(Metered<T>, Result<(), hyper::Error>),
+    End(TimeoutStream<T>, Result<(), hyper::Error>),
 }
 
 /// Waits for the first bytes; whether they are those of HTTP/2.
-async fn read_preface<T: AsyncRead + Unpin>(io: &mut Metered<T>) -> bool {
+async fn read_preface<T: AsyncRead + Unpin>(io: &mut TimeoutStream<T>) -> bool {
     let mut length = 1;
     while io.wait_for(length).await {
         let read = io.first();
@@ -219,7 +223,7 @@ async fn read_preface<T: AsyncRead + Unpin>(io: &mut Metered<T>) -> bool {
 }
 
 /// Answers what hyper does not, and ends a connection whose client can know why.
-async fn end<T>(mut io: Metered<T>, last: &[u8], ended: &Result<(), hyper::Error>)
+async fn end<T>(mut io: TimeoutStream<T>, last: &[u8], ended: &Result<(), hyper::Error>)
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
@@ -233,7 +237,7 @@ where
 }
 
 /// The answer of the server itself to a request that does not come to its end, if there is one.
-fn last_word(progress: &Progress) -> &'static [u8] {
+fn last_word(progress: &ConnectionState) -> &'static [u8] {
     if progress.is_head_late() {
         HEAD_TIMEOUT
     } else if progress.holds().account().is_displaced() && !progress.holds().has_begun_answer() {

@@ -6,26 +6,26 @@ mod blocks;
 #[cfg(feature = "rustls")]
 mod certificate;
 mod connection;
+mod connection_state;
 mod connections;
-mod counted;
+mod counting_stream;
 mod framing;
 mod holds;
 mod io;
 mod limits;
-mod metered;
+mod min_rate;
 mod new_connection;
-mod patience;
-mod progress;
 pub(super) mod receiving;
 mod request_body;
 mod requests;
 mod sending;
+mod timeout_stream;
 #[cfg(feature = "rustls")]
 mod tls;
 #[cfg(not(feature = "rustls"))]
 #[path = "no_tls.rs"]
 mod tls;
-mod warm;
+mod warm_connections;
 mod worker;
 
 use std::any::Any;
@@ -58,7 +58,7 @@ use connections::Connections;
 use requests::{MakeOther, Site, other};
 use sending::BoxError;
 use tls::Handshakes;
-use warm::Warm;
+use warm_connections::WarmConnections;
 use worker::{OnConnect, Order, Worker};
 
 /// How long requests in flight may take when the server stops, unless it is set: as long as a
@@ -290,7 +290,8 @@ impl Server {
             let (other, on_connect) = (other.as_ref().map(|make| make()), on_connect.clone());
             arbiter.spawn_fn(move || {
                 let other = other.map(|other| other());
-                let site = Site { end_point, path, other, limits, warm: Warm::default() };
+                let site =
+                    Site { end_point, path, other, limits, warm: WarmConnections::default() };
                 let worker = Worker::new(site, on_connect);
                 actix_rt::spawn(worker.run(ordered));
             });

@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use super::connection_state::ConnectionState;
 use super::limits::ServerLimits;
-use super::patience::Patience;
-use super::progress::Progress;
+use super::min_rate::MinRate;
 use super::request_body::RequestBody;
 use crate::transport::account::Share;
 
@@ -22,15 +22,19 @@ const UNSENT: Duration = Duration::from_secs(5);
 /// its memory.
 pub(in crate::transport::http) struct Receiving {
     body: RequestBody,
-    progress: Rc<Progress>,
-    patience: Patience,
+    progress: Rc<ConnectionState>,
+    patience: MinRate,
     /// Whether it was asked for: hyper gives nothing before.
     is_wanted: bool,
 }
 
 impl Receiving {
-    pub(super) fn new(body: RequestBody, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
-        let patience = Patience::new(limits, UNSENT);
+    pub(super) fn new(
+        body: RequestBody,
+        progress: Rc<ConnectionState>,
+        limits: &ServerLimits,
+    ) -> Self {
+        let patience = MinRate::new(limits, UNSENT);
         progress.open_body();
         Self { body, progress, patience, is_wanted: false }
     }

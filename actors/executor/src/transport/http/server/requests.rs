@@ -14,12 +14,12 @@ use http_body::Body as HttpBody;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
+use super::connection_state::{ConnectionState, InService};
 use super::limits::ServerLimits;
-use super::progress::{InService, Progress};
 use super::receiving::Receiving;
 use super::request_body::RequestBody;
 use super::sending::{BoxError, Content, Sending};
-use super::warm::Warm;
+use super::warm_connections::WarmConnections;
 use crate::transport::http::answer::AnswerBody;
 use crate::transport::http::body::Body;
 use crate::transport::http::end_point::{EndPoint, Route};
@@ -35,7 +35,7 @@ pub(super) struct Site {
     pub(super) path: String,
     pub(super) other: Option<Other>,
     pub(super) limits: ServerLimits,
-    pub(super) warm: Warm,
+    pub(super) warm: WarmConnections,
 }
 
 /// The application's own service, for all other paths.
@@ -85,7 +85,7 @@ where
 #[derive(Clone)]
 pub(super) struct Requests {
     pub(super) site: Rc<Site>,
-    pub(super) progress: Rc<Progress>,
+    pub(super) progress: Rc<ConnectionState>,
     pub(super) connection: Rc<ConnectionInfo>,
 }
 

@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use http_body::{Body, Frame, SizeHint};
 
-use super::progress::InService;
+use super::connection_state::InService;
 use crate::raw::RawBody;
 
 /// How much of an answer is given at once: what is given counts as sent, so the request of a slow

@@ -14,8 +14,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::io::Io;
 use super::limits::ServerLimits;
-use super::metered::displaced;
-use super::patience::timed_out;
+use super::min_rate::timed_out;
+use super::timeout_stream::displaced;
 use crate::transport::account::Share;
 
 /// The protocols that are spoken over TLS (RFC 7301), the better one first.

@@ -15,13 +15,13 @@ use slab::Slab;
 use tokio::sync::mpsc;
 
 use super::connection::Protocols;
+use super::connection_state::ConnectionState;
 use super::connections::Connected;
-use super::counted::Counted;
+use super::counting_stream::CountingStream;
 use super::io::Io;
-use super::metered::Metered;
 use super::new_connection::NewConnection;
-use super::progress::Progress;
 use super::requests::{Requests, Site};
+use super::timeout_stream::TimeoutStream;
 use super::tls::Handshakes;
 use crate::observe::{Protocol, Traffic};
 use crate::transport::account::Account;
@@ -74,7 +74,7 @@ impl Worker {
                 Order::Serve(accepted) => {
                     let client = accepted.connected.client();
                     let account = Account::new(this.site.end_point.executor.hold(client));
-                    let progress = Progress::new(this.site.limits, account);
+                    let progress = ConnectionState::new(this.site.limits, account);
                     let this = Rc::clone(&this);
                     actix_rt::spawn(async move {
                         let served = pin!(this.serve(accepted, &progress));
@@ -88,7 +88,7 @@ impl Worker {
         this.running.change(State::Ended);
     }
 
-    async fn serve(&self, accepted: Accepted, progress: &Rc<Progress>) {
+    async fn serve(&self, accepted: Accepted, progress: &Rc<ConnectionState>) {
         let Accepted { stream, peer, handshakes, connected } = accepted;
         // an answer is written as a whole: waiting for more of it would only delay it
         let stream =
@@ -114,8 +114,9 @@ impl Worker {
         let data = self.on_connect.as_ref().map(|told| told(&NewConnection::new(&io)));
         let connection = Rc::new(ConnectionInfo { peer, is_secure, data });
         let (site, is_http2) = (Rc::clone(&self.site), io.is_http2());
-        let (open, io) = (self.traffic.open(Protocol::New), Counted::new(io, self.traffic.clone()));
-        let io = Metered::new(io, Rc::clone(progress), &site.limits);
+        let (open, io) =
+            (self.traffic.open(Protocol::New), CountingStream::new(io, self.traffic.clone()));
+        let io = TimeoutStream::new(io, Rc::clone(progress), &site.limits);
         let requests = Requests { site, progress: Rc::clone(progress), connection };
         if let Err(error) = self.protocols.serve(io, is_http2, requests, open).await {
             tracing::debug!(%peer, %error, "a connection broke");
@@ -128,7 +129,7 @@ impl Worker {
 #[derive(Default)]
 struct Running {
     state: Cell<State>,
-    connections: RefCell<Slab<Rc<Progress>>>,
+    connections: RefCell<Slab<Rc<ConnectionState>>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -147,7 +148,11 @@ impl Running {
     }
 
     /// Serves a connection until that ends or the worker does.
-    async fn run(&self, progress: &Rc<Progress>, mut served: Pin<&mut impl Future<Output = ()>>) {
+    async fn run(
+        &self,
+        progress: &Rc<ConnectionState>,
+        mut served: Pin<&mut impl Future<Output = ()>>,
+    ) {
         let place = self.connections.borrow_mut().insert(Rc::clone(progress));
         poll_fn(|cx| {
             match self.state.get() {

@@ -8,7 +8,7 @@ use asyncsteps::sim::Random;
 /// How the line behaves; a perfect one by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "options of a program, not of a library")]
-pub struct LineOptions {
+pub struct LinkOptions {
     /// The longest time of a way to the bank or back; each takes a random part of it. Zero by
     /// default.
     pub latency: Duration,
@@ -21,8 +21,8 @@ pub struct LineOptions {
 
 /// The line; clones share its random choices.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
-    options: LineOptions,
+pub(super) struct FlakyLink {
+    options: LinkOptions,
     random: Arc<Mutex<Random>>,
 }
 
@@ -31,29 +31,29 @@ pub(super) struct Line {
 pub(super) struct Fate {
     pub(super) there: Duration,
     pub(super) back: Duration,
-    pub(super) lost: Option<Way>,
+    pub(super) lost: Option<Leg>,
 }
 
 /// Where a call is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Leg {
     There,
     Back,
 }
 
-impl Line {
-    pub(super) fn new(options: LineOptions) -> Self {
+impl FlakyLink {
+    pub(super) fn new(options: LinkOptions) -> Self {
         Self { options, random: Arc::new(Mutex::new(Random::new(options.seed))) }
     }
 
     /// Decides about the next call.
     pub(super) fn next(&self) -> Fate {
-        let LineOptions { latency, failures, .. } = self.options;
+        let LinkOptions { latency, failures, .. } = self.options;
         // nothing in it can panic
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         let (there, back) = (random.within(latency), random.within(latency));
         let is_lost = random.below(100) < failures as usize;
-        let way = if random.one_in(2) { Way::There } else { Way::Back };
+        let way = if random.one_in(2) { Leg::There } else { Leg::Back };
         Fate { there, back, lost: is_lost.then_some(way) }
     }
 }

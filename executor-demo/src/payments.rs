@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where orders are paid. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Till {
+pub struct Payments {
     pub(crate) store: Store,
     /// The name of this process among those on the database.
     pub(crate) instance: Arc<str>,
@@ -53,8 +53,8 @@ pub(crate) enum RefundError {
     Store(#[from] StoreError),
 }
 
-impl Till {
-    /// Orders are paid at `bank`, and `store` keeps what is known of their payments. Each till is a process
+impl Payments {
+    /// Orders are paid at `bank`, and `store` keeps what is known of their payments. Each `Payments` is a process
     /// of its own to the others on the store.
     ///
     /// # Panics

@@ -9,12 +9,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::observe::Traffic;
 
 /// A connection whose bytes are counted.
-pub(super) struct Counted<T> {
+pub(super) struct CountingStream<T> {
     io: T,
     traffic: Traffic,
 }
 
-impl<T> Counted<T> {
+impl<T> CountingStream<T> {
     pub(super) fn new(io: T, traffic: Traffic) -> Self {
         Self { io, traffic }
     }
@@ -27,7 +27,7 @@ impl<T> Counted<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Counted<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for CountingStream<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -41,7 +41,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Counted<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Counted<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for CountingStream<T> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -17,7 +17,7 @@ use super::exchange::Exchange;
 use super::failed_call::FailedCall;
 use super::guarded::guarded;
 use super::outcome::RequestOutcome;
-use super::over::{Stage, Took, request_over};
+use super::over::{Elapsed, EndPhase, request_over};
 use super::recording::RequestRecording;
 use super::reply::{Reply, ReplyBody};
 use super::request::RequestInfo;
@@ -27,9 +27,9 @@ use crate::raw::{BrokenOff, Head};
 use crate::recorder::OfRequest;
 
 /// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
-pub(super) struct Responder(pub(super) Rc<Exchange>);
+pub(super) struct RequestFlowOwner(pub(super) Rc<Exchange>);
 
-impl FlowOwner for Responder {
+impl FlowOwner for RequestFlowOwner {
     fn deadline(&self) -> Option<Time> {
         self.0.deadline()
     }
@@ -90,7 +90,7 @@ impl FlowOwner for Responder {
     }
 }
 
-impl Responder {
+impl RequestFlowOwner {
     /// Whether the host of the request has ended it with this error: that is no failure of the function.
     fn is_ordered(&self, execution: &mut Execution, error: &Error) -> bool {
         let memory = execution.extension_mut::<OfRequest>();
@@ -196,12 +196,12 @@ impl Responder {
         let Exchange { reply_to, called, times, span, .. } = &*self.0;
         let took = times.over();
         self.record(took, outcome);
-        let stage = Stage::Flow(span);
+        let stage = EndPhase::Flow(span);
         request_over(reply_to, called.as_str(), took, &stage, outcome, response);
     }
 
     /// Has the request kept or exported, if it is to be.
-    fn record(&self, took: Took, outcome: RequestOutcome<'_>) {
+    fn record(&self, took: Elapsed, outcome: RequestOutcome<'_>) {
         let Exchange { reply_to, recording, .. } = &*self.0;
         let recorder = reply_to.shared.config.recorder.as_ref();
         let Some((recorder, recording)) = recorder.zip(recording.as_ref()) else { return };
@@ -219,7 +219,7 @@ impl Responder {
         recorder: &Arc<Recorder>,
         recording: &RequestRecording,
         wanted: Wanted,
-        took: Took,
+        took: Elapsed,
         outcome: RequestOutcome<'_>,
     ) {
         let Exchange { reply_to, called, span, .. } = &*self.0;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::options::LoadOptions;
-use super::report::Knee;
+use super::report::Saturation;
 use super::run::{Load, Run};
 
 /// A rate is found to one part in so many.
@@ -26,7 +26,7 @@ pub(super) async fn find(
     load: &Rc<Load>,
     options: &LoadOptions,
     limit: Duration,
-) -> anyhow::Result<(Run, Knee)> {
+) -> anyhow::Result<(Run, Saturation)> {
     let mut search = Search::new(options.rate);
     let (mut best, mut last) = (None, None);
     for _ in 0..RUNS {
@@ -43,9 +43,9 @@ pub(super) async fn find(
     match (best, last) {
         (Some(best), _) => {
             let rate = best.rate;
-            Ok((best, Knee::At(rate)))
+            Ok((best, Saturation::At(rate)))
         }
-        (None, Some(last)) => Ok((last, Knee::None)),
+        (None, Some(last)) => Ok((last, Saturation::None)),
         (None, None) => anyhow::bail!("a rate below {LOWEST} a second"),
     }
 }

@@ -14,8 +14,8 @@ use super::reply::Reply;
 use crate::channel::Channel;
 use crate::observe::{RequestTrace, Sampling, TraceParent};
 
-/// What a request says about its reply.
-pub(super) struct ReplyTo {
+/// The context of a reply: what its request says about it.
+pub(super) struct ReplyContext {
     pub(super) shared: Arc<Shared>,
     pub(super) channel: Channel,
     pub(super) rid: Option<Rid>,
@@ -39,7 +39,7 @@ fn trace_of(incoming: &RequestParts, sampling: Sampling) -> RequestTrace {
     RequestTrace::of_caller(header.and_then(|header| header.parse().ok()), sampling)
 }
 
-impl ReplyTo {
+impl ReplyContext {
     pub(super) fn new(shared: &Arc<Shared>, incoming: &RequestParts) -> Self {
         let RequestParts { request, channel, .. } = incoming;
         Self {

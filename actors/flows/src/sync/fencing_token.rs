@@ -20,23 +20,23 @@ use super::waiter::guarded;
 /// or `_`.
 ///
 /// ```
-/// use asyncsteps_actors::sync::Fence;
+/// use asyncsteps_actors::sync::FencingToken;
 ///
-/// let (before, now) = (Fence::new("stock", "apples", 7), Fence::new("stock", "apples", 8));
+/// let (before, now) = (FencingToken::new("stock", "apples", 7), FencingToken::new("stock", "apples", 8));
 /// assert!(before < now);
 /// assert_eq!(now.to_string(), "stock;apples;8");
 /// assert_eq!("stock;apples;8".parse(), Ok(now));
-/// let other = Fence::new("stock", "pears", 9);
+/// let other = FencingToken::new("stock", "pears", 9);
 /// assert_eq!(before.partial_cmp(&other), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Fence {
+pub struct FencingToken {
     lock: Arc<str>,
     key: Arc<str>,
     epoch: u64,
 }
 
-impl Fence {
+impl FencingToken {
     /// The token of the holder with this number of a key of a lock.
     #[must_use]
     pub fn new(lock: impl Into<Arc<str>>, key: impl Into<Arc<str>>, epoch: u64) -> Self {
@@ -62,7 +62,7 @@ impl Fence {
     }
 }
 
-impl PartialOrd for Fence {
+impl PartialOrd for FencingToken {
     /// By the number; `None` for tokens of different locks.
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         let is_same = (&self.lock, &self.key) == (&other.lock, &other.key);
@@ -70,7 +70,7 @@ impl PartialOrd for Fence {
     }
 }
 
-impl fmt::Display for Fence {
+impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for text in [&self.lock, &self.key] {
             for byte in text.bytes() {
@@ -89,13 +89,13 @@ impl fmt::Display for Fence {
 /// A text is no token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no fencing token: it has to be `lock;key;epoch`")]
-pub struct NotFence(String);
+pub struct ParseFencingTokenError(String);
 
-impl FromStr for Fence {
-    type Err = NotFence;
+impl FromStr for FencingToken {
+    type Err = ParseFencingTokenError;
 
-    fn from_str(text: &str) -> Result<Self, NotFence> {
-        let wrong = || NotFence(text.chars().take(80).collect());
+    fn from_str(text: &str) -> Result<Self, ParseFencingTokenError> {
+        let wrong = || ParseFencingTokenError(text.chars().take(80).collect());
         let mut parts = text.split(';');
         let (Some(lock), Some(key), Some(epoch), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -130,17 +130,17 @@ fn decode(text: &str) -> Option<String> {
 /// The token of a lock that a step holds: kept by the step with [`stack`](AsyncSteps::stack), for the
 /// steps inside. Empty until the lock is taken, and with another token when it was taken again.
 #[derive(Clone, Debug, Default)]
-pub struct HeldFence(Arc<Mutex<Option<Fence>>>);
+pub struct HeldFence(Arc<Mutex<Option<FencingToken>>>);
 
 impl HeldFence {
     /// The lock is held with this token.
-    pub fn set(&self, fence: Fence) {
+    pub fn set(&self, fence: FencingToken) {
         *guarded(&self.0) = Some(fence);
     }
 
     /// The token.
     #[must_use]
-    pub fn get(&self) -> Option<Fence> {
+    pub fn get(&self) -> Option<FencingToken> {
         guarded(&self.0).clone()
     }
 }
@@ -148,12 +148,12 @@ impl HeldFence {
 /// The tokens of the locks that the caller of a flow holds; attached to the flow with
 /// [`Flow::extend`](asyncsteps_core::Flow::extend).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallerFences(pub Vec<Fence>);
+pub struct CallerFences(pub Vec<FencingToken>);
 
 /// The tokens of the locks between machines that are held around the running step: by the steps around it,
 /// innermost first, then by the [caller](CallerFences) of the flow.
 #[must_use]
-pub fn fences(asi: &AsyncSteps) -> Vec<Fence> {
+pub fn fences(asi: &AsyncSteps) -> Vec<FencingToken> {
     let held = asi.kept::<HeldFence>().filter_map(HeldFence::get);
     let of_caller = asi.extension::<CallerFences>().into_iter().flat_map(|fences| &fences.0);
     held.chain(of_caller.cloned()).collect()
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_token_comes_back_from_its_text() {
         for (lock, key) in [("stock", "apples"), ("", ""), ("a;b", "10 % of\nä,\"x\"")] {
-            let fence = Fence::new(lock, key, u64::MAX);
+            let fence = FencingToken::new(lock, key, u64::MAX);
             let text = fence.to_string();
             assert!(text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b','), "{text}");
             assert_eq!(text.parse(), Ok(fence));
@@ -178,7 +178,7 @@ mod tests {
         for text in
             ["", "a;b", "a;b;c", "a;b;1;2", "a;b;-1", "%;b;1", "%4;b;1", "%zz;b;1", "%ff;b;1"]
         {
-            assert_eq!(text.parse::<Fence>(), Err(NotFence(text.to_owned())));
+            assert_eq!(text.parse::<FencingToken>(), Err(ParseFencingTokenError(text.to_owned())));
         }
     }
 }

@@ -8,19 +8,19 @@ use super::user::User;
 use crate::message::SignedFields;
 use crate::refusal::Refusal;
 
-/// The answer of a [`SecurityProvider`](super::SecurityProvider).
+/// The outcome of an authentication: the answer of a [`SecurityProvider`](super::SecurityProvider).
 #[expect(clippy::exhaustive_enums, reason = "an executor must know what to do")]
-pub enum Verdict {
-    /// A verdict at once.
+pub enum AuthOutcome {
+    /// It is known at once.
     Known(Result<Grant, Refusal>),
     /// Work for a thread that may block.
     Compute(Box<dyn FnOnce() -> Result<Grant, Refusal> + Send>),
-    /// The verdict of another service, awaited on the thread of the request. Dropping the future gives
+    /// The outcome from another service, awaited on the thread of the request. Dropping the future gives
     /// up.
     Wait(Pin<Box<dyn Future<Output = Result<Grant, Refusal>>>>),
 }
 
-impl Verdict {
+impl AuthOutcome {
     /// Work for a thread that may block.
     #[must_use]
     pub fn compute(work: impl FnOnce() -> Result<Grant, Refusal> + Send + 'static) -> Self {
@@ -34,7 +34,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Debug for Verdict {
+impl fmt::Debug for AuthOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(result) => f.debug_tuple("Known").field(result).finish(),

@@ -11,10 +11,10 @@ use asyncsteps_actors::timer::Timer;
 
 use super::limits::ServerLimits;
 
-/// Waits for the other end to take or to give bytes: at most a time, and each byte that moves buys
+/// A minimum rate. Waits for the other end to take or to give bytes: at most a time, and each byte that moves buys
 /// some of it back, so that a trickle ends too.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct MinRate {
     most: Duration,
     /// The same while the server closes.
     most_while_closing: Duration,
@@ -33,7 +33,7 @@ struct Wait {
     due: Time,
 }
 
-impl Patience {
+impl MinRate {
     pub(super) fn new(limits: &ServerLimits, most_while_closing: Duration) -> Self {
         let (most, rate) = (limits.stall_timeout, limits.least_rate.max(1));
         Self { most, most_while_closing, rate, wait: None, timer: Timer::default() }

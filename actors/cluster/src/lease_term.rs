@@ -17,7 +17,7 @@ use crate::boottime;
 pub const LOCK_LOST: &str = "LockLost";
 
 /// The lease of a node, as the node knows it. For the server it lasts longer.
-pub(crate) struct Term {
+pub(crate) struct LeaseTerm {
     /// The name of the node in this term.
     pub(crate) node: i64,
     lease: Duration,
@@ -32,11 +32,11 @@ pub(crate) struct Term {
 
 /// A section that is interrupted when the lease is lost, until this is dropped.
 pub(crate) struct Registration {
-    term: Arc<Term>,
+    term: Arc<LeaseTerm>,
     number: u64,
 }
 
-impl Term {
+impl LeaseTerm {
     /// A term of a lease that was asked for at `sent`.
     pub(crate) fn new(node: i64, sent: Duration, lease: Duration) -> Self {
         let term = Self {
@@ -129,8 +129,8 @@ impl Drop for Registration {
     }
 }
 
-impl fmt::Debug for Term {
+impl fmt::Debug for LeaseTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Term").field("node", &self.node).finish_non_exhaustive()
+        f.debug_struct("LeaseTerm").field("node", &self.node).finish_non_exhaustive()
     }
 }

@@ -12,10 +12,10 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::blocks::Blocks;
+use super::connection_state::{ConnectionState, ReadEnd};
 use super::framing::{Ambiguous, Framing};
 use super::limits::ServerLimits;
-use super::patience::{Patience, timed_out};
-use super::progress::{Progress, ReadEnd};
+use super::min_rate::{MinRate, timed_out};
 use crate::transport::UNTAKEN;
 use crate::transport::account::Share;
 
@@ -37,14 +37,14 @@ const OF_HEAD_BYTE: usize = 3;
 /// doubled as it grew.
 const OF_BLOCK_BYTE: usize = 150;
 
-/// A connection that ends when its client is too slow.
+/// The stream of a connection, with timeouts: it ends when its client is too slow.
 ///
 /// Reading gives the end of the connection when no request comes in time, and `TimedOut` when a head
 /// that has begun does not end in time. Bodies have their limit where they are read
 /// ([`Receiving`](super::receiving::Receiving)).
-pub(super) struct Metered<T> {
+pub(super) struct TimeoutStream<T> {
     io: T,
-    progress: Rc<Progress>,
+    progress: Rc<ConnectionState>,
     /// Read already, before anything was there to parse it.
     first: Bytes,
     /// Where its requests end.
@@ -53,7 +53,7 @@ pub(super) struct Metered<T> {
     begun: Share,
     /// What it holds of what its client does not take, in HTTP/1.
     blocked: Share,
-    writing: Patience,
+    writing: MinRate,
 }
 
 /// Finds out where requests end.
@@ -64,10 +64,10 @@ enum Follower {
     Http2(Blocks),
 }
 
-impl<T> Metered<T> {
-    pub(super) fn new(io: T, progress: Rc<Progress>, limits: &ServerLimits) -> Self {
+impl<T> TimeoutStream<T> {
+    pub(super) fn new(io: T, progress: Rc<ConnectionState>, limits: &ServerLimits) -> Self {
         progress.meter(true);
-        let writing = Patience::new(limits, UNTAKEN);
+        let writing = MinRate::new(limits, UNTAKEN);
         let account = progress.holds().account();
         let (begun, blocked) = (account.share(), account.share());
         let follower = Follower::None;
@@ -160,7 +160,7 @@ impl<T> Metered<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> Metered<T> {
+impl<T: AsyncRead + Unpin> TimeoutStream<T> {
     /// Waits until at least so many bytes were read, without a buffer; whether they came in time.
     pub(super) async fn wait_for(&mut self, bytes: usize) -> bool {
         while self.first.len() < bytes {
@@ -245,7 +245,7 @@ impl<T: AsyncRead + Unpin> Metered<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> Metered<T> {
+impl<T: AsyncRead + Unpin> TimeoutStream<T> {
     /// Reads a part of what there is room for.
     fn poll_part(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut part = [MaybeUninit::uninit(); READ];
@@ -256,7 +256,7 @@ impl<T: AsyncRead + Unpin> Metered<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Metered<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for TimeoutStream<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -271,7 +271,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Metered<T> {
     }
 }
 
-impl<T> Metered<T> {
+impl<T> TimeoutStream<T> {
     /// Bounds the wait for the other end to take bytes.
     fn watch<R>(&mut self, written: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::Result<R>> {
         if written.is_pending() {
@@ -295,7 +295,7 @@ impl<T> Metered<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Metered<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

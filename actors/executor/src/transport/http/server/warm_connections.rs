@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use super::progress::Progress;
+use super::connection_state::ConnectionState;
 
 /// Idle connections of a worker that keep their buffers, which are 16 KiB each: enough for those that
 /// send one request after the other, and a megabyte at most.
@@ -13,22 +13,22 @@ const KEPT: usize = 64;
 
 /// The connections of a worker that became idle last.
 #[derive(Default)]
-pub(super) struct Warm {
+pub(super) struct WarmConnections {
     /// The last [`KEPT`] of them, in the order of their turns.
     last: RefCell<VecDeque<Idle>>,
     turns: Cell<u64>,
 }
 
 struct Idle {
-    progress: Rc<Progress>,
+    progress: Rc<ConnectionState>,
     turn: u64,
     task: Waker,
 }
 
-impl Warm {
+impl WarmConnections {
     /// Whether so many others became idle since this connection did that its buffers are better given
     /// back. Its task is woken when that changes.
-    pub(super) fn is_over(&self, progress: &Rc<Progress>, cx: &Context<'_>) -> bool {
+    pub(super) fn is_over(&self, progress: &Rc<ConnectionState>, cx: &Context<'_>) -> bool {
         let Some(turn) = progress.idle_turn() else {
             self.enter(progress, cx);
             return false;
@@ -36,7 +36,7 @@ impl Warm {
         self.turns.get() - turn >= KEPT as u64
     }
 
-    fn enter(&self, progress: &Rc<Progress>, cx: &Context<'_>) {
+    fn enter(&self, progress: &Rc<ConnectionState>, cx: &Context<'_>) {
         let turn = self.turns.get() + 1;
         self.turns.set(turn);
         progress.set_idle_turn(turn);

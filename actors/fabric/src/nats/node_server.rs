@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_nats::{Message, Subscriber};
-use asyncsteps_actors::drain::{Drain, Entered};
+use asyncsteps_actors::drain::{Drain, DrainGuard};
 use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
@@ -31,9 +31,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How many cancels may wait for the workers; each has some hundred bytes.
 pub(super) const CANCELS_THAT_WAIT: usize = 4_096;
 
-/// What an executor serves to other nodes.
+/// Serves the functions of an executor to other nodes.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(super) struct NodeServer {
     pub(super) link: Arc<Link>,
     pub(super) executor: Executor,
     pub(super) endpoints: Vec<Endpoint>,
@@ -92,7 +92,7 @@ pub(super) struct Admitted {
     pub(super) message: Message,
     /// When its caller waits no more.
     pub(super) deadline: Option<Instant>,
-    pub(super) entered: Entered,
+    pub(super) entered: DrainGuard,
     pub(super) _load: Load,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Load {
     size: usize,
 }
 
-impl Admission {
+impl NodeServer {
     /// Takes the requests of a subscription until serving ends.
     pub(super) async fn take_requests(self: Arc<Self>, mut requests: Subscription) {
         let mut phase = self.phase.clone();

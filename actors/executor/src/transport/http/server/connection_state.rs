@@ -27,12 +27,12 @@ const WHILE_CLOSING: Duration = Duration::from_secs(1);
 /// for its answers: the network does not tell.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
-/// How far a connection is.
+/// The state of a connection.
 ///
-/// What it waits for depends on all of its state, so each change goes through [`Progress::change`]: one
-/// in a turn of the connection's task is seen at the end of the [turn](Progress::turn), and one between
+/// What it waits for depends on all of its state, so each change goes through [`ConnectionState::change`]: one
+/// in a turn of the connection's task is seen at the end of the [turn](ConnectionState::turn), and one between
 /// two turns wakes the task.
-pub(super) struct Progress {
+pub(super) struct ConnectionState {
     limits: ServerLimits,
     /// What the connection holds for its client.
     holds: Rc<Holds>,
@@ -119,7 +119,7 @@ enum Waiting {
     Over,
 }
 
-impl Progress {
+impl ConnectionState {
     pub(super) fn new(limits: ServerLimits, account: Rc<Account>) -> Rc<Self> {
         let now = clock::now();
         let state = State {
@@ -499,7 +499,7 @@ impl Resets {
 
 /// A request from its head until its answer is sent.
 pub(super) struct InService {
-    progress: Rc<Progress>,
+    progress: Rc<ConnectionState>,
     is_answered: Cell<bool>,
     /// Where it is among the answers that wait for the client, if it does.
     unsent: Cell<Option<usize>>,
@@ -567,9 +567,9 @@ mod tests {
 
     use super::*;
 
-    fn progress() -> Rc<Progress> {
+    fn progress() -> Rc<ConnectionState> {
         let budget = Budget::new(Limits::default());
-        Progress::new(ServerLimits::default(), Account::new(budget.hold(&Client::Unknown)))
+        ConnectionState::new(ServerLimits::default(), Account::new(budget.hold(&Client::Unknown)))
     }
 
     #[test]
