@@ -25,7 +25,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     ///     });
     ///     steps
     ///         .asi::<i32>("double", move |asi, _, ()| {
-    ///             asi.call(&double, 21);
+    ///             asi.copy_with(&double, 21);
     ///             Ok(())
     ///         })
     ///         .returns()

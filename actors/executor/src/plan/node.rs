@@ -141,7 +141,7 @@ impl<S: Service, P: 'static> Level<S, P> {
     ) -> StepResult {
         match self.ways.get(way) {
             Some(way) if !way.nodes.is_empty() => {
-                asi.call(&way.template, (cx, value));
+                asi.copy_with(&way.template, (cx, value));
                 Ok(())
             }
             // steps may be added behind it, so that it is one

@@ -13,7 +13,7 @@ use crate::template::Template;
 impl AsyncSteps {
     /// Appends the steps of a template, the first of which takes `args`; otherwise as
     /// [`copy_from`](Self::copy_from). It is for a callback that has added no other step.
-    pub fn call(&mut self, model: &Template, args: impl Arguments) {
+    pub fn copy_with(&mut self, model: &Template, args: impl Arguments) {
         self.copy_from(model);
         self.strand.args = args.into_args();
     }
