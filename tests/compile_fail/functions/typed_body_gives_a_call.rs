@@ -1,7 +1,8 @@
-//! The body of a step gives the result of a call as it is.
+//! The body of a step returns the result of a call as it is.
 
 use asyncsteps_core::Code;
-use asyncsteps_executor::{Returns, Service, Steps};
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
 
 #[derive(Debug, Code)]
 struct BankDown;
@@ -21,13 +22,13 @@ impl Service for Bank {
 }
 
 impl Bank {
-    async fn pay(&self) -> Result<i32, BankDown> {
-        Ok(1)
+    async fn pay(&self, _: i64) -> Result<String, BankDown> {
+        Ok(String::new())
     }
 }
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Returns<i32> {
-    asi.run("pay", async |cx, ()| cx.pay().await).into()
+fn charge(steps: &Steps<Bank, ()>) -> Returns<String> {
+    steps.run("pay", async |cx, ()| cx.pay(1).await).returns()
 }
 
 fn main() {

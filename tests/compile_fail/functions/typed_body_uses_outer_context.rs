@@ -1,34 +1,25 @@
-//! A body uses the context of the steps instead of its own.
+//! A body uses the context of another closure.
 
-use asyncsteps_core::Code;
-use asyncsteps_executor::{Returns, Service, Steps};
-
-#[derive(Debug, Code)]
-struct BankDown;
-
-impl std::fmt::Display for BankDown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the bank is down")
-    }
-}
-
-impl std::error::Error for BankDown {}
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
 
 struct Bank;
 
 impl Service for Bank {
-    type Errors = BankDown;
+    type Errors = ();
 }
 
 impl Bank {
-    async fn pay(&self) -> Result<i32, BankDown> {
-        Ok(1)
+    async fn pay(&self, _: i64) -> Result<String, std::fmt::Error> {
+        Ok(String::new())
     }
 }
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Returns<i32> {
-    let cx = asi.cx();
-    asi.run("pay", async |_, ()| Ok(cx.pay().await?)).into()
+fn charge(steps: &Steps<Bank, ()>) -> Returns<String> {
+    steps
+        .run("count", async |cx, ()| Ok(cx.attempt().into()))
+        .then("pay", async |_, count| Ok(cx.pay(count).await?))
+        .returns()
 }
 
 fn main() {

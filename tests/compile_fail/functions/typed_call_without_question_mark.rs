@@ -1,7 +1,8 @@
 //! The result of a call is used without `?`.
 
 use asyncsteps_core::Code;
-use asyncsteps_executor::{Returns, Service, Steps};
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
 
 #[derive(Debug, Code)]
 struct BankDown;
@@ -21,17 +22,18 @@ impl Service for Bank {
 }
 
 impl Bank {
-    async fn pay(&self) -> Result<i32, BankDown> {
-        Ok(1)
+    async fn pay(&self, _: i64) -> Result<String, BankDown> {
+        Ok(String::new())
     }
 }
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Returns<i32> {
-    asi.run("pay", async |cx, ()| {
-        let tx = cx.pay().await;
-        Ok(tx + 1)
-    })
-    .into()
+fn charge(steps: &Steps<Bank, ()>) -> Returns<usize> {
+    steps
+        .run("pay", async |cx, ()| {
+            let tx = cx.pay(1).await;
+            Ok(tx.len())
+        })
+        .returns()
 }
 
 fn main() {

@@ -2,8 +2,9 @@
 
 #![deny(unused_must_use)]
 
-use asyncsteps_core::{Code, BodyResult};
-use asyncsteps_executor::{Cx, Service};
+use asyncsteps_core::{BodyResult, Code};
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::Cx;
 
 #[derive(Debug, Code)]
 struct BankDown;
@@ -23,14 +24,14 @@ impl Service for Bank {
 }
 
 impl Bank {
-    async fn pay(&self) -> Result<i32, BankDown> {
-        Ok(1)
+    async fn pay(&self, _: i64) -> Result<String, BankDown> {
+        Ok(String::new())
     }
 }
 
 async fn charge(cx: &Cx<Bank, ()>) -> BodyResult<i32> {
     cx.request().call::<()>("acme.ledger:1.0:note", ()).await;
-    cx.pay().await;
+    cx.pay(1).await;
     Ok(1)
 }
 

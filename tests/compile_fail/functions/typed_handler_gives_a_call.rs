@@ -1,7 +1,8 @@
-//! A handler that is an async function gives the result of a call as it is.
+//! A handler that is an async function returns the result of a call as it is.
 
-use asyncsteps_core::{Code, BodyResult};
-use asyncsteps_executor::{Cx, Service};
+use asyncsteps_core::{BodyResult, Code};
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::Cx;
 
 #[derive(Debug, Code)]
 struct BankDown;
@@ -21,13 +22,13 @@ impl Service for Bank {
 }
 
 impl Bank {
-    async fn pay(&self) -> Result<i32, BankDown> {
-        Ok(1)
+    async fn pay(&self, _: i64) -> Result<String, BankDown> {
+        Ok(String::new())
     }
 }
 
-async fn charge(cx: &Cx<Bank, ()>) -> BodyResult<i32> {
-    cx.pay().await
+async fn charge(cx: &Cx<Bank, ()>) -> BodyResult<String> {
+    cx.pay(1).await
 }
 
 fn main() {

@@ -1,11 +1,11 @@
 //! The state of a function is no service.
 
-use asyncsteps_executor::{Returns, Steps};
+use asyncsteps_executor::plan::{Returns, Steps};
 
 struct Bank;
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Returns<i32> {
-    asi.run("pay", async |_, ()| Ok(1)).into()
+fn charge(steps: &Steps<Bank, ()>) -> Returns<i32> {
+    steps.run("pay", async |_, ()| Ok(1)).returns()
 }
 
 fn main() {

@@ -1,33 +1,22 @@
 //! The steps of a function are not returned.
 
-use asyncsteps_core::Code;
-use asyncsteps_executor::{Returns, Service, Steps};
-
-#[derive(Debug, Code)]
-struct BankDown;
-
-impl std::fmt::Display for BankDown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the bank is down")
-    }
-}
-
-impl std::error::Error for BankDown {}
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
 
 struct Bank;
 
 impl Service for Bank {
-    type Errors = BankDown;
+    type Errors = ();
 }
 
 impl Bank {
-    async fn pay(&self) -> Result<i32, BankDown> {
-        Ok(1)
+    async fn pay(&self, _: i64) -> Result<String, std::fmt::Error> {
+        Ok(String::new())
     }
 }
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Returns<i32> {
-    asi.run("pay", async |cx, ()| Ok(cx.pay().await?));
+fn charge(steps: &Steps<Bank, ()>) -> Returns<String> {
+    steps.run("pay", async |cx, ()| Ok(cx.pay(1).await?)).returns();
 }
 
 fn main() {

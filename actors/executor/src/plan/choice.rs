@@ -194,9 +194,9 @@ where
     /// Goes on with the value of a `Continue`; a `Break` ends the steps with its value, as `?` does: those of this
     /// function, branch, item or iteration, and no others.
     #[track_caller]
-    pub fn or_end(self) -> Step<S, P, I, C, C, E::Ends>
+    pub fn or_end<Ends>(self) -> Step<S, P, I, C, C, Ends>
     where
-        E: OrEnd<B>,
+        E: OrEnd<B, Ends = Ends>,
     {
         go_on(self.end_or(|flow| flow))
     }
@@ -212,9 +212,9 @@ where
 {
     /// Ends the steps with the value of a `Some`, see [`or_end`](Self::or_end), and goes on otherwise.
     #[track_caller]
-    pub fn unless_some(self) -> Step<S, P, I, (), (), E::Ends>
+    pub fn unless_some<Ends>(self) -> Step<S, P, I, (), (), Ends>
     where
-        E: OrEnd<B>,
+        E: OrEnd<B, Ends = Ends>,
     {
         go_on(self.end_or(|value| value.map_or(ControlFlow::Continue(()), ControlFlow::Break)))
     }

@@ -18,8 +18,8 @@ use crate::service::Service;
 /// A branch of [`join`](Steps::join): a step, or what a function returns.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no branch",
-    label = "no step",
-    note = "a branch is a step, `all.run(\"name\", async |cx, ()| ..)`, or what `.returns()` gives"
+    label = "a branch is no step",
+    note = "a branch is a step, `all.run(\"name\", async |cx, ()| ..)`, or what `.returns()` returns"
 )]
 pub trait AsBranch<S: Service, P, I> {
     /// What it returns.
@@ -55,6 +55,11 @@ impl<S: Service, P, I, T: 'static> AsBranch<S, P, I> for Returns<T> {
 }
 
 /// The branches of [`join`](Steps::join): a tuple of two to eight.
+#[diagnostic::on_unimplemented(
+    message = "branches are a tuple of two to eight steps, not `{Self}`",
+    label = "no tuple of steps",
+    note = "for as many branches as there are items use `each`"
+)]
 pub trait Branches<S: Service, P, I> {
     /// What they return, as a tuple.
     type Results: 'static;

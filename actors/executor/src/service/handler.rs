@@ -18,7 +18,7 @@ use crate::plan::Mistake;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle a function of the service `{S}`",
     label = "not a handler of `{S}`",
-    note = "a handler is `fn(&mut Steps<{S}, P>) -> Returns<R>` or `async fn(&Cx<{S}, P>) -> BodyResult<R>`"
+    note = "a handler is `fn(&Steps<{S}, P>) -> Returns<R>` or `async fn(&Cx<{S}, P>) -> BodyResult<R>`"
 )]
 pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     /// What it takes: the parameters as a type.

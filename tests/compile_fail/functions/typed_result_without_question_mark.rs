@@ -1,7 +1,8 @@
-//! A step is returned without `into`.
+//! A body returns `Ok` of a call without `?`.
 
 use asyncsteps_core::Code;
-use asyncsteps_executor::{Returns, Service, Steps};
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
 
 #[derive(Debug, Code)]
 struct BankDown;
@@ -21,13 +22,13 @@ impl Service for Bank {
 }
 
 impl Bank {
-    async fn pay(&self) -> Result<i32, BankDown> {
-        Ok(1)
+    async fn pay(&self, _: i64) -> Result<String, BankDown> {
+        Ok(String::new())
     }
 }
 
-fn charge(asi: &mut Steps<Bank, ()>) -> Returns<i32> {
-    asi.run("pay", async |cx, ()| Ok(cx.pay().await?))
+fn charge(steps: &Steps<Bank, ()>) -> Returns<String> {
+    steps.run("pay", async |cx, ()| Ok(cx.pay(1).await)).returns()
 }
 
 fn main() {

@@ -1,0 +1,32 @@
+//! The input of a body is used as what it is not.
+
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
+
+struct Bank;
+
+impl Service for Bank {
+    type Errors = ();
+}
+
+impl Bank {
+    async fn pay(&self, _: i64) -> Result<String, std::fmt::Error> {
+        Ok(String::new())
+    }
+}
+
+struct Charge {
+    customer: String,
+    amounts: Vec<i64>,
+}
+
+fn charge(steps: &Steps<Bank, Charge>) -> Returns<String> {
+    steps
+        .run("count", async |cx, ()| Ok(cx.params.amounts.len()))
+        .then("pay", async |cx, count| Ok(cx.pay(count).await?))
+        .returns()
+}
+
+fn main() {
+    let _ = charge;
+}

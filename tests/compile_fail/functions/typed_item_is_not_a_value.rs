@@ -1,0 +1,44 @@
+//! The steps of an item are taken for the item.
+
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
+
+struct Bank;
+
+impl Service for Bank {
+    type Errors = ();
+}
+
+impl Bank {
+    async fn pay(&self, _: i64) -> Result<String, std::fmt::Error> {
+        Ok(String::new())
+    }
+}
+
+struct Charge {
+    customer: String,
+    amounts: Vec<i64>,
+}
+
+fn charge(steps: &Steps<Bank, Charge>) -> Returns<Vec<String>> {
+    steps
+        .each(
+            "pay all",
+            |cx, ()| {
+                cx.params
+                    .amounts
+                    .iter()
+                    .map(|amount| (cx.params.customer.clone(), *amount))
+                    .collect()
+            },
+            |item| {
+                let (_, amount) = item;
+                item.run("pay", async move |cx, _| Ok(cx.pay(amount).await?)).returns()
+            },
+        )
+        .returns()
+}
+
+fn main() {
+    let _ = charge;
+}

@@ -1,0 +1,27 @@
+//! A step is not in the chain that the function returns.
+
+#![deny(unused_must_use)]
+
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
+
+struct Bank;
+
+impl Service for Bank {
+    type Errors = ();
+}
+
+impl Bank {
+    async fn pay(&self, _: i64) -> Result<String, std::fmt::Error> {
+        Ok(String::new())
+    }
+}
+
+fn charge(steps: &Steps<Bank, ()>) -> Returns<String> {
+    steps.run("note", async |_, ()| Ok(()));
+    steps.run("pay", async |cx, ()| Ok(cx.pay(1).await?)).returns()
+}
+
+fn main() {
+    let _ = charge;
+}

@@ -1,0 +1,24 @@
+//! A step is returned without `returns`.
+
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
+
+struct Bank;
+
+impl Service for Bank {
+    type Errors = ();
+}
+
+impl Bank {
+    async fn pay(&self, _: i64) -> Result<String, std::fmt::Error> {
+        Ok(String::new())
+    }
+}
+
+fn charge(steps: &Steps<Bank, ()>) -> Returns<String> {
+    steps.run("pay", async |cx, ()| Ok(cx.pay(1).await?))
+}
+
+fn main() {
+    let _ = charge;
+}
