@@ -110,11 +110,21 @@ impl Retry {
         self
     }
 
-    pub(crate) fn most_attempts(&self) -> u32 {
+    /// How many attempts there are at the most, the first one included.
+    #[must_use]
+    pub fn most_attempts(&self) -> u32 {
         self.attempts
     }
 
-    pub(crate) fn overall(&self) -> Option<Duration> {
+    /// The [pause](Self::backoff) before the second attempt.
+    #[must_use]
+    pub fn first_pause(&self) -> Duration {
+        self.first.min(self.longest)
+    }
+
+    /// The [limit](Self::within) of the time of all attempts and pauses together.
+    #[must_use]
+    pub fn overall(&self) -> Option<Duration> {
         self.overall
     }
 

@@ -1,12 +1,16 @@
 //! The hosted interfaces as data, for people and for tools.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "schemars")]
+use std::sync::Arc;
 
 use asyncsteps_futoin::iface::{Definition, Function};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::handle::Executor;
+#[cfg(feature = "schemars")]
+use crate::plan::Plan;
 
 /// The hosted interfaces, by name and version.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -89,6 +93,14 @@ impl Executor {
         interfaces
             .sort_by(|one, other| (&one.iface, &one.version).cmp(&(&other.iface, &other.version)));
         Catalog { interfaces }
+    }
+
+    /// The plans of all hosted functions, by their names: what their requests go through, before one comes. A
+    /// function without one is among them, see [`Plan::kind`].
+    #[cfg(feature = "schemars")]
+    #[must_use]
+    pub fn plans(&self) -> Vec<Arc<Plan>> {
+        self.shared.registry.plans()
     }
 }
 

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::functions::Functions;
 use super::handler_types::{HandlerTypes, codes_to_declare};
 use super::implementation::Implementation;
+use crate::plan::Plan;
 use crate::service::{Built, FunctionOf, Handler, Service};
 
 impl<S> Functions<S> {
@@ -67,8 +68,12 @@ impl<S> Functions<S> {
         self.codes.extend(codes_to_declare::<S::Errors>());
         let types = HandlerTypes::new::<H::Params, H::Result, S::Errors>(front.is_some());
         let of = FunctionOf { name: function, state: Arc::clone(&self.state), source, front };
-        let Built { template, front, mistakes } = Arc::new(handler).build(&of);
+        let Built { template, front, plan, mistakes } = Arc::new(handler).build(&of);
         self.mistakes(function, mistakes);
-        self.set(function, Some(Implementation::typed(template, front, types)))
+        let plan = plan.map(|plan| {
+            let function = format!("{}:{function}", self.interface());
+            Arc::new(Plan { function, ..plan })
+        });
+        self.set(function, Some(Implementation::typed((template, front), types, plan)))
     }
 }

@@ -1,6 +1,8 @@
 //! The business logic of a function as it is hosted.
 
 use std::fmt;
+#[cfg(feature = "schemars")]
+use std::sync::Arc;
 
 use asyncsteps_core::{Args, Error, Template};
 use asyncsteps_futoin::iface::Definition;
@@ -9,6 +11,8 @@ use super::config_error::ConfigError;
 #[cfg(feature = "schemars")]
 use super::handler_types::HandlerTypes;
 use super::result_draft::Returned;
+#[cfg(feature = "schemars")]
+use crate::plan::Plan;
 
 /// The business logic of a function.
 pub(super) struct Implementation {
@@ -18,13 +22,20 @@ pub(super) struct Implementation {
     /// The types of a handler; `None` for a template, whose last step gives JSON.
     #[cfg(feature = "schemars")]
     pub(super) types: Option<HandlerTypes>,
+    /// The steps as data, if they are known.
+    #[cfg(feature = "schemars")]
+    pub(super) plan: Option<Arc<Plan>>,
 }
 
 impl Implementation {
     /// The business logic of a handler.
     #[cfg(feature = "schemars")]
-    pub(super) fn typed(template: Template, front: Option<Template>, types: HandlerTypes) -> Self {
-        Self { template, front, types: Some(types) }
+    pub(super) fn typed(
+        (template, front): (Template, Option<Template>),
+        types: HandlerTypes,
+        plan: Option<Arc<Plan>>,
+    ) -> Self {
+        Self { template, front, types: Some(types), plan }
     }
 
     /// The template of a request, which its host remembers or not.
@@ -62,6 +73,8 @@ impl From<&Template> for Implementation {
             front: None,
             #[cfg(feature = "schemars")]
             types: None,
+            #[cfg(feature = "schemars")]
+            plan: None,
         }
     }
 }

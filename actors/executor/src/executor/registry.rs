@@ -20,6 +20,8 @@ use super::refused::Refused;
 use super::request_checks::RequestChecks;
 use crate::channel::{Channel, ChannelKind};
 use crate::observe::{FunctionCounts, FunctionFigures};
+#[cfg(feature = "schemars")]
+use crate::plan::{FunctionKind, Plan};
 use crate::security::SecurityLevel;
 
 /// The hosted interfaces by name; shared by all arbiters, and open while requests are served.
@@ -235,6 +237,19 @@ impl Registry {
         figures
     }
 
+    /// The plans of all functions, by interface and name.
+    #[cfg(feature = "schemars")]
+    pub(super) fn plans(&self) -> Vec<Arc<Plan>> {
+        let mut plans = Vec::new();
+        for versions in &self.interfaces {
+            for hosted in versions.iter().filter(|hosted| hosted.by_itself) {
+                plans.extend(hosted.functions.values().map(|it| it.plan()));
+            }
+        }
+        plans.sort_by(|one, other| one.function.cmp(&other.function));
+        plans
+    }
+
     /// The interfaces that were written down from types.
     #[cfg(feature = "schemars")]
     pub(super) fn written(&self) -> Vec<Interface> {
@@ -274,6 +289,17 @@ impl HostedFunction {
     /// What is counted of it.
     pub(super) fn figures(&self) -> FunctionFigures {
         self.counts.figures(self.full_name())
+    }
+
+    /// Its plan, or that it has none.
+    #[cfg(feature = "schemars")]
+    fn plan(&self) -> Arc<Plan> {
+        let kind = match &self.implementation {
+            Some(Implementation { plan: Some(plan), .. }) => return Arc::clone(plan),
+            Some(_) => FunctionKind::Template,
+            None => FunctionKind::NotImplemented,
+        };
+        Arc::new(Plan::without(self.full_name(), kind))
     }
 
     /// The function's name, with that of its interface.

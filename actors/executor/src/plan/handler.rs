@@ -8,6 +8,7 @@ use asyncsteps_core::{AsyncSteps, BodyResult, StepResult, Template};
 use serde::de::DeserializeOwned;
 
 use super::cx::{Cx, coded};
+use super::data::Plan;
 use super::node::{Level, Mistake};
 use super::step::Returns;
 use super::steps::{Defined, Steps};
@@ -56,9 +57,9 @@ where
     where
         P: DeserializeOwned,
     {
-        let name = function.name;
+        let (name, source) = (function.name, function.source);
         let handler = move |steps: &Steps<S, P>| {
-            steps.run(name, async move |cx, ()| self(cx).await).returns()
+            steps.run(name, async move |cx, ()| self(cx).await).located_at(source).returns()
         };
         built::<S, P, R>(function, handler)
     }
@@ -84,6 +85,8 @@ fn built<S: Service, P: DeserializeOwned + 'static, R: 'static>(
     if !mistakes.is_empty() {
         return Built::mistaken(mistakes);
     }
+    let limit = answer.as_ref().map(|(answer, _)| answer.limit);
+    let plan = Plan::of(function.name, &level, limit);
     let service = Arc::clone(&function.state);
     let template = Template::build(|steps| {
         steps
@@ -101,7 +104,7 @@ fn built<S: Service, P: DeserializeOwned + 'static, R: 'static>(
             .located_at(source)
             .on_error(|_, error| Err(coded::<S>(error.clone().into())));
     });
-    Built { template, front: None, mistakes }
+    Built { template, front: None, plan: Some(plan), mistakes }
 }
 
 /// Has the running step run the steps of the function, and return what the last of them does.

@@ -7,13 +7,18 @@
 //! - `cx.rs`: what bodies get; `random.rs`: random numbers for them; `place.rs`: where a step is, in its plan and in
 //!   a request.
 //! - `handler.rs`: the plan of a function of an executor.
+//! - `data.rs`, `describe.rs`: the plan as data; `text.rs`, `mermaid.rs`: for people to read; `form.rs`: the kinds of steps.
 
 mod asi;
 mod choice;
 mod cx;
+mod data;
+mod describe;
 mod each;
+mod form;
 mod handler;
 mod join;
+mod mermaid;
 mod node;
 mod place;
 mod race;
@@ -21,10 +26,13 @@ mod random;
 mod repeat;
 mod step;
 mod steps;
+mod text;
 mod work;
 
 pub use choice::Either;
 pub use cx::Cx;
+pub use data::{FunctionKind, Plan, PlanRetry, PlanStep};
+pub use form::{Form, UndoForm};
 pub use handler::{Awaits, Plans};
 pub use join::{AsBranch, Branches, Parts};
 pub(crate) use node::Mistake;

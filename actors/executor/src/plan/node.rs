@@ -7,6 +7,7 @@ use std::time::Duration;
 use asyncsteps_core::{AsyncSteps, Error, Retry, StepResult, Template, TemplateSteps, codes};
 
 use super::cx::Cx;
+pub(super) use super::form::{Form, UndoForm};
 use super::place::{Place, StepId};
 use crate::service::Service;
 
@@ -55,36 +56,13 @@ pub(super) struct Facts {
     pub(super) recovers: bool,
     pub(super) is_shielded: bool,
     pub(super) at_once: Option<usize>,
+    /// How many items win a race, and how many have to.
+    pub(super) first: Option<usize>,
+    pub(super) at_least: Option<usize>,
+    /// What it is in a durable function, in the word of the step.
+    pub(super) word: Option<&'static str>,
     /// It was said of a step that can have no such policy.
     pub(super) misplaced: Vec<&'static str>,
-}
-
-/// What an undo gets beside what became of its step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum UndoForm {
-    OfResult,
-    OfInputAndResult,
-}
-
-/// What kind of step it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Body,
-    Group,
-    /// A group whose normal end is final.
-    Scope,
-    Join,
-    Each,
-    Race,
-    Repeat,
-    When,
-    Either,
-    OrEnd,
-    Dynamic,
-    /// Steps as FTN12 has them.
-    Asi,
-    /// Nothing, in front of other steps.
-    Pass,
 }
 
 /// A mistake in a plan, for the one who wrote it.
@@ -150,6 +128,11 @@ impl<S: Service, P: 'static> Level<S, P> {
                 Ok(())
             }
         }
+    }
+
+    /// The level around goes on in it.
+    pub(super) fn is_rest(&self) -> bool {
+        self.is_rest
     }
 
     /// How many branches or ways there are.
@@ -239,6 +222,9 @@ impl Facts {
             recovers: false,
             is_shielded: false,
             at_once: None,
+            first: None,
+            at_least: None,
+            word: None,
             misplaced: Vec::new(),
         }
     }
@@ -266,9 +252,7 @@ impl Form {
         match self {
             Self::Body => "which is a body",
             Self::Scope => "which is a scope: the steps inside have policies of their own",
-            Self::Group | Self::Scope => {
-                "which is a group: the steps inside have policies of their own"
-            }
+            Self::Group => "which is a group: the steps inside have policies of their own",
             Self::Join => "which has branches: the steps inside have policies of their own",
             Self::Each => "which has items: the steps inside have policies of their own",
             Self::Race => "which is a race: the steps inside have policies of their own",

@@ -196,6 +196,12 @@ where
         Returns { nodes: Box::new(nodes), takes: TypeId::of::<I>(), types: PhantomData }
     }
 
+    /// The same for a step that was written there.
+    pub(super) fn located_at(mut self, source: &'static Location<'static>) -> Self {
+        self.last.id = StepId::new(self.last.id.name, source);
+        self
+    }
+
     /// All steps of it, of which nothing more can be said.
     pub(super) fn into_chain(self) -> Chain<S, P> {
         let Self { mut before, last, .. } = self;
@@ -467,6 +473,7 @@ where
     /// How many items win the race: 1 by default.
     pub fn first(mut self, count: usize) -> Self {
         self.needs_race("first", count > 0);
+        self.last.facts.first = Some(count);
         self.last.said.items.first = count;
         self
     }
@@ -483,6 +490,7 @@ where
     /// and none for a race that has a [time](Self::within).
     pub fn at_least(mut self, count: usize) -> Self {
         self.needs_race("at_least", true);
+        self.last.facts.at_least = Some(count);
         self.last.said.items.at_least = Some(count);
         self
     }

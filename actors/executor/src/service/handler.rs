@@ -11,7 +11,7 @@ use super::context::{Cx, Service, coded};
 use super::remembered::run_whole;
 use super::step::Returns;
 use super::steps::Steps;
-use crate::plan::Mistake;
+use crate::plan::{Mistake, Plan};
 
 /// The business logic of a function of the service `S`: `fn(&mut Steps<S, P>) -> Returns<R>`, which adds
 /// steps, or `async fn(&Cx<S, P>) -> BodyResult<R>`. `Form` tells which; it is never written.
@@ -52,6 +52,8 @@ pub struct Built {
     pub(crate) template: Template,
     /// What callers get, if a host remembers its requests.
     pub(crate) front: Option<Template>,
+    /// The steps as data, if they are known.
+    pub(crate) plan: Option<Plan>,
     /// Why the function cannot be served.
     pub(crate) mistakes: Vec<Mistake>,
 }
@@ -59,7 +61,7 @@ pub struct Built {
 impl Built {
     /// A function that cannot be served.
     pub(crate) fn mistaken(mistakes: Vec<Mistake>) -> Self {
-        Self { template: Template::build(|_| {}), front: None, mistakes }
+        Self { template: Template::build(|_| {}), front: None, plan: None, mistakes }
     }
 }
 
@@ -191,5 +193,5 @@ fn built<S: Service, P: DeserializeOwned + 'static>(
         .located_at(source)
         .on_error(|_, error| Err(error.clone().coded::<S::Errors>().into()));
     });
-    Built { template, front, mistakes: Vec::new() }
+    Built { template, front, plan: None, mistakes: Vec::new() }
 }

@@ -1,0 +1,49 @@
+//! What kinds of steps and undos there are.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What kind of step it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Form {
+    /// A body that is an async closure: [`run`](super::Steps::run), [`then`](super::Step::then).
+    Body,
+    /// Several steps as one: [`nested`](super::Steps::nested), or without a name
+    /// [`as_one`](super::Step::as_one) and what is said of a function as a whole.
+    Group,
+    /// A group whose normal end is final: [`scope`](super::Steps::scope).
+    Scope,
+    /// Branches at once: [`join`](super::Steps::join).
+    Join,
+    /// The same steps for each item: [`each`](super::Steps::each).
+    Each,
+    /// The same steps for each item, until some have their result: [`race`](super::Steps::race).
+    Race,
+    /// A loop: [`then_repeat`](super::Step::then_repeat).
+    Repeat,
+    /// Steps for some requests: [`when_some`](super::Steps::when_some).
+    When,
+    /// Ways of which a request takes one: [`either`](super::Step::either).
+    Either,
+    /// An end of the steps for some requests: [`or_end`](super::Step::or_end).
+    OrEnd,
+    /// Steps that are defined when a request reaches them: [`dynamic`](super::Step::dynamic).
+    Dynamic,
+    /// Steps as FTN12 has them, which are known when they run: [`asi`](super::Steps::asi).
+    Asi,
+    /// Nothing, in front of other steps: [`pass`](super::Steps::pass).
+    Pass,
+}
+
+/// What an undo gets beside what became of its step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum UndoForm {
+    /// The result: [`undo`](super::Step::undo).
+    OfResult,
+    /// What the step took as well: [`undo_taking`](super::Step::undo_taking).
+    OfInputAndResult,
+}
