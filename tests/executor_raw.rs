@@ -3,81 +3,118 @@
 
 use std::time::Duration;
 
-use asyncsteps_core::{Error, Template};
+use asyncsteps_core::Code;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::raw::{RawBody, RawInput};
-use asyncsteps_executor::{Executor, Incoming, ReplyBody, RequestSteps};
+use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::raw::{RawBody, RawInput, RawOutput};
+use asyncsteps_executor::{Executor, Incoming, ReplyBody, Service};
 use asyncsteps_support::conform;
 use asyncsteps_support::log::Log;
 use bytes::Bytes;
 use expect_test::expect;
 use futures_util::{StreamExt, stream};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 type Upload = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
+/// What `upload` tells of what it got.
+#[derive(Serialize, JsonSchema)]
+struct Uploaded {
+    size: i32,
+    sum: i32,
+    name: String,
+    n: i32,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Download {
+    n: i32,
+    status: i32,
+}
+
+#[derive(Debug, Code, thiserror::Error)]
+#[error("an error of mine")]
+enum RawError {
+    #[code("MyError", public)]
+    #[error("Negative size")]
+    Negative,
+    #[code("MyError")]
+    #[error("at the end")]
+    AtEnd,
+}
+
+struct Raw;
+
+impl Service for Raw {
+    type Errors = (RawError,);
+}
+
+fn upload_of(steps: &Steps<Raw, Value, RawInput>) -> Returns<Uploaded> {
+    steps
+        .run("read", async |_, mut input| {
+            let mut size = 0;
+            while let Some(chunk) = input.read().await? {
+                size += i32::try_from(chunk.len())?;
+            }
+            Ok(size)
+        })
+        .then("tell", async |_, size| Ok(Uploaded { size, sum: 0, name: String::new(), n: 0 }))
+        .returns()
+}
+
+fn pipe_of(steps: &Steps<Raw, Value, RawInput>) -> Returns<RawOutput> {
+    steps
+        .run("pipe", async |cx, mut input| {
+            let mut output = cx.raw_output("application/octet-stream")?;
+            while let Some(chunk) = input.read().await? {
+                output.write(chunk).await?;
+            }
+            Ok(output)
+        })
+        .returns()
+}
+
+fn download_of(steps: &Steps<Raw, Download>) -> Returns<RawOutput> {
+    steps
+        .run("write", async |cx, ()| {
+            let Download { n, status } = *cx.params;
+            if n < 0 {
+                return Err(RawError::Negative.into());
+            }
+            let status = if status == 500 { 200 } else { status };
+            cx.head(|head| head.set_status(status.try_into().expect("a status")).map(|_| ()))?;
+            let mut output = cx.raw_output("text/x-test")?;
+            for _ in 0..n {
+                output.write("chunk").await?;
+            }
+            Ok(output)
+        })
+        .then(
+            "end",
+            async |cx, output| {
+                if cx.params.status == 500 { Err(RawError::AtEnd.into()) } else { Ok(output) }
+            },
+        )
+        .returns()
+}
+
 /// `upload` and `pipe` of `conform.main`; `download` writes its chunks `n` times and then fails if
 /// `status` is 500.
 fn executor() -> Executor {
-    let upload = Template::build(|asi| {
-        asi.add(|asi, ()| {
-            let mut input = asi.raw_input()?;
-            asi.await_(async move {
-                let mut size = 0;
-                while let Some(chunk) = input.read().await? {
-                    size += chunk.len();
-                }
-                Ok::<_, Error>(size)
-            });
-            asi.add(|asi, size: usize| {
-                asi.reply(json!({ "size": size, "sum": 0, "name": "", "n": 0 }))
-            });
-            Ok(())
-        });
-    });
-    let pipe = Template::build(|asi| {
-        asi.add(|asi, ()| {
-            let (mut input, mut output) =
-                (asi.raw_input()?, asi.raw_output("application/octet-stream")?);
-            asi.await_(async move {
-                while let Some(chunk) = input.read().await? {
-                    output.write(chunk).await?;
-                }
-                Ok::<_, Error>(())
-            });
-            Ok(())
-        });
-    });
-    let download = Template::build(|asi| {
-        asi.add(|asi, ()| {
-            let (n, status): (i64, u16) = (asi.param("n")?, asi.param("status")?);
-            if n < 0 {
-                return asi.error("MyError", "Negative size");
-            }
-            asi.head_mut()?.set_status(if status == 500 { 200 } else { status })?;
-            let mut output = asi.raw_output("text/x-test")?;
-            asi.await_(async move {
-                for _ in 0..n {
-                    output.write("chunk").await?;
-                }
-                Ok::<_, Error>(())
-            });
-            asi.add(move |asi, ()| if status == 500 { asi.error("MyError", ()) } else { Ok(()) });
-            Ok(())
-        });
-    });
     Executor::builder()
-        .interface(conform::definition("conform.main:1.2"), |functions| {
+        .service(conform::definition("conform.main:1.2"), Raw, |functions| {
             functions.others_not_implemented();
-            functions.add("upload", &upload).add("pipe", &pipe).add("download", &download);
+            functions.on("upload", upload_of).on("pipe", pipe_of).on("download", download_of);
         })
         .build()
         .expect("a right configuration")
 }
 
-fn request(function: &str, params: &serde_json::Value) -> Incoming {
+fn request(function: &str, params: &Value) -> Incoming {
     let message = json!({ "f": format!("conform.main:1.2:{function}"), "p": params }).to_string();
     let request = Request::parse(message.as_bytes()).expect("a message");
     Incoming::new(request, Channel::new(ChannelKind::Http))

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, sleep, sync::mutex::Options};
+use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::plan::{Cx, Either, Returns, Steps};
+use asyncsteps_executor::raw::{RawInput, RawOutput};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{ConfigError, Executor, Service};
 use expect_test::{Expect, expect};
@@ -818,4 +820,55 @@ async fn mistakes_in_a_plan_are_errors_of_the_builder_with_their_place() {
         acme.travel:1.0:wrong: the name `sub/steps` has a `/`, which stands between names in paths
         acme.travel:1.0:wrong: `undo` cannot be said of `sub/steps`, which is a group: the steps inside have policies of their own"#]].assert_eq(&mistake(wrong_words));
     expect!["acme.travel:1.0:wrong: the handler panics: no seats"].assert_eq(&mistake(panics));
+}
+
+async fn takes_raw(steps: &RawInput) -> bool {
+    steps.length().is_some()
+}
+
+fn raw(steps: &Steps<Travel, Trip, RawInput>) -> Returns<RawOutput> {
+    steps
+        .run("take", async |cx, input| {
+            let is_long = takes_raw(&input).await;
+            let mut output = cx.raw_output("text/plain")?;
+            output.write(if is_long { "long" } else { "short" }).await?;
+            Ok(output)
+        })
+        .returns()
+}
+
+fn travel() -> Travel {
+    Travel { log: Arc::default(), seats: Mutex::new(Options::default()) }
+}
+
+#[actix::test]
+async fn raw_data_are_declared_from_types_and_compared_with_a_definition() {
+    let built = Executor::builder()
+        .service(
+            Interface::new("acme.travel:1.0".parse().expect("a name")),
+            travel(),
+            |functions| {
+                functions.on("raw", raw);
+            },
+        )
+        .build();
+    assert!(built.is_ok());
+    let source = Source::texts([(
+        "acme.travel-1.0-iface.json",
+        r#"{ "iface": "acme.travel", "version": "1.0", "ftn3rev": "1.9", "funcs": { "raw": { "params": {
+            "car": { "type": "string", "default": null }, "items": { "type": "array", "default": [] },
+            "fails": { "type": "boolean", "default": false } } } } }"#,
+    )]);
+    let loaded = Loader::new([source]).load(&"acme.travel:1.0".parse().expect("a name"));
+    let built = Executor::builder()
+        .service(loaded.expect("a definition"), travel(), |functions| {
+            functions.on("raw", raw);
+        })
+        .build();
+    expect![[r#"
+        acme.travel:1.0:raw, parameter items[]: the Rust type has string, the definition has any
+        acme.travel:1.0:raw, result: the handler returns raw data, the definition has no `rawresult`
+        acme.travel:1.0:raw, parameters: the handler takes raw data, the definition has no `rawupload`
+        acme.travel:1.0 has no function that throws Busy, which is a code of the service's errors: declare it in the `throws` of a function with a result
+        acme.travel:1.0 has no function that throws Full, which is a code of the service's errors: declare it in the `throws` of a function with a result"#]].assert_eq(&built.err().expect("no raw data are declared").to_string());
 }

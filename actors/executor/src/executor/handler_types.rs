@@ -2,40 +2,63 @@
 
 use std::any::{TypeId, type_name};
 use std::collections::BTreeSet;
+use std::fmt;
 
 use asyncsteps_core::{Args, Arguments, Codes, Error, codes};
-use asyncsteps_futoin::iface::Definition;
-use asyncsteps_futoin::typed::{Interface, Mismatch, differences};
+use asyncsteps_futoin::iface::{Definition, Function};
+use asyncsteps_futoin::typed::{DeclaredFunction, Interface, Mismatch, differences};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::config_error::ConfigError;
 use super::result_draft::Returned;
 use super::standard::STANDARD;
+use crate::raw::RawOutput;
 use crate::recorder::OUTCOME_UNKNOWN;
 
 /// What can be done with the types of a handler.
 #[derive(Clone, Copy)]
 pub(super) struct HandlerTypes {
     /// Writes what the last step gives as JSON.
-    pub(super) write: fn(Args) -> Result<Returned, Error>,
-    pub(super) differences: fn(&Definition, &str) -> Vec<ConfigError>,
+    pub(super) write: fn(Args) -> Result<Written, Error>,
+    differences: fn(&Definition, &str) -> Vec<ConfigError>,
     /// Declares a function with these types, unless it is declared already.
     pub(super) declare: fn(&mut Interface, &str),
+    /// It takes raw data beside its parameters.
+    takes_raw: bool,
 }
 
 impl HandlerTypes {
-    /// The types of a handler that takes `P`, gives `(R,)` and fails with errors of `E`.
+    /// The types of a handler that takes `P`, gives `(R,)` and fails with errors of `E`; whether it takes raw data
+    /// as well.
     ///
     /// Callers of one `behind` a host may also get [`OUTCOME_UNKNOWN`].
-    pub(super) fn new<P, R, E>(behind: bool) -> Self
+    pub(super) fn new<P, R, E>(behind: bool, takes_raw: bool) -> Self
     where
         P: JsonSchema,
-        R: Serialize + JsonSchema + 'static,
+        R: FunctionResult,
         E: Codes,
     {
-        let declare = if behind { declare_behind::<P, R, E> } else { declare::<P, R, E> };
-        Self { write: write::<R>, differences: differences_of::<P, R>, declare }
+        let declare = match (behind, takes_raw) {
+            (true, _) => declare_behind::<P, R, E>,
+            (false, false) => declare::<P, R, E>,
+            (false, true) => declare_upload::<P, R, E>,
+        };
+        Self { write: R::write, differences: R::differences::<P>, declare, takes_raw }
+    }
+
+    /// The points in which the types differ from the definition.
+    pub(super) fn differences(&self, definition: &Definition, function: &str) -> Vec<ConfigError> {
+        let mut errors = (self.differences)(definition, function);
+        if self.takes_raw && !definition.function(function).is_some_and(Function::rawupload) {
+            errors.push(raw_difference(
+                definition,
+                function,
+                "parameters",
+                "the handler takes raw data, the definition has no `rawupload`",
+            ));
+        }
+        errors
     }
 }
 
@@ -48,12 +71,105 @@ fn is_nothing<R: 'static>() -> bool {
     TypeId::of::<R>() == TypeId::of::<()>()
 }
 
-fn write<R: Serialize + 'static>(args: Args) -> Result<Returned, Error> {
-    let (result,) = <(R,)>::from_args(args).map_err(internal)?;
-    if is_nothing::<R>() {
-        return Ok(Returned::nothing());
+/// What functions return: a type that serde writes and schemars describes, `()` for nothing, or
+/// [`RawOutput`] for raw data.
+#[diagnostic::on_unimplemented(
+    message = "a function cannot return `{Self}`",
+    label = "callers cannot be sent this",
+    note = "derive `serde::Serialize` and `schemars::JsonSchema` for a type of your own; raw data are a `RawOutput`"
+)]
+pub trait FunctionResult: 'static {
+    /// It as callers get it, of what the last step returned.
+    #[doc(hidden)]
+    fn write(args: Args) -> Result<Written, Error>;
+
+    #[doc(hidden)]
+    fn differences<P: JsonSchema>(definition: &Definition, function: &str) -> Vec<ConfigError>;
+
+    #[doc(hidden)]
+    fn declare<'a, P: JsonSchema>(
+        interface: &'a mut Interface,
+        function: &str,
+    ) -> &'a mut DeclaredFunction;
+
+    /// Whether callers wait for it.
+    #[doc(hidden)]
+    fn is_awaited() -> bool;
+}
+
+/// The result of a function, as it is merged with the parts that its steps have set.
+#[doc(hidden)]
+pub struct Written(pub(super) Returned);
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Written")
     }
-    Ok(Returned::json(serde_json::to_value(result).map_err(internal)?, type_name::<R>()))
+}
+
+#[diagnostic::do_not_recommend]
+impl<R: Serialize + JsonSchema + 'static> FunctionResult for R {
+    fn write(args: Args) -> Result<Written, Error> {
+        let (result,) = <(R,)>::from_args(args).map_err(internal)?;
+        if is_nothing::<R>() {
+            return Ok(Written(Returned::nothing()));
+        }
+        let result = serde_json::to_value(result).map_err(internal)?;
+        Ok(Written(Returned::json(result, type_name::<R>())))
+    }
+
+    fn differences<P: JsonSchema>(definition: &Definition, function: &str) -> Vec<ConfigError> {
+        differences_of::<P, R>(definition, function)
+    }
+
+    fn declare<'a, P: JsonSchema>(
+        interface: &'a mut Interface,
+        function: &str,
+    ) -> &'a mut DeclaredFunction {
+        interface.function::<P, R>(function)
+    }
+
+    fn is_awaited() -> bool {
+        !is_nothing::<R>()
+    }
+}
+
+impl FunctionResult for RawOutput {
+    fn write(args: Args) -> Result<Written, Error> {
+        let (output,) = <(Self,)>::from_args(args).map_err(internal)?;
+        // all is written
+        drop(output);
+        Ok(Written(Returned::nothing()))
+    }
+
+    fn differences<P: JsonSchema>(definition: &Definition, function: &str) -> Vec<ConfigError> {
+        let mut errors = differences_of::<P, ()>(definition, function);
+        if !definition.function(function).is_some_and(Function::rawresult) {
+            errors.push(raw_difference(
+                definition,
+                function,
+                "result",
+                "the handler returns raw data, the definition has no `rawresult`",
+            ));
+        }
+        errors
+    }
+
+    fn declare<'a, P: JsonSchema>(
+        interface: &'a mut Interface,
+        function: &str,
+    ) -> &'a mut DeclaredFunction {
+        interface.function::<P, ()>(function).rawresult()
+    }
+
+    fn is_awaited() -> bool {
+        true
+    }
+}
+
+fn raw_difference(definition: &Definition, function: &str, at: &str, what: &str) -> ConfigError {
+    let (iface, function) = (definition.id().clone(), function.to_owned());
+    ConfigError::Type { iface, function, at: at.to_owned(), what: what.to_owned() }
 }
 
 fn internal(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
@@ -74,39 +190,44 @@ fn differences_of<P: JsonSchema, R: JsonSchema>(
     found.map(error).collect()
 }
 
-fn declare<P, R, E>(interface: &mut Interface, function: &str)
+fn declare<P: JsonSchema, R: FunctionResult, E: Codes>(interface: &mut Interface, function: &str) {
+    let _ = declared::<P, R>(interface, function, codes_to_declare::<E>());
+}
+
+fn declare_upload<P, R, E>(interface: &mut Interface, function: &str)
 where
     P: JsonSchema,
-    R: JsonSchema + 'static,
+    R: FunctionResult,
     E: Codes,
 {
-    declare_throwing::<P, R>(interface, function, codes_to_declare::<E>());
+    if let Some(declared) = declared::<P, R>(interface, function, codes_to_declare::<E>()) {
+        declared.rawupload();
+    }
 }
 
 fn declare_behind<P, R, E>(interface: &mut Interface, function: &str)
 where
     P: JsonSchema,
-    R: JsonSchema + 'static,
+    R: FunctionResult,
     E: Codes,
 {
     let codes = codes_to_declare::<E>().into_iter().chain([OUTCOME_UNKNOWN]);
-    declare_throwing::<P, R>(interface, function, codes);
+    let _ = declared::<P, R>(interface, function, codes);
 }
 
-fn declare_throwing<P, R>(
-    interface: &mut Interface,
+/// Declares a function that fails with these codes, unless it is declared already.
+fn declared<'a, P: JsonSchema, R: FunctionResult>(
+    interface: &'a mut Interface,
     function: &str,
     codes: impl IntoIterator<Item = &'static str>,
-) where
-    P: JsonSchema,
-    R: JsonSchema + 'static,
-{
+) -> Option<&'a mut DeclaredFunction> {
     if interface.declares(function) {
-        return;
+        return None;
     }
-    let declared = interface.function::<P, R>(function);
+    let declared = R::declare::<P>(interface, function);
     // callers of a function without a result may not wait for errors either (FTN3 §1.9)
-    if !is_nothing::<R>() {
+    if R::is_awaited() {
         declared.throws(codes);
     }
+    Some(declared)
 }

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use asyncsteps_core::Template;
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::functions::Functions;
-use super::handler_types::{HandlerTypes, codes_to_declare};
+use super::handler_types::{FunctionResult, HandlerTypes, codes_to_declare};
 use super::implementation::Implementation;
-use crate::plan::Plan;
+use crate::plan::{Mistake, Plan};
 use crate::service::{Built, FunctionOf, Handler, Service};
 
 impl<S> Functions<S> {
@@ -28,7 +27,7 @@ impl<S> Functions<S> {
         S: Service,
         H: Handler<S, Form>,
         H::Params: DeserializeOwned + JsonSchema,
-        H::Result: Serialize + JsonSchema,
+        H::Result: FunctionResult,
     {
         self.host(function, handler, None, Location::caller())
     }
@@ -47,7 +46,7 @@ impl<S> Functions<S> {
         S: Service,
         H: Handler<S, Form>,
         H::Params: DeserializeOwned + JsonSchema,
-        H::Result: Serialize + JsonSchema,
+        H::Result: FunctionResult,
     {
         self.host(function, handler, Some(front.clone()), Location::caller())
     }
@@ -63,10 +62,15 @@ impl<S> Functions<S> {
         S: Service,
         H: Handler<S, Form>,
         H::Params: DeserializeOwned + JsonSchema,
-        H::Result: Serialize + JsonSchema,
+        H::Result: FunctionResult,
     {
         self.codes.extend(codes_to_declare::<S::Errors>());
-        let types = HandlerTypes::new::<H::Params, H::Result, S::Errors>(front.is_some());
+        if front.is_some() && H::TAKES_RAW {
+            let what = "a function that a host records cannot take raw data".to_owned();
+            self.mistakes(function, vec![Mistake { source, what }]);
+        }
+        let types =
+            HandlerTypes::new::<H::Params, H::Result, S::Errors>(front.is_some(), H::TAKES_RAW);
         let of = FunctionOf { name: function, state: Arc::clone(&self.state), source, front };
         let Built { template, front, plan, mistakes } = Arc::new(handler).build(&of);
         self.mistakes(function, mistakes);

@@ -9,7 +9,7 @@ use asyncsteps_futoin::iface::Definition;
 
 use super::config_error::ConfigError;
 #[cfg(feature = "schemars")]
-use super::handler_types::HandlerTypes;
+use super::handler_types::{HandlerTypes, Written};
 use super::result_draft::Returned;
 #[cfg(feature = "schemars")]
 use crate::plan::Plan;
@@ -48,7 +48,7 @@ impl Implementation {
     pub(super) fn differences(&self, definition: &Definition, function: &str) -> Vec<ConfigError> {
         #[cfg(feature = "schemars")]
         if let Some(types) = self.types {
-            return (types.differences)(definition, function);
+            return types.differences(definition, function);
         }
         Vec::new()
     }
@@ -60,7 +60,7 @@ impl Implementation {
         let is_front = self.front.is_some() && args.is_empty();
         #[cfg(feature = "schemars")]
         if let Some(types) = self.types.filter(|_| !is_front) {
-            return (types.write)(args);
+            return (types.write)(args).map(|Written(returned)| returned);
         }
         Ok(args.into())
     }

@@ -86,6 +86,8 @@ pub use dynamic_limits::AssignError;
 pub use failed_call::FailedCall;
 pub use functions::Functions;
 pub use handle::{Executor, ExecutorActor};
+#[cfg(feature = "schemars")]
+pub use handler_types::{FunctionResult, Written};
 pub use hooks::{Direction, Hooks};
 pub use in_flight::{InFlightFilter, InFlightRequest, RequestOfFlow, RequestState};
 pub use incoming::Incoming;

@@ -18,6 +18,7 @@ use super::exchange::Exchange;
 use super::handle::Executor;
 use super::reply::{Reply, ReplyBody};
 use super::result_draft::ResultDraft;
+use super::served::ServedRequest;
 use crate::channel::Channel;
 use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
 use crate::security::{SecurityLevel, User};
@@ -198,16 +199,32 @@ impl RequestInfo {
     }
 
     fn open_output(&mut self) -> Result<RawOutput, Error> {
-        let exchange = &self.exchange;
-        if !self.expects_raw_output() {
+        let head = self.head.take();
+        self.handle().open_output(head)
+    }
+}
+
+impl ServedRequest {
+    /// What the answer says beside its body, before anything is said.
+    pub(crate) fn head(&self) -> Result<Head, Error> {
+        if !self.channel().carries_raw_data() {
+            return Err(rule("the request did not come over HTTP"));
+        }
+        Ok(Head::over(self.channel().is_secure()))
+    }
+
+    /// Answers with raw data.
+    pub(crate) fn open_output(&self, head: Option<Box<Head>>) -> Result<RawOutput, Error> {
+        let exchange = self.exchange();
+        if !(exchange.function.declared().rawresult() && exchange.can_reply()) {
             return Err(rule("Raw output is not allowed"));
         }
-        if self.head.as_ref().is_some_and(|head| !head.has_body()) {
+        if head.as_ref().is_some_and(|head| !head.has_body()) {
             return Err(rule("an answer with this status has no body"));
         }
         let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(exchange);
         let (output, body) = raw_result(flow);
-        exchange.begin_raw_reply(Reply::new(ReplyBody::Raw(body), self.head.take()));
+        exchange.begin_raw_reply(Reply::new(ReplyBody::Raw(body), head));
         Ok(output)
     }
 }
@@ -333,11 +350,8 @@ impl RequestSteps for AsyncSteps {
 
     fn head_mut(&mut self) -> Result<&mut Head, Error> {
         let info = self.request_mut()?;
-        if !info.channel().carries_raw_data() {
-            return Err(rule("the request did not come over HTTP"));
-        }
-        let secure = info.channel().is_secure();
-        Ok(info.head.get_or_insert_with(|| Box::new(Head::over(secure))))
+        let new = info.handle().head()?;
+        Ok(info.head.get_or_insert_with(|| Box::new(new)))
     }
 
     fn raw_input(&mut self) -> Result<RawInput, Error> {

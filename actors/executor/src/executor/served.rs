@@ -34,6 +34,10 @@ impl RequestInfo {
 }
 
 impl ServedRequest {
+    pub(super) fn exchange(&self) -> &Rc<Exchange> {
+        &self.0
+    }
+
     /// The function as the caller named it.
     #[must_use]
     pub fn function(&self) -> &FunctionName {

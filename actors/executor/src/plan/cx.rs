@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::place::{Around, Inside, StepId, write_step};
 use crate::executor::{RequestSteps, ServedRequest};
+use crate::raw::{Head, RawOutput};
 use crate::service::Service;
 
 /// What the body of a step gets: the state of the service, to which it dereferences, the parameters,
@@ -42,6 +43,7 @@ struct OfRequest<S> {
     fences: Vec<FencingToken>,
     /// What the request keeps for its steps, by type.
     state: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
+    head: RefCell<Option<Box<Head>>>,
     /// Where the application gave the function to the executor.
     source: &'static Location<'static>,
 }
@@ -62,6 +64,7 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
                 id: OnceCell::new(),
                 fences: fences(asi),
                 state: RefCell::default(),
+                head: RefCell::default(),
                 source,
             }),
             around: None,
@@ -120,6 +123,37 @@ impl<S: Service, P> Cx<S, P> {
         let made = Rc::new(new(&self.request.service));
         self.request.state.borrow_mut().push((TypeId::of::<T>(), Rc::<T>::clone(&made)));
         made
+    }
+
+    /// What the answer says beside its body over HTTP, such as its status, headers and cookies. It is to be set
+    /// before the answer begins.
+    ///
+    /// # Errors
+    /// InternalError if the request did not come over HTTP, and what `change` returns.
+    pub fn head<T>(&self, change: impl FnOnce(&mut Head) -> Result<T, Error>) -> Result<T, Error> {
+        let mut head = self.request.head.borrow_mut();
+        if head.is_none() {
+            *head = Some(Box::new(self.request.served.head()?));
+        }
+        head.as_mut().map_or_else(|| unreachable!("it was just made"), |head| change(head))
+    }
+
+    /// Answers with raw data of this media type, and with what [`head`](Self::head) has (FTN6 §2.2 `rawOutput`).
+    /// The last step returns what this one wrote to, as the result of the function. An error of the function breaks
+    /// the answer off. While it is taken, the request's time limit counts from the last chunk, and the client has
+    /// at least a minute to take one.
+    ///
+    /// # Errors
+    /// InternalError if the function is not declared with `rawresult`, the answer was given, or its status has no
+    /// body.
+    pub fn raw_output(&self, content_type: &str) -> Result<RawOutput, Error> {
+        self.head(|head| head.set_header("content-type", content_type).map(|_| ()))?;
+        self.request.served.open_output(self.request.head.take())
+    }
+
+    /// What the answer says beside its body, if a step has said it and it was not sent.
+    pub(super) fn take_head(&self) -> Option<Box<Head>> {
+        self.request.head.take()
     }
 
     /// The idempotency key of the step: what it asks of another service goes along with it, so that

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use asyncsteps_core::{AsyncSteps, BodyResult, StepResult, Template};
+use asyncsteps_core::{AsyncSteps, BodyResult, Error, StepResult, Template};
 use serde::de::DeserializeOwned;
 
 use super::cx::{Cx, coded};
@@ -13,6 +13,7 @@ use super::node::{Level, Mistake};
 use super::step::Returns;
 use super::steps::{Defined, Steps};
 use crate::executor::RequestSteps;
+use crate::raw::RawInput;
 use crate::service::{AnswerWithin, Built, FunctionOf, Handler, Service};
 
 /// The form of handlers that return a plan.
@@ -25,21 +26,55 @@ pub enum Plans {}
 #[expect(clippy::exhaustive_enums, reason = "it has no values")]
 pub enum Awaits {}
 
-impl<S, P, R, F> Handler<S, (Plans, P, R)> for F
+/// What the first step of a function takes: nothing, or a [`RawInput`] for the raw data of a request
+/// (FTN6 §2.2 `rawInput`).
+#[diagnostic::on_unimplemented(
+    message = "the first step of a function cannot take `{Self}`",
+    note = "a function is `fn(&Steps<S, P>) -> Returns<R>`, or `fn(&Steps<S, P, RawInput>) -> Returns<R>` for one \
+            that takes raw data"
+)]
+pub trait FirstInput: Sized + 'static {
+    #[doc(hidden)]
+    const IS_RAW: bool;
+
+    #[doc(hidden)]
+    fn of_request(asi: &mut AsyncSteps) -> Result<Self, Error>;
+}
+
+impl FirstInput for () {
+    const IS_RAW: bool = false;
+
+    fn of_request(_: &mut AsyncSteps) -> Result<Self, Error> {
+        Ok(())
+    }
+}
+
+impl FirstInput for RawInput {
+    const IS_RAW: bool = true;
+
+    fn of_request(asi: &mut AsyncSteps) -> Result<Self, Error> {
+        asi.raw_input()
+    }
+}
+
+impl<S, P, I, R, F> Handler<S, (Plans, P, I, R)> for F
 where
     S: Service,
     P: 'static,
+    I: FirstInput,
     R: 'static,
-    F: Fn(&Steps<S, P>) -> Returns<R> + Send + Sync + 'static,
+    F: Fn(&Steps<S, P, I>) -> Returns<R> + Send + Sync + 'static,
 {
     type Params = P;
     type Result = R;
+
+    const TAKES_RAW: bool = I::IS_RAW;
 
     fn build(self: Arc<Self>, function: &FunctionOf<S>) -> Built
     where
         P: DeserializeOwned,
     {
-        built::<S, P, R>(function, |steps| self(steps))
+        built::<S, P, _, R>(function, |steps| self(steps))
     }
 }
 
@@ -61,14 +96,14 @@ where
         let handler = move |steps: &Steps<S, P>| {
             steps.run(name, async move |cx, ()| self(cx).await).located_at(source).returns()
         };
-        built::<S, P, R>(function, handler)
+        built::<S, P, _, R>(function, handler)
     }
 }
 
 /// What serves the requests of a function with these steps.
-fn built<S: Service, P: DeserializeOwned + 'static, R: 'static>(
+fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
     function: &FunctionOf<S>,
-    handler: impl FnOnce(&Steps<S, P>) -> Returns<R>,
+    handler: impl FnOnce(&Steps<S, P, I>) -> Returns<R>,
 ) -> Built {
     let source = function.source;
     let Defined { nodes, answer } =
@@ -93,11 +128,11 @@ fn built<S: Service, P: DeserializeOwned + 'static, R: 'static>(
             .add(move |asi, ()| {
                 let cx = Cx::<S, P>::of_request(asi, &service, source)?;
                 let Some((answer, source)) = &answer else {
-                    return whole::<_, _, R>(&level, asi, cx);
+                    return whole::<_, _, I, R>(&level, asi, cx);
                 };
                 let arrived = asi.request()?.begun();
                 let level = Arc::clone(&level);
-                let steps = move |asi: &mut AsyncSteps| whole::<_, _, R>(&level, asi, cx);
+                let steps = move |asi: &mut AsyncSteps| whole::<_, _, I, R>(&level, asi, cx);
                 AnswerWithin::of_plan(answer).add(asi, (arrived, source), steps)
             })
             .named(function.name)
@@ -108,13 +143,19 @@ fn built<S: Service, P: DeserializeOwned + 'static, R: 'static>(
 }
 
 /// Has the running step run the steps of the function, and return what the last of them does.
-fn whole<S: Service, P: 'static, R: 'static>(
+fn whole<S: Service, P: 'static, I: FirstInput, R: 'static>(
     level: &Level<S, P>,
     asi: &mut AsyncSteps,
     cx: Cx<S, P>,
 ) -> StepResult {
-    level.enter(asi, cx, ())?;
-    asi.add_inner(|asi, (_, result): (Cx<S, P>, R)| asi.success((result,)));
+    let input = I::of_request(asi)?;
+    level.enter(asi, cx, input)?;
+    asi.add_inner(|asi, (cx, result): (Cx<S, P>, R)| {
+        if let Some(head) = cx.take_head() {
+            *asi.head_mut()? = *head;
+        }
+        asi.success((result,))
+    });
     Ok(())
 }
 

@@ -29,11 +29,12 @@ mod steps;
 mod text;
 mod work;
 
+pub use crate::executor::{FunctionResult, Written};
 pub use choice::Either;
 pub use cx::Cx;
 pub use data::{FunctionKind, Plan, PlanRetry, PlanStep};
 pub use form::{Form, UndoForm};
-pub use handler::{Awaits, Plans};
+pub use handler::{Awaits, FirstInput, Plans};
 pub use join::{AsBranch, Branches, Parts};
 pub(crate) use node::Mistake;
 pub use step::{Early, EndsAs, Erased, Never, OrEnd, Returns, Step};

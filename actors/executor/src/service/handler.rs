@@ -26,6 +26,10 @@ pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     /// What it gives: the result as a type, `()` for none.
     type Result: 'static;
 
+    /// Whether it takes raw data beside its parameters.
+    #[doc(hidden)]
+    const TAKES_RAW: bool = false;
+
     /// Builds what serves the requests of the function.
     #[doc(hidden)]
     fn build(self: Arc<Self>, function: &FunctionOf<S>) -> Built

@@ -64,6 +64,8 @@ pub struct DeclaredFunction {
     throws: Vec<String>,
     seclvl: Option<SecurityLevel>,
     heavy: bool,
+    rawupload: bool,
+    rawresult: bool,
 }
 
 /// A Rust type has values that no type of FTN3 has, or a name is none of FTN3.
@@ -95,6 +97,18 @@ impl DeclaredFunction {
     /// function answers Unauthorized to those who may not.
     pub fn seclvl(&mut self, level: SecurityLevel) -> &mut Self {
         self.seclvl = Some(level);
+        self
+    }
+
+    /// It takes raw data beside its parameters (FTN3 §2.8 `rawupload`).
+    pub fn rawupload(&mut self) -> &mut Self {
+        self.rawupload = true;
+        self
+    }
+
+    /// Its result is raw data (FTN3 §2.8 `rawresult`).
+    pub fn rawresult(&mut self) -> &mut Self {
+        self.rawresult = true;
         self
     }
 
@@ -133,6 +147,8 @@ impl Interface {
             throws: Vec::new(),
             seclvl: None,
             heavy: false,
+            rawupload: false,
+            rawresult: false,
         };
         self.functions.remove(name);
         self.functions.entry(name.to_owned()).or_insert(declared)
@@ -273,6 +289,13 @@ impl Types {
         }
         if function.heavy {
             declared.insert("heavy".to_owned(), true.into());
+        }
+        for (word, is_said) in
+            [("rawupload", function.rawupload), ("rawresult", function.rawresult)]
+        {
+            if is_said {
+                declared.insert(word.to_owned(), true.into());
+            }
         }
         Ok(declared.into())
     }
