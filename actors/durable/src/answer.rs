@@ -12,6 +12,7 @@ use asyncsteps_executor::service::AnswerWithin;
 use asyncsteps_journal::request::CancelledBy;
 use asyncsteps_journal::{LEASE, POLL, Repeat, Uid};
 use serde_json::{Map, Value};
+use tokio::runtime::Handle;
 
 use crate::cancels::error_of_cancel;
 use crate::detached::detached;
@@ -21,6 +22,14 @@ use crate::submit::{NotSubmitted, Options, error_of_submit};
 
 /// How long the journal may take to decide after the limit of the caller.
 const DECISION: Duration = Duration::from_millis(250);
+
+/// A durable function is called where no node runs requests.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a durable function needs an arbiter: in a simulation host the function with `Functions::on`, without a journal, and \
+     test its crashes with a journal in memory"
+)]
+struct NoRuntime;
 
 /// A request of a caller.
 pub(crate) struct Called {
@@ -37,10 +46,13 @@ impl Called {
     /// Submits the request and waits for its answer.
     pub(crate) async fn answer(self, durable: Durable) -> Result<Value, Error> {
         let Self { executor, function, params, options, within } = self;
+        if Handle::try_current().is_err() {
+            return Err(Error::caused_by(codes::INTERNAL_ERROR, NoRuntime));
+        }
         let Some((within, arrived)) = within else {
             let submitted = submit(&durable, &function, params, options).await;
             let uid = submitted.map_err(|error| error_of_submit(&error))?;
-            return unless_left(&durable, &executor, uid, durable.answer(uid)).await;
+            return unless_left(&durable, &executor, uid, durable.answer(uid, false)).await;
         };
         let uid = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
         let stored = Cell::new(None);
@@ -48,7 +60,7 @@ impl Called {
             let submitted = submit(&durable, &function, params, options.uid(uid)).await;
             let uid = submitted.map_err(|error| error_of_submit(&error))?;
             stored.set(Some(uid));
-            unless_left(&durable, &executor, uid, durable.result(uid)).await
+            unless_left(&durable, &executor, uid, durable.answer(uid, true)).await
         };
         tokio::select! {
             biased;
@@ -100,7 +112,7 @@ async fn decide(durable: Durable, uid: Uid, error: Error) -> Result<Value, Error
     loop {
         match durable.cancelled(uid, by.clone()).await {
             Ok(Some(cancel)) => return Err(error_of_cancel(&cancel)),
-            Ok(None) => return durable.result(uid).await,
+            Ok(None) => return durable.answer(uid, true).await,
             Err(error) if error.repeat() == Repeat::Never || clock::now() >= given_up => {
                 tracing::warn!(flow = %uid, %error, "it is not decided whether a caller has its result in time");
                 return Err(unknown(uid));

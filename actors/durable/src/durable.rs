@@ -261,33 +261,39 @@ impl Durable {
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
     pub async fn result<T: DeserializeOwned>(&self, uid: Uid) -> Result<T, asyncsteps_core::Error> {
-        self.result_for(uid, true).await
+        let result = self.result_for(uid, true).await?;
+        result.ok_or_else(|| asyncsteps_core::Error::new(crate::cancels::CANCELLED))
     }
 
-    /// The answer to a caller of a request, who does not wait for an operator.
+    /// The answer to a caller of a request, who may wait for an operator. Of a request that was cancelled it is
+    /// InternalError: no function has to declare another error for that.
     pub(crate) async fn answer(
         &self,
         uid: Uid,
+        waits: bool,
     ) -> Result<serde_json::Value, asyncsteps_core::Error> {
-        self.result_for(uid, false).await
+        let result = self.result_for(uid, waits).await?;
+        result.ok_or_else(|| {
+            let info = format!("the request {uid} was cancelled");
+            asyncsteps_core::Error::with_info(codes::INTERNAL_ERROR, info)
+        })
     }
 
+    /// The result of a request; `None` if it was cancelled.
     async fn result_for<T: DeserializeOwned>(
         &self,
         uid: Uid,
         waits: bool,
-    ) -> Result<T, asyncsteps_core::Error> {
+    ) -> Result<Option<T>, asyncsteps_core::Error> {
         let internal =
             |cause: Error| asyncsteps_core::Error::caused_by(codes::INTERNAL_ERROR, cause);
         match self.decided(uid, waits).await.map_err(internal)? {
             Ok(Ending::Completed(value)) => {
                 let json: serde_json::Value = value.decode().map_err(unreadable)?;
-                T::deserialize(json).map_err(unreadable)
+                T::deserialize(json).map(Some).map_err(unreadable)
             }
             Ok(Ending::Failed(failure)) => Err(crate::records::error_of(&failure)),
-            Ok(Ending::Cancelled | _) => {
-                Err(asyncsteps_core::Error::new(crate::cancels::CANCELLED))
-            }
+            Ok(Ending::Cancelled | _) => Ok(None),
             Err(state) => {
                 let state = if state == FlowState::Dead { "a dead letter" } else { "paused" };
                 let info = format!("the request {uid} is {state}: it waits for an operator");

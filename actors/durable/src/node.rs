@@ -49,6 +49,8 @@ struct Inner {
     /// What it does with flows that it gets, once it ends.
     ending: RefCell<Option<LeaveReason>>,
     suspects: Rc<Suspects>,
+    /// The lease of its last term.
+    lease: RefCell<Rc<Lease>>,
     /// How many flows went back to the journal because it stops, or its executor closes.
     given_back: Cell<usize>,
     /// A flow is over.
@@ -68,6 +70,7 @@ impl Node {
             count: Cell::new(0),
             ending: RefCell::new(None),
             suspects: Rc::new(Suspects::new(AT_ONCE)),
+            lease: RefCell::new(Rc::clone(&lease)),
             given_back: Cell::new(0),
             changed: Notify::new(),
         });
@@ -79,7 +82,8 @@ impl Node {
     }
 
     /// Gives all flows back to the journal, and logs how many those were. Bodies that run are dropped; nothing is
-    /// undone. A journal that does not answer for a [lease](LEASE) is not waited for any longer.
+    /// undone. A journal that does not answer is waited for as long as the node has its [lease](LEASE), and for a
+    /// second at least: after that other nodes get the flows.
     ///
     /// When its executor [closes](Executor::close), a node returns flows that wait, for a time, a signal, a lock or a
     /// retry, and those whose body is [repeatable](crate::Repeatable): the close does not wait for them. Other bodies
@@ -91,12 +95,13 @@ impl Node {
         self.task.abort();
         self.inner.end(LeaveReason::Released);
         let is_empty = || (self.inner.count.get() == 0).then_some(());
+        let until_lease = self.inner.lease.borrow().until();
         tokio::select! {
             () = until(&self.inner.changed, is_empty) => {
                 let flows = self.inner.given_back.get();
                 tracing::info!(flows, "durable requests went back to the journal");
             }
-            () = timer::sleep_until(clock::now() + LEASE) => {
+            () = timer::sleep_until(until_lease.max(clock::now() + POLL)) => {
                 tracing::error!("the journal does not take the flows of the node back");
             }
         }
@@ -213,6 +218,7 @@ impl Inner {
                     self.shared.read_clock(time);
                     self.add_to_process(incarnation, submits);
                     let lease = Rc::new(Lease::new(asked, LEASE, time));
+                    self.lease.replace(Rc::clone(&lease));
                     return (LeaseTerm { incarnation, lease }, given);
                 }
                 Err(error) => {

@@ -35,12 +35,19 @@ impl Flow {
                 () = flow.orders_done() => {}
                 () = timer::sleep_until(clock::now() + CATCH_UP) => {
                     if let Some(path) = flow.ordered() {
-                        let why = "is to be undone, and the program does not come to it";
-                        flow.leave(LeaveReason::Paused(format!("{path} {why}")));
+                        flow.leave(LeaveReason::Paused(flow.order_not_done(&path)));
                     }
                 }
             }
         });
+    }
+
+    /// Why the step at this path, which an operator has had undone, is not.
+    fn order_not_done(&self, path: &Path) -> String {
+        match self.records.borrow().not_undone(path) {
+            Some(why) => format!("{path} cannot be undone: {why}"),
+            None => format!("{path} is to be undone, and the program does not come to it"),
+        }
     }
 
     fn ordered(&self) -> Option<Path> {
@@ -98,7 +105,8 @@ impl Flow {
             }
             (Ok(()), Err(_)) => unreachable!("nothing can be written"),
             (Err(error), _) => {
-                self.leave(LeaveReason::Paused(format!("{path} cannot be undone: {error}")));
+                self.undo_fails(path, &error);
+                self.leave(LeaveReason::Paused(self.order_not_done(path)));
             }
         }
     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_executor::recorder::{DefinedStep, Iterations, Next, Stored};
+use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{
     Effect, Ending, Failed, Failure, Outcome, Started, StoredRecord, Timer,
 };
@@ -33,6 +34,8 @@ pub(crate) struct Records {
     pub(crate) over: BTreeSet<Path>,
     /// The steps with sub-steps that ended normally in an earlier run, or were recovered.
     pub(crate) ended: BTreeSet<Path>,
+    /// Why undos that began in this run have undone nothing, by the path of their steps.
+    pub(crate) not_undone: BTreeMap<Path, String>,
 }
 
 /// What is recorded of one step.
@@ -512,11 +515,14 @@ pub(crate) fn error_of(failure: &Failure) -> asyncsteps_core::Error {
 
 /// The failure of an error: its code, and its text for people.
 pub(crate) fn failure_of(error: &asyncsteps_core::Error) -> Failure {
-    let most = asyncsteps_journal::limits::TEXT_BYTES;
-    let cut = |text: &str| {
-        let ends = text.char_indices().map(|(at, letter)| at + letter.len_utf8());
-        let end = ends.take_while(|end| *end <= most).last().unwrap_or(0);
-        text[..end].to_owned()
-    };
+    let cut = |text: &str| cut(text, TEXT_BYTES);
     Failure { code: cut(error.code()), text: error.info().map(cut) }
+}
+
+/// A text as the journal stores it: so many bytes at the most, without a character that not all journals can store.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    let text = text.replace('\0', "\u{fffd}");
+    let ends = text.char_indices().map(|(at, letter)| at + letter.len_utf8());
+    let end = ends.take_while(|end| *end <= most).last().unwrap_or(0);
+    text[..end].to_owned()
 }

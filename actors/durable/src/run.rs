@@ -7,6 +7,7 @@ use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::{Request, Response};
 use asyncsteps_executor::{Executor, Incoming, Reply, ReplyBody};
+use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{Ended, Ending, Failure, Started};
 use asyncsteps_journal::request::{Append, Claimed, Condition, Disposition, Loaded};
 use asyncsteps_journal::{Event, POLL, Path, Record, Repeat, Value};
@@ -17,7 +18,7 @@ use crate::caller;
 use crate::flow::{Flow, LeaveReason};
 use crate::flow_recorder::FlowRecorder;
 use crate::lease::Lease;
-use crate::records::started;
+use crate::records::{cut, started};
 use crate::shared::{Program, Shared};
 use crate::suspects::Suspects;
 use crate::writer::{Answer, Stopped, Writer};
@@ -105,7 +106,7 @@ impl Run<'_> {
     async fn pause(&self, reason: String) {
         let uid = self.claimed.uid;
         tracing::error!(flow = %uid, reason, "the flow waits for an operator");
-        self.put_aside(Disposition::Pause(reason)).await;
+        self.put_aside(Disposition::Pause(cut(&reason, TEXT_BYTES))).await;
         self.shared.tell_ended(uid);
     }
 
@@ -252,10 +253,12 @@ impl Run<'_> {
             }
             LeaveReason::Released => Disposition::Release,
             LeaveReason::Parked(left) => Disposition::Park(left),
-            LeaveReason::Refused(within, reason) => Disposition::Retry { within, reason },
+            LeaveReason::Refused(within, reason) => {
+                Disposition::Retry { within, reason: cut(&reason, TEXT_BYTES) }
+            }
             LeaveReason::Paused(reason) => {
                 tracing::error!(flow = %flow.uid(), reason, "the flow waits for an operator");
-                Disposition::Pause(reason)
+                Disposition::Pause(cut(&reason, TEXT_BYTES))
             }
         };
         let is_paused = matches!(then, Disposition::Pause(_));

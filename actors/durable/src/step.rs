@@ -482,6 +482,10 @@ impl StepRecorder for Step {
         Box::pin(async {})
     }
 
+    fn undo_failed(&self, error: &Error) {
+        self.flow.undo_fails(self.path(), error);
+    }
+
     fn now(&self, path: &[Part]) -> SystemTime {
         let path = self.flow.path(path.iter().copied()).branch("now");
         let recorded = self.flow.records.borrow().at(&path).and_then(|at| at.timer);

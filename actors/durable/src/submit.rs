@@ -3,7 +3,7 @@
 use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::{Caller, Refused};
-use asyncsteps_journal::{Error, Timestamp, Uid, ValueError};
+use asyncsteps_journal::{Error, Repeat, Timestamp, Uid, ValueError};
 
 use crate::caller::Origin;
 
@@ -91,6 +91,10 @@ pub enum NotSubmitted {
     Journal(#[from] Error),
 }
 
+/// What a caller learns of a journal that is unreachable, full, or locked by another process.
+const LATER: &str =
+    "the journal cannot store the request now, so it was not accepted: repeat it later";
+
 /// What a caller learns.
 pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps_core::Error {
     use asyncsteps_journal::Refused as No;
@@ -99,14 +103,15 @@ pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps_core::Error {
             refused.code(),
             refused.text().unwrap_or_default().to_owned(),
         ),
-        NotSubmitted::Parameters(_) => {
-            asyncsteps_core::Error::with_info(codes::INVALID_REQUEST, error.to_string())
-        }
-        NotSubmitted::Journal(Error::Refused(No::KeyInUse { .. })) => {
-            asyncsteps_core::Error::with_info(codes::INVALID_REQUEST, error.to_string())
-        }
         NotSubmitted::Journal(Error::Refused(No::TooManyWaiting { .. })) => {
             asyncsteps_core::Error::with_info(codes::DEFENSE_REJECTED, error.to_string())
+        }
+        NotSubmitted::Parameters(_) | NotSubmitted::Journal(Error::Refused(_)) => {
+            asyncsteps_core::Error::with_info(codes::INVALID_REQUEST, error.to_string())
+        }
+        NotSubmitted::Journal(cause) if cause.repeat() == Repeat::Later => {
+            tracing::warn!(error = %cause, "the journal cannot store a durable request now");
+            asyncsteps_core::Error::with_info(codes::DEFENSE_REJECTED, LATER)
         }
         NotSubmitted::NoFunction(_) | NotSubmitted::NoRandom(_) | NotSubmitted::Journal(_) => {
             tracing::error!(%error, "a durable request cannot be stored");

@@ -40,16 +40,39 @@ impl Records {
             self.steps().filter(|(path, at)| at.is_effect(path) && !self.needs_no_undo(path));
         begun.find_map(|(path, at)| {
             if !has_result {
-                return at.is_begun.then(|| format!("{path} was begun, and is not undone"));
+                let reason =
+                    || format!("{path} was begun, and is not undone{}", self.why_not(path));
+                return at.is_begun.then(reason);
             }
             if self.is_unwinding(path) || at.is_cut() {
-                let why = format!("{path} was begun in a step that failed, and is not undone");
+                let why_not = self.why_not(path);
+                let why =
+                    format!("{path} was begun in a step that failed, and is not undone{why_not}");
                 return at.is_begun.then_some(why);
             }
             at.is_awaited.then(|| {
                 format!("{path} is recorded, and the program has come to a result without it")
             })
         })
+    }
+
+    /// The undo of the step at this path begins.
+    pub(crate) fn begins_undo(&mut self, path: &Path) {
+        self.undo_fails(path, "it has not ended in time".to_owned());
+    }
+
+    /// The undo of the step at this path has not undone it, for this reason.
+    pub(crate) fn undo_fails(&mut self, path: &Path, why: String) {
+        self.not_undone.insert(path.clone(), why);
+    }
+
+    /// Why the undo of the step at this path, which began in this run, has not undone it.
+    pub(crate) fn not_undone(&self, path: &Path) -> Option<&str> {
+        self.not_undone.get(path).map(String::as_str)
+    }
+
+    fn why_not(&self, path: &Path) -> String {
+        self.not_undone(path).map_or_else(String::new, |why| format!(": {why}"))
     }
 
     fn needs_no_undo(&self, path: &Path) -> bool {

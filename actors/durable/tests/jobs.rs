@@ -3,10 +3,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
+use asyncsteps_core::sim;
 use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_durable::jobs::Jobs;
@@ -16,7 +17,7 @@ use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Returns, Steps};
-use asyncsteps_journal::memory::Memory;
+use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::{Clock, LEASE, Timestamp};
 use expect_test::expect_file;
 use schemars::JsonSchema;
@@ -154,7 +155,14 @@ async fn a_key_gives_the_first_job_and_wrong_requests_are_told() -> Result<(), E
     let first = submit(&executor, json!({ "seconds": 1 }), Some("k")).await?;
     assert_eq!(submit(&executor, json!({ "seconds": 1 }), Some("k")).await?, first);
     let other = submit(&executor, json!({ "seconds": 2 }), Some("k")).await;
-    assert_eq!(other.expect_err("the key is used").code(), "KeyInUse");
+    let other = other.expect_err("the key is used");
+    // as for a call of the function
+    assert_eq!(other.code(), "InvalidRequest");
+    let told = format!(
+        "the key `k` was used for something else, by the flow {}",
+        first.as_str().unwrap_or_default()
+    );
+    assert_eq!(other.info(), Some(&*told));
     let none = json!({ "function": "test.work:1.0:rest" });
     let none = ask(&executor, ANN, "submit", none).await.expect_err("no such function");
     assert_eq!(none.code(), "NotDurable");
@@ -491,4 +499,52 @@ impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1_000_000_000).after(self.0.elapsed())
     }
+}
+
+#[actix::test]
+async fn a_journal_that_cannot_store_a_request_now_has_its_callers_try_again() -> Result<(), Error>
+{
+    let is_full = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_full);
+    let journal = Memory::default().faults(move |operation: Operation| {
+        let fails = operation == Operation::Submit && seen.load(Ordering::Relaxed);
+        if fails { Fault::NotDone } else { Fault::None }
+    });
+    let (executor, _node) = start_on(journal).await;
+    is_full.store(true, Ordering::Relaxed);
+    let submission = json!({ "function": WORK, "params": { "seconds": 1 } });
+    let submitted = ask(&executor, ANN, "submit", submission).await;
+    let call = TestRequest::new(WORK).params(json!({ "seconds": 1 })).user(ANN.0, ANN.1);
+    let called = call.call::<Value>(&executor).await;
+    for refused in [submitted, called] {
+        let refused = refused.expect_err("it is not stored");
+        let told =
+            "the journal cannot store the request now, so it was not accepted: repeat it later";
+        assert_eq!((refused.code(), refused.info()), ("DefenseRejected", Some(told)));
+    }
+    is_full.store(false, Ordering::Relaxed);
+    submit(&executor, json!({ "seconds": 1 }), None).await?;
+    Ok(())
+}
+
+#[test]
+fn a_durable_function_without_a_runtime_says_how_it_is_tested() {
+    let durable = Durable::new(Memory::default());
+    let interface = Interface::new("test.work:1.0".parse().expect("a name"));
+    let builder = Executor::builder().service(interface, (), |functions| {
+        durable.on(functions, "work", work);
+    });
+    let executor = builder.build().expect("it is complete");
+    sim::check([1], |sim| {
+        let request = TestRequest::new(WORK).params(json!({ "seconds": 1 })).user(ANN.0, ANN.1);
+        let started = sim.start(request.flow(&executor));
+        sim.run();
+        let answer = started.take_outcome().expect("it is over").into_result::<(Value,)>();
+        let error = answer.expect_err("it needs an arbiter");
+        let first: &dyn std::error::Error = &error;
+        let causes = std::iter::successors(Some(first), |error| error.source());
+        let causes: Vec<_> = causes.map(ToString::to_string).collect();
+        let told = "host the function with `Functions::on`";
+        assert!(causes.iter().any(|cause| cause.contains(told)), "{causes:?}");
+    });
 }

@@ -110,6 +110,9 @@ pub trait StepRecorder: ReplayHooks {
     /// The step is undone: completes when other undos may begin.
     fn undone(&self) -> Later<()>;
 
+    /// The undo of the step has failed with this error. It may be tried again.
+    fn undo_failed(&self, error: &Error);
+
     /// These sub-steps were defined in the step, at this path, before the first of them starts.
     ///
     /// # Errors

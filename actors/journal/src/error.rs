@@ -1,6 +1,7 @@
 //! Why a journal says no.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,7 +9,9 @@ use crate::id::{Epoch, Incarnation, Uid};
 use crate::path::Path;
 
 /// What went wrong, and what may be done about it: see [`repeat`](Self::repeat).
-#[derive(Clone, Debug, thiserror::Error)]
+///
+/// Its `Debug` is for people, too: a `main` that returns it shows what went wrong, and why.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The request cannot be done, and nothing of it was.
@@ -29,6 +32,12 @@ pub enum Error {
     /// The file is damaged, or it is no journal.
     #[error("the journal is damaged, or the file is no journal")]
     Damaged(#[source] Cause),
+    /// Another process has locked the file, and did not end that in time. Nothing was done.
+    #[error(
+        "another process has locked the file of the journal, such as a shell of sqlite3 or a backup with an open \
+         transaction: end that"
+    )]
+    Locked(#[source] Cause),
     /// Another error of the storage. Nothing was done.
     #[error("the journal failed")]
     Storage(#[source] Cause),
@@ -81,6 +90,13 @@ pub enum Error {
     Closed,
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        self.source().map_or(Ok(()), |source| write!(f, ": {source}"))
+    }
+}
+
 /// The error behind an error.
 pub type Cause = Arc<dyn StdError + Send + Sync>;
 
@@ -109,9 +125,11 @@ impl Error {
             | Self::NewerFormat { .. }
             | Self::UnknownRecord { .. }
             | Self::Closed => Repeat::Never,
-            Self::Unavailable(_) | Self::DiskFull(_) | Self::ReadOnly(_) | Self::Storage(_) => {
-                Repeat::Later
-            }
+            Self::Unavailable(_)
+            | Self::DiskFull(_)
+            | Self::ReadOnly(_)
+            | Self::Locked(_)
+            | Self::Storage(_) => Repeat::Later,
             Self::AnswerLost(_) => Repeat::UntilAnswered,
         }
     }

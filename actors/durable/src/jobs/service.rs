@@ -55,10 +55,6 @@ pub enum JobsError {
     #[error("there is no durable function {0}")]
     #[code(public)]
     NotDurable(String),
-    /// The key belongs to a job with other parameters.
-    #[error("the key belongs to the job {0}")]
-    #[code(public)]
-    KeyInUse(Uid),
     /// The job does not wait for an operator.
     #[error("the job {0} does not wait for an operator")]
     #[code(public)]
@@ -120,7 +116,7 @@ impl Jobs {
         let (callers, operators) = (self.callers, self.operators);
         let unknown = ["UnknownJob"];
         let submit = interface.function::<Submission, Submitted>("submit");
-        submit.seclvl(callers).throws(["NotDurable", "KeyInUse"]);
+        submit.seclvl(callers).throws(["NotDurable"]);
         interface.function::<Named, JobStatus>("status").seclvl(callers).throws(unknown);
         interface.function::<Awaited, JobResult>("result").seclvl(callers).throws(unknown);
         interface.function::<Named, JobCancel>("cancel").seclvl(callers).throws(unknown);
@@ -162,23 +158,8 @@ impl Jobs {
         let options = deadline.iter().fold(options, |options, at| options.deadline(time(*at)));
         match cx.durable.submit(function, params, options).await {
             Ok(uid) => Ok(Submitted { uid: uid.to_string() }),
-            Err(
-                error @ (NotSubmitted::Refused(_)
-                | NotSubmitted::Journal(journal::Error::Refused(Refused::TooManyWaiting {
-                    ..
-                }))),
-            ) => Err(error_of_submit(&error).into()),
             Err(NotSubmitted::NoFunction(name)) => Err(JobsError::NotDurable(name).into()),
-            Err(NotSubmitted::Journal(journal::Error::Refused(Refused::KeyInUse {
-                uid, ..
-            }))) => Err(JobsError::KeyInUse(uid).into()),
-            Err(
-                error @ (NotSubmitted::Parameters(_)
-                | NotSubmitted::Journal(journal::Error::Refused(_))),
-            ) => Err(Error::with_info(codes::INVALID_REQUEST, error.to_string()).into()),
-            Err(error @ (NotSubmitted::NoRandom(_) | NotSubmitted::Journal(_))) => {
-                Err(error.into())
-            }
+            Err(error) => Err(error_of_submit(&error).into()),
         }
     }
 

@@ -5,8 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use asyncsteps_durable::{Options, Recorded};
+use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::record::Ending;
+use asyncsteps_journal::request::Query;
 
 use crate::lab::{Lab, Nothing};
 use crate::node::run;
@@ -66,5 +69,28 @@ fn a_cancel_is_no_error() {
     let told = text.lines().find(|line| line.contains("the request was ended"));
     let told = told.unwrap_or_else(|| panic!("it is told: {text}"));
     assert!(told.contains("INFO") && told.contains("cancelled by the test"), "{told}");
+    assert!(!text.contains("ERROR"), "{text}");
+}
+
+#[test]
+fn a_caller_whose_request_is_cancelled_is_told_so_and_that_is_no_error() {
+    let text = logged(async {
+        let lab = Lab::new(|durable, functions| _ = durable.on(functions, "long", long));
+        let (durable, executor) = lab.process(lab.journal());
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        let request = TestRequest::new("test.lab:1.0:long").user("ann", SecurityLevel::SafeOps);
+        let cancel = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let all =
+                durable.list(Query { limit: 9, ..Query::default() }).await.expect("it answers");
+            durable.cancel(all[0].uid, "the test").await.expect("the journal takes it");
+            all[0].uid
+        };
+        let (answer, uid) = tokio::join!(request.call::<()>(&executor), cancel);
+        let error = answer.expect_err("it was cancelled");
+        let told = format!("the request {uid} was cancelled");
+        assert_eq!((error.code(), error.info()), ("InternalError", Some(&*told)));
+        node.stop().await;
+    });
     assert!(!text.contains("ERROR"), "{text}");
 }

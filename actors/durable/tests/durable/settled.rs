@@ -1,5 +1,7 @@
 //! The ways out of a pause: an operator says what has become of a step, or has the program undo it.
 
+use std::time::Duration;
+
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::{FlowState, Resume};
 use asyncsteps_durable::{Durable, NotSettled, Options, Recorded, Repeatable, Settle};
@@ -255,5 +257,76 @@ fn a_step_that_began_without_an_undo_is_not_ordered_to_be_undone() {
         assert!(refused.contains("order/ship began without an undo"), "{refused}");
         let status = durable.status(uid).await.expect("it is known");
         assert_eq!(status.flow.state, FlowState::Paused, "it waits for another order");
+    });
+}
+
+/// An undo that the program has fail in its way.
+fn undo_fails_as(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
+    let charge = asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
+        cx.deal(cx.key());
+        Ok(())
+    });
+    charge.recorded().undo(async |cx, _| {
+        let (hangs, program) = (cx.program == "hangs", cx.program);
+        tokio::time::sleep(Duration::from_secs(if hangs { 100_000 } else { 1 })).await;
+        Err(asyncsteps_core::Error::with_info("Away", program).into())
+    });
+    asi.run("ship", async |_, ()| Err("NoShip".into())).recorded().into()
+}
+
+/// Longer than the journal takes a text, with characters that not each journal can store, and that are cut in the
+/// middle.
+const LONG: &str = concat!("\0\u{1f600}", include_str!("settled.rs"));
+
+#[test]
+fn the_reason_of_a_pause_says_why_the_undo_failed() {
+    run(async {
+        let charge = charge();
+        for (program, why) in [
+            ("the bank is closed", "Away: the bank is closed"),
+            ("hangs", "it has not ended in time"),
+            (LONG, "Away: \u{fffd}\u{1f600}//! The ways out of a pause"),
+        ] {
+            let bank = Bank::new(undo_fails_as).process(program, None);
+            let journal = bank.journal();
+            let uid = bank.submit(&journal, Options::default()).await;
+            let End::Paused(reason) = bank.replay(&journal, uid).await else { panic!("it ended") };
+            assert!(reason.contains("order/charge was begun, and is not undone"), "{reason}");
+            assert!(reason.contains(why) && reason.len() < 1_000, "{reason}");
+            // an operator's order says the same
+            let (durable, _) = bank.serve(journal.clone());
+            let settled = durable.settle(uid, &charge, Settle::Undo, "ann", "case 7");
+            settled.await.expect("it is paused");
+            let End::Paused(reason) = bank.replay(&journal, uid).await else { panic!("it ended") };
+            assert!(reason.contains("order/charge cannot be undone"), "{reason}");
+            assert!(reason.contains(why) && reason.len() < 1_000, "{reason}");
+        }
+    });
+}
+
+/// Its later program has steps with long names instead.
+fn renames(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
+    if asi.cx().program == "long names" {
+        for letter in ["x", "y", "z"] {
+            asi.run(letter.repeat(1_800).leak(), async |_, ()| Ok(())).recorded();
+        }
+    } else {
+        deal!(asi, "charge");
+    }
+    asi.run("ship", async |_, ()| Ok("shipped".to_owned())).recorded().into()
+}
+
+#[test]
+fn a_reason_that_is_longer_than_a_text_of_the_journal_is_cut() {
+    run(async {
+        let bank = Bank::new(renames);
+        let journal = bank.journal();
+        let uid = bank.submit(&journal, Options::default()).await;
+        let crash = Crash { append: 3, kind: Kind::AfterStored };
+        assert!(bank.crash(&journal, uid, crash).await.is_none());
+        let next = bank.process("long names", None);
+        let End::Paused(reason) = next.replay(&journal, uid).await else { panic!("it ended") };
+        assert!(reason.contains("order/charge is recorded"), "{reason}");
+        assert_eq!(reason.len(), asyncsteps_journal::limits::TEXT_BYTES);
     });
 }

@@ -1,13 +1,15 @@
 //! A service that stops gives its requests back to the journal: those that wait at once, and what the end of the grace
 //! cuts goes on at the next owner as after a crash.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use asyncsteps_core::{Error, Retry};
-use asyncsteps_durable::journal::Clock;
 use asyncsteps_durable::journal::memory::{Fault, Memory, Operation};
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::{FlowState, Query};
+use asyncsteps_durable::journal::{Clock, LEASE};
 use asyncsteps_durable::{Durable, Options, Recorded, Repeatable, Signals};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
@@ -265,5 +267,30 @@ fn a_caller_of_a_request_that_runs_is_answered_within_the_grace() {
         assert_eq!(answer.expect("it ends within the grace"), "");
         assert!((Duration::from_secs(1)..Duration::from_secs(2)).contains(&took), "{took:?}");
         assert_eq!(bank.kept(), ["order-charge"]);
+    });
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_journal_that_has_failed_for_as_long_as_the_lease() {
+    run(async {
+        let bank = Bank::new(pauses);
+        let is_full = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_full);
+        let journal = bank.journal().faults(move |_: Operation| {
+            if seen.load(Ordering::Relaxed) { Fault::NotDone } else { Fault::None }
+        });
+        let uid = bank.submit(&journal, Options::default()).await;
+        let (durable, executor) = bank.serve(journal);
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        is_full.store(true, Ordering::Relaxed);
+        // such as the grace of the server
+        tokio::time::sleep(LEASE).await;
+        let begun = tokio::time::Instant::now();
+        node.stop().await;
+        let took = begun.elapsed();
+        assert!(took <= Duration::from_secs(2), "{took:?}");
+        is_full.store(false, Ordering::Relaxed);
+        assert_eq!(durable.status(uid).await.expect("it is known").ending, None);
     });
 }

@@ -393,11 +393,14 @@ where
                 if running.is_none() {
                     return Err(NotUndone.into());
                 }
-                undo(&cx, outcome).await.map_err(coded::<S>)?;
-                if let Some(step) = &remembered {
-                    step.memory.undone().await;
+                let undone =
+                    undo(&cx, outcome).await.map_err(|error| coded::<S>(error).into_error());
+                match (&remembered, &undone) {
+                    (Some(step), Ok(())) => step.memory.undone().await,
+                    (Some(step), Err(error)) => step.memory.undo_failed(error),
+                    (None, _) => {}
                 }
-                Ok(())
+                Ok(undone?)
             });
         })
     }

@@ -210,6 +210,7 @@ pub(super) fn db_error(error: rusqlite::Error) -> Error {
     match code {
         Some(ErrorCode::DiskFull) => Error::DiskFull(cause),
         Some(ErrorCode::ReadOnly) => Error::ReadOnly(cause),
+        Some(ErrorCode::DatabaseBusy) => Error::Locked(cause),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged(cause),
         _ if is_foreign => Error::Damaged(cause),
         _ => Error::Storage(cause),
@@ -226,5 +227,24 @@ pub(super) fn io_error(error: &io::Error) -> Error {
         Error::ReadOnly(cause)
     } else {
         Error::Storage(cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi::{self, SQLITE_BUSY};
+
+    use super::*;
+    use crate::error::Repeat;
+
+    #[test]
+    fn a_file_that_another_process_has_locked_says_what_to_do() {
+        let busy = ffi::Error::new(SQLITE_BUSY);
+        let error = db_error(rusqlite::Error::SqliteFailure(busy, Some("locked".to_owned())));
+        // as a `main` shows it that returns it
+        let shown = format!("{error:?}");
+        assert!(shown.starts_with("another process has locked the file of the journal"), "{shown}");
+        assert!(shown.ends_with("end that: locked"), "{shown}");
+        assert_eq!(error.repeat(), Repeat::Later);
     }
 }
