@@ -15,7 +15,7 @@ const LOCKS: usize = 100_000;
 /// [`sql`](crate::sql).
 ///
 /// ```
-/// use asyncsteps_cluster::{FencingToken, FenceGuard};
+/// use asyncsteps_cluster::{FenceGuard, FencingToken};
 ///
 /// let guard = FenceGuard::default();
 /// guard.accept(&FencingToken::new("stock", "apples", 8))?;

@@ -8,7 +8,7 @@
 //! ```
 //! use asyncsteps_journal::memory::Memory;
 //! use asyncsteps_journal::record::{Done, Started};
-//! use asyncsteps_journal::request::{Append, Condition, FirstOwner, Submit, Disposition};
+//! use asyncsteps_journal::request::{Append, Condition, Disposition, FirstOwner, Submit};
 //! use asyncsteps_journal::{Epoch, Event, Journal, LEASE, Path, Record, Uid, Value};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Files about subjects that the specification leaves to the host.
 const BEYOND: [&str; 6] =
-    ["time.rs", "observe.rs", "location.rs", "memory.rs", "random.rs", "sim/"];
+    ["time.rs", "observe.rs", "location.rs", "replay.rs", "random.rs", "sim/"];
 
 /// The marks of a section of a specification.
 const MARKS: [&str; 2] = ["FTN12 §", "FTN3 §"];

@@ -23,7 +23,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     ///
     /// ```
     /// # use asyncsteps_core::BodyResult;
-    /// # use asyncsteps_executor::{Returns, Next, Service, Steps};
+    /// # use asyncsteps_executor::{Next, Returns, Service, Steps};
     /// # struct Mirror;
     /// # impl Service for Mirror { type Errors = (); }
     /// # struct Page { next: Option<String>, items: Vec<String> }

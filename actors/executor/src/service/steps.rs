@@ -89,7 +89,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use asyncsteps_core::{Code, BodyResult};
+    /// # use asyncsteps_core::{BodyResult, Code};
     /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Travel;
     /// # impl Travel { async fn reserve(&self, _: &str) -> BodyResult<String> { Ok("seat 7".into()) } }

@@ -26,7 +26,7 @@
 //! use std::pin::pin;
 //! use asyncsteps_executor::channel::{Channel, ChannelKind};
 //! use asyncsteps_executor::message::Request;
-//! use asyncsteps_executor::{Executor, Incoming, Reply, Direction};
+//! use asyncsteps_executor::{Direction, Executor, Incoming, Reply};
 //! use futures_util::stream::{FuturesUnordered, StreamExt};
 //! use tokio::sync::mpsc::{Receiver, Sender};
 //!

@@ -256,7 +256,7 @@ impl Error {
     /// [`Added::undo`](crate::Added::undo).
     ///
     /// ```
-    /// # use asyncsteps_core::{Error, BodyResult, codes};
+    /// # use asyncsteps_core::{BodyResult, Error, codes};
     /// # async fn charge() -> Result<u32, std::io::Error> { Ok(7) }
     /// # async fn body() -> BodyResult<u32> {
     /// let lost = |error| Error::caused_by(codes::COMM_ERROR, error).outcome_unknown();

@@ -30,7 +30,7 @@ pub use held::{HeldLock, held};
 pub use state::MutexActor;
 pub use ticket::{LockTicket, UnlockError};
 
-/// A mutex for flows on all arbiters, and for other code. Cheap to clone.
+/// A mutex for flows on all arbiters, and for other code: a semaphore if its `max` is more than 1. Cheap to clone.
 ///
 /// Use it with `asi.sync(&mutex, ...)`. The order is first come, first served. The lock is released
 /// on every way out of the section: success, error, timeout, cancel, panic, end of the arbiter.
