@@ -1,4 +1,4 @@
-//! Objects whose kind only the running request knows.
+//! Objects whose kind only the running request knows (FTN12 §1.11).
 
 use std::fmt;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ impl fmt::Debug for AnySync {
     }
 }
 
-/// What a step can hold while it runs (FTN12 §1.11): a lock, a limiter, a key of one, or an `Option` of these.
+/// What a step can hold while it runs: a lock, a limiter, a key of one, or an `Option` of these.
 #[diagnostic::on_unimplemented(
     message = "a step cannot hold `{Self}`",
     label = "no owned lock or limiter",
