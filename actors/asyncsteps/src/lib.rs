@@ -143,7 +143,7 @@ pub use asyncsteps_journal as journal;
 #[doc(hidden)]
 pub use asyncsteps_core::derive;
 
-/// What hosts functions: the [`Executor`](crate::Executor), its configuration, calls and hooks.
+/// What hosts functions: the [`Executor`], its configuration, calls and hooks.
 pub mod executor {
     #[doc(inline)]
     pub use asyncsteps_executor::{
