@@ -16,8 +16,9 @@ use asyncsteps_core::{Code, sleep};
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::{Durable, Recorded, Signals};
 use asyncsteps_executor::observe::{Locks, Retention};
+use asyncsteps_executor::plan::{Returns, Steps};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Service};
 use asyncsteps_fabric::{Endpoint, Fabric, LocalFabric};
 use asyncsteps_support::npm;
 use asyncsteps_support::server::TestServer;
@@ -66,51 +67,52 @@ struct Transfer {
 }
 
 impl Till {
-    fn pay(asi: &mut Steps<Self, Payment>) -> Returns<bool> {
-        let cx = asi.cx();
-        asi.run("check", async |_, ()| {
-            sleep(Duration::from_millis(5)).await;
-            Ok(())
-        })
-        .then("bank", async |cx, ()| {
-            sleep(Duration::from_millis(cx.params.ms.into())).await;
-            if cx.params.fails { Err(TillError::Declined.into()) } else { Ok(()) }
-        })
-        .locked(&cx.customers.key(&cx.params.customer))
-        .then("receipt", async |_, ()| {
-            sleep(Duration::from_millis(5)).await;
-            Ok(true)
-        })
-        .into()
+    fn pay(steps: &Steps<Self, Payment>) -> Returns<bool> {
+        steps
+            .run("check", async |_, ()| {
+                sleep(Duration::from_millis(5)).await;
+                Ok(())
+            })
+            .then("bank", async |cx, ()| {
+                sleep(Duration::from_millis(cx.params.ms.into())).await;
+                if cx.params.fails { Err(TillError::Declined.into()) } else { Ok(()) }
+            })
+            .locked(|cx, ()| cx.customers.key(&cx.params.customer))
+            .then("receipt", async |_, ()| {
+                sleep(Duration::from_millis(5)).await;
+                Ok(true)
+            })
+            .returns()
     }
 
     /// Takes the accounts in the order in which they are named. The time limit is what ends a deadlock,
     /// so that it is reported, and nothing fails at once.
-    fn transfer(asi: &mut Steps<Self, Transfer>) -> Returns<bool> {
-        let cx = asi.cx();
-        asi.substeps("transfer", |asi, ()| {
-            let cx = asi.cx();
-            asi.run("meet", async |cx, ()| {
-                cx.both.wait().await;
-                Ok(())
-            });
-            asi.plain().add(move |asi, ()| {
-                asi.set_timeout(HOUR);
-                asi.sync(&cx.accounts.key(&cx.params.to), |asi, ()| asi.success(())).named("to");
-            });
-            asi.run("done", async |_, ()| Ok(true)).into()
-        })
-        .locked(&cx.accounts.key(&cx.params.from))
-        .into()
+    fn transfer(steps: &Steps<Self, Transfer>) -> Returns<bool> {
+        steps
+            .nested("transfer", |steps| {
+                steps.timeout(HOUR);
+                steps
+                    .run("meet", async |cx, ()| {
+                        cx.both.wait().await;
+                        Ok(())
+                    })
+                    .then("to", async |_, ()| Ok(true))
+                    .locked(|cx, ()| cx.accounts.key(&cx.params.to))
+                    .returns()
+            })
+            .locked(|cx, ()| cx.accounts.key(&cx.params.from))
+            .returns()
     }
 
-    fn credit(asi: &mut Steps<Self, ()>) -> Returns<bool> {
+    fn credit(
+        asi: &mut asyncsteps_executor::Steps<Self, ()>,
+    ) -> asyncsteps_executor::Returns<bool> {
         asi.run("ask the bank", async |_, ()| Ok(())).once();
         asi.wait_for::<bool>("answer").into()
     }
 
-    fn deliver(asi: &mut Steps<Self, ()>) -> Returns<bool> {
-        asi.run("courier", async |_, ()| Ok(pending().await)).into()
+    fn deliver(steps: &Steps<Self, ()>) -> Returns<bool> {
+        steps.run("courier", async |_, ()| Ok(pending().await)).returns()
     }
 }
 

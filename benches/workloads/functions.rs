@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps_core::{BodyResult, Template};
+use asyncsteps_executor::plan::{Returns, Steps};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Functions, RequestSteps, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Functions, RequestSteps, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -44,10 +45,11 @@ pub(crate) fn payments() -> Payments {
 }
 
 impl Payments {
-    fn charge(asi: &mut Steps<Self, Charge>) -> Returns<Charged> {
-        asi.run("bank", async |cx, ()| pay(cx, cx.params.amount).await)
+    fn charge(steps: &Steps<Self, Charge>) -> Returns<Charged> {
+        steps
+            .run("bank", async |cx, ()| pay(cx, cx.params.amount).await)
             .then("record", async |cx, tx| Ok(charged(&cx.params, &tx)))
-            .into()
+            .returns()
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::Retry;
-use asyncsteps_executor::{Returns, Service, Steps};
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
 
 use super::errors::{BankError, LedgerDown};
 use super::world::{Bank, Charge, Charged, Ledger};
@@ -22,21 +23,23 @@ impl Service for Payments {
 }
 
 impl Payments {
-    pub(crate) fn charge(asi: &mut Steps<Self, Charge>) -> Returns<Charged> {
-        let cx = asi.cx();
-        asi.this().locked(&cx.customers.key(&cx.params.customer));
-        asi.run("bank", async |cx, ()| {
-            let tx = cx.bank.charge(&cx.params.customer, cx.params.amount, cx.key()).await?;
-            Ok((tx, cx.attempt()))
-        })
-        .timeout(Duration::from_millis(300))
-        .limited(&cx.bank_calls)
-        .retry(Retry::attempts(4).backoff(Duration::from_millis(50)).on(BankError::is_transient))
-        .undo(async |cx, _| Ok(cx.bank.refund(cx.key()).await?))
-        .then("record", async |cx, (tx, attempts)| {
-            let charge = cx.ledger.record(&cx.params.customer, cx.params.amount, tx).await?;
-            Ok(Charged { charge, attempts })
-        })
-        .into()
+    pub(crate) fn charge(steps: &Steps<Self, Charge>) -> Returns<Charged> {
+        steps.locked(|cx| cx.customers.key(&cx.params.customer));
+        steps
+            .run("bank", async |cx, ()| {
+                let tx = cx.bank.charge(&cx.params.customer, cx.params.amount, cx.key()).await?;
+                Ok((tx, cx.attempt()))
+            })
+            .timeout(Duration::from_millis(300))
+            .limited(|cx, ()| cx.bank_calls.clone())
+            .retry(
+                Retry::attempts(4).backoff(Duration::from_millis(50)).on(BankError::is_transient),
+            )
+            .undo(async |cx, _| Ok(cx.bank.refund(cx.key()).await?))
+            .then("record", async |cx, (tx, attempts)| {
+                let charge = cx.ledger.record(&cx.params.customer, cx.params.amount, tx).await?;
+                Ok(Charged { charge, attempts })
+            })
+            .returns()
     }
 }

@@ -36,13 +36,13 @@ const ROWS: &[Row] = &[
     Row {
         name: "charge, in steps",
         files: &[CHARGE, ERRORS],
-        goal: Some(Counts { lines: 35, clones: 0, moves: 2, nesting: 3 }),
+        goal: Some(Counts { lines: 36, clones: 1, moves: 0, nesting: 3 }),
     },
     Row { name: "charge, plain", files: &[CHARGE_PLAIN, ERRORS], goal: None },
     Row {
         name: "notify, in steps",
         files: &[NOTIFY],
-        goal: Some(Counts { lines: 12, clones: 1, moves: 0, nesting: 3 }),
+        goal: Some(Counts { lines: 18, clones: 1, moves: 0, nesting: 3 }),
     },
     Row { name: "notify, plain", files: &[NOTIFY_PLAIN], goal: None },
     Row {

@@ -1,6 +1,7 @@
 //! Many customers are told something, at most eight at once; the failures are collected.
 
-use asyncsteps_executor::{Returns, Service, Steps};
+use asyncsteps_executor::Service;
+use asyncsteps_executor::plan::{Returns, Steps};
 
 use super::world::{Failed, Notify, Post};
 
@@ -12,12 +13,18 @@ impl Service for News {
     type Errors = ();
 }
 
-pub(crate) fn notify(asi: &mut Steps<News, Notify>) -> Returns<Vec<Failed>> {
-    asi.run("list", async |cx, ()| Ok(cx.params.customers.clone()))
-        .then_each("notify", 8, async |cx, customer| {
-            let sent = cx.post.send(&customer, &cx.params.text).await;
-            Ok(sent.err().map(|error| Failed { customer, error: error.to_string() }))
+pub(crate) fn notify(steps: &Steps<News, Notify>) -> Returns<Vec<Failed>> {
+    steps
+        .run("list", async |cx, ()| Ok(cx.params.customers.clone()))
+        .then_each("notify", |customer| {
+            customer
+                .run("send", async |cx, customer| {
+                    let sent = cx.post.send(&customer, &cx.params.text).await;
+                    Ok(sent.err().map(|error| Failed { customer, error: error.to_string() }))
+                })
+                .returns()
         })
+        .at_once(8)
         .then("failures", async |_, results| Ok(results.into_iter().flatten().collect()))
-        .into()
+        .returns()
 }

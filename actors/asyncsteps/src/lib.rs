@@ -4,7 +4,7 @@
 //! - the root: flows and their steps ([`Flow`], [`Template`], [`AsyncSteps`], [`Error`], [`Retry`],
 //!   [`Undo`]), and a service of functions ([`Service`], [`Executor`])
 //! - [`flow`], [`pool`], [`waiters`], [`timer`], [`clock`]: flows on actix; [`sync`](mod@sync): locks and limits
-//! - [`service`], [`executor`], [`typed`]: functions, what hosts them, and their types; [`iface`]:
+//! - [`plan`], [`service`]: functions; [`executor`], [`typed`]: what hosts them, and their types; [`iface`]:
 //!   definitions of interfaces (FTN3); [`builtin`]: interfaces of FutoIn itself
 //! - [`message`], [`net`], [`url`], [`raw`], [`channel`]: what requests and answers consist of
 #![cfg_attr(feature = "http", doc = "- [`http`], [`websocket`]: the server")]
@@ -31,7 +31,8 @@
 //! | `test` | `test` |
 //!
 //! ```
-//! use asyncsteps::{Code, Executor, Returns, Service, Steps, typed::Interface};
+//! use asyncsteps::plan::{Returns, Steps};
+//! use asyncsteps::{Code, Executor, Service, typed::Interface};
 //! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
 //!
@@ -57,12 +58,13 @@
 //!     type Errors = SeatError;
 //! }
 //!
-//! fn reserve(asi: &mut Steps<Seats, Reserve>) -> Returns<Reserved> {
-//!     asi.run("take seats", async |cx, ()| match cx.params.seats {
-//!         seats @ ..=10 => Ok(Reserved { left: 10 - seats }),
-//!         _ => Err(SeatError::SoldOut.into()),
-//!     })
-//!     .into()
+//! fn reserve(steps: &Steps<Seats, Reserve>) -> Returns<Reserved> {
+//!     steps
+//!         .run("take seats", async |cx, ()| match cx.params.seats {
+//!             seats @ ..=10 => Ok(Reserved { left: 10 - seats }),
+//!             _ => Err(SeatError::SoldOut.into()),
+//!         })
+//!         .returns()
 //! }
 //!
 //! # #[actix_rt::main]
@@ -108,7 +110,7 @@ pub use asyncsteps_executor::{
 pub use asyncsteps_actors::{budget, clock, drain, flow, pool, sync, timer, waiters};
 #[doc(inline)]
 pub use asyncsteps_executor::{
-    admin, builtin, channel, health, iface, message, net, raw, security, service, typed, url,
+    admin, builtin, channel, health, iface, message, net, plan, raw, security, service, typed, url,
 };
 
 #[cfg(feature = "ffi")]

@@ -10,8 +10,9 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::{Console, ConsoleBody};
 use asyncsteps_core::Error;
 use asyncsteps_executor::observe::{Locks, Retention};
+use asyncsteps_executor::plan::{Returns, Steps};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Service};
 use asyncsteps_fabric::{
     self as fabric, Call, CallError, Capabilities, Endpoint, Fabric, NodeInfo, Pending, ServeGuard,
 };
@@ -58,19 +59,20 @@ struct Joined {
 }
 
 impl Crowd {
-    fn join(asi: &mut Steps<Self, Joined>) -> Returns<bool> {
-        let cx = asi.cx();
-        asi.run("stay", async |_, ()| Ok(std::future::pending().await))
-            .locked(&cx.0.key(&cx.params.key))
-            .into()
+    fn join(steps: &Steps<Self, Joined>) -> Returns<bool> {
+        steps
+            .run("stay", async |_, ()| Ok(std::future::pending().await))
+            .locked(|cx, ()| cx.0.key(&cx.params.key))
+            .returns()
     }
 
-    fn leave(asi: &mut Steps<Self, Joined>) -> Returns<bool> {
-        asi.run("at the door", async |cx, ()| match cx.params.key.as_str() {
-            "odd" => Err(Error::new("InvalidRequest").into()),
-            _ => Ok(true),
-        })
-        .into()
+    fn leave(steps: &Steps<Self, Joined>) -> Returns<bool> {
+        steps
+            .run("at the door", async |cx, ()| match cx.params.key.as_str() {
+                "odd" => Err(Error::new("InvalidRequest").into()),
+                _ => Ok(true),
+            })
+            .returns()
     }
 }
 

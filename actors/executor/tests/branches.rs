@@ -131,9 +131,9 @@ impl Shop {
     fn told(sku: &Steps<Self, Order, String>) -> Returns<Result<String, Error>> {
         sku.run("tell", async |cx, sku| {
             cx.reserve(&sku, cx.key()).await?;
-            Ok(Ok(sku))
+            Ok(sku)
         })
-        .recover(async |_, error| Ok(Err(error.clone())))
+        .as_result()
         .returns()
     }
 

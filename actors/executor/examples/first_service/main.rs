@@ -1,15 +1,16 @@
 //! Seats of events, which are reserved and paid.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use asyncsteps::http::{self, Server};
+use asyncsteps::plan::{Cx, Returns, Steps};
 use asyncsteps::sync::Mutex;
 use asyncsteps::typed::Interface;
-use asyncsteps::{BodyResult, Code, Cx, Executor, Retry, Returns, Service, Steps, observe, sleep};
+use asyncsteps::{BodyResult, Code, Executor, Retry, Service, observe, sleep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -71,23 +72,38 @@ impl Bank {
     }
 }
 
-/// Stands for a database: how many seats of an event are taken.
+/// Stands for a database: the seats of each event that are taken, by the keys of the steps that took them.
 #[derive(Clone, Default)]
-struct Halls(Arc<StdMutex<HashMap<String, i32>>>);
+struct Halls(Arc<StdMutex<HashMap<String, BTreeMap<String, i32>>>>);
 
 impl Halls {
     const SEATS: i32 = 100;
 
-    /// Takes seats, or gives them back; gives how many are left.
-    fn take(&self, event: &str, seats: i32) -> Result<i32, SeatError> {
-        let mut halls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes seats, once for each key; returns how many are left.
+    fn take(&self, key: &str, event: &str, seats: i32) -> Result<i32, SeatError> {
+        let mut halls = self.halls();
         let taken = halls.entry(event.to_owned()).or_default();
-        let left = Self::SEATS - *taken - seats;
-        if left < 0 {
-            return Err(SeatError::SoldOut(left + seats));
+        taken.remove(key);
+        let left = Self::SEATS - taken.values().sum::<i32>();
+        if left < seats {
+            return Err(SeatError::SoldOut(left));
         }
-        *taken += seats;
-        Ok(left)
+        taken.insert(key.to_owned(), seats);
+        Ok(left - seats)
+    }
+
+    /// Releases the seats that were taken under this key, if there are any.
+    fn release(&self, key: &str, event: &str) {
+        self.halls().entry(event.to_owned()).or_default().remove(key);
+    }
+
+    /// How many seats of an event are left.
+    fn left(&self, event: &str) -> i32 {
+        Self::SEATS - self.halls().get(event).map_or(0, |taken| taken.values().sum())
+    }
+
+    fn halls(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<String, i32>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,28 +120,33 @@ impl Service for Seats {
 
 impl Seats {
     /// A function in steps: it has locks, attempts, and something to undo.
-    fn reserve(asi: &mut Steps<Self, Reserve>) -> Returns<Reserved> {
-        let cx = asi.cx();
-        asi.this().locked(&cx.events.key(&cx.params.event)); // one at a time for each event
-        asi.run("take seats", async |cx, ()| {
-            Ok(cx.halls.take(&cx.params.event, cx.params.seats)?)
-        })
-        .undo(async |cx, _| Ok(cx.halls.take(&cx.params.event, -cx.params.seats).map(drop)?))
-        .then("pay", async |cx, left| {
-            let payment = cx.bank.pay(cx.key()).await?; // the same key in each attempt
-            Ok((payment, left))
-        })
-        .timeout(Duration::from_millis(300)) // each attempt
-        .retry(Retry::attempts(3).backoff(Duration::from_millis(50)).on(SeatError::is_transient))
-        .undo(async |cx, _| Ok(cx.bank.refund(cx.key()).await?)) // of a cut payment too
-        .then("confirm", async |_, (payment, left)| Ok(Reserved { payment, left }))
-        .into()
+    fn reserve(steps: &Steps<Self, Reserve>) -> Returns<Reserved> {
+        steps.locked(|cx| cx.events.key(&cx.params.event)); // one at a time for each event
+        steps
+            .run("take seats", async |cx, ()| {
+                Ok(cx.halls.take(cx.key(), &cx.params.event, cx.params.seats)?)
+            })
+            .undo(async |cx, _| {
+                cx.halls.release(cx.key(), &cx.params.event); // the same key
+                Ok(())
+            })
+            .then("pay", async |cx, left| {
+                let payment = cx.bank.pay(cx.key()).await?; // the same key in each attempt
+                Ok((payment, left))
+            })
+            .timeout(Duration::from_millis(300)) // each attempt
+            .retry(
+                Retry::attempts(3).backoff(Duration::from_millis(50)).on(SeatError::is_transient),
+            )
+            .undo(async |cx, _| Ok(cx.bank.refund(cx.key()).await?)) // of a cut payment too
+            .then("confirm", async |_, (payment, left)| Ok(Reserved { payment, left }))
+            .returns()
     }
 
     /// A function without structure is an `async fn`.
     async fn left(cx: &Cx<Self, Event>) -> BodyResult<i32> {
-        let _turn = cx.events.key(&cx.params.event).lock().await; // after reservations under way
-        Ok(cx.halls.take(&cx.params.event, 0)?)
+        let _turn = cx.events.key(&cx.params.event).lock().await; // after reservations in flight
+        Ok(cx.halls.left(&cx.params.event))
     }
 }
 
@@ -175,8 +196,8 @@ mod tests {
         }
 
         fn sold(&self) -> (usize, i32) {
-            let left = self.halls.take("opera", 0).expect("a number");
-            (self.bank.books().expect("free").len(), Halls::SEATS - left)
+            let paid = self.bank.books().expect("free").len();
+            (paid, Halls::SEATS - self.halls.left("opera"))
         }
     }
 
