@@ -15,7 +15,7 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{ConfigError, Executor, Service};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 #[derive(Debug, Code, thiserror::Error)]
@@ -795,7 +795,10 @@ fn wrong_words(steps: &Steps<Travel, Trip>) -> Returns<i32> {
 }
 
 /// What the executor says when it is built of this function.
-fn mistake(handler: fn(&Steps<Travel, Trip>) -> Returns<i32>) -> String {
+fn mistake<R>(handler: fn(&Steps<Travel, Trip>) -> Returns<R>) -> String
+where
+    R: Serialize + JsonSchema + 'static,
+{
     let travel = Travel { log: Arc::default(), seats: Mutex::new(Options::default()) };
     let built = Executor::builder()
         .service(Interface::new("acme.travel:1.0".parse().expect("a name")), travel, |functions| {
@@ -871,4 +874,38 @@ async fn raw_data_are_declared_from_types_and_compared_with_a_definition() {
         acme.travel:1.0:raw, parameters: the handler takes raw data, the definition has no `rawupload`
         acme.travel:1.0 has no function that throws Busy, which is a code of the service's errors: declare it in the `throws` of a function with a result
         acme.travel:1.0 has no function that throws Full, which is a code of the service's errors: declare it in the `throws` of a function with a result"#]].assert_eq(&built.err().expect("no raw data are declared").to_string());
+}
+
+fn nameless(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
+    steps
+        .run("", async |cx, ()| Ok(cx.params.items.clone()))
+        // all items would have one key
+        .then_each("", |item| item.run("take", async |_, item| Ok(item)).returns())
+        .as_one()
+        .returns()
+}
+
+fn attempts(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps
+        .run("release 1.2", async |_, ()| Ok(1))
+        .then_nested("pay.2", |pay| pay.run("card", async |_, n| Ok(n)).returns())
+        .as_one()
+        .then_nested("pay", |pay| pay.run("card", async |_, n| Ok(n)).returns())
+        .retry(Retry::attempts(2))
+        .then("pay.1", async |_, n| Ok(n))
+        .then("release 1", async |_, n| Ok(n))
+        .then(".3", async |_, n| Ok(n))
+        .returns()
+}
+
+#[actix::test]
+async fn names_that_paths_cannot_tell_apart_are_mistakes() {
+    expect![[r#"
+        acme.travel:1.0:wrong: a step without a name has no path
+        acme.travel:1.0:wrong: a step without a name has no path"#]]
+    .assert_eq(&mistake(nameless));
+    expect![[r#"
+        acme.travel:1.0:wrong: the name `pay.2` is that of an attempt of `pay` in paths
+        acme.travel:1.0:wrong: the name `.3` is that of an attempt of steps as one in paths"#]]
+    .assert_eq(&mistake(attempts));
 }

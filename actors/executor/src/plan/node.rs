@@ -148,27 +148,43 @@ impl<S: Service, P: 'static> Level<S, P> {
 
     /// Tells all steps inside where they are, and collects mistakes.
     pub(super) fn complete(&self, depth: usize, mistakes: &mut Vec<Mistake>) {
-        self.place(depth, &mut Vec::new(), mistakes);
+        let mut beside = Vec::new();
+        self.place(depth, &mut beside, mistakes);
+        for (id, _) in &beside {
+            let Some(step) = id.attempted() else { continue };
+            let what = match beside.iter().any(|(other, is_tried)| *is_tried && other.name == step)
+            {
+                _ if step.is_empty() => "steps as one".to_owned(),
+                true => format!("`{step}`"),
+                false => continue,
+            };
+            let what = format!("the name `{}` is that of an attempt of {what} in paths", id.name);
+            mistakes.push(Mistake { source: id.source, what });
+        }
     }
 
-    fn place(&self, depth: usize, names: &mut Vec<&'static str>, mistakes: &mut Vec<Mistake>) {
+    /// `beside` are the steps of this level so far, and whether paths name their attempts.
+    fn place(
+        &self,
+        depth: usize,
+        beside: &mut Vec<(Arc<StepId>, bool)>,
+        mistakes: &mut Vec<Mistake>,
+    ) {
         for (_, node) in self.nodes() {
             let name = node.id.name;
-            let nth = 1 + names.iter().filter(|other| **other == name).count();
+            let nth = 1 + beside.iter().filter(|(other, _)| other.name == name).count();
             node.id.put(Place { nth, depth });
             node.check(mistakes);
-            let Some(inside) = &node.inside else {
-                names.push(name);
-                continue;
-            };
-            match (inside.is_rest, name.is_empty()) {
-                (true, _) => inside.place(depth, names, mistakes),
+            let inside = node.inside.as_ref();
+            match inside.map(|inside| (inside, inside.is_rest, name.is_empty())) {
+                Some((rest, true, _)) => rest.place(depth, beside, mistakes),
                 // a group without a name has no part in paths
-                (false, true) => inside.place(depth + 1, names, mistakes),
-                (false, false) => {
-                    names.push(name);
+                Some((group, false, true)) => group.place(depth + 1, beside, mistakes),
+                Some((inside, false, false)) => {
+                    beside.push((Arc::clone(&node.id), true));
                     inside.complete(depth + 1, mistakes);
                 }
+                None => beside.push((Arc::clone(&node.id), false)),
             }
         }
     }
@@ -197,6 +213,9 @@ impl<S: Service, P> Node<S, P> {
     fn check(&self, mistakes: &mut Vec<Mistake>) {
         let (name, source) = (self.id.name, self.id.source);
         let mut found = |what| mistakes.push(Mistake { source, what });
+        if name.is_empty() && !matches!(self.facts.form, Form::Group | Form::OrEnd | Form::Pass) {
+            found("a step without a name has no path".to_owned());
+        }
         if let Some(letter) = name.chars().find(|letter| NOT_IN_NAMES.contains(letter)) {
             found(format!(
                 "the name `{name}` has a `{letter}`, which stands between names in paths"

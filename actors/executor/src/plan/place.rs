@@ -40,6 +40,12 @@ impl StepId {
         self.place.get().copied().unwrap_or(Place { nth: 1, depth: 0 })
     }
 
+    /// The name of the step beside it whose attempt it would be in paths.
+    pub(super) fn attempted(&self) -> Option<&'static str> {
+        let (step, attempt) = self.name.rsplit_once('.')?;
+        attempt.parse::<u32>().is_ok_and(|attempt| attempt > 1).then_some(step)
+    }
+
     /// The parts of its path that stand for the step itself.
     pub(super) fn parts(&self) -> impl Iterator<Item = Part> {
         let nth = self.place().nth;
