@@ -1,12 +1,13 @@
 //! Requests of tests: the functions of an [`Executor`](crate::Executor) as their callers see them,
 //! without a transport (FTN6 §1.2).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::flow::FlowEnd;
+use asyncsteps_core::sim::{self, Started};
 use asyncsteps_core::{Arg, Args, AsyncSteps, Error, Flow, Outcome, StepLocation, Template, codes};
 use asyncsteps_futoin::message::{Request, Response};
 use serde::Serialize;
@@ -96,6 +97,9 @@ pub struct TestRequest {
 /// The name of the step that stands for the request.
 const REQUEST: &str = "request";
 
+/// In how many orders of their steps two requests are run side by side.
+const INTERLEAVINGS: u64 = 100;
+
 impl TestRequest {
     /// A request for a function, such as `acme.payments:1.0:charge`, without parameters.
     pub fn new(function: impl Into<String>) -> Self {
@@ -169,9 +173,86 @@ impl TestRequest {
         flow
     }
 
+    /// Checks that the request and another one to the same function, with these parameters, leave each other alone:
+    /// run side by side on one executor, in a hundred orders of their steps, each has the answer that it gets alone
+    /// on an executor of its own. `executor` builds one, with a state of its own.
+    ///
+    /// A [plan](crate::plan) is built once, so what its closures capture is one thing for all requests, on all
+    /// threads: a counter, a `Mutex` with the value of an earlier step, a cache. That is how one request leaks into
+    /// another. What belongs to a request goes from step to step as a value or is in
+    /// [`Cx::state`](crate::plan::Cx::state), and what requests share on purpose is in the service.
+    ///
+    /// So the answers have to depend on the parameters alone: choose some by which the requests do not compete, such
+    /// as different customers. It runs in simulations, as [`flow`](Self::flow) does.
+    ///
+    /// ```should_panic
+    /// use std::sync::atomic::{AtomicI32, Ordering};
+    ///
+    /// use asyncsteps_executor::{Executor, Service, test::TestRequest, typed::Interface};
+    /// use asyncsteps_executor::plan::{Returns, Steps};
+    ///
+    /// struct Shop;
+    /// impl Service for Shop { type Errors = (); }
+    ///
+    /// fn number(steps: &Steps<Shop, ()>) -> Returns<i32> {
+    ///     let last = AtomicI32::new(0);
+    ///     steps.run("next", async move |_, ()| Ok(last.fetch_add(1, Ordering::Relaxed))).returns()
+    /// }
+    ///
+    /// let executor = || {
+    ///     let mut shop = Interface::new("acme.shop:1.0".parse().unwrap());
+    ///     shop.allow_anonymous();
+    ///     Executor::builder().service(shop, Shop, |it| { it.on("number", number); }).build().unwrap()
+    /// };
+    /// // panics: the second request gets 1
+    /// TestRequest::new("acme.shop:1.0:number").twice(serde_json::json!({}), executor);
+    /// ```
+    ///
+    /// # Panics
+    /// If an answer differs, with both answers, the parameters and the seed; or if the parameters are no map.
+    #[track_caller]
+    pub fn twice(self, params: impl Serialize, executor: impl Fn() -> Executor) {
+        let requests = [self.clone(), self.params(params)];
+        let alone = requests.each_ref().map(|request| request.answer_alone(&executor()));
+        sim::check(0..INTERLEAVINGS, |sim| {
+            let executor = executor();
+            let started = requests.each_ref().map(|it| sim.start(it.clone().flow(&executor)));
+            sim.run();
+            for ((request, started), alone) in requests.iter().zip(started).zip(&alone) {
+                let answer = answer_of(&started);
+                assert!(
+                    answer == *alone,
+                    "{} with {} leaks: beside another request it is answered {answer}, alone {alone}",
+                    request.function,
+                    Value::Object(request.params.clone()),
+                );
+            }
+        });
+    }
+
+    /// What it is answered if nothing else runs.
+    fn answer_alone(&self, executor: &Executor) -> String {
+        let answer = RefCell::default();
+        sim::check([0], |sim| {
+            let started = sim.start(self.clone().flow(executor));
+            sim.run();
+            answer.replace(answer_of(&started));
+        });
+        answer.into_inner()
+    }
+
     fn into_incoming(self) -> Incoming {
         let Self { function, params, caller, channel } = self;
         Incoming::new(Request::new(&function, params), channel).with_caller(caller)
+    }
+}
+
+/// The result or error of a request that has ended, as a text.
+fn answer_of(started: &Started) -> String {
+    let Some(outcome) = started.take_outcome() else { return "never".to_owned() };
+    match outcome.into_result::<(Value,)>() {
+        Ok((value,)) => value.to_string(),
+        Err(error) => error.to_string(),
     }
 }
 
