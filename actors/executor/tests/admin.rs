@@ -308,7 +308,9 @@ async fn a_lock_that_is_held_until_a_request_is_undone_names_the_request() -> Re
 #[actix::test]
 async fn other_callers_are_refused() {
     let executor = executor();
-    for function in ["health", "flows", "recent", "functions", "refused", "locks", "waitGraph"] {
+    for function in
+        ["health", "flows", "recent", "functions", "refused", "locks", "waitGraph", "plan"]
+    {
         let name = format!("asyncsteps.admin:1.0:{function}");
         let anonymous = TestRequest::new(&name).call::<Value>(&executor).await;
         assert!(anonymous.is_err(), "{function}");
@@ -326,4 +328,69 @@ fn its_definition_is_written_down() {
     let text = format!("{:#}\n", interface.to_json().expect("types of FTN3"));
     expect_file!["../ifaces/asyncsteps.admin-1.0-iface.json"].assert_eq(&text);
     interface.definition().expect("it keeps to FTN3");
+}
+
+#[actix::test]
+async fn the_plan_of_a_function_says_what_runs_in_each_step_and_how_it_fared() -> Result<(), Error>
+{
+    tokio::time::pause();
+    let executor = executor();
+    let name = json!({ "function": PAY });
+    let mut payments = Vec::new();
+    for (ms, fails) in [(5, false), (30, true), (10, false)] {
+        payments.push(pay(&executor, ms, fails).await.is_ok());
+    }
+    assert_eq!(payments, [true, false, true]);
+    let looked = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        ask(&executor, "plan", name.clone()).await
+    };
+    let one = pay(&executor, 1_000, false);
+    let other = pay(&executor, 1, false);
+    let (_, _, told) = tokio::join!(one, other, looked);
+    let told = told?;
+    assert_eq!(
+        (&told["in_flight"], &told["kept"], &told["all"]),
+        (&json!(2), &json!(3), &json!(1))
+    );
+    assert_eq!(told["plan"]["kind"], "plan");
+    assert!(told["text"].as_str().is_some_and(|text| text.contains("[locked]")), "{told}");
+    let bank = &told["reports"][0];
+    assert_eq!(bank["running"], 2);
+    assert_eq!(bank["waits"], json!({ "future": 1, "mutex": 1 }));
+    assert_eq!((&bank["ended"], &bank["errors"]), (&json!(3), &json!({ "InvalidRequest": 1 })));
+    assert!(bank["p99"].as_f64().is_some_and(|p99| (30.0..40.0).contains(&p99)), "{bank}");
+
+    let unknown = ask(&executor, "plan", json!({ "function": "test.till:1.0:paid" })).await;
+    assert_eq!(unknown.expect_err("no such function").code(), "UnknownFunction");
+    let own = ask(&executor, "plan", json!({ "function": "asyncsteps.admin:1.0:plan" })).await?;
+    assert_eq!(own["plan"]["function"], "asyncsteps.admin:1.0:plan");
+    Ok(())
+}
+
+/// More steps than are told.
+fn long(steps: &Steps<Till, ()>) -> Returns<()> {
+    let first = steps.run("first", async |_, ()| Ok(())).erased();
+    let all = (0..700).fold(first, |step, _| step.then("next", async |_, ()| Ok(())).erased());
+    all.returns()
+}
+
+#[actix::test]
+async fn of_a_long_plan_the_first_steps_are_told() -> Result<(), Error> {
+    let till = Till { customers: Mutex::named("customers", Default::default()) };
+    let interface = Interface::new("test.till:1.0".parse().expect("a name"));
+    let executor = Executor::builder()
+        .service(interface, till, |functions| {
+            functions.on("long", long);
+        })
+        .admin(Admin::new(SecurityLevel::PrivilegedOps))
+        .build()
+        .expect("a right configuration");
+    let told = ask(&executor, "plan", json!({ "function": "test.till:1.0:long" })).await?;
+    assert_eq!(told["all"], 701);
+    let steps = told["plan"]["steps"].as_array().map_or(0, Vec::len);
+    assert!((100..=500).contains(&steps), "{steps} fit into a response");
+    assert_eq!(told["reports"].as_array().map(Vec::len), Some(steps));
+    assert_eq!(told["text"].as_str().map(|text| text.lines().count()), Some(1 + steps));
+    Ok(())
 }

@@ -32,6 +32,7 @@
 //! | `refused` | | [`RefusedInfo`]s: the requests that were refused last, the newest first |
 //! | `locks` | | [`LockInfo`]s of the locks that it was told of: limits, holders, queues, waits |
 //! | `waitGraph` | | [`WaitGraph`]: who waits for whom, for these locks |
+//! | `plan` | `function` | [`FunctionPlan`]: the steps of a function, what runs in each, and how they fared in the requests that were kept |
 //! | `cancel` | `number` | whether there was a flow to cancel |
 //!
 //! Times are numbers of milliseconds. Callers see texts of errors, users and source places of the
@@ -42,6 +43,7 @@ mod lock_info;
 mod locks;
 mod naming;
 mod place;
+mod plan;
 mod service;
 mod steps;
 mod types;
@@ -52,6 +54,7 @@ pub use locks::{
     HeldLockInfo, KeyInfo, LockInfo, LockLimits, LockWait, Owner, WaitEdge, WaitGraph, Waiter,
 };
 pub use place::StepPlace;
+pub use plan::{FunctionPlan, StepReport};
 pub use service::{Admin, AdminError};
 pub use types::{
     Ending, FlowInFlight, FlowState, FlowsInFlight, FunctionReport, Health, RecentRequest,

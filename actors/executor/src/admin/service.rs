@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::inspector::Inspector;
 use super::locks::{LockInfo, WaitGraph};
+use super::plan::FunctionPlan;
 use super::types::{
     FlowsInFlight, FunctionReport, Health, RecentRequest, RefusedInfo, RequestSteps,
 };
@@ -19,6 +20,9 @@ use crate::service::{Cx, Service};
 
 /// How many flows and requests are told unless a caller asks for another number.
 const MOST: u16 = 100;
+
+/// The bytes of a plan: a response has at most 65,536 (FTN3 §1.10), and has null where a field is not there.
+const ANSWER: usize = 40_000;
 
 /// The interface `asyncsteps.admin:1.0`, for [`Builder::admin`].
 #[derive(Debug)]
@@ -35,6 +39,10 @@ pub enum AdminError {
     #[error("neither in flight nor kept: {0}")]
     #[code(public)]
     UnknownRequest(f64),
+    /// No such function is hosted.
+    #[error("no such function is hosted")]
+    #[code(public)]
+    UnknownFunction,
 }
 
 /// Which flows a caller wants.
@@ -57,6 +65,12 @@ struct Which {
     function: Option<String>,
     /// How many of them.
     most: Option<u16>,
+}
+
+/// A function, by its full name.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Named {
+    function: String,
 }
 
 /// A request, by its number.
@@ -100,6 +114,8 @@ impl Admin {
         interface.function::<(), Vec<RefusedInfo>>("refused").seclvl(level);
         interface.function::<(), Vec<LockInfo>>("locks").seclvl(level);
         interface.function::<(), WaitGraph>("waitGraph").seclvl(level);
+        let plan = interface.function::<Named, FunctionPlan>("plan");
+        plan.seclvl(level).throws(AdminError::CODES.iter().copied());
         interface.function::<Numbered, bool>("cancel").seclvl(level);
         interface
     }
@@ -114,6 +130,7 @@ impl Admin {
             .on("refused", Self::refused)
             .on("locks", Self::lock_list)
             .on("waitGraph", Self::wait_graph)
+            .on("plan", Self::plan)
             .on("cancel", Self::cancel);
     }
 
@@ -150,6 +167,11 @@ impl Admin {
 
     async fn wait_graph(cx: &Cx<Self, ()>) -> BodyResult<WaitGraph> {
         Ok(inspector(cx).wait_graph().await)
+    }
+
+    async fn plan(cx: &Cx<Self, Named>) -> BodyResult<FunctionPlan> {
+        let plan = inspector(cx).plan(&cx.params.function).await;
+        Ok(plan.ok_or(AdminError::UnknownFunction)?.within(ANSWER))
     }
 
     async fn cancel(cx: &Cx<Self, Numbered>) -> BodyResult<bool> {
