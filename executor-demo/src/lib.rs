@@ -7,6 +7,7 @@
 //! - [`shelf`]: what orders in flight have reserved
 //! - [`journal`]: requests that survive a crash
 //! - [`jobs`]: the command that looks at durable requests
+//! - [`plan`]: the command that prints what the requests of a function go through
 //! - [`store`]: what is kept, in SQLite
 //! - [`server`]: the executor of these functions behind HTTP and WebSocket
 //! - [`node`]: several processes that share the work, over NATS
@@ -25,6 +26,7 @@ pub mod node;
 mod number;
 mod pages;
 pub mod payments;
+pub mod plan;
 pub mod printable;
 pub mod server;
 pub mod shelf;

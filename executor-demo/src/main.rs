@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 use executor_demo::jobs::JobsOptions;
 use executor_demo::load::{self, Consistency, LoadOptions, Report};
 use executor_demo::node::{CallOptions, DrainOptions, Hosted, NodesOptions};
+use executor_demo::plan::PlanOptions;
 use executor_demo::printable::printable;
 use executor_demo::{Config, LogFormat, run};
 
@@ -33,6 +34,7 @@ enum Command {
     Nodes(NodesOptions),
     Drain(DrainOptions),
     Jobs(JobsOptions),
+    Plan(PlanOptions),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Some(Command::Nodes(options)) => print(options.run()),
         Some(Command::Drain(options)) => print(options.run()),
         Some(Command::Jobs(options)) => print(options.run()),
+        Some(Command::Plan(options)) => print(async move { options.run() }),
     }
 }
 
