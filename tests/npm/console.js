@@ -139,6 +139,11 @@ class Visitor {
         await this.one('.heat canvas').waitFor();
         this.seen.heat = await this.page.locator('.map').count();
         await this.picture('functions');
+        await this.one('tr.opens', 'pay').click();
+        await this.one('.plan .step.busy').waitFor();
+        this.seen.plan = (await this.page.locator('.plan .step').allInnerTexts()).map((it) => read(it).replace(/\.rs:\d+/, '.rs'));
+        await this.picture('plan');
+        await this.one('.plan button', 'Close').click();
         return [slow, second];
     }
 

@@ -22,7 +22,7 @@
 //! | requests | those that are over, and that the executor keeps ([`Builder::record`](asyncsteps_executor::Builder::record)) |
 //! | refused | the requests that did not get to a function, and their rates by reason |
 //! | locks | who waits for whom, as a graph with cycles in red; holders, queues and waits of each lock |
-//! | functions | a heat map of the times of each function over the last five minutes, percentiles, errors |
+//! | functions | a heat map of the times of each function over the last five minutes, percentiles, errors; the plan of a function, with what runs in each step |
 //! | durable | the requests of a [journal](Console::durable) by state, what is recorded of each, and what an operator can do |
 //! | nodes | the nodes of a [fabric](Console::nodes), what each serves, and how many calls it has |
 //!
@@ -46,7 +46,7 @@
 //! Nothing while no page is open. All open pages, 32 at the most, together cost one snapshot a second; one
 //! more ends the oldest. A page gets snapshots for 30 seconds and asks again. A snapshot is bounded
 //! whatever is in flight: the oldest 200 flows, the last 100 requests and 50 refused ones, and the
-//! longest queues. A filter by function or cause looks at all flows, for one
+//! longest queues. A filter by function or cause, and a plan, look at all flows, for one
 //! request at a time; eight more wait, and others are answered with 503. The nodes, the first 200 by name,
 //! are asked once a second at the most, while a page shows them. What the page shows of the past, it
 //! has seen itself: it begins when the page is opened.

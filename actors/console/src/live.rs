@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_executor::InFlightFilter;
-use asyncsteps_executor::admin::{FlowsInFlight, Inspector, RecentRequest};
+use asyncsteps_executor::admin::{FlowsInFlight, FunctionPlan, Inspector, RecentRequest};
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::{Mutex, Notify, Semaphore};
@@ -116,6 +116,14 @@ impl Live {
         let _place = self.searches.try_acquire().ok()?;
         let _turn = self.turn.lock().await;
         Some(filter.find(self.inspector.executor()))
+    }
+
+    /// The plan of a function with what is known of its steps, under the same rules; the inner `None` if it is not
+    /// hosted.
+    pub(crate) async fn plan(&self, function: &str) -> Option<Option<FunctionPlan>> {
+        let _place = self.searches.try_acquire().ok()?;
+        let _turn = self.turn.lock().await;
+        Some(self.inspector.plan(function).await)
     }
 
     /// A snapshot after the one of this number, and not older than a period. Dropping the future while

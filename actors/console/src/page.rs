@@ -30,6 +30,7 @@ pub(crate) fn file(path: &str) -> Option<File> {
         "/durable.js" => (JS, include_str!("page/durable.js")),
         "/nodes.js" => (JS, include_str!("page/nodes.js")),
         "/functions.js" => (JS, include_str!("page/functions.js")),
+        "/plan.js" => (JS, include_str!("page/plan.js")),
         "/heatmap.js" => (JS, include_str!("page/heatmap.js")),
         "/details.js" => (JS, include_str!("page/details.js")),
         "/waterfall.js" => (JS, include_str!("page/waterfall.js")),

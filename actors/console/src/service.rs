@@ -26,6 +26,9 @@ const PATH: &str = "/console";
 
 const JSON: &str = "application/json";
 
+/// What is read at paths without parts.
+const READ: [&str; 6] = ["/live", "/flows", "/recent", "/plan", "/nodes", "/durable"];
+
 const NOT_DURABLE: &str = "There are no durable requests";
 
 /// The page loads its own files and asks its own server, and nothing else.
@@ -76,12 +79,11 @@ impl Console {
             }
             None if path == "/flows" && is_read(request) => self.flows(request).await,
             None if path == "/recent" && is_read(request) => self.recent(request).await,
+            None if path == "/plan" && is_read(request) => self.plan(request).await,
             None if path == "/nodes" && is_read(request) => self.nodes_of_fabric().await,
             None if path == "/durable" && is_read(request) => self.durable_requests(request).await,
             Some(("durable", rest)) => self.durable_request(rest, request).await,
-            None if ["/live", "/flows", "/recent", "/nodes", "/durable"].contains(&path) => {
-                wrong_method("GET, HEAD")
-            }
+            None if READ.contains(&path) => wrong_method("GET, HEAD"),
             Some(("steps", _)) => wrong_method("GET, HEAD"),
             Some(("cancel", _)) => wrong_method("POST"),
             _ => text(StatusCode::NOT_FOUND, "There is nothing here"),
@@ -119,6 +121,20 @@ impl Console {
         let filter = RecentFilter::of_query(request.uri.query().unwrap_or_default());
         match self.live.search_recent(&filter).await {
             Some(requests) => json(&requests),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "Too many searches wait"),
+        }
+    }
+
+    /// The plan of a function that the query names in full.
+    async fn plan(&self, request: &Parts) -> Response<ConsoleBody> {
+        let query = request.uri.query().unwrap_or_default();
+        let named = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "function");
+        let Some((_, function)) = named else {
+            return text(StatusCode::NOT_FOUND, "There is no such function");
+        };
+        match self.live.plan(&function).await {
+            Some(Some(plan)) => json(&plan),
+            Some(None) => text(StatusCode::NOT_FOUND, "There is no such function"),
             None => text(StatusCode::SERVICE_UNAVAILABLE, "Too many searches wait"),
         }
     }

@@ -130,6 +130,10 @@ async fn each_path_has_its_methods() {
         (Method::GET, "/console/live", StatusCode::OK),
         (Method::POST, "/console/live", StatusCode::METHOD_NOT_ALLOWED),
         (Method::POST, "/console/nodes", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::GET, "/console/plan.js", StatusCode::OK),
+        (Method::GET, "/console/plan", StatusCode::NOT_FOUND),
+        (Method::GET, "/console/plan?function=a:1.0:%ff", StatusCode::NOT_FOUND),
+        (Method::POST, "/console/plan", StatusCode::METHOD_NOT_ALLOWED),
         (Method::GET, "/console/steps/7", StatusCode::NOT_FOUND),
         (Method::GET, "/console/steps/none", StatusCode::NOT_FOUND),
         (Method::GET, "/console/cancel/7", StatusCode::METHOD_NOT_ALLOWED),
@@ -154,6 +158,7 @@ async fn a_page_of_another_site_reaches_nothing() {
         (Method::GET, "/console/nodes"),
         (Method::GET, "/console/flows?cause=mutex"),
         (Method::GET, "/console/steps/7"),
+        (Method::GET, "/console/plan?function=test.crowd:1.0:join"),
         (Method::POST, "/console/cancel/7"),
     ] {
         let foreign = request(method.clone(), path).header("origin", "http://localhost:8081");
@@ -171,7 +176,7 @@ async fn a_page_of_another_site_reaches_nothing() {
 async fn without_its_token_it_tells_nothing() {
     let console = Console::new(&executor(), Locks::new()).token("a-long-secret");
     assert_eq!(ask(&console, Method::GET, "/console").await.status(), StatusCode::OK);
-    for path in ["/console/live", "/console/nodes", "/console/steps/7"] {
+    for path in ["/console/live", "/console/nodes", "/console/plan", "/console/steps/7"] {
         let answer = ask(&console, Method::GET, path).await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{path}");
     }
@@ -283,6 +288,25 @@ async fn flows_are_searched_by_one_request_at_a_time_and_few_wait() {
     let gone = join_all((0..9).map(|_| search(&console))).now_or_never();
     assert_eq!(gone, None, "no search is over at once");
     assert_eq!(search(&console).await, StatusCode::OK);
+    executor.close(Duration::ZERO).await;
+}
+
+#[actix::test]
+async fn the_plan_of_a_function_says_what_runs_in_each_step() {
+    let (executor, locks) = crowd(10, 3).await;
+    let console = Console::new(&executor, locks);
+    let path = "/console/plan?function=test.crowd%3A1.0%3Ajoin";
+    let mut answer = ask(&console, Method::GET, path).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    let body = next(&mut answer).await.expect("a body");
+    let told: Value = serde_json::from_slice(&body).expect("JSON");
+    assert_eq!(told["plan"]["steps"][0]["name"], "stay");
+    assert_eq!(told["reports"][0]["running"], 10);
+    // each other one has a key of its own, and one of the others holds theirs
+    assert_eq!(told["reports"][0]["waits"], json!({ "future": 6, "mutex": 4 }));
+    let all = join_all((0..20).map(|_| ask(&console, Method::GET, path))).await;
+    let full = all.iter().filter(|it| it.status() == StatusCode::SERVICE_UNAVAILABLE).count();
+    assert_eq!(full, 11, "it looks at all requests");
     executor.close(Duration::ZERO).await;
 }
 

@@ -5,6 +5,7 @@ import { clock, grouped, outcomeClass, rate, time } from './format.js';
 import { heatmap } from './heatmap.js';
 import { beginning, heat, line } from './history.js';
 import { card, empty, functionName, sparkline, table } from './parts.js';
+import { choose, plan } from './plan.js';
 
 /** The most heat maps: those of the busiest functions. */
 const MAPS = 8;
@@ -29,11 +30,12 @@ export function functions(_, { functions: all, time_bounds: bounds }) {
     };
     const begin = beginning();
     return [
+        plan(),
         begin && el('p', { class: 'hint' }, `The curves and maps begin at ${clock(begin)}, when this page was opened, and grow to five minutes. Prometheus has what was before.`),
         el('div', { class: 'columns maps' }, maps.map((it) => el('section', { class: 'card map', key: it.function },
             el('h2', {}, functionName(it.function), el('span', { class: 'note' }, `${rate(it.interval?.rate)} / s`)),
             heatmap(heat(it.function), bounds, `Times of ${it.function} over the last minutes`)))),
-        card('Since the start', {}, table('Functions', [
+        card('Since the start', { note: 'a row opens the plan of its function' }, table('Functions', [
             { title: 'Function', cell: (it) => functionName(it.function) },
             { title: 'Requests', class: 'number', cell: (it) => grouped(it.count) },
             { title: '/ s', class: 'number', cell: (it) => rate(it.interval?.rate) },
@@ -42,6 +44,6 @@ export function functions(_, { functions: all, time_bounds: bounds }) {
             { title: 'p90', class: 'number', cell: (it) => time(it.count > 0 ? it.p90 : undefined) },
             { title: 'p99', class: 'number', cell: (it) => time(it.count > 0 ? it.p99 : undefined) },
             { title: 'Errors', class: 'wide', cell: errors },
-        ], rows, { key: (it) => it.function, nothing: empty('There is no function.') })),
+        ], rows, { key: (it) => it.function, open: (it) => choose(it.function), nothing: empty('There is no function.') })),
     ];
 }

@@ -11,6 +11,7 @@ import * as lists from './lists.js';
 import { locks } from './locks.js';
 import { nodes } from './nodes.js';
 import { overview } from './overview.js';
+import { ask as askPlan } from './plan.js';
 import * as server from './server.js';
 
 const ALL = { overview: 'Overview', flows: 'Flows', requests: 'Requests', refused: 'Refused', locks: 'Locks', functions: 'Functions', durable: 'Durable', nodes: 'Nodes' };
@@ -125,8 +126,9 @@ async function searched(name) {
     return null;
 }
 
-/** Asks for the durable requests or the nodes while they are looked at. */
+/** Asks for the plan, the durable requests or the nodes while they are looked at. */
 function askOthers() {
+    if (view() === 'functions') askPlan(() => !isPaused && draw());
     if (view() === 'durable') askDurable(() => !isPaused && draw());
     if (view() === 'nodes') askNodes();
 }

@@ -51,6 +51,14 @@ export async function recent(wanted) {
     return answer.json();
 }
 
+/** The plan of a function with what is known of its steps; `null` if it is not hosted. */
+export async function plan(func) {
+    const answer = await ask(`plan?${new URLSearchParams({ function: func })}`);
+    if (answer.status === 404) return null;
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.json();
+}
+
 /** The nodes of the fabric. */
 export async function nodes() {
     const answer = await ask('nodes');
