@@ -54,6 +54,12 @@ pub trait Arguments: Sized + 'static {
     /// [`Mismatch`] if `args` holds fewer values, or values of types without a lossless
     /// conversion.
     fn from_args(args: Args) -> Result<Self, Mismatch>;
+
+    #[doc(hidden)]
+    #[must_use]
+    fn borrow(_: &Args) -> Option<&Self> {
+        None
+    }
 }
 
 /// [`Arguments`] that may change threads: what a [`Completion`](crate::Completion) carries.
@@ -154,7 +160,7 @@ impl Args {
         &mut self,
         borrow: impl FnOnce(&A) -> R,
     ) -> Result<R, Mismatch> {
-        if let Some(values) = self.exactly::<A>() {
+        if let Some(values) = A::borrow(self) {
             return Ok(borrow(values));
         }
         let values = A::from_args(mem::take(self))?;
@@ -163,11 +169,24 @@ impl Args {
         Ok(result)
     }
 
-    /// The values, if they are in a box and have exactly these types.
-    fn exactly<A: 'static>(&self) -> Option<&A> {
+    /// A copy of the values, and the values.
+    ///
+    /// # Errors
+    /// [`Mismatch`], see [`Arguments::from_args`].
+    pub(crate) fn copied<A: Arguments + Clone>(self) -> Result<(Self, Self), Mismatch> {
+        if let Some(values) = A::borrow(&self) {
+            return Ok((values.clone().into_args(), self));
+        }
+        let values = A::from_args(self)?;
+        Ok((values.clone().into_args(), values.into_args()))
+    }
+
+    /// The tuple, if it is in a box and has exactly the type `T`.
+    #[inline]
+    pub(super) fn borrow<T: 'static>(&self) -> Option<&T> {
         let Repr::Boxed(tuple) = &self.0 else { return None };
         let tuple: &dyn Any = &**tuple;
-        tuple.downcast_ref().or_else(|| tuple.downcast_ref().map(|(value,): &(A,)| value))
+        tuple.downcast_ref()
     }
 
     pub(super) fn into_elements(self) -> Elements {

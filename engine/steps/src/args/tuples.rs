@@ -49,6 +49,11 @@ impl<T: Arg> Arguments for T {
     fn from_args(args: Args) -> Result<Self, Mismatch> {
         <(T,)>::from_args(args).map(|(value,)| value)
     }
+
+    #[inline]
+    fn borrow(args: &Args) -> Option<&Self> {
+        args.borrow().map(|(value,)| value)
+    }
 }
 
 impl<A: 'static> Arguments for (A,) {
@@ -68,6 +73,11 @@ impl<A: 'static> Arguments for (A,) {
             return Ok((value,));
         }
         one_of_boxed(args)
+    }
+
+    #[inline]
+    fn borrow(args: &Args) -> Option<&Self> {
+        args.borrow()
     }
 }
 
@@ -101,6 +111,11 @@ impl<A: 'static, B: 'static> Arguments for (A, B) {
             let mut parts = Parts::of::<Self>(args);
             Ok((parts.take()?, parts.take()?))
         })
+    }
+
+    #[inline]
+    fn borrow(args: &Args) -> Option<&Self> {
+        args.borrow()
     }
 }
 
@@ -137,6 +152,10 @@ macro_rules! boxed_tuple {
                     let mut parts = Parts::of::<Self>(args);
                     Ok(($(parts.take::<$T>()?,)+))
                 })
+            }
+
+            fn borrow(args: &Args) -> Option<&Self> {
+                args.borrow()
             }
         }
     };

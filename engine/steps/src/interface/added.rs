@@ -15,7 +15,7 @@ use crate::replay::ReplayHooks;
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, QueuedStep};
 use crate::sync::ISync;
-use crate::undo::{UndoOf, UndoPolicy};
+use crate::undo::{OfResult, UndoOf, UndoPolicy};
 
 /// The step just added: it can get a name, an error handler and policies.
 ///
@@ -114,7 +114,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// [`set_timeout`](AsyncSteps::set_timeout). Any duration from zero up; a later call replaces an
     /// earlier one.
     pub fn timeout(&mut self, limit: Duration) -> &mut Self {
-        Planned::policies_of(self.step).timeout = Some(limit);
+        Planned::policies_of(self.step).one.timeout = Some(limit);
         self
     }
 
@@ -125,8 +125,8 @@ impl<'a, A, T> Added<'a, A, T> {
     /// It is for the outermost step of a flow whose caller is answered in time. Inside of a
     /// flow there is [`timeout`](Self::timeout), whose step fails when what is inside is undone (FTN12 §1.3).
     pub fn ends_flow_after(&mut self, limit: Duration) -> &mut Self {
-        let policies = Planned::policies_of(self.step);
-        (policies.timeout, policies.ends_flow) = (Some(limit), true);
+        let one = &mut Planned::policies_of(self.step).one;
+        (one.timeout, one.ends_flow) = (Some(limit), true);
         self
     }
 
@@ -158,7 +158,7 @@ impl<'a, A, T> Added<'a, A, T> {
     where
         T: Arguments,
     {
-        Planned::policies_of(self.step).is_shielded = true;
+        Planned::policies_of(self.step).one.is_shielded = true;
         self
     }
 
@@ -214,15 +214,16 @@ impl<'a, A, T> Added<'a, A, T> {
         T: Replayable,
         F: AsyncFn(Undo<&T>) -> Result<(), StepError> + 'static,
     {
-        let undo = UndoOf::<Rc<F>, T>::new(Rc::new(undo), policy);
-        Planned::policies_of(self.step).undo = Some(Rc::new(undo));
+        let policies = Planned::policies_of(self.step);
+        policies.undo = Some(UndoOf::<_, (), T>::new(OfResult(undo), policy));
+        policies.one.undoes = true;
         self
     }
 
     /// Has the step remember what it did in an earlier run of the flow, for hosts whose flows survive a
     /// crash; see [`ReplayHooks`].
     pub fn remembered(&mut self, memory: Rc<dyn ReplayHooks>) -> &mut Self {
-        Planned::policies_of(self.step).memory = Some(memory);
+        Planned::policies_of(self.step).one.memory = Some(memory);
         self
     }
 

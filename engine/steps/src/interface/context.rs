@@ -114,8 +114,9 @@ impl AsyncSteps {
 
     #[cold]
     fn innermost_attempt(&self) -> u32 {
-        let attempts = self.frames_around().filter_map(Frame::attempt);
-        attempts.map(NonZeroU32::get).next().unwrap_or(1)
+        let own = self.strand.open_frames().rev().find_map(Frame::attempt);
+        let attempt = own.or_else(|| self.frames_around().find_map(Frame::attempt));
+        attempt.map_or(1, NonZeroU32::get)
     }
 
     /// Whether the flow undoes what another one has done, see [`Added::undo`](crate::Added::undo).

@@ -1,16 +1,15 @@
 //! Ends of steps in progress from outside: for locks that are lost (FTN12 §1.11.3).
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::completion::Interrupter;
 use crate::error::StepError;
 use crate::outcome::Undo;
-use crate::plan::UndoPlan;
-use crate::stack::{AsyncSteps, ToUndo};
-use crate::undo::{UndoOf, UndoPolicy};
+use crate::stack::{AsyncSteps, StepUndo, ToUndo, UndoPlan};
+use crate::undo::{OfResult, UndoOf, UndoPolicy};
 
 /// What a step regains before something inside of it is undone.
-struct Regain(Rc<dyn UndoPlan>);
+struct Regain(Arc<dyn UndoPlan>);
 
 impl AsyncSteps {
     /// A handle that fails the running step from any thread, also while it has sub-steps: what is inside
@@ -43,17 +42,17 @@ impl AsyncSteps {
         F: AsyncFn() -> Result<(), StepError> + 'static,
     {
         let regain = async move |_: Undo<&()>| regain().await;
-        let regain = UndoOf::<_, ()>::new(Rc::new(regain), UndoPolicy::default());
-        self.stack(Regain(Rc::new(regain)));
+        let regain = UndoOf::<_, (), ()>::new(OfResult(regain), UndoPolicy::default());
+        self.stack(Regain(regain));
     }
 
     /// What the step on top regains comes before the undos inside of it, which have not begun.
     pub(crate) fn regain_before_undo(&mut self) {
         let regains: Vec<_> =
-            self.kept_by::<Regain>(&self.strand.top).map(|Regain(plan)| plan.entry()).collect();
+            self.kept_by::<Regain>(&self.strand.top).map(|Regain(plan)| Arc::clone(plan)).collect();
         let inside = (self.active(), self.strand.depth() + 1);
-        for entry in regains {
-            entry.begin();
+        for plan in regains {
+            let entry = StepUndo::unknown(plan);
             let step = (self.location().named("regain"), self.branch_path());
             self.policy_state().undos.push(inside, step, ToUndo::Step(entry));
         }

@@ -1,9 +1,9 @@
 //! Steps that are async closures, as futures that their steps poll (FTN12 §1.13).
 
 use std::any::TypeId;
+use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -11,11 +11,10 @@ use crate::args::{Args, Arguments};
 use crate::error::{Error, StepError, StepResult};
 use crate::inbox::FutureWaker;
 use crate::location::StepLocation;
-use crate::retry::Retry;
 use crate::stack::{
-    Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, ToUndo, Undoable, Waking, Work,
+    Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, StepUndo, ToUndo, UndoOfFrame, Waking,
+    Work,
 };
-use crate::undo::Watched;
 
 /// What the body of a step gets beside its arguments, see
 /// [`AsyncSteps::run_with`](crate::AsyncSteps::run_with).
@@ -28,6 +27,11 @@ pub struct RunContext {
 
 /// An async closure that is the body of a step. Its future borrows what the closure captured.
 pub(crate) trait AsyncBody<A, T> {
+    /// The context that the closure takes.
+    fn context(asi: &AsyncSteps) -> RunContext {
+        RunContext { attempt: asi.attempt() }
+    }
+
     fn call(&self, context: RunContext, args: A) -> impl Future<Output = Result<T, StepError>>;
 }
 
@@ -38,6 +42,12 @@ impl<F, A, T> AsyncBody<A, T> for Plain<F>
 where
     F: AsyncFn(A) -> Result<T, StepError>,
 {
+    /// It takes none.
+    #[inline]
+    fn context(_: &AsyncSteps) -> RunContext {
+        RunContext { attempt: 1 }
+    }
+
     #[inline]
     fn call(&self, _: RunContext, args: A) -> impl Future<Output = Result<T, StepError>> {
         (self.0)(args)
@@ -83,12 +93,12 @@ where
 {
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let body = self.body;
-        let (context, args) = (asi.run_context(), asi.typed(args)?);
+        let (context, args) = (B::context(asi), asi.typed(args)?);
         asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
     }
 
-    fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
-        Some(Rc::new(*self))
+    fn into_repeat(self: Box<Self>) -> Option<Arc<dyn Repeat>> {
+        Some(Arc::new(*self))
     }
 
     fn signature(&self) -> Option<TypeId> {
@@ -102,8 +112,8 @@ where
     T: Arguments,
     B: AsyncBody<A, T> + 'static,
 {
-    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
-        let (context, args) = (asi.run_context(), asi.typed(args)?);
+    fn start(self: Arc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
+        let (context, args) = (B::context(asi), asi.typed(args)?);
         asi.poll_new(async move { finish(self.body.call(context, args).await) }, waker)
     }
 }
@@ -121,7 +131,7 @@ where
     B: AsyncBody<A, T> + 'static,
 {
     let body = Arc::clone(body);
-    let (context, args) = (asi.run_context(), asi.typed(args)?);
+    let (context, args) = (B::context(asi), asi.typed(args)?);
     asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
 }
 
@@ -142,25 +152,51 @@ impl AsyncSteps {
         self.start_activity(Activity::Polling(future));
     }
 
+    /// Has a closure told of the result of the running step's future.
+    pub(crate) fn watch(&mut self, told: impl Fn(&Result<Args, Error>) + 'static) {
+        if let Some(mut future) = self.strand.top.take_future() {
+            self.set_activity(Activity::Polling(Box::pin(poll_fn(move |cx| {
+                let polled = future.as_mut().poll(cx);
+                if let Poll::Ready(result) = &polled {
+                    told(result);
+                }
+                polled
+            }))));
+        }
+    }
+
     /// Lists what the running step would have to undo.
-    pub(crate) fn add_undo(&mut self, undo: Rc<dyn Undoable>) {
+    #[inline]
+    pub(crate) fn add_undo(&mut self, undo: StepUndo) {
         let inside = (self.active(), self.strand.depth() + 1);
         let step = (self.location(), self.branch_path());
+        self.strand.top.flags.undo = UndoOfFrame::Own;
         self.policy_state().undos.push(inside, step, ToUndo::Step(undo));
     }
 
-    /// Has the future of the running step tell its undo what becomes of it.
-    pub(crate) fn watch(&mut self, undo: Rc<dyn Undoable>, retry: Option<Retry>) {
-        let activity = self.strand.top.replace_activity(Activity::Plain);
-        self.set_activity(if let Activity::Polling(future) = activity {
-            Activity::Polling(Box::pin(Watched::new(future, undo, retry)))
-        } else {
-            activity
-        });
+    /// Has the undo of the running step, or of the step that it is a part of, told of its future.
+    #[inline]
+    pub(crate) fn tell_undo(&mut self) {
+        let flags = &mut self.strand.top.flags;
+        if flags.undo == UndoOfFrame::None {
+            flags.undo = UndoOfFrame::Around;
+        }
     }
 
-    fn run_context(&self) -> RunContext {
-        RunContext { attempt: self.attempt() }
+    /// The undo that is told of the future of the running step.
+    #[inline]
+    pub(crate) fn told_undo(&mut self) -> Option<&mut StepUndo> {
+        if self.strand.top.flags.undo == UndoOfFrame::None { None } else { self.own_undo() }
+    }
+
+    /// The undo of the running step, or of the step that it is a part of.
+    #[inline]
+    pub(crate) fn own_undo(&mut self) -> Option<&mut StepUndo> {
+        let inside = (self.active(), self.strand.undo_level()?);
+        match self.cold.as_mut()?.policies.as_mut()?.undos.first_inside(inside)? {
+            ToUndo::Step(undo) => Some(undo),
+            ToUndo::Release(_) => None,
+        }
     }
 }
 

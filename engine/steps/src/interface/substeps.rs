@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::marker::PhantomData;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::added::{Added, Untyped};
 use crate::args::{Args, Arguments};
@@ -42,8 +42,8 @@ where
         self.call(asi, args)
     }
 
-    fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
-        Some(Rc::new(*self))
+    fn into_repeat(self: Box<Self>) -> Option<Arc<dyn Repeat>> {
+        Some(Arc::new(*self))
     }
 
     fn signature(&self) -> Option<TypeId> {
@@ -57,7 +57,7 @@ where
     R: StepReturn,
     F: Fn(&mut AsyncSteps, A) -> R + 'static,
 {
-    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
+    fn start(self: Arc<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
         self.call(asi, args)
     }
 }

@@ -38,6 +38,7 @@ impl AsyncSteps {
             | Activity::Looping(_)
             | Activity::Parallel(_)
             | Activity::Polling(_)
+            | Activity::Retrying(_)
             | Activity::Undoing(_) => {
                 self.hold_named(value);
             }

@@ -207,7 +207,7 @@ impl Machine {
             if self.asi.active() == home {
                 return;
             }
-            if self.asi.strand.top.flags.open {
+            if self.asi.strand.top.flags.is_open() {
                 if self.took_result() {
                     self.leave(StepEnd::Success);
                 } else {
@@ -224,7 +224,7 @@ impl Machine {
     /// The first branch of the step on top that is not over. Those that have not started are
     /// dropped.
     fn first_branch(&mut self) -> Option<u32> {
-        if !self.asi.strand.top.flags.open {
+        if !self.asi.strand.top.flags.is_open() {
             return None;
         }
         let branches = self.asi.strand.branches()?;

@@ -12,7 +12,7 @@ use crate::args::Args;
 use crate::error::{Error, StepError, StepResult};
 use crate::flow::Outcome;
 use crate::sleep::PollTurn;
-use crate::stack::{Activity, AsyncSteps, Callback, Waking};
+use crate::stack::{Activity, AsyncSteps, Callback, UndoOfFrame, Waking};
 
 impl AsyncSteps {
     /// Polls a future; if it is not ready, the running step goes on polling it.
@@ -27,12 +27,14 @@ impl AsyncSteps {
             self.poll(future);
             return Ok(());
         };
+        self.begin_poll();
         let mut future = Box::pin(future);
         let turn = PollTurn::begin(self.now);
         let polled = future.as_mut().poll(&mut Context::from_waker(waker));
         self.end_poll(turn);
         match polled {
             Poll::Ready(result) => {
+                let result = self.note_result(result);
                 drop(future);
                 self.complete_polled(result)
             }
@@ -46,13 +48,63 @@ impl AsyncSteps {
 
     /// Polls the future of the running step, where it is; its output completes the step.
     fn poll_again(&mut self, waker: &Waker) -> StepResult {
+        self.begin_poll();
         let turn = PollTurn::begin(self.now);
         let Some(future) = self.strand.top.future() else { return Ok(()) };
         let polled = future.as_mut().poll(&mut Context::from_waker(waker));
         self.end_poll(turn);
         let Poll::Ready(result) = polled else { return Ok(()) };
+        let result = self.note_result(result);
         drop(self.strand.top.take_future());
         self.complete_polled(result)
+    }
+
+    /// Tells the undo that knows of the future that this begins.
+    #[inline(always)]
+    fn begin_poll(&mut self) {
+        if self.strand.top.flags.undo != UndoOfFrame::None {
+            self.begin_undoable();
+        }
+    }
+
+    #[inline(never)]
+    fn begin_undoable(&mut self) {
+        if let Some(undo) = self.own_undo() {
+            undo.begin();
+        }
+    }
+
+    /// Tells the undo that knows of the future its result.
+    #[inline(always)]
+    fn note_result(&mut self, result: Result<Args, Error>) -> Result<Args, Error> {
+        if self.strand.top.flags.undo == UndoOfFrame::None {
+            result
+        } else {
+            self.end_undoable(result)
+        }
+    }
+
+    #[inline(never)]
+    fn end_undoable(&mut self, result: Result<Args, Error>) -> Result<Args, Error> {
+        match (result, self.own_undo()) {
+            (Ok(result), Some(undo)) => Ok(undo.complete(result)),
+            (Err(error), Some(_)) => {
+                self.note_failure(&error);
+                Err(error)
+            }
+            (result, None) => result,
+        }
+    }
+
+    /// A body that failed is taken at its word. What is worth another attempt may have been done.
+    #[cold]
+    fn note_failure(&mut self, error: &Error) {
+        let mut attempts = self.strand.attempts().into_iter();
+        let may_be_done =
+            error.leaves_outcome_unknown() || attempts.any(|it| it.is_worth_another(error));
+        if !may_be_done && let Some(undo) = self.own_undo() {
+            undo.fail();
+        }
     }
 
     #[inline(always)]

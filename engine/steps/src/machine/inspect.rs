@@ -122,6 +122,7 @@ impl Machine {
             Activity::Plain
             | Activity::Holding(_)
             | Activity::Looping(_)
+            | Activity::Retrying(_)
             | Activity::Parallel(_) => match (wake_up(), top.wait) {
                 (Some(at), _) => Waited::Until(at),
                 (None, Some(_)) => Waited::External,

@@ -35,7 +35,7 @@ impl Machine {
     /// Cancels what is inside of the step at this depth of the active strand, which is on top then.
     pub(super) fn cancel_inside(&mut self, depth: u32) {
         while self.asi.strand.depth() > depth {
-            if self.asi.strand.top.flags.open {
+            if self.asi.strand.top.flags.is_open() {
                 self.abort_top();
                 self.leave_cancelled();
             }
@@ -52,7 +52,8 @@ impl Machine {
                 | Activity::Holding(_)
                 | Activity::Waiting(_)
                 | Activity::Looping(_)
-                | Activity::Polling(_) => strand.top_waits(),
+                | Activity::Polling(_)
+                | Activity::Retrying(_) => strand.top_waits(),
             };
             is_waiting && !strand.runnable
         });

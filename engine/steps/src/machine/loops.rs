@@ -8,7 +8,7 @@ use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, LoopEnd, StepResult};
 use crate::observe::StepEnd;
-use crate::stack::{Activity, Callback, Description, Flags, Frame, Iterate};
+use crate::stack::{Activity, Callback, Description, Flags, Frame, Iterate, Role};
 
 /// Why a run of iterations ended.
 enum IterationsEnd {
@@ -44,7 +44,7 @@ impl Machine {
         };
         let location = outer.location();
         self.asi.strand.args = Args::none();
-        let iteration = Flags { iteration: true, ..Flags::default() };
+        let iteration = Flags::of(Role::Iteration);
         self.enter(location.source(), Description::named(location.name()), iteration);
         self.report_callback(Event::Enter);
         self.asi.completed = false;
@@ -133,13 +133,14 @@ impl Machine {
             | Activity::Waiting(_)
             | Activity::Parallel(_)
             | Activity::Polling(_)
+            | Activity::Retrying(_)
             | Activity::Undoing(_) => false,
         };
         if !self.asi.frames_around().any(is_target) {
             return Err(self.no_such_loop(end));
         }
         loop {
-            if self.asi.strand.top.flags.open {
+            if self.asi.strand.top.flags.is_open() {
                 if is_target(&self.asi.strand.top) {
                     break;
                 }

@@ -6,7 +6,7 @@ use std::mem;
 use super::types::Machine;
 use crate::error::Error;
 use crate::observe::{StepEnd, StepRef, UndoneStep};
-use crate::stack::AsyncSteps;
+use crate::stack::{AsyncSteps, Role};
 
 /// What happens to a step, as [`Observer`](crate::Observer) has it.
 pub(super) enum Event<'a> {
@@ -85,7 +85,7 @@ impl Machine {
     /// not called again.
     #[inline(never)]
     pub(super) fn tell_observer(&mut self, event: Event<'_>) {
-        let is_iteration = self.asi.strand.top.flags.iteration;
+        let is_iteration = self.asi.strand.top.flags.is(Role::Iteration);
         let step = self.step_ref();
         let Some(mut observer) = self.asi.cold().observer.take() else { return };
         match event {
@@ -105,7 +105,7 @@ impl Machine {
         StepRef {
             branch: strand.branch,
             parent: parent.map_or(0, |parent| parent.branch),
-            depth: strand.depth() - u32::from(strand.top.flags.iteration),
+            depth: strand.depth() - u32::from(strand.top.flags.is(Role::Iteration)),
             attempt: self.asi.attempt(),
             location: strand.top.location(),
             moment: self.asi.moment,

@@ -10,7 +10,9 @@ use super::types::{Machine, Next};
 use crate::error::{Error, Fault, StepError, StepResult};
 use crate::observe::StepEnd;
 use crate::slot::index;
-use crate::stack::{Activity, AsyncSteps, Callback, Description, Flags, QueueItem, QueuedStep};
+use crate::stack::{
+    Activity, AsyncSteps, Callback, Description, Flags, QueueItem, QueuedStep, Role,
+};
 
 /// What a callback returned, or the payload of its panic.
 pub(super) type CallbackResult = Result<StepResult, Box<dyn Any + Send>>;
@@ -28,13 +30,13 @@ impl Machine {
     fn start(&mut self, step: QueuedStep, waker: &Waker) -> Next {
         let QueuedStep { source, description, mut work } = step;
         self.asi.burst -= 1;
-        self.enter(source, description, Flags::default());
+        self.enter(source, description, Flags::of(Role::Step));
         self.call(Callback::Body, |asi| {
             asi.ask_probe(|| work.policies().is_some())?;
             let args = mem::take(&mut asi.strand.args);
             work.start(asi, args, Some(waker))
         });
-        if self.is_complete() {
+        if self.is_complete() || self.completes_at_once(waker) {
             self.leave(StepEnd::Success);
             return Next::Step;
         }
@@ -54,7 +56,7 @@ impl Machine {
         let top = &mut strand.top;
         top.base = index(strand.pending.len());
         top.describe(source, description);
-        top.flags = Flags { open: true, ..flags };
+        top.flags = flags;
         self.report(Event::Begin);
     }
 
@@ -218,7 +220,7 @@ impl Machine {
             | Activity::Waiting(_)
             | Activity::Polling(_)
             | Activity::Undoing(_) => Next::Wait,
-            Activity::Looping(_) => Next::Step,
+            Activity::Looping(_) | Activity::Retrying(_) => Next::Step,
             Activity::Parallel(_) => self.start_branches(),
         }
     }

@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::types::{Machine, Next};
 use crate::error::Error;
 use crate::observe::StepEnd;
-use crate::stack::{Callback, Flags, TemplateRange};
+use crate::stack::{Callback, Flags, Role, TemplateRange};
 
 impl Machine {
     /// Runs steps of the template that comes next until one of them does more than to complete, or
@@ -22,14 +22,14 @@ impl Machine {
         {
             self.asi.burst -= 1;
             let template_handler = step.handler.is_some() && !step.is_sync;
-            let flags = Flags { template_handler, ..Flags::default() };
+            let flags = Flags { template_handler, ..Flags::of(Role::Step) };
             self.enter(step.location.source(), step.description(), flags);
             self.call(Callback::Body, |asi| {
                 asi.ask_probe(|| step.is_planned)?;
                 let args = mem::take(&mut asi.strand.args);
                 (step.body)(asi, args, Some(waker))
             });
-            if !self.is_complete() {
+            if !self.is_complete() && !self.completes_at_once(waker) {
                 self.asi.strand.return_template(at, range);
                 return self.settle_start(waker);
             }

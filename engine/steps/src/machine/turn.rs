@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::types::{Machine, Next};
 use crate::flow::{Outcome, Progress};
 use crate::observe::StepEnd;
-use crate::stack::{Activity, AsyncSteps};
+use crate::stack::{Activity, AsyncSteps, Role};
 use crate::time::Time;
 
 impl Machine {
@@ -96,8 +96,8 @@ impl Machine {
                     return Next::Yield;
                 }
                 self.start_next(waker)
-            } else if strand.top.flags.open || strand.ascend() {
-                self.complete_top()
+            } else if strand.top.flags.is_open() || strand.ascend() {
+                self.complete_top(waker)
             } else {
                 return Next::Complete;
             };
@@ -108,16 +108,20 @@ impl Machine {
     }
 
     /// All sub-steps of the step on top are complete.
-    fn complete_top(&mut self) -> Next {
+    fn complete_top(&mut self, waker: &Waker) -> Next {
         match self.asi.strand.top.activity() {
             Activity::Looping(_) if self.asi.burst == 0 => Next::Yield,
             Activity::Looping(_) => self.iterate(),
-            Activity::Plain if self.asi.strand.top.flags.iteration => self.end_iteration(),
+            Activity::Retrying(attempts) if attempts.is_due() => self.start_attempt(waker),
+            Activity::Plain if self.asi.strand.top.flags.is(Role::Iteration) => {
+                self.end_iteration()
+            }
             Activity::Plain
             | Activity::Holding(_)
             | Activity::Waiting(_)
             | Activity::Parallel(_)
             | Activity::Polling(_)
+            | Activity::Retrying(_)
             | Activity::Undoing(_) => {
                 if self.asi.strand.top.wait.is_some() {
                     return self.complete_with_wait();

@@ -8,7 +8,7 @@ use crate::error::{Error, codes};
 use crate::flow::Identity;
 use crate::observe::StepEnd;
 use crate::stack::{
-    Activity, BranchPath, Description, Flags, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue,
+    Activity, BranchPath, Description, Flags, Role, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue,
     UndoWork, Undone,
 };
 use crate::undo::undo_flow;
@@ -69,7 +69,7 @@ impl Machine {
     /// Enters a step that waits for undos, unless `wait` finds none to wait for.
     fn enter_wait(&mut self, wait: impl FnOnce(&mut Self) -> bool) -> bool {
         let source = self.asi.location().source();
-        self.enter(source, Description::named(Some("undo")), Flags::default());
+        self.enter(source, Description::named(Some("undo")), Flags::of(Role::Step));
         let waits = wait(self);
         if !waits {
             self.leave(StepEnd::Success);
@@ -204,7 +204,8 @@ impl Machine {
         let items =
             entries.into_iter().filter_map(|UndoEntry { location, undo, branch, .. }| match undo {
                 ToUndo::Step(undo) => {
-                    let (is_done, work) = undo.take(Identity { flow, branch: branch.number() })?;
+                    let (is_done, work) =
+                        undo.into_work(Identity { flow, branch: branch.number() })?;
                     let undone = Undone { location, is_done, why: why.cloned() };
                     Some((branch, UndoItem::Undo(undone, work)))
                 }

@@ -8,7 +8,7 @@ use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, Fault, LoopEnd};
 use crate::observe::StepEnd;
-use crate::stack::{Activity, Callback, Description, Flags};
+use crate::stack::{Activity, Callback, Description, Flags, Role};
 
 /// What an error handler decided.
 enum Decision {
@@ -51,7 +51,7 @@ impl Machine {
     #[inline]
     fn unwind_error(&mut self, mut error: Error, mut stage: UnwindPhase) -> Next {
         loop {
-            if self.asi.strand.top.flags.open {
+            if self.asi.strand.top.flags.is_open() {
                 if let UnwindPhase::Abort = mem::replace(&mut stage, UnwindPhase::Abort) {
                     if self.is_held() {
                         return self.hold(error);
@@ -69,7 +69,7 @@ impl Machine {
                 match self.handle(&error) {
                     Decision::Silent => {}
                     Decision::Replaced(with) => error = self.replace_error(with),
-                    Decision::Steps if self.is_attempt() => {
+                    Decision::Steps if self.asi.strand.top.flags.is(Role::Attempt) => {
                         self.leave(StepEnd::Error(&error));
                         return self.resume();
                     }
@@ -113,7 +113,7 @@ impl Machine {
         let memory = extras.and_then(|extras| extras.memory.clone());
         self.asi.strand.drop_pending();
         let source = self.asi.location().source();
-        self.enter(source, Description::named(Some("replay")), Flags::default());
+        self.enter(source, Description::named(Some("replay")), Flags::of(Role::Step));
         if let Some((memory, attempt)) = memory {
             memory.hold(attempt, &error, self.asi.completion());
         }
@@ -146,11 +146,6 @@ impl Machine {
             || strand.is_branch_step()
     }
 
-    /// Whether the step on top is one attempt of several.
-    fn is_attempt(&self) -> bool {
-        self.asi.strand.top.extras.as_ref().is_some_and(|extras| extras.is_attempt)
-    }
-
     fn resume(&mut self) -> Next {
         self.asi.strand.runnable = true;
         Next::Step
@@ -160,12 +155,21 @@ impl Machine {
     fn handle(&mut self, error: &Error) -> Decision {
         self.asi.strand.args = Args::none();
         let top = &mut self.asi.strand.top;
+        if top.flags.is(Role::Attempt) {
+            self.fail_attempt(error);
+            return self.end_handler();
+        }
         match top.take_handler() {
             Some(handler) => self.call(Callback::ErrorHandler, |asi| handler(asi, error)),
             None if mem::take(&mut top.flags.template_handler)
                 && self.call_template_handler(error) => {}
             None => return Decision::Silent,
         }
+        self.end_handler()
+    }
+
+    /// What the error handler of the step on top decided; unless the flow goes on with its steps, they are dropped.
+    fn end_handler(&mut self) -> Decision {
         let decision = self.decision();
         if !matches!(decision, Decision::Success | Decision::Steps) {
             self.asi.strand.args = Args::none();
@@ -184,7 +188,7 @@ impl Machine {
         let strand = &mut self.asi.strand;
         if self.asi.completed {
             Decision::Success
-        } else if strand.has_substeps() {
+        } else if strand.has_substeps() || strand.is_retried() {
             strand.seal(strand.top.base());
             Decision::Steps
         } else {
@@ -260,7 +264,7 @@ impl Machine {
         }
         self.activate(0);
         loop {
-            if self.asi.strand.top.flags.open {
+            if self.asi.strand.top.flags.is_open() {
                 self.abort_top();
                 self.leave_cancelled();
             }

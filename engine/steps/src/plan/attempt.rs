@@ -1,62 +1,83 @@
 //! One attempt of a step: limiter, time limit, body.
 
-use std::rc::Rc;
-
 use super::body::{Body, within};
-use super::policies::Policies;
+use super::policies::Attempt;
 use super::shield;
 use crate::args::Args;
 use crate::error::StepResult;
 use crate::replay::Limit;
-use crate::stack::{AsyncSteps, QueuedStep, Undoable};
-
-/// What is said about one attempt, and the entry of its step if that can be undone.
-pub(super) struct Attempt {
-    pub(super) policies: Policies,
-    pub(super) undo: Option<Rc<dyn Undoable>>,
-}
+use crate::stack::{AsyncSteps, QueuedStep, Waking};
 
 impl Attempt {
     /// Starts the only attempt as part of the running step. A limiter has it run in a step of its own,
     /// whose end gives the place back before anything is undone.
-    pub(super) fn start_only(self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        if self.policies.limiter.is_none() {
-            return self.start(body, asi, args);
+    #[inline(always)]
+    pub(super) fn start_only(
+        self,
+        body: Body,
+        asi: &mut AsyncSteps,
+        args: Args,
+        waker: Waking<'_>,
+    ) -> StepResult {
+        if self.limiter.is_none() {
+            return self.start_body(body, asi, args, waker);
         }
         let step = QueuedStep::body(asi.location(), move |asi, _| {
             asi.take_memory_over();
-            self.start(body, asi, args)
+            self.start(body, asi, args, None)
         });
         asi.queue(step);
         Ok(())
     }
 
-    /// Starts one attempt as part of the running step, which is the attempt if there is a limiter.
-    pub(super) fn start(&self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let (timeout, undo) = (self.policies.timeout, self.undo.clone());
-        let tries = self.policies.tries.as_ref().filter(|_| undo.is_some());
-        let retry = tries.map(|tries| tries.retry.clone());
-        let (limiter, is_shielded) = (self.policies.limiter.as_deref(), self.policies.is_shielded);
-        let (memory, ends_flow) = (self.policies.memory.clone(), self.policies.ends_flow);
-        if limiter.is_some() {
-            asi.extras().holds_place = true;
+    /// Starts one attempt, which the running step is, while it holds a place.
+    #[inline]
+    pub(super) fn start(
+        &self,
+        body: Body,
+        asi: &mut AsyncSteps,
+        args: Args,
+        waker: Waking<'_>,
+    ) -> StepResult {
+        let Some(limiter) = &self.limiter else {
+            return self.start_body(body, asi, args, waker);
+        };
+        asi.extras().holds_place = true;
+        let one = self.clone();
+        within(&**limiter, asi, args, move |asi, args| one.start_body(body, asi, args, None))
+    }
+
+    /// Starts the body as part of the running step, within its time limit.
+    #[inline]
+    fn start_body(
+        &self,
+        body: Body,
+        asi: &mut AsyncSteps,
+        args: Args,
+        waker: Waking<'_>,
+    ) -> StepResult {
+        asi.ask_probe_of_body()?;
+        if self.undoes {
+            asi.tell_undo();
         }
-        within(limiter, asi, args, move |asi, args| {
-            asi.ask_probe_of_body()?;
-            let undo = undo.map(|undo| (undo, retry));
-            if is_shielded {
-                let limit = (timeout.unwrap_or(shield::LIMIT), memory);
-                return shield::start(body, limit, undo, asi, args);
-            }
-            if let Some(limit) = timeout {
-                asi.limit_hard(Limit::Attempt(asi.attempt()), limit, memory);
-                asi.extras().ends_flow = ends_flow;
-            }
-            body.start(asi, args, None)?;
-            if let Some((undo, retry)) = undo {
-                asi.watch(undo, retry);
-            }
-            Ok(())
-        })
+        if self.is_shielded {
+            let limit = (self.timeout.unwrap_or(shield::LIMIT), self.memory.clone());
+            return shield::start(body, limit, asi, args);
+        }
+        if self.memory.is_some() {
+            self.limit_body(asi);
+        }
+        body.start(asi, args, waker)?;
+        if self.memory.is_none() && !asi.completed {
+            // a body that has ended needs no timer
+            self.limit_body(asi);
+        }
+        Ok(())
+    }
+
+    fn limit_body(&self, asi: &mut AsyncSteps) {
+        let Some(limit) = self.timeout else { return };
+        asi.limit_hard(Limit::Attempt(asi.attempt()), limit, self.memory.clone());
+        asi.extras().ends_flow = self.ends_flow;
     }
 }

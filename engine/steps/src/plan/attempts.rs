@@ -1,95 +1,73 @@
 //! A step that is tried again when it fails: one sub-step for each attempt.
 
+use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use super::attempt::Attempt;
 use super::body::Body;
-use super::policies::Tries;
+use super::policies::{Attempt, Tries};
 use crate::args::Args;
 use crate::error::{Error, StepError, StepResult, codes};
 use crate::replay::Limit;
-use crate::stack::{AsyncSteps, QueuedStep, Repeat};
+use crate::stack::{Activity, AsyncSteps, QueuedStep, Repeat, Retrying, Waking};
 use crate::time::Time;
 
-/// The attempts of one step.
-pub(super) struct Attempts {
-    tries: Tries,
+/// The attempts of one step, which the step keeps.
+struct Attempts {
     one: Attempt,
-    body: Rc<dyn Repeat>,
+    tries: Tries,
+    body: Arc<dyn Repeat>,
     /// When the time for all attempts is over.
     end: Option<Time>,
+    /// Which attempt is due or under way.
+    attempt: Cell<u32>,
+    /// What the next attempt takes; `None` while it is under way.
+    next: Cell<Option<Args>>,
+    /// What the attempt after that one takes.
+    kept: Cell<Option<Args>>,
+}
+
+/// Has the running step make attempts.
+pub(super) fn start(
+    one: Attempt,
+    tries: Tries,
+    body: Arc<dyn Repeat>,
+    asi: &mut AsyncSteps,
+    args: Args,
+) -> StepResult {
+    let memory = one.memory.clone();
+    let end = tries.retry.overall();
+    let end = end.map(|limit| asi.limit_hard(Limit::Overall, limit, memory.clone()));
+    let failed = memory.and_then(|memory| memory.attempts());
+    if failed.is_some()
+        && let Some(undo) = asi.own_undo()
+    {
+        // what those attempts have done is not known
+        undo.set_unknown();
+    }
+    let (attempts, at) = failed.unwrap_or_else(|| (0, asi.now()));
+    asi.policy_state().has_attempts = true;
+    pause_until(asi, at);
+    let (attempt, next, kept) = (Cell::new(attempts + 1), Cell::default(), Cell::default());
+    let attempts = Attempts { one, tries, body, end, attempt, next, kept };
+    attempts.prepare(asi, args)?;
+    asi.start_activity(Activity::Retrying(Rc::new(attempts)));
+    Ok(())
 }
 
 impl Attempts {
-    /// Makes the first attempt.
-    pub(super) fn start(
-        tries: Tries,
-        one: Attempt,
-        body: Rc<dyn Repeat>,
-        asi: &mut AsyncSteps,
-        args: Args,
-    ) -> StepResult {
-        let memory = one.policies.memory.clone();
-        let end = tries.retry.overall();
-        let end = end.map(|limit| asi.limit_hard(Limit::Overall, limit, memory.clone()));
-        let failed = memory.and_then(|memory| memory.attempts());
-        if let (Some(_), Some(undo)) = (failed, &one.undo) {
-            // what those attempts have done is not known
-            undo.begin();
-            undo.cut();
-        }
-        let (attempts, next) = failed.unwrap_or_else(|| (0, asi.now()));
-        asi.policy_state().has_attempts = true;
-        asi.extras().attempt = attempts + 1;
-        pause_until(asi, next);
-        Rc::new(Self { tries, one, body, end }).add(asi, args)
-    }
-
-    /// Adds an attempt; in the error handler of one it adds the next.
-    fn add(self: Rc<Self>, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let (args, kept) = if asi.attempt() < self.tries.retry.most_attempts() {
+    /// Another attempt is to be made; its arguments are kept for the one after it.
+    fn prepare(&self, asi: &AsyncSteps, args: Args) -> StepResult {
+        let (args, kept) = if self.attempt.get() < self.tries.retry.most_attempts() {
             let (args, kept) = (self.tries.copy)(args)
                 .map_err(|mismatch| StepError::error(Error::violation(mismatch, asi.location())))?;
             (args, Some(kept))
         } else {
             (args, None)
         };
-        let (this, attempt) = (Rc::clone(&self), asi.attempt());
-        let step = QueuedStep::body(asi.location(), move |asi, _| {
-            let extras = asi.extras();
-            extras.is_attempt = true;
-            extras.memory = this.one.policies.memory.clone().map(|memory| (memory, Some(attempt)));
-            this.one.start(Body::Again(Rc::clone(&this.body)), asi, args)
-        });
-        let handler = move |asi: &mut AsyncSteps, error: &Error| self.failed(asi, error, kept);
-        asi.queue(step.with_handler(Some(Box::new(handler))));
+        self.next.set(Some(args));
+        self.kept.set(kept);
         Ok(())
-    }
-
-    /// Decides in the error handler of an attempt whether there is another one.
-    fn failed(
-        self: Rc<Self>,
-        asi: &mut AsyncSteps,
-        error: &Error,
-        kept: Option<Args>,
-    ) -> StepResult {
-        let attempt = asi.attempt();
-        let Some(args) = kept.filter(|_| self.helps(asi, error)) else {
-            return Err(StepError::error(error.clone().after_attempts(attempt)));
-        };
-        let pause = self.tries.retry.pause(attempt, || asi.random().number());
-        if self.end.is_some_and(|end| asi.now() + pause >= end) {
-            return Err(StepError::error(error.clone().after_attempts(attempt)));
-        }
-        let next = asi.now() + pause;
-        if let Some(memory) = &self.one.policies.memory {
-            memory.retries(attempt, error, next);
-        }
-        pause_until(asi, next);
-        if let Some(step) = asi.strand.frames.last_mut() {
-            step.extras().attempt = attempt + 1;
-        }
-        self.add(asi, args)
     }
 
     /// Whether another attempt may help with this error.
@@ -98,6 +76,52 @@ impl Attempts {
             return false;
         }
         self.tries.retry.helps(error)
+    }
+}
+
+impl Retrying for Attempts {
+    fn is_due(&self) -> bool {
+        let next = self.next.take();
+        let is_due = next.is_some();
+        self.next.set(next);
+        is_due
+    }
+
+    fn attempt(&self) -> u32 {
+        self.attempt.get()
+    }
+
+    fn is_worth_another(&self, error: &Error) -> bool {
+        self.tries.retry.helps(error)
+    }
+
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, waker: Waking<'_>) -> StepResult {
+        let args = self.next.take().unwrap_or_default();
+        if let Some(memory) = &self.one.memory {
+            asi.extras().memory = Some((Rc::clone(memory), Some(self.attempt.get())));
+        }
+        self.one.start(Body::Again(Arc::clone(&self.body)), asi, args, waker)
+    }
+
+    fn fail(&self, asi: &mut AsyncSteps, error: &Error) -> StepResult {
+        let attempt = self.attempt.get();
+        let Some(args) = self.kept.take().filter(|_| self.helps(asi, error)) else {
+            return Err(StepError::error(error.clone().after_attempts(attempt)));
+        };
+        let pause = self.tries.retry.pause(attempt, || asi.random().number());
+        let next = asi.now() + pause;
+        if self.end.is_some_and(|end| next >= end) {
+            return Err(StepError::error(error.clone().after_attempts(attempt)));
+        }
+        if let Some(memory) = &self.one.memory {
+            memory.retries(attempt, error, next);
+        }
+        pause_until(asi, next);
+        self.attempt.set(attempt + 1);
+        if let Some(undo) = asi.own_undo() {
+            undo.prepare();
+        }
+        self.prepare(asi, args)
     }
 }
 

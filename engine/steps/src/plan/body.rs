@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::args::{Args, Arguments};
 use crate::error::{Error, StepError, StepResult};
@@ -12,7 +12,7 @@ use crate::sync::{ISync, Section};
 /// What a step with policies does in the end.
 pub(crate) enum Body {
     Once(Box<dyn Work>),
-    Again(Rc<dyn Repeat>),
+    Again(Arc<dyn Repeat>),
 }
 
 impl Body {
@@ -78,21 +78,11 @@ where
     }
 }
 
-/// Runs `body` while the step holds `object`, if there is one.
-pub(super) fn within<F>(
-    object: Option<&dyn ISync>,
-    asi: &mut AsyncSteps,
-    args: Args,
-    body: F,
-) -> StepResult
+/// Runs `body` while the step holds `object`.
+pub(super) fn within<F>(object: &dyn ISync, asi: &mut AsyncSteps, args: Args, body: F) -> StepResult
 where
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
 {
-    match object {
-        Some(object) => {
-            let section = Section::inner(asi, args, body);
-            object.sync(asi, section)
-        }
-        None => body(asi, args),
-    }
+    let section = Section::inner(asi, args, body);
+    object.sync(asi, section)
 }

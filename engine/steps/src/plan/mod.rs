@@ -20,4 +20,4 @@ mod shield;
 pub(crate) use body::{Body, Chosen};
 pub(crate) use planned::Planned;
 pub use policies::Replayable;
-pub(crate) use policies::{Policies, SharedPolicies, Tries, UndoPlan};
+pub(crate) use policies::{Attempt, Policies, SharedPolicies, Tries};

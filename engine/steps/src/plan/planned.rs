@@ -4,15 +4,13 @@ use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::attempt::Attempt;
-use super::attempts::Attempts;
 use super::body::{Body, within};
 use super::policies::Policies;
-use super::recalled;
+use super::{attempts, recalled};
 use crate::args::Args;
-use crate::error::StepResult;
+use crate::error::{Error, StepError, StepResult};
 use crate::replay::Replay;
-use crate::stack::{AsyncSteps, QueuedStep, Waking, Work};
+use crate::stack::{AsyncSteps, QueuedStep, StepUndo, Waking, Work};
 
 /// A step with policies.
 pub(crate) struct Planned {
@@ -35,7 +33,7 @@ impl Planned {
 }
 
 impl Work for Planned {
-    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
+    fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let Self { policies, work } = *self;
         let work: Box<dyn Work> =
             if work.owns_handler() { Box::new(Inside { work }) } else { work };
@@ -46,7 +44,7 @@ impl Work for Planned {
                 None => unreachable!("`retry` is offered for what can be repeated"),
             },
         };
-        policies.start(body, asi, args)
+        policies.start(body, asi, args, waker)
     }
 
     fn set_label(&mut self, label: Cow<'static, str>) {
@@ -64,34 +62,55 @@ impl Work for Planned {
 
 impl Policies {
     /// Starts the running step with what is said about it.
-    pub(crate) fn start(self, body: Body, asi: &mut AsyncSteps, args: Args) -> StepResult {
-        let lock = self.lock.clone();
-        let undo = self.undo.as_ref().map(|undo| undo.entry());
-        if let Some(undo) = &undo {
-            asi.add_undo(Rc::clone(undo));
+    #[inline(always)]
+    pub(crate) fn start(
+        mut self,
+        body: Body,
+        asi: &mut AsyncSteps,
+        mut args: Args,
+        waker: Waking<'_>,
+    ) -> StepResult {
+        if let Some(plan) = self.undo.take() {
+            let (undo, same) = StepUndo::new(plan, args)
+                .map_err(|mismatch| StepError::error(Error::violation(mismatch, asi.location())))?;
+            asi.add_undo(undo);
+            args = same;
         }
-        if let Some(memory) = &self.memory {
+        if let Some(memory) = &self.one.memory {
             match memory.recall() {
                 runs @ (Replay::Nothing | Replay::Begun) => {
                     asi.extras().memory = Some((Rc::clone(memory), None));
-                    if let (Replay::Begun, Some(undo)) = (runs, &undo) {
+                    if let (Replay::Begun, Some(undo)) = (runs, asi.own_undo()) {
                         // what it has done is not known
-                        undo.begin();
-                        undo.cut();
+                        undo.set_unknown();
                     }
                 }
                 ended @ (Replay::Done(_) | Replay::Failed { .. } | Replay::Never { .. }) => {
-                    return recalled::end(ended, undo.as_deref(), asi);
+                    return recalled::end(ended, asi);
                 }
             }
         }
-        within(lock.as_deref(), asi, args, move |asi, args| match (self.tries.clone(), body) {
-            (Some(tries), Body::Again(body)) => {
-                let one = Attempt { policies: self, undo };
-                Attempts::start(tries, one, body, asi, args)
+        match self.lock.take() {
+            Some(lock) => {
+                within(&*lock, asi, args, move |asi, args| self.start_inside(body, asi, args, None))
             }
-            (_, body) => Attempt { policies: self, undo }.start_only(body, asi, args),
-        })
+            None => self.start_inside(body, asi, args, waker),
+        }
+    }
+
+    /// Starts the step inside of its lock.
+    #[inline(always)]
+    fn start_inside(
+        self,
+        body: Body,
+        asi: &mut AsyncSteps,
+        args: Args,
+        waker: Waking<'_>,
+    ) -> StepResult {
+        match (self.tries, body) {
+            (Some(tries), Body::Again(body)) => attempts::start(self.one, tries, body, asi, args),
+            (_, body) => self.one.start_only(body, asi, args, waker),
+        }
     }
 }
 

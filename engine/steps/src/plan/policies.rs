@@ -6,23 +6,30 @@ use std::time::Duration;
 
 use super::body::Nested;
 use crate::args::{Args, Arguments, Mismatch};
-use crate::error::StepResult;
 use crate::replay::ReplayHooks;
 use crate::retry::Retry;
-use crate::stack::{AsyncSteps, Undoable};
-use crate::sync::{ISync, Section};
+use crate::stack::UndoPlan;
+use crate::sync::ISync;
 
 /// The policies of a step of a flow.
 #[derive(Clone, Default)]
 pub(crate) struct Policies {
-    pub(crate) lock: Option<Rc<dyn ISync>>,
+    pub(crate) lock: Option<Arc<dyn ISync>>,
     pub(crate) tries: Option<Tries>,
-    pub(crate) limiter: Option<Rc<dyn ISync>>,
+    pub(crate) undo: Option<Arc<dyn UndoPlan>>,
+    pub(crate) one: Attempt,
+}
+
+/// What is said about each attempt of a step.
+#[derive(Clone, Default)]
+pub(crate) struct Attempt {
+    pub(crate) limiter: Option<Arc<dyn ISync>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_shielded: bool,
     /// The flow ends when the time limit has passed.
     pub(crate) ends_flow: bool,
-    pub(crate) undo: Option<Rc<dyn UndoPlan>>,
+    /// The step has an undo.
+    pub(crate) undoes: bool,
     pub(crate) memory: Option<Rc<dyn ReplayHooks>>,
 }
 
@@ -30,19 +37,23 @@ impl Policies {
     /// Adds a lock, within those that the step has.
     pub(crate) fn add_lock(&mut self, object: impl ISync + 'static) {
         let outer = self.lock.take();
-        self.lock = Some(nest(outer, Rc::new(object), false));
+        self.lock = Some(nest(outer, Arc::new(object), false));
     }
 
     /// Adds a limiter, within those that the step has.
     pub(crate) fn add_limiter(&mut self, object: impl ISync + 'static) {
-        let outer = self.limiter.take();
-        self.limiter = Some(nest(outer, Rc::new(object), true));
+        let outer = self.one.limiter.take();
+        self.one.limiter = Some(nest(outer, Arc::new(object), true));
     }
 }
 
-fn nest(outer: Option<Rc<dyn ISync>>, inner: Rc<dyn ISync>, is_place: bool) -> Rc<dyn ISync> {
+#[expect(
+    clippy::arc_with_non_send_sync,
+    reason = "the objects of a template can be shared by threads"
+)]
+fn nest(outer: Option<Arc<dyn ISync>>, inner: Arc<dyn ISync>, is_place: bool) -> Arc<dyn ISync> {
     match outer {
-        Some(outer) => Rc::new(Nested { outer, inner, is_place }),
+        Some(outer) => Arc::new(Nested { outer, inner, is_place }),
         None => inner,
     }
 }
@@ -61,22 +72,8 @@ pub(crate) struct SharedPolicies {
 /// A retry policy, and how the arguments are kept for the next attempt.
 #[derive(Clone)]
 pub(crate) struct Tries {
-    pub(crate) retry: Retry,
+    pub(crate) retry: Arc<Retry>,
     pub(crate) copy: fn(Args) -> Result<(Args, Args), Mismatch>,
-}
-
-/// Makes the undo of a step when the step starts.
-pub(crate) trait UndoPlan {
-    fn entry(&self) -> Rc<dyn Undoable>;
-}
-
-/// The undo of a step of a template.
-struct SharedUndo(Arc<dyn UndoPlan + Send + Sync>);
-
-impl UndoPlan for SharedUndo {
-    fn entry(&self) -> Rc<dyn Undoable> {
-        self.0.entry()
-    }
 }
 
 /// Arguments that can be passed again, to another attempt or to an undo: they can be cloned (FTN12 §2.2.2).
@@ -94,11 +91,7 @@ impl<T: Arguments + Clone> Replayable for T {}
 
 impl Tries {
     pub(crate) fn new<A: Replayable>(retry: Retry) -> Self {
-        let copy = |args| {
-            let args = A::from_args(args)?;
-            Ok((args.clone().into_args(), args.into_args()))
-        };
-        Self { retry, copy }
+        Self { retry: Arc::new(retry), copy: Args::copied::<A> }
     }
 }
 
@@ -116,22 +109,20 @@ impl SharedPolicies {
     }
 
     /// The policies for one flow of the template.
+    #[inline(always)]
     pub(crate) fn for_flow(&self) -> Policies {
-        let object = |shared: &Option<Arc<dyn ISync + Send + Sync>>| -> Option<Rc<dyn ISync>> {
-            shared.as_ref().map(|object| Rc::new(Shared(Arc::clone(object))) as Rc<dyn ISync>)
-        };
         Policies {
-            lock: object(&self.lock),
+            lock: self.lock.clone().map(|object| -> Arc<dyn ISync> { object }),
             tries: self.tries.clone(),
-            limiter: object(&self.limiter),
-            timeout: self.timeout,
-            is_shielded: self.is_shielded,
-            ends_flow: false,
-            undo: self
-                .undo
-                .as_ref()
-                .map(|undo| -> Rc<dyn UndoPlan> { Rc::new(SharedUndo(Arc::clone(undo))) }),
-            memory: None,
+            undo: self.undo.clone().map(|undo| -> Arc<dyn UndoPlan> { undo }),
+            one: Attempt {
+                limiter: self.limiter.clone().map(|object| -> Arc<dyn ISync> { object }),
+                timeout: self.timeout,
+                is_shielded: self.is_shielded,
+                ends_flow: false,
+                undoes: self.undo.is_some(),
+                memory: None,
+            },
         }
     }
 }
@@ -142,14 +133,5 @@ fn nest_shared(outer: Option<SharedObject>, inner: SharedObject, is_place: bool)
     match outer {
         Some(outer) => Arc::new(Nested { outer, inner, is_place }),
         None => inner,
-    }
-}
-
-/// An object of a template.
-struct Shared(Arc<dyn ISync + Send + Sync>);
-
-impl ISync for Shared {
-    fn sync(&self, asi: &mut AsyncSteps, section: Section) -> StepResult {
-        self.0.sync(asi, section)
     }
 }

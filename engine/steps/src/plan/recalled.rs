@@ -2,32 +2,29 @@
 
 use crate::error::StepResult;
 use crate::replay::Replay;
-use crate::stack::{AsyncSteps, Undoable};
+use crate::stack::AsyncSteps;
 
 /// Ends the running step as it ended before. Its undo is told what the step did then.
-pub(super) fn end(recall: Replay, undo: Option<&dyn Undoable>, asi: &mut AsyncSteps) -> StepResult {
-    let undo_unknown = |undoes: bool| {
-        if let Some(undo) = undo.filter(|_| undoes) {
-            undo.begin();
-        }
-    };
+pub(super) fn end(recall: Replay, asi: &mut AsyncSteps) -> StepResult {
+    let undo = asi.own_undo();
     match recall {
         Replay::Done(result) => {
             let result = match undo {
-                Some(undo) => {
-                    undo.begin();
-                    undo.complete(result)
-                }
+                Some(undo) => undo.complete(result),
                 None => result,
             };
             asi.success(result)
         }
         Replay::Failed { error, undoes } => {
-            undo_unknown(undoes);
+            if let Some(undo) = undo.filter(|_| undoes) {
+                undo.set_unknown();
+            }
             Err(error.into())
         }
         Replay::Never { undoes } => {
-            undo_unknown(undoes);
+            if let Some(undo) = undo.filter(|_| undoes) {
+                undo.set_unknown();
+            }
             asi.wait_only();
             Ok(())
         }

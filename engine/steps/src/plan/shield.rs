@@ -1,6 +1,6 @@
 //! A step that nothing outside cancels: it runs as a flow of its own.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -10,8 +10,7 @@ use super::body::Body;
 use crate::args::Args;
 use crate::error::{Error, StepResult, codes};
 use crate::replay::{Limit, ReplayHooks};
-use crate::retry::Retry;
-use crate::stack::{AsyncSteps, QueuedStep, Undoable};
+use crate::stack::{AsyncSteps, QueuedStep};
 
 /// How long a shielded step may take, unless it has a limit: nothing else ends it.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
@@ -30,17 +29,18 @@ struct Sender(Rc<RefCell<Answer>>);
 pub(super) fn start(
     body: Body,
     (limit, memory): (Duration, Option<Rc<dyn ReplayHooks>>),
-    undo: Option<(Rc<dyn Undoable>, Option<Retry>)>,
     asi: &mut AsyncSteps,
     args: Args,
 ) -> StepResult {
-    if let Some((undo, _)) = &undo {
+    if let Some(undo) = asi.told_undo() {
         // the flow runs whatever becomes of this step, also if that ends before the flow begins
         undo.begin();
     }
     let (attempt, answer) = (asi.attempt(), Rc::<RefCell<Answer>>::default());
     let sender = Rc::new(Sender(Rc::clone(&answer)));
     let failed = Rc::clone(&sender);
+    let fails_itself = Rc::new(Cell::new(false));
+    let fails = Rc::clone(&fails_itself);
     let mut flow = AsyncSteps::root();
     let policies = flow.policy_state();
     (policies.has_attempts, policies.is_shield) = (true, true);
@@ -48,13 +48,13 @@ pub(super) fn start(
         asi.extras().attempt = attempt;
         asi.limit_hard(Limit::Attempt(attempt), limit, memory);
         body.start(asi, args, None)?;
-        if let Some((undo, retry)) = undo {
-            asi.watch(undo, retry);
-        }
+        asi.watch(move |result| fails.set(result.is_err()));
         Ok(())
     });
     let handler = move |_: &mut AsyncSteps, error: &Error| {
-        failed.send(Err(error.clone()));
+        let error = error.clone();
+        // a body that was cut has not failed by itself
+        failed.send(Err(if fails_itself.get() { error } else { error.outcome_unknown() }));
         Ok(())
     };
     flow.queue(step.with_handler(Some(Box::new(handler))));
@@ -90,6 +90,6 @@ impl Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         let lost = Error::with_info(codes::INTERNAL_ERROR, "the shielded step was dropped");
-        self.send(Err(lost));
+        self.send(Err(lost.outcome_unknown()));
     }
 }

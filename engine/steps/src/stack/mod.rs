@@ -10,13 +10,14 @@
 //! - `strand.rs`, `queued.rs`, `branches.rs`: what these types do by themselves.
 //! - `walk.rs`: the strands and steps around a step.
 //! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs
-//!   them. `undo_queue.rs`: the undos that other flows run for it, `undo_order.rs` their order.
-//!   `branch_path.rs`: where a branch is.
+//!   them. `step_undo.rs`: what became of a step that can be undone. `undo_queue.rs`: the undos that
+//!   other flows run for it, `undo_order.rs` their order. `branch_path.rs`: where a branch is.
 
 mod branch_path;
 mod branches;
 mod queued;
 mod shapes;
+mod step_undo;
 mod strand;
 mod strands;
 mod timers;
@@ -32,8 +33,9 @@ pub(crate) use branches::NextBranch;
 pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
     Activity, Branches, Callback, Description, Expired, Flags, Frame, Handler, Iterate, QueueItem,
-    QueuedStep, Repeat, SharedBody, SharedHandler, SharedSteps, StepFuture, Strand, TemplateRange,
-    TemplateStep, ToUndo, UndoWork, Undoable, Unstarted, Waking, Work,
+    QueuedStep, Repeat, Retrying, Role, SharedBody, SharedHandler, SharedSteps, StepFuture,
+    StepUndo, Strand, TemplateRange, TemplateStep, ToUndo, UndoOfFrame, UndoPlan, UndoWork,
+    Unstarted, Waking, Work,
 };
 pub(crate) use timers::{Purpose, Timer};
 pub(crate) use turns::{ActiveTurn, Turn};

@@ -18,7 +18,7 @@ use super::timers::{StepTimers, Timers};
 use super::undo::Undos;
 use super::undo_queue::{Locks, UndoQueue, UndoWorker};
 use super::values::Values;
-use crate::args::Args;
+use crate::args::{Args, Mismatch};
 use crate::error::{Error, Fault, StepResult};
 use crate::extensions::Extensions;
 use crate::flow::{Awaitable, FlowId, Identity};
@@ -163,14 +163,37 @@ pub(crate) struct Frame {
 /// Facts about a [`Frame`]; most steps have none of them.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Flags {
-    /// The step is in progress; a frame that is not open is room for the next step.
-    pub(crate) open: bool,
+    pub(crate) role: Role,
     /// The step's error handler is the one in its template, and was not called yet.
     pub(crate) template_handler: bool,
     /// No implicit success (FTN12 §1.6).
     pub(crate) waits: bool,
+    pub(crate) undo: UndoOfFrame,
+}
+
+/// Whose undo is told what becomes of the future of a step.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum UndoOfFrame {
+    /// None is.
+    #[default]
+    None,
+    /// That of the step.
+    Own,
+    /// That of the step of which this one is a part.
+    Around,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Room for the next step.
+    #[default]
+    Room,
+    Step,
     /// One iteration of the loop whose frame is the next one out.
-    pub(crate) iteration: bool,
+    Iteration,
+    /// One attempt of the step whose frame is the next one out.
+    Attempt,
 }
 
 /// What few steps have, so that the others do not make room for it.
@@ -180,10 +203,8 @@ pub(crate) struct StepExtras {
     pub(crate) timers: StepTimers,
     /// The newest of the values made with `stack`, a slot of [`Values`].
     pub(crate) values: Option<SlotId>,
-    /// Which attempt of the step is under way; 0 for a step that is not tried again.
+    /// Which attempt of a step in another flow this step is; 0 for none.
     pub(crate) attempt: u32,
-    /// The step is one attempt: it is over when it fails, also if its handler adds steps.
-    pub(crate) is_attempt: bool,
     /// The normal end of the step forgets what could be undone inside.
     pub(crate) is_scope: bool,
     /// The flow ends when the time limit of the step has passed.
@@ -209,6 +230,8 @@ pub(crate) enum Activity {
     Looping(Box<dyn Iterate>),
     Parallel(Box<Branches>),
     Polling(StepFuture),
+    /// It is tried again when it fails: each attempt is a step inside.
+    Retrying(Rc<dyn Retrying>),
     /// It waits until what was inside is undone, or until a host lets its error go on; then that does, or it
     /// completes if it has none.
     Undoing(Option<Error>),
@@ -255,7 +278,7 @@ pub(crate) trait Work {
     }
 
     /// The same as something that can be started again; `None` for what can be started once.
-    fn into_repeat(self: Box<Self>) -> Option<Rc<dyn Repeat>> {
+    fn into_repeat(self: Box<Self>) -> Option<Arc<dyn Repeat>> {
         None
     }
 
@@ -278,7 +301,7 @@ pub(crate) trait Work {
 /// What a step does when it starts, as often as it is tried.
 pub(crate) trait Repeat {
     /// Starts the step, which is on top; see [`Work::start`].
-    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult;
+    fn start(self: Arc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult;
 }
 
 pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;
@@ -287,7 +310,7 @@ pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
 /// What is to be undone inside of a step that fails.
 pub(crate) enum ToUndo {
     /// What a step has done.
-    Step(Rc<dyn Undoable>),
+    Step(StepUndo),
     /// Nothing itself: what a cancelled step held, until what was inside is undone.
     Release(Locks),
 }
@@ -302,28 +325,68 @@ impl ToUndo {
     }
 }
 
-/// What became of a body, for its undo.
-pub(crate) trait Undoable {
-    /// The body, or an attempt of it, begins.
-    fn begin(&self);
-    /// The body succeeded; keeps a copy of its result.
-    fn complete(&self, result: Args) -> Args;
-    /// The body failed by itself.
-    fn fail(&self);
-    /// The body was dropped before its end, or failed and does not know what it has done.
-    fn cut(&self);
-    /// Whether there is something to undo.
-    fn is_needed(&self) -> bool;
-    /// Takes the undo of a step in this branch, and whether the step was done; `None` if there is
-    /// nothing to undo.
-    fn take(&self, branch: Identity) -> Option<(bool, UndoWork)>;
+/// The undo of a step that started, and what became of the body.
+pub(crate) struct StepUndo {
+    pub(super) plan: Arc<dyn UndoPlan>,
+    /// What the undo keeps of the arguments of the step, if that is something.
+    pub(super) input: Option<Box<Args>>,
+    pub(super) outcome: UndoOutcome,
+    /// The body was polled, since this attempt of it started.
+    pub(super) has_begun: bool,
+    /// What an attempt before this one has done is not known, so a failure of this one says little.
+    pub(super) was_unknown: bool,
+}
+
+/// What became of a body.
+pub(crate) enum UndoOutcome {
+    /// It has not begun, or failed by itself.
+    Nothing,
+    Unknown,
+    /// It gave this result.
+    Done(Args),
+}
+
+/// The undo of a step, which all that start the step share.
+pub(crate) trait UndoPlan {
+    /// The arguments of the step, and what the undo keeps of them.
+    ///
+    /// # Errors
+    /// They are not what the step takes.
+    fn keep_input(&self, args: Args) -> Result<(Args, Args), Mismatch>;
+
+    /// The result of the body, and a copy for the undo.
+    fn keep_result(&self, result: Args) -> (Args, Args);
+
+    /// The undo of a step in this branch, with what was kept; without a result the outcome is unknown.
+    fn work(self: Arc<Self>, input: Args, result: Option<Args>, branch: Identity) -> UndoWork;
 }
 
 /// An undo that is to be run.
 pub(crate) struct UndoWork {
-    pub(crate) body: Rc<dyn Repeat>,
+    pub(crate) body: Arc<dyn Repeat>,
     pub(crate) timeout: Duration,
     pub(crate) retry: Option<Retry>,
+}
+
+/// The attempts of a step.
+pub(crate) trait Retrying {
+    /// Whether an attempt is to be made.
+    fn is_due(&self) -> bool;
+
+    /// Which attempt is due or under way, from 1.
+    fn attempt(&self) -> u32;
+
+    /// Whether an attempt that fails with this error would be followed by another one, if one is left.
+    fn is_worth_another(&self, error: &Error) -> bool;
+
+    /// Starts the attempt that is due, which is the step on top.
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, waker: Waking<'_>) -> StepResult;
+
+    /// The attempt on top failed with this error: another one is due then, behind the steps that are added here.
+    ///
+    /// # Errors
+    /// The error that the step fails with, because there is none.
+    fn fail(&self, asi: &mut AsyncSteps, error: &Error) -> StepResult;
 }
 
 /// The iterations of a loop (FTN12 §2.2.4).

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
 use super::shapes::{
-    Activity, Branches, Description, Flags, Frame, Handler, QueueItem, QueuedStep, StepExtras,
-    StepFuture, Strand, TemplateRange,
+    Activity, Branches, Description, Flags, Frame, Handler, QueueItem, QueuedStep, Retrying, Role,
+    StepExtras, StepFuture, Strand, TemplateRange, UndoOfFrame,
 };
 use super::timers::Purpose;
 use crate::args::Args;
@@ -89,7 +89,7 @@ impl Strand {
     /// Where the queue of the current level begins.
     #[inline]
     pub(crate) fn level_base(&self) -> usize {
-        if self.top.flags.open {
+        if self.top.flags.is_open() {
             self.top.base()
         } else {
             self.frames.last().map_or(0, Frame::base)
@@ -140,7 +140,7 @@ impl Strand {
 
     /// Whether the innermost step is in progress and has no sub-steps.
     pub(crate) fn top_waits(&self) -> bool {
-        self.top.flags.open && !self.has_substeps()
+        self.top.flags.is_open() && !self.has_substeps()
     }
 
     /// Whether the innermost step has sub-steps that have not started.
@@ -158,7 +158,7 @@ impl Strand {
     /// Makes room on top for a sub-step of the innermost step.
     #[inline]
     pub(crate) fn descend(&mut self) {
-        if self.top.flags.open {
+        if self.top.flags.is_open() {
             self.push_top();
         }
     }
@@ -191,13 +191,52 @@ impl Strand {
             | Activity::Waiting(_)
             | Activity::Looping(_)
             | Activity::Polling(_)
+            | Activity::Retrying(_)
             | Activity::Undoing(_) => None,
         }
     }
 
+    /// Whether the innermost step is an attempt that failed and is followed by another one.
+    pub(crate) fn is_retried(&self) -> bool {
+        self.top.flags.is(Role::Attempt)
+            && self.frames.last().and_then(Frame::attempts).is_some_and(|it| it.is_due())
+    }
+
+    /// The level of what the innermost step would have to undo, or the step that it is a part of.
+    #[inline]
+    pub(crate) fn undo_level(&self) -> Option<u32> {
+        if self.top.flags.undo == UndoOfFrame::Own {
+            return Some(self.depth() + 1);
+        }
+        let mut around = self.frames.iter();
+        around.rposition(|step| step.flags.undo == UndoOfFrame::Own).map(|at| index(at) + 1)
+    }
+
+    /// The attempts of the innermost step that is tried again.
+    pub(crate) fn attempts(&self) -> Option<&dyn Retrying> {
+        self.frames.iter().rev().find_map(Frame::attempts)
+    }
+
     /// The steps in progress, outermost first.
     pub(crate) fn open_frames(&self) -> impl DoubleEndedIterator<Item = &Frame> {
-        self.frames.iter().chain(self.top.flags.open.then_some(&self.top))
+        self.frames.iter().chain(self.top.flags.is_open().then_some(&self.top))
+    }
+}
+
+impl Flags {
+    pub(crate) fn of(role: Role) -> Self {
+        Self { role, ..Self::default() }
+    }
+
+    /// Whether the step is in progress.
+    #[inline]
+    pub(crate) fn is_open(self) -> bool {
+        self.role != Role::Room
+    }
+
+    #[inline]
+    pub(crate) fn is(self, role: Role) -> bool {
+        self.role == role
     }
 }
 
@@ -281,6 +320,7 @@ impl Frame {
         match mem::replace(&mut self.activity, Activity::Plain) {
             Activity::Polling(future) => Some(future),
             Activity::Plain
+            | Activity::Retrying(_)
             | Activity::Holding(_)
             | Activity::Waiting(_)
             | Activity::Looping(_)
@@ -304,9 +344,18 @@ impl Frame {
         self.extras.get_or_insert_default()
     }
 
+    /// The attempts of the step, if it is tried again.
+    pub(crate) fn attempts(&self) -> Option<&dyn Retrying> {
+        if let Activity::Retrying(attempts) = &self.activity { Some(&**attempts) } else { None }
+    }
+
     /// Which attempt of the step is under way, if it is tried again.
+    #[inline]
     pub(crate) fn attempt(&self) -> Option<NonZeroU32> {
-        NonZeroU32::new(self.extras.as_ref()?.attempt)
+        match self.attempts() {
+            Some(attempts) => NonZeroU32::new(attempts.attempt()),
+            None => NonZeroU32::new(self.extras.as_ref()?.attempt),
+        }
     }
 
     /// The newest of the values made with `stack`.
@@ -325,6 +374,7 @@ impl Activity {
             | Self::Looping(_)
             | Self::Parallel(_)
             | Self::Polling(_)
+            | Self::Retrying(_)
             | Self::Undoing(_) => None,
         }
     }

@@ -55,6 +55,12 @@ impl<U> Undos<U> {
         self.list(strand).push(UndoEntry { location, undo, branch, level, number });
     }
 
+    /// The first entry of the step at this level.
+    pub(crate) fn first_inside(&mut self, (strand, level): (u32, u32)) -> Option<&mut U> {
+        let newest = self.lists.get_mut(strand as usize)?.iter_mut().rev();
+        newest.take_while(|entry| entry.level >= level).last().map(|entry| &mut entry.undo)
+    }
+
     /// Whether the step at this level has such an entry, or a step inside.
     pub(crate) fn any_inside(&self, (strand, level): (u32, u32), is: impl Fn(&U) -> bool) -> bool {
         let inside = self.lists.get(strand as usize).into_iter().flatten().rev();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::branch_path::BranchPath;
 use super::shapes::{
-    Activity, AsyncSteps, Callback, ColdState, Frame, PolicyState, StepExtras, Strand,
+    Activity, AsyncSteps, Callback, ColdState, Frame, PolicyState, Role, StepExtras, Strand,
 };
 use crate::error::StepResult;
 use crate::inbox::Inbox;
@@ -74,6 +74,7 @@ impl AsyncSteps {
         }
     }
 
+    #[inline]
     pub(crate) fn policy_state(&mut self) -> &mut PolicyState {
         self.cold().policies.get_or_insert_default()
     }
@@ -159,7 +160,12 @@ impl AsyncSteps {
     }
 
     /// The branch that the running step is in.
+    #[inline]
     pub(crate) fn branch_path(&self) -> BranchPath {
+        if self.active() == 0 { BranchPath::default() } else { self.path_of_branch() }
+    }
+
+    fn path_of_branch(&self) -> BranchPath {
         let parents = self.strands_around(self.active()).filter_map(|parent| {
             let Activity::Parallel(branches) = parent.top.activity() else { return None };
             Some((branches.number, parent.branch))
@@ -190,7 +196,7 @@ impl AsyncSteps {
 pub(crate) fn locations<'a>(
     frames: impl Iterator<Item = &'a Frame>,
 ) -> impl Iterator<Item = StepLocation> {
-    frames.filter(|frame| !frame.flags.iteration).map(Frame::location)
+    frames.filter(|frame| !frame.flags.is(Role::Iteration)).map(Frame::location)
 }
 
 /// The locations of steps that come innermost first, outermost first.

@@ -17,7 +17,7 @@ use crate::plan::{Chosen, Replayable, SharedPolicies, Tries};
 use crate::retry::Retry;
 use crate::stack::AsyncSteps;
 use crate::sync::{ISync, SharedSync};
-use crate::undo::{UndoOf, UndoPolicy};
+use crate::undo::{OfInput, OfResult, UndoOf, UndoPolicy};
 
 /// The step just added to a template: it can get a name, an error handler and policies
 /// (FTN12 §2.2.1).
@@ -75,7 +75,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     }
 
     /// [`locked`](Self::locked) with an object that a closure chooses when the step starts, from what the step
-    /// takes and from the flow; with `None` the step holds no lock.
+    /// takes and from the flow; with `None` the step holds no lock (FTN12 §1.11.3).
     ///
     /// ```
     /// use asyncsteps_core::{Template, run_to_end, sync::Mutex};
@@ -110,7 +110,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     }
 
     /// [`limited`](Self::limited) with a limiter that a closure chooses when an attempt of the step starts, see
-    /// [`locked_by`](Self::locked_by).
+    /// [`locked_by`](Self::locked_by) (FTN12 §1.11.3).
     pub fn limited_by<O, F>(&mut self, choose: F) -> &mut Self
     where
         A: Arguments,
@@ -162,8 +162,31 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
         T: Replayable,
         F: AsyncFn(Undo<&T>) -> Result<(), StepError> + Send + Sync + 'static,
     {
-        let undo = UndoOf::<Arc<F>, T>::new(Arc::new(undo), policy);
-        self.policies().undo = Some(Arc::new(undo));
+        self.policies().undo = Some(UndoOf::<_, (), T>::new(OfResult(undo), policy));
+        self
+    }
+
+    /// [`undo_with`](Self::undo_with) whose closure also gets what the step took, which is cloned when the step
+    /// starts (FTN12 §1.2, §1.3).
+    ///
+    /// ```
+    /// use asyncsteps_core::{Template, TemplateSteps, Undo, UndoPolicy};
+    ///
+    /// fn reserve(asi: &mut TemplateSteps) {
+    ///     asi.run(async |seat: u32| Ok(format!("seat {seat}"))).undo_taking(
+    ///         UndoPolicy::default(),
+    ///         async |seat: &u32, outcome: Undo<&String>| Ok(println!("free {seat}, was {outcome:?}")),
+    ///     );
+    /// }
+    /// # Template::build(reserve);
+    /// ```
+    pub fn undo_taking<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
+    where
+        A: Replayable,
+        T: Replayable,
+        F: AsyncFn(&A, Undo<&T>) -> Result<(), StepError> + Send + Sync + 'static,
+    {
+        self.policies().undo = Some(UndoOf::<_, A, T>::new(OfInput(undo), policy));
         self
     }
 

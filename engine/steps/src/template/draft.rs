@@ -1,6 +1,5 @@
 //! Steps of a template that is being built.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::args::Args;
@@ -54,9 +53,9 @@ impl NewStep {
         let (handler, section) =
             if is_sync { (None, Some(Section { handler })) } else { (handler, None) };
         let shared = Arc::new(SharedWork { body, section });
-        let body = Box::new(move |asi: &mut AsyncSteps, args, _: Waking<'_>| {
-            let body = Body::Again(Rc::new(OfTemplate(Arc::clone(&shared))));
-            policies.for_flow().start(body, asi, args)
+        let body = Box::new(move |asi: &mut AsyncSteps, args, waker: Waking<'_>| {
+            let body: Arc<dyn Repeat> = Arc::clone(&shared) as _;
+            policies.for_flow().start(Body::Again(body), asi, args, waker)
         });
         TemplateStep { location, body, handler, is_sync: false, is_planned: true }
     }
@@ -73,15 +72,13 @@ struct Section {
     handler: Option<SharedHandler>,
 }
 
-struct OfTemplate(Arc<SharedWork>);
-
-impl Repeat for OfTemplate {
-    fn start(self: Rc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
-        let SharedWork { body, section } = &*self.0;
-        let Some(Section { handler }) = section else { return body(asi, args, waker) };
+impl Repeat for SharedWork {
+    fn start(self: Arc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
+        let Some(Section { handler }) = &self.section else {
+            return (self.body)(asi, args, waker);
+        };
         let handler = handler.clone();
-        let work = Arc::clone(&self.0);
-        let mut step = QueuedStep::body(asi.location(), move |asi, _| (work.body)(asi, args, None));
+        let mut step = QueuedStep::body(asi.location(), move |asi, _| (self.body)(asi, args, None));
         if let Some(handler) = handler {
             step.set_handler(Box::new(move |asi, error| handler(asi, error)));
         }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::location::StepLocation;
 use crate::observe::UndoneStep;
 use crate::outcome::Undo;
-use crate::plan::{Body, Policies, Tries};
+use crate::plan::{Attempt, Body, Policies, Tries};
 use crate::stack::{
     AsyncSteps, Locks, NextUndo, QueuedStep, UndoItem, UndoWork, UndoWorker, Undone,
 };
@@ -42,9 +42,14 @@ fn add(asi: &mut AsyncSteps, undone: Undone, work: UndoWork) {
     let UndoWork { body, timeout, retry } = work;
     let Undone { location, is_done, why } = undone;
     let tries = retry.map(Tries::new::<()>);
-    let policies = Policies { tries, timeout: Some(timeout), ..Policies::default() };
-    let step =
-        QueuedStep::body(location, move |asi, args| policies.start(Body::Again(body), asi, args));
+    let policies = Policies {
+        tries,
+        one: Attempt { timeout: Some(timeout), ..Attempt::default() },
+        ..Policies::default()
+    };
+    let step = QueuedStep::body(location, move |asi, args| {
+        policies.start(Body::Again(body), asi, args, None)
+    });
     let handler = move |asi: &mut AsyncSteps, error: &Error| {
         let unseen = &mut asi.cold().unseen;
         if error.panic_message().is_some() {

@@ -5,14 +5,14 @@
 //! first: so nothing that ends the failed flow can cut an undo short.
 //!
 //! - `policy.rs`: what is said about an undo.
-//! - `slot.rs`: what became of a body, and the value that it gave.
+//! - `run.rs`: an undo as it is said and as it runs.
 //! - `flow.rs`: the flow that runs undos. `contained.rs`: what they own, whose destructors may panic.
 
 mod contained;
 mod flow;
 mod policy;
-mod slot;
+mod run;
 
 pub(crate) use flow::undo_flow;
 pub use policy::UndoPolicy;
-pub(crate) use slot::{UndoOf, Watched};
+pub(crate) use run::{OfInput, OfResult, UndoOf};

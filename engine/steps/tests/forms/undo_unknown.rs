@@ -1,12 +1,18 @@
 //! What a body that fails by itself may have done (FTN12 §1.2).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps_core::{Arg, BodyResult, Error, Flow, Retry, RunContext, StepError, Undo};
+use asyncsteps_core::{
+    Arg, BodyResult, Error, Flow, Retry, RunContext, StepError, Template, Undo, UndoPolicy,
+};
 
 use crate::support::{Log, ms, tool};
+
+thread_local! {
+    static LOG: RefCell<Log> = RefCell::default();
+}
 
 /// Adds a step of the test to a flow, with an undo that logs its outcome.
 type Add = fn(&mut Flow, Log);
@@ -163,4 +169,35 @@ fn a_result_that_could_not_be_kept_is_unknown_also_after_another_attempt() {
     let promise = flow.promise::<(), _>(&tool);
     let error = tool.complete(promise).expect("it ends").expect_err("it fails");
     assert_eq!((error.code(), &*log.take()), ("Declined", "Unknown"));
+}
+
+#[test]
+fn an_undo_of_a_template_can_take_what_its_step_took() {
+    let log = Log::default();
+    let template = Template::build(|asi| {
+        asi.run_with(async |run: RunContext, (seat, row): (u32, String)| {
+            match (seat, run.attempt) {
+                (_, 1) => Err(lost()),
+                (7, _) => Ok(format!("{row}{seat}")),
+                _ => Err(Error::new("Taken").into()),
+            }
+        })
+        .retry(Retry::attempts(2).on_code("Lost"))
+        .undo_taking(
+            UndoPolicy::default(),
+            async |(seat, row), outcome: Undo<&String>| {
+                LOG.with_borrow(|log| log.add(format_args!("{row}{seat} {outcome:?}")));
+                Ok(())
+            },
+        );
+        asi.error_step(Error::new("Later"));
+    });
+    for (seat, expected) in [(7, "Later G7 Done(\"G7\")"), (8, "Taken G8 Unknown")] {
+        let (tool, mut flow) = (tool(), template.flow());
+        LOG.set(log.clone());
+        flow.pass((seat, "G".to_owned()));
+        let promise = flow.promise::<(), _>(&tool);
+        let error = tool.complete(promise).expect("it ends").expect_err("it fails");
+        assert_eq!(format!("{} {}", error.code(), log.take()), expected);
+    }
 }

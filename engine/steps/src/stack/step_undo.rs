@@ -1,0 +1,78 @@
+//! What became of the body of a step that can be undone (FTN12 §1.2, §1.3).
+
+use std::mem;
+use std::sync::Arc;
+
+use super::shapes::{StepUndo, UndoOutcome, UndoPlan, UndoWork};
+use crate::args::{Args, Mismatch};
+use crate::flow::Identity;
+
+impl StepUndo {
+    /// The entry of a step that starts, and its arguments; the undo keeps a copy of those if it takes them.
+    ///
+    /// # Errors
+    /// The arguments are not what the step takes.
+    #[inline]
+    pub(crate) fn new(plan: Arc<dyn UndoPlan>, args: Args) -> Result<(Self, Args), Mismatch> {
+        let (args, input) = plan.keep_input(args)?;
+        let input = (!input.is_empty()).then(|| Box::new(input));
+        Ok((Self::of(plan, input, UndoOutcome::Nothing), args))
+    }
+
+    /// The entry of what is undone whatever it has done.
+    pub(crate) fn unknown(plan: Arc<dyn UndoPlan>) -> Self {
+        Self::of(plan, None, UndoOutcome::Unknown)
+    }
+
+    fn of(plan: Arc<dyn UndoPlan>, input: Option<Box<Args>>, outcome: UndoOutcome) -> Self {
+        Self { plan, input, outcome, has_begun: false, was_unknown: false }
+    }
+
+    /// The body, or another attempt of it, is about to start.
+    pub(crate) fn prepare(&mut self) {
+        self.has_begun = false;
+    }
+
+    /// The body is polled; until it ends its outcome is unknown, also if it is dropped.
+    pub(crate) fn begin(&mut self) {
+        if !mem::replace(&mut self.has_begun, true) {
+            self.was_unknown = matches!(self.outcome, UndoOutcome::Unknown);
+            self.outcome = UndoOutcome::Unknown;
+        }
+    }
+
+    /// What the step has done is not known.
+    pub(crate) fn set_unknown(&mut self) {
+        self.outcome = UndoOutcome::Unknown;
+    }
+
+    /// The body succeeded: keeps a copy of its result. If the clone panics, the outcome stays unknown.
+    pub(crate) fn complete(&mut self, result: Args) -> Args {
+        let (result, kept) = self.plan.keep_result(result);
+        self.outcome = UndoOutcome::Done(kept);
+        result
+    }
+
+    /// The body failed by itself, and is taken at its word: it has done nothing.
+    pub(crate) fn fail(&mut self) {
+        if !self.was_unknown {
+            self.outcome = UndoOutcome::Nothing;
+        }
+    }
+
+    /// Whether there is something to undo.
+    pub(crate) fn is_needed(&self) -> bool {
+        !matches!(self.outcome, UndoOutcome::Nothing)
+    }
+
+    /// The undo of the step in this branch, and whether the step was done; `None` if there is nothing to undo.
+    pub(crate) fn into_work(self, branch: Identity) -> Option<(bool, UndoWork)> {
+        let result = match self.outcome {
+            UndoOutcome::Nothing => return None,
+            UndoOutcome::Unknown => None,
+            UndoOutcome::Done(result) => Some(result),
+        };
+        let input = self.input.map_or_else(Args::none, |input| *input);
+        Some((result.is_some(), self.plan.work(input, result, branch)))
+    }
+}

@@ -1,0 +1,137 @@
+//! The undo of a step, as it is said and as it runs.
+
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::contained::Contained;
+use super::flow::Unreported;
+use super::policy::UndoPolicy;
+use crate::args::{Args, Arguments, Mismatch};
+use crate::error::{StepError, StepResult};
+use crate::flow::Identity;
+use crate::outcome::Undo;
+use crate::plan::Replayable;
+use crate::replay::NotUndone;
+use crate::stack::{AsyncSteps, Repeat, UndoPlan, UndoWork, Waking};
+
+/// An async closure that undoes a step. `A` is what it keeps of the step's arguments.
+pub(crate) trait UndoBody<A, T> {
+    /// The arguments, and what is kept of them.
+    fn keep(args: Args) -> Result<(Args, Args), Mismatch>;
+
+    fn call(&self, input: &A, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>>;
+}
+
+/// It takes the outcome of the step alone.
+pub(crate) struct OfResult<F>(pub(crate) F);
+
+impl<F, T> UndoBody<(), T> for OfResult<F>
+where
+    F: AsyncFn(Undo<&T>) -> Result<(), StepError>,
+{
+    fn keep(args: Args) -> Result<(Args, Args), Mismatch> {
+        Ok((args, Args::none()))
+    }
+
+    fn call(&self, (): &(), outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>> {
+        (self.0)(outcome)
+    }
+}
+
+/// It takes what the step took as well.
+pub(crate) struct OfInput<F>(pub(crate) F);
+
+impl<F, A, T> UndoBody<A, T> for OfInput<F>
+where
+    A: Replayable,
+    F: AsyncFn(&A, Undo<&T>) -> Result<(), StepError>,
+{
+    fn keep(args: Args) -> Result<(Args, Args), Mismatch> {
+        args.copied::<A>()
+    }
+
+    fn call(&self, input: &A, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>> {
+        (self.0)(input, outcome)
+    }
+}
+
+/// The undo of a step that gives `T`.
+pub(crate) struct UndoOf<B, A, T> {
+    body: B,
+    policy: UndoPolicy,
+    types: PhantomData<fn(A) -> T>,
+}
+
+impl<B, A, T> UndoOf<B, A, T> {
+    pub(crate) fn new(body: B, policy: UndoPolicy) -> Arc<Self> {
+        Arc::new(Self { body, policy, types: PhantomData })
+    }
+}
+
+impl<B, A, T> UndoPlan for UndoOf<B, A, T>
+where
+    B: UndoBody<A, T> + 'static,
+    A: Arguments,
+    T: Replayable,
+{
+    fn keep_input(&self, args: Args) -> Result<(Args, Args), Mismatch> {
+        B::keep(args)
+    }
+
+    fn keep_result(&self, result: Args) -> (Args, Args) {
+        let Ok((kept, result)) = result.copied::<T>() else {
+            unreachable!("the body gives the type that its undo takes")
+        };
+        (result, kept)
+    }
+
+    fn work(self: Arc<Self>, input: Args, result: Option<Args>, branch: Identity) -> UndoWork {
+        let (input, result) = (A::from_args(input), result.map(T::from_args).transpose());
+        let (Ok(input), Ok(result)) = (input, result) else {
+            unreachable!("they were kept as these types")
+        };
+        let UndoPolicy { timeout, retry } = self.policy.clone();
+        let step = Contained::new(ToUndo { undo: self, input, result });
+        UndoWork { body: Arc::new(UndoRun { step, branch }), timeout, retry }
+    }
+}
+
+/// The step that is undone.
+struct ToUndo<B, A, T> {
+    undo: Arc<UndoOf<B, A, T>>,
+    /// What the undo keeps of the arguments.
+    input: A,
+    /// `None` if the outcome is unknown.
+    result: Option<T>,
+}
+
+/// An undo that runs, as often as it is tried.
+struct UndoRun<B, A, T> {
+    step: Contained<ToUndo<B, A, T>>,
+    /// The branch whose step it undoes.
+    branch: Identity,
+}
+
+impl<B, A, T> Repeat for UndoRun<B, A, T>
+where
+    B: UndoBody<A, T> + 'static,
+    A: Arguments,
+    T: Arguments,
+{
+    fn start(self: Arc<Self>, asi: &mut AsyncSteps, _: Args, _: Waking<'_>) -> StepResult {
+        let branch = self.branch;
+        let undo = async move {
+            let ToUndo { undo, input, result } = &*self.step;
+            let outcome = result.as_ref().map_or(Undo::Unknown, Undo::Done);
+            match undo.body.call(input, outcome).await.map_err(StepError::into_error) {
+                Ok(()) => Ok(Args::none()),
+                Err(error) if error.find::<NotUndone>().is_some() => Ok(Unreported.into_args()),
+                Err(error) => Err(error),
+            }
+        };
+        let mut undo = Contained::new(Box::pin(undo));
+        asi.poll(poll_fn(move |cx| branch.undone_by(|| undo.as_mut().poll(cx))));
+        Ok(())
+    }
+}
