@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 use asyncsteps::durable::Durable;
 use asyncsteps::durable::prelude::*;
+use asyncsteps::plan::Cx;
 use asyncsteps::sync::Mutex;
-use asyncsteps::{BodyResult, Cx, Functions, Returns, Service, Steps};
+use asyncsteps::{BodyResult, Functions, Returns, Service, Steps};
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
 use crate::number::whole;

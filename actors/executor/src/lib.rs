@@ -56,7 +56,7 @@
 #![cfg_attr(
     feature = "schemars",
     doc = "- [`functions`]: functions with types; [`ftn3`]: which type of FTN3 is which of Rust",
-    doc = "- [`Service`], [`Steps`], [`Cx`]: what such functions are made of"
+    doc = "- [`Service`], [`plan`]: what such functions are made of"
 )]
 //! - [`RequestSteps`], [`CallSteps`]: what steps do with a request
 //! - [`channel`] and [`raw`]: the other end of a request, raw data

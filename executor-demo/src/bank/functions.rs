@@ -2,7 +2,8 @@
 
 use asyncsteps::durable::{Durable, Recorded as _};
 use asyncsteps::iface::Source;
-use asyncsteps::{BodyResult, Code, Cx, Functions, Returns, Service, Steps, codes};
+use asyncsteps::plan::Cx;
+use asyncsteps::{BodyResult, Code, Functions, Returns, Service, Steps, codes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +74,7 @@ async fn authorize(cx: &Cx<Bank, Authorize>) -> BodyResult<Moved> {
 
 fn capture(asi: &mut Steps<Bank, PaymentOf>) -> Returns<Moved> {
     // the books know the key of the payment, so it may run again
-    asi.run("capture", async |cx: &Cx<Bank, PaymentOf>, ()| {
+    asi.run("capture", async |cx: &asyncsteps::Cx<Bank, PaymentOf>, ()| {
         Ok(Moved { amount: cx.capture(&cx.params.key).await? })
     })
     .recorded()

@@ -5,9 +5,10 @@ use std::time::Duration;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{BodyResult, Code, Error, codes};
 use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::plan::Cx;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Builder, Cx, Functions, Service};
+use asyncsteps_executor::{Builder, Functions, Service};
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_journal::{self as journal, Clock, Path, Refused, SystemClock, Uid};
 
