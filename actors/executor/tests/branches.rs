@@ -1,6 +1,8 @@
 //! The promise: a typed function does several things at once, in branches that have locks, attempts,
 //! undo and keys of their own, and its stacks name places of the application.
 
+#![expect(clippy::unused_async, reason = "bodies are async functions")]
+
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;

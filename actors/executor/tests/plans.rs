@@ -1,6 +1,8 @@
 //! The promise: a function is a plan of steps that is built once, and each form of it holds what it says.
 
 #![cfg(feature = "schemars")]
+#![expect(clippy::unused_async, reason = "bodies are async functions")]
+#![expect(clippy::unit_arg, reason = "a body that notes something is one line")]
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex as StdMutex};
@@ -805,7 +807,7 @@ where
             functions.on("wrong", handler);
         })
         .build();
-    let error: ConfigError = built.err().expect("a mistake");
+    let error: ConfigError = built.expect_err("a mistake");
     let text = error.to_string();
     assert!(text.contains("tests/plans.rs:"), "{text}");
     let without_place = |line: &str| {
@@ -873,7 +875,7 @@ async fn raw_data_are_declared_from_types_and_compared_with_a_definition() {
         acme.travel:1.0:raw, result: the handler returns raw data, the definition has no `rawresult`
         acme.travel:1.0:raw, parameters: the handler takes raw data, the definition has no `rawupload`
         acme.travel:1.0 has no function that throws Busy, which is a code of the service's errors: declare it in the `throws` of a function with a result
-        acme.travel:1.0 has no function that throws Full, which is a code of the service's errors: declare it in the `throws` of a function with a result"#]].assert_eq(&built.err().expect("no raw data are declared").to_string());
+        acme.travel:1.0 has no function that throws Full, which is a code of the service's errors: declare it in the `throws` of a function with a result"#]].assert_eq(&built.expect_err("no raw data are declared").to_string());
 }
 
 fn nameless(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {

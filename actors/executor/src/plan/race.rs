@@ -244,7 +244,7 @@ impl Race {
 
     /// What the winners returned, if there are enough.
     fn end(&self) -> Result<Vec<Args>, Error> {
-        let least = self.rules.at_least.unwrap_or(usize::from(self.rules.within.is_none()));
+        let least = self.rules.at_least.unwrap_or_else(|| usize::from(self.rules.within.is_none()));
         let won: Vec<_> = self.won.take().into_iter().flatten().collect();
         if won.len() >= least {
             return Ok(won);

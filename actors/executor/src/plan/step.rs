@@ -45,9 +45,12 @@ struct Last<S: Service, P: 'static, A: 'static, T: 'static> {
 /// Steps of which nothing more can be said.
 pub(super) struct Chain<S: Service, P> {
     /// Those that may be the last ones, each with what is before it.
-    ends: Vec<(Vec<Node<S, P>>, EarlyEnd<S, P>)>,
+    ends: Vec<End<S, P>>,
     nodes: Vec<Node<S, P>>,
 }
+
+/// The steps in front of an early end, and that end.
+type End<S, P> = (Vec<Node<S, P>>, EarlyEnd<S, P>);
 
 /// A step that may end the steps early, made of the steps with which they go on otherwise.
 type EarlyEnd<S, P> = Box<dyn FnOnce(Arc<Level<S, P>>) -> Node<S, P>>;

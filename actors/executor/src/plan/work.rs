@@ -48,9 +48,12 @@ pub(super) struct ItemRules {
 /// A retry policy of a step whose input can be kept for the next attempt.
 pub(super) struct Tries<S: Service, P: 'static, A: 'static, T: 'static> {
     retry: Retry,
-    of_body: fn(&mut Added<'_, With<S, P, A>, With<S, P, T>>, Retry),
-    of_substeps: fn(&mut Added<'_, With<S, P, A>, Untyped>, Retry),
+    of_body: SayRetry<With<S, P, A>, With<S, P, T>>,
+    of_substeps: SayRetry<With<S, P, A>, Untyped>,
 }
+
+/// Says to a step that it is tried again.
+type SayRetry<A, T> = fn(&mut Added<'_, A, T>, Retry);
 
 impl<S: Service, P, A: Clone + 'static, T: 'static> Tries<S, P, A, T> {
     pub(super) fn new(retry: Retry) -> Self
