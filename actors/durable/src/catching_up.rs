@@ -37,8 +37,12 @@ impl Flow {
             let (flow, path) = (Rc::clone(self), path.clone());
             actix_rt::spawn(async move {
                 let late = async {
-                    timer::sleep_until(clock::now() + limit.max(CATCH_UP)).await;
-                    flow.pause_stuck(&path);
+                    tokio::select! {
+                        () = flow.stuck_since_end(&path) => flow.leave(LeaveReason::Released),
+                        () = timer::sleep_until(clock::now() + limit.max(CATCH_UP)) => {
+                            flow.pause_stuck(&path);
+                        }
+                    }
                 };
                 flow.unless_caught_up(&path, late).await;
             });
@@ -141,6 +145,18 @@ impl Flow {
     /// What waited at this path, or inside, has come.
     pub(crate) fn let_go(&self, path: &Path) {
         self.held.borrow_mut().retain(|held| !is_part_of(held, path));
+    }
+
+    /// Completes when a flow whose end was decided while it ran does nothing any more, and has not come to what it has
+    /// begun. A step that must not begin any more may have got the lock that is in the way. When the flow is loaded
+    /// again, such a step knows that before it waits for the lock.
+    async fn stuck_since_end(&self, path: &Path) {
+        // not where an error waits
+        if self.knew_end || !self.is_ending() || path != self.root() {
+            pending::<()>().await;
+        }
+        self.activity.stuck().await;
+        tracing::info!(flow = %self.uid(), "the flow is loaded again, to come to what it has begun before its end");
     }
 
     fn pause_stuck(&self, path: &Path) {

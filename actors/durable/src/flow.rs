@@ -63,6 +63,8 @@ pub(crate) struct Flow {
     /// Whether the function has defined its steps in this run.
     pub(crate) are_steps_known: Cell<bool>,
     interrupt: RefCell<Option<Error>>,
+    /// This node has loaded it when its end was decided already.
+    pub(crate) knew_end: bool,
     /// Somebody or the limit of a caller has cancelled it.
     is_cancelled: Cell<bool>,
     interrupted: Notify,
@@ -127,6 +129,9 @@ impl Flow {
             records.add(&stored.record, writer.loaded(stored.id));
         }
         records.loaded();
+        let deadline = started(loaded).and_then(|started| started.deadline);
+        let is_over = |deadline| lease.clock.until(deadline).is_zero();
+        let knew_end = loaded.inbox.cancel.is_some() || deadline.is_some_and(is_over);
         let flow = Rc::new(Self {
             uid: loaded.flow.uid,
             id: match loaded.flow.run {
@@ -137,7 +142,7 @@ impl Flow {
             writer,
             records: RefCell::new(records),
             lease,
-            deadline: started(loaded).and_then(|started| started.deadline),
+            deadline,
             has_died: deaths > 0,
             suspects,
             only_replays: Cell::new(false),
@@ -148,6 +153,7 @@ impl Flow {
             stage: Cell::new(RunPhase::New),
             are_steps_known: Cell::new(false),
             interrupt: RefCell::new(None),
+            knew_end,
             is_cancelled: Cell::new(false),
             interrupted: Notify::new(),
             signals: RefCell::new(loaded.inbox.signals.clone()),
@@ -301,18 +307,6 @@ impl Flow {
             self.stage.set(RunPhase::Ended);
         }
         self.last_failed.replace(Some(path.clone()));
-    }
-
-    /// Why an operator is asked about a function that failed before its steps were known, by a panic or a mistake
-    /// in them, if it had done something before: it could neither go on from that nor undo it.
-    pub(crate) fn unknown_steps(&self) -> Option<String> {
-        if self.are_steps_known.get() {
-            return None;
-        }
-        let recorded = self.records.borrow().unknown_within(&self.root, &[])?;
-        Some(format!(
-            "{recorded} is recorded, and the function failed before its steps were known: the log has the error"
-        ))
     }
 
     /// What is inside of the step at this path is undone from now on, because of this error: that of the step that

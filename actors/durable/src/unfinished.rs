@@ -3,6 +3,7 @@
 use asyncsteps_journal::Path;
 use asyncsteps_journal::record::Ending;
 
+use crate::flow::Flow;
 use crate::records::{AtPath, End, Records, is_part_of};
 use crate::settled::Settle;
 
@@ -77,6 +78,20 @@ impl Records {
 
     fn needs_no_undo(&self, path: &Path) -> bool {
         self.is_undone(path) || self.is_closed(path)
+    }
+}
+
+impl Flow {
+    /// Why an operator is asked about a function that failed before its steps were known, by a panic or a mistake
+    /// in them, if it had done something before: it could neither go on from that nor undo it.
+    pub(crate) fn unknown_steps(&self) -> Option<String> {
+        if self.are_steps_known.get() {
+            return None;
+        }
+        let recorded = self.records.borrow().unknown_within(self.root(), &[])?;
+        Some(format!(
+            "{recorded} is recorded, and the function failed before its steps were known: the log has the error"
+        ))
     }
 }
 

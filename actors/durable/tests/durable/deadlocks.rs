@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use asyncsteps_durable::journal::Clock;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::{Options, Recorded, Repeatable};
 use asyncsteps_executor::{Cx, Returns, Steps};
 
-use crate::bank::{Bank, End, Function, deal};
-use crate::lab::Nothing;
-use crate::node::{Crash, Kind, run};
+use crate::bank::{Bank, End, Function, deal, hold};
+use crate::lab::{Nothing, soon};
+use crate::node::{Crash, Kind, TestClock, run};
 
 const LIMIT: Duration = Duration::from_millis(300);
 
@@ -100,6 +101,67 @@ fn it_fails_after_a_crash_at_each_record() {
                     }
                 }
             }
+        }
+    });
+}
+
+/// A branch comes to its charge later than another one waits for the same lock.
+fn behind_another_branch(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
+    let lock = asi.cx().lock.clone();
+    asi.parallel("both", move |branches| {
+        let look = async |cx: &Cx<Bank, Nothing>, is_slow: bool| {
+            let first = if is_slow { 100_000_000 } else { 1 };
+            let time = if cx.program == "first" { first } else { 20 - 15 * u64::from(is_slow) };
+            tokio::time::sleep(Duration::from_millis(time)).await;
+            Ok(())
+        };
+        let charge = branches.run("look", async move |cx, ()| look(cx, false).await).repeatable();
+        charge
+            .then("charge", async |cx, ()| {
+                soon().await;
+                cx.deal(cx.key());
+                soon().await;
+                Ok(())
+            })
+            .recorded()
+            .locked(&lock)
+            .undo(async |cx, _| {
+                cx.undo(cx.key());
+                Ok(())
+            });
+        let other = branches.run("wait", async move |cx, ()| look(cx, true).await).repeatable();
+        let other = other.then("note", async |_, ()| Ok(())).recorded().locked(&lock);
+        other.then("end", async |_, ()| Ok(())).repeatable();
+    });
+    asi.run("end", async |_, ()| Ok("ended".to_owned())).recorded().into()
+}
+
+#[test]
+fn a_step_that_gets_its_lock_after_a_cancel_does_not_keep_it_from_what_was_begun() {
+    run(async {
+        for limit in [None, Some(61_000)] {
+            let bank = Bank::new(behind_another_branch);
+            let journal = bank.journal();
+            let deadline = limit.map(|limit| Duration::from_millis(limit + 30));
+            let options = deadline.into_iter().fold(Options::default(), |options, deadline| {
+                options.deadline(TestClock::start().now().after(deadline))
+            });
+            let uid = bank.submit(&journal, options).await;
+            let crash = Crash { append: 1, kind: Kind::AfterStored };
+            let first = bank.process("first", None);
+            assert!(first.crash(&journal, uid, crash).await.is_none());
+            let next = bank.process("", None);
+            hold(&next.lock, Duration::from_secs(3));
+            let (durable, _) = next.serve(journal.clone());
+            actix::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(1_500)).await;
+                durable.cancel(uid, "the test").await.expect("it is known");
+            });
+            match next.replay(&journal, uid).await {
+                End::Ended(Ending::Cancelled | Ending::Failed(_)) => {}
+                other @ (End::Ended(_) | End::Paused(_)) => panic!("{other:?}"),
+            }
+            assert_eq!(bank.kept(), [""; 0], "{:?}", bank.entries());
         }
     });
 }
