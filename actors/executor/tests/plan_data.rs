@@ -107,6 +107,14 @@ fn hostile(steps: &Steps<Travel, Trip>) -> Returns<()> {
         .returns()
 }
 
+/// Steps that are so deep inside of others.
+fn deep(steps: &Steps<Travel, Trip>, depth: usize) -> Returns<()> {
+    match depth {
+        0 => steps.run("leaf", async |_, ()| Ok(())).returns(),
+        _ => steps.nested("around", |inside| deep(inside, depth - 1)).returns(),
+    }
+}
+
 async fn simple(cx: &Cx<Travel, Trip>) -> BodyResult<i32> {
     Ok(cx.params.items.len().try_into()?)
 }
@@ -364,6 +372,23 @@ fn names_stay_texts_in_every_form() {
             n3 --> n4
     "#]]
     .assert_eq(&drawing);
+}
+
+#[test]
+fn steps_deep_inside_of_others_keep_their_names() {
+    let source = Interface::new("acme.travel:1.0".parse().expect("a name"));
+    let travel = Travel { seats: Mutex::new(Options::default()) };
+    let executor = Executor::builder().service(source, travel, |functions| {
+        functions.on("deep", |steps: &Steps<Travel, Trip>| deep(steps, 60));
+    });
+    let plans = executor.build().expect("a right plan").plans();
+    let text = plans[0].to_text();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 62);
+    assert!(lines[1..61].iter().all(|line| line.contains("around  nested  () -> ()")), "{text}");
+    assert!(lines[61].contains("leaf  () -> ()"), "{text}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{text}");
+    assert_eq!(plans[0].to_mermaid().matches("subgraph").count(), 60);
 }
 
 #[test]

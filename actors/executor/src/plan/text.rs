@@ -9,6 +9,9 @@ const WIDTH: usize = 100;
 /// The most columns of a name.
 const NAME: usize = 40;
 
+/// The columns of the tree in front of names; steps that are deeper inside are drawn below each other.
+const TREE: usize = 42;
+
 /// The least columns in which types say something.
 const TYPES: usize = 12;
 
@@ -53,7 +56,9 @@ fn add(steps: &[(Option<usize>, &PlanStep)], before: &str, lines: &mut Vec<Strin
         let inside = step.ways.iter().zip(1..).flat_map(|(steps, way)| {
             steps.iter().map(move |step| (is_several.then_some(way), step))
         });
-        add(&inside.collect::<Vec<_>>(), &format!("{before}{below}"), lines);
+        let is_deep = before.chars().count() + 3 > TREE;
+        let inner = if is_deep { before.to_owned() } else { format!("{before}{below}") };
+        add(&inside.collect::<Vec<_>>(), &inner, lines);
     }
 }
 
