@@ -76,6 +76,20 @@ class Visitor {
         }, steps);
     }
 
+    /** Branches of a plan are beside each other, what runs is at its step, and names are texts. */
+    async drawn() {
+        this.seen.drawn = await this.page.evaluate(async () => {
+            const [{ drawing }, { show }] = await Promise.all(['plan', 'dom'].map((it) => import(`/console/${it}.js`)));
+            const step = (name, form, ...ways) => ({ path: name, name, form, source: '/a/b.rs:7', takes: '()', returns: '()', locks: 0, limiters: 0, ways });
+            const steps = [step('<i>trip<', 'join', [step('seat', 'body')], [step('room', 'body'), step('pay', 'body')]), step('tell', 'body')];
+            const reports = [0, 0, 0, 0, 2].map((running) => ({ running, waits: {}, ended: 0, errors: {} }));
+            const node = document.createElement('div');
+            show(node, drawing({ plan: { kind: 'plan', steps }, all: 6, reports }));
+            const one = (selector) => node.querySelector(selector).textContent;
+            return [node.querySelectorAll('.way').length, one('.busy b'), one('b'), one('.hint')];
+        });
+    }
+
     /** Gives the token, after a wrong one. */
     async enter() {
         await this.page.goto(`http://${address}/console`);
@@ -144,6 +158,7 @@ class Visitor {
         this.seen.plan = (await this.page.locator('.plan .step').allInnerTexts()).map((it) => read(it).replace(/\.rs:\d+/, '.rs'));
         await this.picture('plan');
         await this.one('.plan button', 'Close').click();
+        await this.drawn();
         return [slow, second];
     }
 

@@ -77,8 +77,7 @@ function box(step, report, left) {
     const inside = BESIDE.includes(step.form) ? ways.map((way, number) => el('div', { class: 'way' }, el('span', { class: 'quiet' }, `${number + 1}`), way)) : ways;
     return el('div', { class: `step ${step.form} ${report?.running > 0 ? 'busy' : ''}` },
         el('p', { class: 'title', title: `${step.takes} \u2192 ${step.returns}` }, step.name && el('b', {}, step.path.split('/').at(-1)), KINDS[step.form] && el('span', { class: 'quiet' }, ` ${KINDS[step.form]}`), el('span', { class: 'note' }, at)),
-        said(step).map((text) => el('span', { class: 'tag' }, text)),
-        report && known(report),
+        el('p', { class: 'said' }, said(step).map((text) => el('span', { class: 'tag' }, text)), report && known(report)),
         ways.length > 0 && el('div', { class: 'inside' }, inside));
 }
 
