@@ -51,7 +51,8 @@ export function plan() {
     const close = el('button', { type: 'button', onclick: () => choose(null) }, 'Close');
     return el('section', { class: 'card plan', key: 'plan', 'aria-label': `Plan of ${chosen}` },
         el('h2', {}, functionName(chosen), el('span', { class: 'note' }, found && summary(found)), el('div', { class: 'tools' }, close)),
-        failure ? empty('The plan cannot be shown.', failure) : found ? drawing(found) : empty('The plan is asked for\u2026'));
+        failure && empty('The plan cannot be asked for.', failure),
+        found ? drawing(found) : !failure && empty('The plan is asked for\u2026'));
 }
 
 function summary({ all, in_flight: inFlight, kept, plan: { answer_within: limit } }) {

@@ -9,6 +9,7 @@ use asyncsteps_core::{StepLocation, Wait};
 use asyncsteps_futoin::iface::FunctionName;
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::task::yield_now;
 
 use super::inspector::Inspector;
 use super::steps::ms;
@@ -23,6 +24,9 @@ const FLOWS: usize = 200;
 
 /// The most requests that have ended that are looked at, the newest ones that are kept.
 const RECORDS: usize = 100;
+
+/// How many of them are looked at in one turn of the arbiter: some 100 microseconds.
+const TURN: usize = 4;
 
 /// The plan of a function, with what is known of its steps.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -95,6 +99,9 @@ impl Inspector {
             kept += 1;
             let tree = record.steps.tree();
             tree.steps.iter().for_each(|step| known.ended(step, Known::WHOLE, record.steps.length));
+            if kept % TURN == 0 {
+                yield_now().await;
+            }
         }
         let reports = known.into_reports();
         Some(FunctionPlan { text: plan.to_text(), plan, all, in_flight, kept, reports })
