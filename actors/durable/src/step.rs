@@ -561,7 +561,7 @@ impl StepRecorder for Step {
         }
         let records = self.flow.records.borrow();
         let scope = self.flow.path(path.iter().copied());
-        if !records.have_steps_within(&scope) {
+        if !records.have_steps_within(&scope) && !records.has_ended(&scope) {
             return Ok(());
         }
         let with_path = |step: &Rc<DefinedStep>| (Rc::clone(step), self.flow.path_of(step));

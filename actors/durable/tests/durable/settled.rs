@@ -330,3 +330,36 @@ fn a_reason_that_is_longer_than_a_text_of_the_journal_is_cut() {
         assert_eq!(reason.len(), asyncsteps_journal::limits::TEXT_BYTES);
     });
 }
+
+/// A look-up that is repeated, deep in a step that ended before the charge.
+fn deep_look(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
+    let look = async |cx: &Cx<Bank, Nothing>, ()| {
+        soon().await;
+        if cx.program == "no look" { Err("NoLook".into()) } else { Ok(()) }
+    };
+    asi.substeps("trip", move |asi, ()| {
+        asi.substeps("inner", move |asi, ()| asi.run("look", look).repeatable().into()).into()
+    })
+    .timeout(Duration::from_secs(1_000));
+    deal!(asi, "charge");
+    asi.run("ship", async |_, ()| Ok("shipped".to_owned())).recorded().into()
+}
+
+#[test]
+fn a_look_up_that_fails_deep_in_what_has_ended_works_again_after_a_resume() {
+    run(async {
+        let bank = Bank::new(deep_look);
+        let journal = bank.journal();
+        let uid = bank.submit(&journal, Options::default()).await;
+        let crash = Crash { append: 4, kind: Kind::AfterStored };
+        assert!(bank.crash(&journal, uid, crash).await.is_none());
+        let next = bank.process("no look", None);
+        let End::Paused(reason) = next.replay(&journal, uid).await else { panic!("it ended") };
+        assert!(reason.contains("ended well before a crash, and fails now"), "{reason}");
+        let (durable, _) = bank.serve(journal.clone());
+        durable.resume(uid, Resume::Continue).await.expect("it is paused");
+        let end = bank.replay(&journal, uid).await;
+        assert!(matches!(end, End::Ended(Ending::Completed(_))), "{end:?}");
+        assert_eq!(bank.kept(), [CHARGE]);
+    });
+}
