@@ -130,3 +130,46 @@ fn a_sibling_that_ends_a_branch_waits_for_its_undo() {
         assert_eq!(run(&tool, &log, flow, None), expected);
     }
 }
+
+#[test]
+fn no_cut_reaches_an_undo_that_runs() {
+    for (cut, expected) in [
+        ("limit of a step", "+1 +2 [2 -2 [1 -1 Timeout"),
+        ("limit of the flow", "+1 +2 [2 Timeout -2 [1 -1"),
+        ("cancel", "+1 +2 [2 -2 [1 -1"),
+        ("drop", "+1 +2 [2 -2 [1 -1"),
+    ] {
+        let (tool, log) = (tool(), Log::default());
+        let (clock, books) = (tool.clone(), log.clone());
+        let mut flow = Flow::new();
+        let mut whole = flow.add(move |asi, ()| {
+            book(asi, (&clock, &books), 1, ms(5));
+            let (clock, books) = (clock.clone(), books.clone());
+            // the undo inside takes from 30 ms to 230 ms
+            asi.add(move |asi, ()| fail(asi, (&clock, &books), 2, ms(200)));
+        });
+        match cut {
+            "limit of a step" => _ = whole.timeout(ms(100)),
+            "limit of the flow" => _ = whole.ends_flow_after(ms(100)),
+            _ => {}
+        }
+        let mut promise = flow.promise::<(), _>(&tool);
+        let canceller = promise.canceller();
+        let (stop, books) = (tool.clone(), log.clone());
+        let task = tool.spawn(async move {
+            if let Err(error) = promise.await
+                && error.code() == "Timeout"
+            {
+                books.add("Timeout");
+            }
+        });
+        tool.deferred(ms(100), move || match cut {
+            "cancel" => canceller.cancel(),
+            "drop" => stop.cancel(&task),
+            _ => {}
+        });
+        let clock = tool.clone();
+        let _ = tool.complete(Box::pin(async move { pause(&clock, ms(2_000)).await }));
+        assert_eq!(log.take(), expected, "{cut}");
+    }
+}
