@@ -15,6 +15,9 @@ impl Machine {
     /// The template is borrowed from the queue meanwhile, so that a step can be called while the
     /// template keeps it. Nothing looks for it during a body.
     pub(super) fn run_template(&mut self, mut range: TemplateRange, waker: &Waker) -> Next {
+        if range.len() == 0 {
+            return Next::Step;
+        }
         let at = self.asi.strand.reserve_template();
         while self.asi.burst > 0
             && !self.is_cancelled()

@@ -109,7 +109,8 @@ impl Strand {
     #[inline]
     pub(crate) fn return_template(&mut self, at: usize, range: TemplateRange) {
         if let Some(queued) = self.pending.get_mut(at) {
-            *queued = QueueItem::Template(range);
+            // its place owns nothing
+            mem::forget(mem::replace(queued, QueueItem::Template(range)));
         }
     }
 

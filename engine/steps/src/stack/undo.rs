@@ -85,8 +85,8 @@ impl<U> Undos<U> {
 
     /// Passes the entries inside of a step that ended on to the step at this level around it.
     pub(crate) fn raise(&mut self, (strand, level): (u32, u32)) {
-        let inside = self.list(strand).iter_mut().rev();
-        for entry in inside.take_while(|entry| entry.level > level) {
+        let Some(list) = self.lists.get_mut(strand as usize) else { return };
+        for entry in list.iter_mut().rev().take_while(|entry| entry.level > level) {
             entry.level = level;
         }
     }
