@@ -16,11 +16,10 @@ use serde_json::{Map, Value};
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
-use super::reply::{Reply, ReplyBody};
 use super::result_draft::ResultDraft;
-use super::served::ServedRequest;
+use super::served::{ServedRequest, rule};
 use crate::channel::Channel;
-use crate::raw::{Head, RawFlow, RawInput, RawOutput, raw_result};
+use crate::raw::{Head, RawFlow, RawInput, RawOutput};
 use crate::security::{SecurityLevel, User};
 
 /// The request that a flow serves: what is known of it, and its result.
@@ -38,6 +37,12 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
+    /// The request as a handle, for code that is no step.
+    #[must_use]
+    pub fn handle(&self) -> ServedRequest {
+        ServedRequest::new(&self.exchange)
+    }
+
     /// The function as the caller named it.
     #[must_use]
     pub fn function(&self) -> &FunctionName {
@@ -204,31 +209,6 @@ impl RequestInfo {
     }
 }
 
-impl ServedRequest {
-    /// What the answer says beside its body, before anything is said.
-    pub(crate) fn head(&self) -> Result<Head, Error> {
-        if !self.channel().carries_raw_data() {
-            return Err(rule("the request did not come over HTTP"));
-        }
-        Ok(Head::over(self.channel().is_secure()))
-    }
-
-    /// Answers with raw data.
-    pub(crate) fn open_output(&self, head: Option<Box<Head>>) -> Result<RawOutput, Error> {
-        let exchange = self.exchange();
-        if !(exchange.function.declared().rawresult() && exchange.can_reply()) {
-            return Err(rule("Raw output is not allowed"));
-        }
-        if head.as_ref().is_some_and(|head| !head.has_body()) {
-            return Err(rule("an answer with this status has no body"));
-        }
-        let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(exchange);
-        let (output, body) = raw_result(flow);
-        exchange.begin_raw_reply(Reply::new(ReplyBody::Raw(body), head));
-        Ok(output)
-    }
-}
-
 impl fmt::Debug for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestInfo")
@@ -375,8 +355,4 @@ impl RequestSteps for AsyncSteps {
 
 fn no_request() -> Error {
     rule("the flow serves no request")
-}
-
-fn rule(info: impl Into<asyncsteps_core::Info>) -> Error {
-    Error::with_info(codes::INTERNAL_ERROR, info)
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
-use asyncsteps_core::Error;
+use asyncsteps_core::{Error, Info, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
 use serde::Serialize;
@@ -15,9 +15,10 @@ use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
 use super::invoker::Invocation;
-use super::request::RequestInfo;
+use super::reply::{Reply, ReplyBody};
 use crate::channel::Channel;
 use crate::observe::TraceParent;
+use crate::raw::{Head, RawFlow, RawOutput, raw_result};
 use crate::security::{SecurityLevel, User};
 
 /// A request that is being served, as a handle that async bodies can keep (FTN6 §2.2). Cloning
@@ -25,17 +26,36 @@ use crate::security::{SecurityLevel, User};
 #[derive(Clone)]
 pub struct ServedRequest(Rc<Exchange>);
 
-impl RequestInfo {
-    /// The request as a handle, for code that is no step.
-    #[must_use]
-    pub fn handle(&self) -> ServedRequest {
-        ServedRequest(Rc::clone(&self.exchange))
-    }
-}
-
 impl ServedRequest {
+    pub(super) fn new(exchange: &Rc<Exchange>) -> Self {
+        Self(Rc::clone(exchange))
+    }
+
     pub(super) fn exchange(&self) -> &Rc<Exchange> {
         &self.0
+    }
+
+    /// What the answer says beside its body, before anything is said.
+    pub(crate) fn head(&self) -> Result<Head, Error> {
+        if !self.channel().carries_raw_data() {
+            return Err(rule("the request did not come over HTTP"));
+        }
+        Ok(Head::over(self.channel().is_secure()))
+    }
+
+    /// Answers with raw data.
+    pub(crate) fn open_output(&self, head: Option<Box<Head>>) -> Result<RawOutput, Error> {
+        let exchange = self.exchange();
+        if !(exchange.function.declared().rawresult() && exchange.can_reply()) {
+            return Err(rule("Raw output is not allowed"));
+        }
+        if head.as_ref().is_some_and(|head| !head.has_body()) {
+            return Err(rule("an answer with this status has no body"));
+        }
+        let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(exchange);
+        let (output, body) = raw_result(flow);
+        exchange.begin_raw_reply(Reply::new(ReplyBody::Raw(body), head));
+        Ok(output)
     }
 
     /// The function as the caller named it.
@@ -64,7 +84,7 @@ impl ServedRequest {
         self.0.reply_to.caller.user()
     }
 
-    /// The caller, to act for, see [`RequestInfo::caller`].
+    /// The caller, to act for, see [`RequestInfo::caller`](super::RequestInfo::caller).
     #[must_use]
     pub fn caller(&self) -> Caller {
         self.0.reply_to.caller.within()
@@ -122,4 +142,8 @@ impl fmt::Debug for ServedRequest {
             .field("user", &self.user())
             .finish_non_exhaustive()
     }
+}
+
+pub(super) fn rule(info: impl Into<Info>) -> Error {
+    Error::with_info(codes::INTERNAL_ERROR, info)
 }
