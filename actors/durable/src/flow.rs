@@ -522,7 +522,7 @@ impl Flow {
             Part::Nth(number) => PathPart::Branch(number.to_string().into()),
             Part::Attempt(number) => PathPart::Attempt(number),
             Part::Iteration(index) => PathPart::Iteration(index),
-            Part::Item(index) => PathPart::Key(index.to_string().into()),
+            Part::Item(key) => PathPart::Key(Cow::Owned((*key).to_owned())),
         }))
     }
 

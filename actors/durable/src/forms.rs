@@ -9,7 +9,7 @@ use crate::records::{AtPath, End, Records};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recorded {
     Body,
-    /// A body that does several things.
+    /// It does several things.
     Items,
     Substeps,
     Loop,
@@ -19,7 +19,7 @@ impl Recorded {
     const fn text(self) -> &'static str {
         match self {
             Self::Body => "one body",
-            Self::Items => "a body that does several things",
+            Self::Items => "a step with items",
             Self::Substeps => "a step with sub-steps",
             Self::Loop => "a loop",
         }
@@ -87,7 +87,7 @@ impl AtPath {
 
 fn form_in(step: &DefinedStep) -> Recorded {
     match step.form {
-        Form::Body if step.has_items() => Recorded::Items,
+        Form::Body | Form::Nested if step.has_items() => Recorded::Items,
         Form::Body => Recorded::Body,
         Form::Nested => Recorded::Substeps,
         Form::Loop => Recorded::Loop,

@@ -1,6 +1,7 @@
 //! What callers of a durable function get: the request is submitted, and they wait for its end.
 
 use asyncsteps_core::Template;
+use asyncsteps_executor::plan::{Awaits, Plans};
 use asyncsteps_executor::service::{AddsSteps, AnswerWithin, Handler};
 use asyncsteps_executor::{Functions, RequestSteps, Service};
 use schemars::JsonSchema;
@@ -21,7 +22,7 @@ impl Durable {
     /// [in time](asyncsteps_executor::Steps::answer_within) if the function says so. A caller that goes away, and
     /// the time limit of requests, do not end it.
     #[track_caller]
-    pub fn on<S, P, R, H>(
+    pub fn on<S, Form, H>(
         &self,
         functions: &mut Functions<S>,
         function: &'static str,
@@ -29,9 +30,10 @@ impl Durable {
     ) -> Declared<'_>
     where
         S: Service,
-        H: Handler<S, (AddsSteps, P, R), Params = P, Result = R>,
-        P: DeserializeOwned + JsonSchema + 'static,
-        R: Serialize + JsonSchema + 'static,
+        Form: DurableForm,
+        H: Handler<S, Form>,
+        H::Params: DeserializeOwned + JsonSchema,
+        H::Result: Serialize + JsonSchema,
     {
         let iface = functions.interface();
         let template = template_of(iface.iface(), iface.version().major, function);
@@ -48,6 +50,15 @@ impl Durable {
         Declared::new(self, template)
     }
 }
+
+/// The forms of handlers that [`Durable::on`] takes.
+pub trait DurableForm {}
+
+impl<P, R> DurableForm for (AddsSteps, P, R) {}
+
+impl<P, R> DurableForm for (Plans, P, (), R) {}
+
+impl<P, R> DurableForm for (Awaits, P, R) {}
 
 /// The template of a request that is carried out by the journal's nodes.
 fn front(durable: &Durable) -> Template {

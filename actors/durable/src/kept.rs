@@ -61,6 +61,6 @@ impl Records {
 
 /// The step of which this path is an item.
 fn step_of_item(path: &Path) -> Option<Path> {
-    let text = path.as_str();
+    let text = path.is_item().then(|| path.as_str())?;
     text[..text.rfind('@')?].parse().ok()
 }

@@ -161,6 +161,7 @@ mod shared;
 mod step;
 mod steps;
 mod storage_waits;
+mod stored;
 mod submit;
 mod suspects;
 mod transact;
@@ -171,6 +172,7 @@ mod writer;
 
 pub use asyncsteps_journal as journal;
 pub use durable::{Declared, Durable};
+pub use front::DurableForm;
 pub use node::Node;
 pub use replay::Replayed;
 pub use schedule::{Schedule, WrongSchedule};
@@ -178,7 +180,7 @@ pub use settle::NotSettled;
 pub use settled::Settle;
 pub use steps::{Recorded, Repeatable, Signals};
 pub use submit::{Cancelling, NotSubmitted, Options, WAITING_PER_CALLER};
-pub use transact::{ThenTransacts, Transacts};
+pub use transact::{PlanTransacts, ThenPlanTransacts, ThenTransacts, Transacts};
 
 /// The methods that steps of durable functions have beside those of [`Steps`](asyncsteps_executor::Steps):
 /// `recorded`, `repeatable`, `wait_for`, `transact`, ...
@@ -196,7 +198,8 @@ pub use transact::{ThenTransacts, Transacts};
 /// ```
 pub mod prelude {
     pub use crate::{
-        Recorded as _, Repeatable as _, Signals as _, ThenTransacts as _, Transacts as _,
+        PlanTransacts as _, Recorded as _, Repeatable as _, Signals as _, ThenPlanTransacts as _,
+        ThenTransacts as _, Transacts as _,
     };
 }
 

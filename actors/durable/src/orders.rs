@@ -5,7 +5,7 @@ use std::future::pending;
 use std::rc::Rc;
 
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_executor::recorder::{DefinedStep, HostUndo, Stored};
+use asyncsteps_executor::recorder::{DefinedStep, HostUndo};
 use asyncsteps_journal::record::{Done, TakenSignal};
 use asyncsteps_journal::request::StoredSignal;
 use asyncsteps_journal::{Event, Path, Value};
@@ -14,6 +14,7 @@ use crate::activity::CATCH_UP;
 use crate::flow::{Flow, LeaveReason};
 use crate::records::{Defined, End};
 use crate::settled::Settled;
+use crate::stored::stored;
 
 impl Flow {
     /// Takes in what operators have said while the flow was paused.
@@ -85,7 +86,7 @@ impl Flow {
         let _body = self.activity.body(true);
         let end = self.records.borrow().at(path).and_then(|at| at.end.clone());
         let stored = match end {
-            Some(End::Done(value)) => Some(Rc::new(value) as Stored),
+            Some(End::Done(value)) => Some(stored(&value)),
             Some(End::Failed(_)) | None => None,
         };
         self.begins_undo(path);

@@ -1,15 +1,14 @@
 //! How the body of a step ended in an earlier run of its flow.
 
-use std::rc::Rc;
-
 use asyncsteps_core::Error;
 use asyncsteps_core::replay::Replay;
-use asyncsteps_executor::recorder::{Kind, OUTCOME_UNKNOWN, Stored};
+use asyncsteps_executor::recorder::{Kind, OUTCOME_UNKNOWN};
 use asyncsteps_journal::record::Effect;
 
 use crate::causes::recalled;
 use crate::records::{AtPath, End};
 use crate::step::Step;
+use crate::stored::stored;
 
 impl Step {
     /// How the body ended in an earlier run.
@@ -19,8 +18,7 @@ impl Step {
         let undoes = self.step.can_be_undone();
         match at.and_then(|at| at.end.as_ref()) {
             Some(End::Done(value)) => {
-                let stored: Stored = Rc::new(value.clone());
-                return match self.step.read(&stored) {
+                return match self.step.read(&stored(value)) {
                     Some(Ok(result)) => Replay::Done(result),
                     Some(Err(error)) => {
                         self.diverges(&format!("its result cannot be read: {error}"))

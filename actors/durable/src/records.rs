@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_executor::recorder::{DefinedStep, Iterations, Next, Stored};
+use asyncsteps_executor::recorder::{DefinedStep, Iterations, Next};
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{
     Effect, Ending, Failed, Failure, Outcome, Started, StoredRecord, Timer,
@@ -15,6 +15,7 @@ use asyncsteps_journal::{Event, Path, Record, Value};
 
 use crate::left::JournalClock;
 use crate::settled::{Settle, Settled, step_at};
+use crate::stored::stored;
 use crate::writer::Ticket;
 
 /// A step that was defined, and where it is recorded.
@@ -268,7 +269,7 @@ impl Records {
         let is_over = |path: &Path| self.unwinding.iter().any(|outer| failed(outer, path));
         let effects = self.by_path.iter().filter(|(path, step)| step.is_effect(path));
         // items belong to their step
-        let steps = effects.filter(|(path, _)| !path.is_of_item());
+        let steps = effects.filter(|(path, _)| !path.is_item());
         let awaited = steps.map(|(path, _)| path).filter(|path| !is_over(path)).cloned();
         for path in awaited.collect::<Vec<_>>() {
             self.by_path.entry(path).or_default().is_awaited = true;
@@ -335,7 +336,7 @@ impl Records {
 
     /// What is recorded of each step, but for undos and for items, which belong to their step.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (&Path, &AtPath)> {
-        self.by_path.iter().filter(|(path, _)| !path.is_of_undo() && !path.is_of_item())
+        self.by_path.iter().filter(|(path, _)| !path.is_of_undo() && !path.is_item())
     }
 
     /// Whether there is anything at this path or inside.
@@ -364,7 +365,6 @@ impl Records {
 
     /// What a loop has to do: it enters those of its iterations again of which there are records.
     pub(crate) fn iterations(&self, path: &Path) -> Iterations {
-        let stored = |value: &Value| Rc::new(value.clone()) as Stored;
         let at = self.at(path);
         let state_of = |index: u64| {
             let (_, state) = at?.iterations.get(&index.checked_sub(1)?)?;

@@ -22,6 +22,7 @@ use crate::flow::{Flow, LeaveReason};
 use crate::inside::Inside;
 use crate::measured::Measured;
 use crate::records::{AtPath, End, closing_of, end_of, failure_of};
+use crate::stored::{stored, value};
 use crate::transact;
 
 /// How many keys of items an operator is shown.
@@ -132,14 +133,6 @@ impl Step {
     fn millis(&self) -> u64 {
         let time = clock::now().saturating_since(self.began.get());
         u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-    }
-}
-
-/// A value that one of the codecs of this crate wrote.
-fn value(stored: Stored) -> Value {
-    match stored.downcast::<Value>() {
-        Ok(value) => Rc::unwrap_or_clone(value),
-        Err(_) => unreachable!("the codecs of this crate write values of the journal"),
     }
 }
 
@@ -285,7 +278,7 @@ impl ReplayHooks for Step {
 impl StepRecorder for Step {
     fn begin(&self, attempt: u32) -> Later<Result<Running, Error>> {
         let kind = self.step.kind();
-        let commits = self.step.commits() && !self.path().is_of_item();
+        let commits = self.step.commits() && !self.path().is_item();
         if self.is_retired() {
             return Box::pin(async { Ok(Box::new(()) as Running) });
         }
@@ -339,7 +332,12 @@ impl StepRecorder for Step {
     }
 
     fn done(&self, attempt: u32, result: Stored) -> Later<Result<(), Error>> {
-        let done = Done { value: value(result), attempt, millis: self.millis() };
+        let value = match value(&result) {
+            Ok(value) => value,
+            // what cannot be stored was done all the same
+            Err(error) => return Box::pin(async { Err(error.outcome_unknown()) }),
+        };
+        let done = Done { value, attempt, millis: self.millis() };
         self.flow.record(self.path(), [Event::Done(done)]);
         if !self.flow.has_locks() {
             return Box::pin(async { Ok(()) });
@@ -364,22 +362,23 @@ impl StepRecorder for Step {
         Box::pin(async move {
             let prepared = transaction.prepare().await.map_err(StepError::into_error)?;
             let value = flow.commit(prepared, (path, attempt), intent).await?;
-            Ok(Rc::new(value) as Stored)
+            Ok(stored(&value))
         })
     }
 
     fn stored(&self) -> Option<Stored> {
         let records = self.flow.records.borrow();
         match records.at(self.path())?.end.as_ref()? {
-            End::Done(value) => Some(Rc::new(value.clone())),
+            End::Done(value) => Some(stored(value)),
             End::Failed(_) => None,
         }
     }
 
-    fn keys(&self, keys: Vec<String>) -> Result<Vec<String>, Error> {
-        let recorded = self.flow.records.borrow().at(self.path()).and_then(|at| at.keys.clone());
+    fn keys(&self, attempt: u32, keys: Vec<String>) -> Result<Vec<String>, Error> {
+        let path = self.failing(Some(attempt));
+        let recorded = self.flow.records.borrow().at(&path).and_then(|at| at.keys.clone());
         let Some(recorded) = recorded else {
-            self.flow.record(self.path(), [Event::Keys(Keys { keys: keys.clone() })]);
+            self.flow.record(&path, [Event::Keys(Keys { keys: keys.clone() })]);
             return Ok(keys);
         };
         let set = |keys: &[String]| keys.iter().cloned().collect::<BTreeSet<_>>();
@@ -404,10 +403,9 @@ impl StepRecorder for Step {
         Rc::new(Self { path, ..Self::new(flow, step) })
     }
 
-    fn inside(&self, attempt: u32, iteration: Option<u64>) -> Rc<dyn ReplayHooks> {
+    fn inside(&self, attempt: u32, path: &[Part]) -> Rc<dyn ReplayHooks> {
         self.current.set(attempt);
-        let attempt = self.attempt(attempt);
-        let path = iteration.map_or_else(|| attempt.clone(), |index| attempt.iteration(index));
+        let path = self.flow.path(path.iter().cloned());
         Rc::new(Inside::new(Rc::clone(&self.flow), path))
     }
 
@@ -429,9 +427,9 @@ impl StepRecorder for Step {
                     timer::sleep_until(until).await;
                     // it has ended also if the clock is set back
                     flow.record(&path, [Event::Done(nothing())]);
-                    Ok(Rc::new(()) as Stored)
+                    Ok([].into())
                 }
-                _ => Ok(Rc::new(flow.signal(&path, &names, until).await) as Stored),
+                _ => Ok(stored(&flow.signal(&path, &names, until).await)),
             }
         })
     }
@@ -487,7 +485,7 @@ impl StepRecorder for Step {
     }
 
     fn now(&self, path: &[Part]) -> SystemTime {
-        let path = self.flow.path(path.iter().copied()).branch("now");
+        let path = self.flow.path(path.iter().cloned()).branch("now");
         let recorded = self.flow.records.borrow().at(&path).and_then(|at| at.timer);
         let at = recorded.unwrap_or_else(|| {
             let timer = self.flow.clock().time_of_day();
@@ -498,7 +496,7 @@ impl StepRecorder for Step {
     }
 
     fn ended(&self, path: &[Part], is_final: bool) {
-        let level = self.flow.path(path.iter().copied());
+        let level = self.flow.path(path.iter().cloned());
         let at = if is_final { closing_of(&level) } else { end_of(&level) };
         let is_needed = is_final || self.flow.records.borrow().needs_end(&level);
         if is_needed {
@@ -516,12 +514,12 @@ impl StepRecorder for Step {
         self.flow.records.borrow().iterations(&self.attempt(attempt))
     }
 
-    fn iterated(&self, ended: EndedIteration) {
+    fn iterated(&self, ended: EndedIteration) -> Result<(), Error> {
         let EndedIteration { attempt, index, can_be_undone, next } = ended;
         let event = match next {
-            Next::Continue(state) => Event::Iteration(Iteration { index, state: value(state) }),
+            Next::Continue(state) => Event::Iteration(Iteration { index, state: value(&state)? }),
             Next::Break(result) => {
-                let ending = Ending::Completed(value(result));
+                let ending = Ending::Completed(value(&result)?);
                 Event::Outcome(Outcome { winner: None, ending })
             }
         };
@@ -533,9 +531,11 @@ impl StepRecorder for Step {
         } else {
             self.flow.replace_iteration(&path, index, event);
         }
+        Ok(())
     }
 
-    fn defined(&self, path: &[Part], steps: &[Rc<DefinedStep>]) -> Result<(), Error> {
+    fn defined(&self, attempt: u32, path: &[Part], steps: &[Rc<DefinedStep>]) -> Result<(), Error> {
+        self.current.set(attempt);
         let vague = steps.iter().find(|step| step.form != Form::Nested && step.kind().is_none());
         if let Some(step) = vague {
             let (path, source) = (self.flow.path_of(step), step.source);
@@ -560,7 +560,7 @@ impl StepRecorder for Step {
             self.flow.retires(self.flow.path_of(step));
         }
         let records = self.flow.records.borrow();
-        let scope = self.flow.path(path.iter().copied());
+        let scope = self.flow.path(path.iter().cloned());
         if !records.have_steps_within(&scope) && !records.has_ended(&scope) {
             return Ok(());
         }

@@ -1,13 +1,11 @@
 //! What is said behind the steps of durable functions.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_core::{Arguments, Error, codes};
-use asyncsteps_executor::recorder::{Codec, Kind, Stored, WaitFor};
+use asyncsteps_executor::recorder::{Codec, Kind, WaitFor};
 use asyncsteps_executor::service::{Body, Items, Leaf, Loop, Parts};
 use asyncsteps_executor::{Service, Step, Steps};
-use asyncsteps_journal::{Value, ValueError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -43,11 +41,11 @@ where
     T: Serialize + DeserializeOwned + 'static,
 {
     fn recorded(self) -> Self {
-        self.remembered(Kind::Recorded, Some(codec()))
+        self.remembered(Kind::Recorded, Some(Codec::of_results()))
     }
 
     fn once(self) -> Self {
-        self.remembered(Kind::Once, Some(codec()))
+        self.remembered(Kind::Once, Some(Codec::of_results()))
     }
 }
 
@@ -63,11 +61,12 @@ where
     R: Serialize + DeserializeOwned + 'static,
 {
     fn recorded(self) -> Self {
-        self.remembered(Kind::Recorded, Some(codec())).items_remembered(codec())
+        self.remembered(Kind::Recorded, Some(Codec::of_results()))
+            .items_remembered(Codec::of_results())
     }
 
     fn once(self) -> Self {
-        self.remembered(Kind::Once, Some(codec())).items_remembered(codec())
+        self.remembered(Kind::Once, Some(Codec::of_results())).items_remembered(Codec::of_results())
     }
 }
 
@@ -81,11 +80,12 @@ where
     R: Serialize + DeserializeOwned + 'static,
 {
     fn recorded(self) -> Self {
-        self.remembered(Kind::Recorded, Some(codec())).items_remembered(codec())
+        self.remembered(Kind::Recorded, Some(Codec::of_results()))
+            .items_remembered(Codec::of_results())
     }
 
     fn once(self) -> Self {
-        self.remembered(Kind::Once, Some(codec())).items_remembered(codec())
+        self.remembered(Kind::Once, Some(Codec::of_results())).items_remembered(Codec::of_results())
     }
 }
 
@@ -98,11 +98,13 @@ where
     B: Serialize + DeserializeOwned + 'static,
 {
     fn recorded(self) -> Self {
-        self.remembered(Kind::Recorded, Some(codec())).parts_remembered((codec(), codec()))
+        self.remembered(Kind::Recorded, Some(Codec::of_results()))
+            .parts_remembered((Codec::of_results(), Codec::of_results()))
     }
 
     fn once(self) -> Self {
-        self.remembered(Kind::Once, Some(codec())).parts_remembered((codec(), codec()))
+        self.remembered(Kind::Once, Some(Codec::of_results()))
+            .parts_remembered((Codec::of_results(), Codec::of_results()))
     }
 }
 
@@ -116,13 +118,13 @@ where
     C: Serialize + DeserializeOwned + 'static,
 {
     fn recorded(self) -> Self {
-        let codecs = (codec(), codec(), codec());
-        self.remembered(Kind::Recorded, Some(codec())).parts_remembered(codecs)
+        let codecs = (Codec::of_results(), Codec::of_results(), Codec::of_results());
+        self.remembered(Kind::Recorded, Some(Codec::of_results())).parts_remembered(codecs)
     }
 
     fn once(self) -> Self {
-        let codecs = (codec(), codec(), codec());
-        self.remembered(Kind::Once, Some(codec())).parts_remembered(codecs)
+        let codecs = (Codec::of_results(), Codec::of_results(), Codec::of_results());
+        self.remembered(Kind::Once, Some(Codec::of_results())).parts_remembered(codecs)
     }
 }
 
@@ -138,7 +140,7 @@ where
     St: Serialize + DeserializeOwned + 'static,
 {
     fn recorded(self) -> Self {
-        self.loop_remembered(codec(), codec())
+        self.loop_remembered(Codec::of_results(), Codec::of_results())
     }
 
     fn once(self) -> Self {
@@ -206,7 +208,9 @@ impl<S: Service, P: 'static> Signals<S, P> for Steps<S, P> {
     where
         V: DeserializeOwned + 'static,
     {
-        self.wait(name, WaitFor::Signal(None), read_codec(), async || Err(not_durable().into()))
+        self.wait(name, WaitFor::Signal(None), Codec::of_others(), async || {
+            Err(not_durable().into())
+        })
     }
 
     #[track_caller]
@@ -219,34 +223,10 @@ impl<S: Service, P: 'static> Signals<S, P> for Steps<S, P> {
         V: DeserializeOwned + 'static,
     {
         let wait = WaitFor::Signal(Some(within));
-        self.wait(name, wait, read_codec(), async || Err(not_durable().into()))
+        self.wait(name, wait, Codec::of_others(), async || Err(not_durable().into()))
     }
 }
 
 fn not_durable() -> Error {
     Error::with_info(codes::INTERNAL_ERROR, "only a durable request waits for signals")
-}
-
-/// Values as the journal stores them.
-pub(crate) fn codec<T: Serialize + DeserializeOwned>() -> Codec<T> {
-    let write = |result: &T| {
-        let value = Value::encode_result(result).map_err(internal)?;
-        Ok(Rc::new(value) as Stored)
-    };
-    Codec { write, ..read_codec() }
-}
-
-/// Values that others write.
-fn read_codec<T: DeserializeOwned>() -> Codec<T> {
-    Codec {
-        write: |_| Err(Error::with_info(codes::INTERNAL_ERROR, "signals are written elsewhere")),
-        read: |stored| match stored.downcast_ref::<Value>() {
-            Some(value) => value.decode().map_err(internal),
-            None => unreachable!("this codec writes values of the journal"),
-        },
-    }
-}
-
-fn internal(error: ValueError) -> Error {
-    Error::with_info(codes::INTERNAL_ERROR, error.to_string())
 }

@@ -1,13 +1,12 @@
 //! Steps that commit in the database of the journal, together with their records.
 
 use asyncsteps_core::{Arguments, BodyResult};
-use asyncsteps_executor::recorder::{Later, Transactor, Work};
+use asyncsteps_executor::plan;
+use asyncsteps_executor::recorder::{Codec, Later, Transactor, Work};
 use asyncsteps_executor::service::Transacted;
 use asyncsteps_executor::{Cx, Service, Step, Steps};
 use asyncsteps_journal::transaction::Prepared;
 use asyncsteps_journal::{Database, Transaction};
-
-use crate::steps::codec;
 
 /// Adds steps whose effect and record are one transaction of the journal's database: exactly once, whatever
 /// crashes.
@@ -113,9 +112,64 @@ where
     }
 }
 
+/// Adds a step to a plan whose effect and record are one transaction of the journal's database, as [`Transacts`] does.
+pub trait PlanTransacts<S: Service, P: 'static, I: 'static> {
+    /// A step that commits the transaction which `body` makes, see [`Transacts`].
+    fn transact<X, F>(&self, name: &'static str, body: F) -> plan::Step<S, P, I, I, X::Output>
+    where
+        X: Transaction,
+        F: Fn(&plan::Cx<S, P>, I) -> X + Send + Sync + 'static;
+}
+
+impl<S: Service, P: 'static, I: 'static> PlanTransacts<S, P, I> for plan::Steps<S, P, I> {
+    #[track_caller]
+    fn transact<X, F>(&self, name: &'static str, body: F) -> plan::Step<S, P, I, I, X::Output>
+    where
+        X: Transaction,
+        F: Fn(&plan::Cx<S, P>, I) -> X + Send + Sync + 'static,
+    {
+        self.transacted(name, transactor::<X>(), body)
+    }
+}
+
+/// [`PlanTransacts`] behind a step whose result the transaction takes.
+pub trait ThenPlanTransacts<S: Service, P: 'static, I, T: 'static, E> {
+    /// Adds the step that commits the transaction which `body` makes of the result of this one, see [`Transacts`].
+    fn then_transact<X, F>(
+        self,
+        name: &'static str,
+        body: F,
+    ) -> plan::Step<S, P, I, T, X::Output, E>
+    where
+        X: Transaction,
+        F: Fn(&plan::Cx<S, P>, T) -> X + Send + Sync + 'static;
+}
+
+impl<S, P, I, A, T, E> ThenPlanTransacts<S, P, I, T, E> for plan::Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    T: 'static,
+{
+    #[track_caller]
+    fn then_transact<X, F>(
+        self,
+        name: &'static str,
+        body: F,
+    ) -> plan::Step<S, P, I, T, X::Output, E>
+    where
+        X: Transaction,
+        F: Fn(&plan::Cx<S, P>, T) -> X + Send + Sync + 'static,
+    {
+        self.then_transacted(name, transactor::<X>(), body)
+    }
+}
+
 fn transactor<X: Transaction>() -> Transactor<X, X::Output> {
     Transactor {
-        codec: codec(),
+        codec: Codec::of_results(),
         work: |transaction| Box::new(Box::new(transaction) as Box<dyn AnyTransaction>),
         alone: |transaction| transaction.commit(),
     }

@@ -106,6 +106,7 @@ pub mod recorder;
 pub mod security;
 #[cfg(feature = "schemars")]
 pub mod service;
+mod stored;
 pub mod transport;
 
 // the page has the example `first_service`, which a test compares

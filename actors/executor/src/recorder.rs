@@ -23,15 +23,14 @@ use asyncsteps_core::replay::ReplayHooks;
 use asyncsteps_core::{Args, BodyResult, Error, RecordedError};
 use serde::{Deserialize, Serialize};
 
+pub use crate::stored::{Codec, Stored};
+
 /// The code of the error of a step that may have had its effect and must not run again, and that of a caller who
 /// could not be told in time how a request ends.
 pub const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
 
 /// What a host answers later, on the same thread.
 pub type Later<T> = Pin<Box<dyn Future<Output = T>>>;
-
-/// A value as the host stores it.
-pub type Stored = Rc<dyn Any>;
 
 /// What a step has the host do, in a form that the host knows.
 pub type Work = Box<dyn Any>;
@@ -84,19 +83,19 @@ pub trait StepRecorder: ReplayHooks {
     /// The step waits, instead of running a body: completes with what it gives.
     fn wait(&self, wait: WaitFor) -> Later<Result<Stored, Error>>;
 
-    /// The body is about to do several things with these keys: gives the keys in the order in which they
+    /// The body, or an attempt of a step with sub-steps, is about to do several things with these keys: gives the keys in the order in which they
     /// were recorded when it began.
     ///
     /// # Errors
     /// That of the step, if other keys were recorded.
-    fn keys(&self, keys: Vec<String>) -> Result<Vec<String>, Error>;
+    fn keys(&self, attempt: u32, keys: Vec<String>) -> Result<Vec<String>, Error>;
 
     /// The memory of one of several things that the body does: by its key, or by its number.
     fn item(&self, key: &str) -> Rc<dyn StepRecorder>;
 
-    /// The memory of steps that the executor adds inside of an attempt of the step, or of an iteration of that, around
-    /// those of the application. If one of them fails, so does the attempt or the iteration.
-    fn inside(&self, attempt: u32, iteration: Option<u64>) -> Rc<dyn ReplayHooks>;
+    /// The memory of steps that the executor adds inside of an attempt of the step, at this path, around those of the
+    /// application: it is that of the attempt, or of an iteration or an item in it. If one of them fails, so does that.
+    fn inside(&self, attempt: u32, path: &[Part]) -> Rc<dyn ReplayHooks>;
 
     /// The result that is stored of the step, if it ended well in an earlier run.
     fn stored(&self) -> Option<Stored>;
@@ -113,11 +112,11 @@ pub trait StepRecorder: ReplayHooks {
     /// The undo of the step has failed with this error. It may be tried again.
     fn undo_failed(&self, error: &Error);
 
-    /// These sub-steps were defined in the step, at this path, before the first of them starts.
+    /// These sub-steps were defined in an attempt of the step, at this path, before the first of them starts.
     ///
     /// # Errors
     /// That of the step, if the host cannot go on with them.
-    fn defined(&self, path: &[Part], steps: &[Rc<DefinedStep>]) -> Result<(), Error>;
+    fn defined(&self, attempt: u32, path: &[Part], steps: &[Rc<DefinedStep>]) -> Result<(), Error>;
 
     /// The time of day for the code that defines sub-steps of the step at this path: the same whenever the
     /// request is carried out again.
@@ -135,7 +134,10 @@ pub trait StepRecorder: ReplayHooks {
     fn iterations(&self, attempt: u32) -> Iterations;
 
     /// An iteration of a loop ended.
-    fn iterated(&self, iteration: EndedIteration);
+    ///
+    /// # Errors
+    /// If what follows cannot be stored.
+    fn iterated(&self, iteration: EndedIteration) -> Result<(), Error>;
 }
 
 /// What an iteration of a [loop](crate::Steps::repeat) gives. As [`ControlFlow`](std::ops::ControlFlow),
@@ -212,7 +214,7 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 type ReadResult = Box<dyn Fn(&Stored) -> Result<Args, Error>>;
 
 /// A part of the path to a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a host has to tell all of them apart")]
 pub enum Part {
     /// A step, by its name.
@@ -223,8 +225,8 @@ pub enum Part {
     Attempt(u32),
     /// The so many-th iteration of this loop, from 0.
     Iteration(u64),
-    /// The so many-th of several things that this step does, from 0.
-    Item(usize),
+    /// The one of several things that this step does with this key: its number from 0, unless it has a key of its own.
+    Item(Rc<str>),
 }
 
 /// Whether a step has sub-steps.
@@ -269,14 +271,6 @@ pub enum WaitFor {
     Signal(Option<Duration>),
 }
 
-/// How the result of a step becomes a value that the host stores, and back.
-pub struct Codec<T> {
-    /// Writes a result.
-    pub write: fn(&T) -> Result<Stored, Error>,
-    /// Reads it.
-    pub read: fn(&Stored) -> Result<T, Error>,
-}
-
 /// How the work `W` that a body gives becomes the result `T` of its step.
 pub struct Transactor<W, T> {
     /// The result of the step, as the host stores it.
@@ -290,20 +284,6 @@ pub struct Transactor<W, T> {
 impl<W, T> fmt::Debug for Transactor<W, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Transactor")
-    }
-}
-
-impl<T> Clone for Codec<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Codec<T> {}
-
-impl<T> fmt::Debug for Codec<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Codec")
     }
 }
 
@@ -345,7 +325,7 @@ impl DefinedStep {
             self.known_as.get().into_iter().flat_map(|(name, nth)| {
                 [Some(Part::Step(name)), (nth > 1).then_some(Part::Nth(nth))]
             });
-        self.around.iter().copied().chain(named.flatten())
+        self.around.iter().cloned().chain(named.flatten())
     }
 
     /// In which of several branches it is that were defined together; 0 if there are none. Steps of a branch follow

@@ -151,10 +151,10 @@ impl Path {
         self.0.contains('~')
     }
 
-    /// Whether it is, or is inside of, an item of a collection.
+    /// Whether it is an item of a collection, and not a step in one.
     #[must_use]
-    pub fn is_of_item(&self) -> bool {
-        self.0.contains('@')
+    pub fn is_item(&self) -> bool {
+        self.0.rfind(MARKS).is_some_and(|at| self.0[at..].starts_with('@'))
     }
 
     /// Its parts, from the outside in.
@@ -336,9 +336,9 @@ mod tests {
     #[test]
     fn a_path_tells_whether_it_is_of_an_undo_or_of_an_item() {
         let step = Path::template("t~@").step("~").branch("@");
-        assert!(!step.is_of_undo() && !step.is_of_item());
+        assert!(!step.is_of_undo() && !step.is_item());
         assert!(step.undo().step("a").is_of_undo());
-        assert!(step.key("a").step("b").is_of_item());
+        assert!(step.key("a").is_item() && !step.key("a").step("b").is_item());
     }
 
     #[test]

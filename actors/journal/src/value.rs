@@ -107,11 +107,30 @@ impl Value {
     /// # Errors
     /// If it is of another type, or of a coding that this program does not know.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
+        minicbor_serde::from_slice(self.cbor()?)
+            .map_err(|error| ValueError::NotRead(error.to_string()))
+    }
+
+    /// A value whose CBOR somebody else has written.
+    ///
+    /// # Errors
+    /// If it is larger than [`VALUE_BYTES`].
+    pub fn of_cbor(bytes: &[u8]) -> Result<Self, ValueError> {
+        if bytes.len() > VALUE_BYTES {
+            return Err(ValueError::TooLarge);
+        }
+        Ok(Self { coding: CBOR, bytes: bytes.to_vec().into() })
+    }
+
+    /// Its CBOR.
+    ///
+    /// # Errors
+    /// If it is of another coding.
+    pub fn cbor(&self) -> Result<&[u8], ValueError> {
         if self.coding != CBOR {
             return Err(ValueError::UnknownCoding(self.coding));
         }
-        minicbor_serde::from_slice(&self.bytes)
-            .map_err(|error| ValueError::NotRead(error.to_string()))
+        Ok(&self.bytes)
     }
 
     /// How many bytes it has.

@@ -12,6 +12,7 @@ use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::FlowState;
 use asyncsteps_durable::{Durable, Options};
+use asyncsteps_executor::plan;
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
@@ -23,6 +24,15 @@ use crate::programs::Node;
 
 /// A function under test.
 pub(crate) type Function = fn(&mut Steps<Bank, Nothing>) -> Returns<String>;
+
+/// A function under test that is a plan, made of these nodes.
+pub(crate) type Planned = fn(&plan::Steps<Bank, Nothing>, &[Node]) -> plan::Returns<String>;
+
+#[derive(Clone, Copy)]
+enum Program {
+    Steps(Function),
+    Plan(Planned),
+}
 
 /// An entry of the books: what was done under a name, or undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +51,7 @@ pub(crate) struct Bank {
     pub(crate) lock: sync::Mutex,
     /// A limiter with one place.
     pub(crate) place: sync::Mutex,
-    function: Function,
+    function: Program,
     /// The steps of a function that is made at random.
     pub(crate) nodes: Arc<[Node]>,
 }
@@ -59,6 +69,14 @@ pub(crate) enum End {
 
 impl Bank {
     pub(crate) fn new(function: Function) -> Self {
+        Self::with(Program::Steps(function))
+    }
+
+    pub(crate) fn planned(function: Planned) -> Self {
+        Self::with(Program::Plan(function))
+    }
+
+    fn with(function: Program) -> Self {
         let options = mutex::Options { max: 1, max_queue: None };
         Self {
             books: Arc::default(),
@@ -124,7 +142,14 @@ impl Bank {
         let interface = Interface::new("test.bank:1.0".parse().expect("it is a name"));
         let executor = Executor::builder()
             .service(interface, self.clone(), |functions| {
-                durable.on(functions, "order", self.function);
+                match self.function {
+                    Program::Steps(function) => durable.on(functions, "order", function),
+                    Program::Plan(function) => {
+                        let nodes = Arc::clone(&self.nodes);
+                        let order = move |steps: &plan::Steps<_, _>| function(steps, &nodes);
+                        durable.on(functions, "order", order)
+                    }
+                };
             })
             .build()
             .expect("the bank is complete");

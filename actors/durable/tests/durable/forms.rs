@@ -160,7 +160,7 @@ fn steps_that_have_become_a_loop_and_items_that_have_become_one_body_pause_the_r
             assert!(pauses(nested, "repeat", why).await >= 2, "{nested} -> repeat");
             assert!(pauses("repeat", nested, "as a loop").await >= 2, "repeat -> {nested}");
         }
-        let count = pauses("items", "no undo", "as a body that does several things").await;
+        let count = pauses("items", "no undo", "as a step with items").await;
         assert!(count >= 1, "items -> recorded: {count}");
     });
 }

@@ -1,23 +1,23 @@
-//! Functions made at random: steps within locks, limiters, time limits and attempts, branches, loops, items, scopes. Their
+//! Functions made at random: steps within locks, limiters, time limits and attempts, branches, loops, items. Their
 //! requests crash at random records, then something ends the replay. The books of the bank say whether all that was
 //! begun is done or undone, and in which order.
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::sim::Random;
-use asyncsteps_core::{BodyResult, Error, Retry};
+use asyncsteps_core::{BodyResult, Error, Retry, Undo};
+use asyncsteps_durable::Options;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::Resume;
-use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::service::{Kind, Step};
-use asyncsteps_executor::{Cx, Next, Returns, Steps};
+use asyncsteps_executor::plan::{Cx, Erased, Returns, Step, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::{Clock, Uid};
 
-use crate::bank::{Bank, End, Entry, deal, hold};
+use crate::bank::{Bank, End, Entry, hold};
 use crate::lab::{Nothing, soon};
 use crate::node::{Crash, Kind as At, TestClock, run};
 
@@ -27,14 +27,13 @@ pub(crate) enum Node {
     /// The bank does something, and can undo it.
     Deal(Policies),
     /// So many items, of each of which the bank does something.
-    Items(u32),
+    Items(usize),
     /// A look-up that is repeated, and takes some time.
     Look(Duration),
     /// Fails with `TryAgain` in the first attempt of what is around it.
     Flaky,
     Pause(Duration),
     Substeps(Policies, Arc<[Self]>),
-    Scope(Arc<[Self]>),
     Branches(Vec<Arc<[Self]>>),
     Repeat(u32, Arc<[Self]>),
 }
@@ -57,7 +56,6 @@ impl fmt::Debug for Node {
             Self::Flaky => write!(f, "flaky"),
             Self::Pause(time) => write!(f, "pause {time:?}"),
             Self::Substeps(policies, nodes) => write!(f, "substeps{policies:?} {nodes:?}"),
-            Self::Scope(nodes) => write!(f, "scope {nodes:?}"),
             Self::Branches(branches) => write!(f, "branches {branches:?}"),
             Self::Repeat(count, nodes) => write!(f, "repeat {count} {nodes:?}"),
         }
@@ -82,6 +80,17 @@ impl fmt::Debug for Policies {
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// Those of steps with items.
+const ITEMS: [&str; 4] = ["a*", "b*", "c*", "d*"];
+/// The step of an item.
+const ITEM: &str = NAMES[0];
+const ONE_ITEM: [Node; 1] = [Node::Deal(Policies {
+    is_locked: false,
+    is_limited: false,
+    limit: None,
+    is_tried_again: false,
+    recovers: false,
+})];
 /// Branches have others, because none of them is the earlier one.
 const BRANCHES: [&str; 3] = ["p", "q", "r"];
 const ATTEMPTS: [&str; 3] = ["", ".2", ".3"];
@@ -90,66 +99,123 @@ const ATTEMPTS: [&str; 3] = ["", ".2", ".3"];
 const WAYS: [&str; 7] =
     ["nothing", "cancel", "cancel later", "deadline", "drain", "the look-up fails", "panic"];
 
-fn function(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let nodes = Arc::clone(&asi.cx().nodes);
-    let _ = level(asi, &nodes);
-    asi.run("result", async |_, ()| Ok("ended".to_owned())).recorded().into()
+/// Steps that pass a number on, whatever the first of them takes.
+type Chain<I> = Step<Bank, Nothing, I, Erased, u32>;
+
+fn function(steps: &Steps<Bank, Nothing>, nodes: &[Node]) -> Returns<String> {
+    let begin = steps.run("begin", async |_, ()| Ok(0)).repeatable();
+    level(begin.erased(), nodes)
+        .then("result", async |_, _| Ok("ended".to_owned()))
+        .recorded()
+        .returns()
 }
 
-fn level(asi: &mut Steps<Bank, Nothing>, nodes: &Arc<[Node]>) -> Returns<()> {
-    for (name, node) in NAMES.into_iter().zip(&**nodes) {
-        add(asi, name, node);
-    }
-    asi.run("end", async |_, ()| Ok(())).repeatable().into()
+fn level<I: 'static>(begin: Chain<I>, nodes: &[Node]) -> Chain<I> {
+    let named = NAMES.into_iter().zip(ITEMS).zip(nodes);
+    named.fold(begin, |chain, ((name, items), node)| add(chain, (name, items), node))
 }
 
-fn add(asi: &mut Steps<Bank, Nothing>, name: &'static str, node: &Node) {
-    let bank = asi.cx();
-    match node.clone() {
-        Node::Deal(policies) => under(policies, &bank, deal!(asi, name)),
+fn inside(nodes: &[Node]) -> impl FnOnce(&Steps<Bank, Nothing, u32>) -> Returns<u32> {
+    move |steps| level(steps.pass().erased(), nodes).returns()
+}
+
+/// A step that the bank does after a moment, and undoes.
+async fn deals(cx: &Cx<Bank, Nothing>, number: u32) -> BodyResult<u32> {
+    soon().await;
+    cx.deal(cx.key());
+    soon().await;
+    Ok(number)
+}
+
+async fn undoes(cx: &Cx<Bank, Nothing>, _: Undo<&u32>) -> BodyResult<()> {
+    soon().await;
+    cx.undo(cx.key());
+    Ok(())
+}
+
+fn add<I: 'static>(
+    chain: Chain<I>,
+    (name, items): (&'static str, &'static str),
+    node: &Node,
+) -> Chain<I> {
+    match node {
+        Node::Deal(policies) => {
+            under(*policies, chain.then(name, deals).recorded().undo(undoes)).erased()
+        }
         Node::Items(count) => {
-            let each = async |cx: &Cx<Bank, Nothing>, _| {
-                soon().await;
-                cx.deal(cx.key());
-                Ok(())
-            };
-            asi.each(name, 0..count, 2, each).recorded().undo(async move |cx, _| {
-                soon().await;
-                (0..count).for_each(|item| cx.undo(&format!("{}#{item}", cx.key())));
-                Ok(())
-            });
+            let count = *count;
+            chain
+                .then("list", async move |_, number| Ok(vec![number; count]))
+                .repeatable()
+                .then_each(items, |item| item.run(ITEM, deals).recorded().undo(undoes).returns())
+                .at_once(2)
+                .then("first of all", async |_, all: Vec<u32>| Ok(all[0]))
+                .repeatable()
+                .erased()
         }
         Node::Look(time) => {
-            asi.run(name, async move |cx, ()| look(cx, time).await).repeatable();
+            let time = *time;
+            let look =
+                async move |cx: &Cx<Bank, Nothing>, number| look(cx, time).await.map(|()| number);
+            chain.then(name, look).repeatable().erased()
         }
         Node::Flaky => {
-            let fails = async |cx: &Cx<Bank, Nothing>, ()| {
+            let fails = async |cx: &Cx<Bank, Nothing>, number| {
                 soon().await;
-                if cx.key().contains('.') { Ok(()) } else { Err(Error::new("TryAgain").into()) }
+                if cx.key().contains('.') { Ok(number) } else { Err(Error::new("TryAgain").into()) }
             };
-            asi.run(name, fails).recorded();
+            chain.then(name, fails).recorded().erased()
         }
-        Node::Pause(time) => _ = asi.pause(name, time),
+        Node::Pause(time) => chain.then_pause(name, *time).erased(),
         Node::Substeps(policies, nodes) => {
-            let step = asi.substeps(name, move |asi, ()| level(asi, &nodes));
-            under(policies, &bank, step);
+            under(*policies, chain.then_nested(name, inside(nodes))).erased()
         }
-        Node::Scope(nodes) => _ = asi.scope(name, move |asi, ()| level(asi, &nodes)),
-        Node::Branches(branches) => {
-            asi.parallel(name, move |parallel| {
-                for (name, nodes) in BRANCHES.into_iter().zip(branches.clone()) {
-                    parallel.substeps(name, move |asi, ()| level(asi, &nodes));
-                }
-            });
-        }
+        Node::Branches(branches) => branches_of(chain, name, branches),
         Node::Repeat(count, nodes) => {
-            let iteration = move |asi: &mut Steps<Bank, Nothing>, index: u32| {
-                let _ = level(asi, &nodes);
-                let next = if index == count { Next::Break(()) } else { Next::Continue(index + 1) };
-                asi.run("next", async move |_, ()| Ok(next)).recorded().into()
-            };
-            asi.repeat(name, 1, iteration).recorded();
+            let count = *count;
+            chain
+                .then_repeat(name, |iteration| {
+                    level(iteration.pass().erased(), nodes)
+                        .then("next", async move |cx, number| {
+                            // what steps inside return is not what they take, if they recover
+                            let index = cx.key().rsplit(['#', '/']).nth(1);
+                            let is_last = index == Some(&*(count - 1).to_string());
+                            Ok(if is_last {
+                                ControlFlow::Break(number)
+                            } else {
+                                ControlFlow::Continue(number)
+                            })
+                        })
+                        .repeatable()
+                        .returns()
+                })
+                .recorded_with_input()
+                .erased()
         }
+    }
+}
+
+fn branches_of<I: 'static>(
+    chain: Chain<I>,
+    name: &'static str,
+    branches: &[Arc<[Node]>],
+) -> Chain<I> {
+    let [p, q, r] = BRANCHES;
+    match branches {
+        [one, two] => chain
+            .then_join(name, |all| (all.nested(p, inside(one)), all.nested(q, inside(two))))
+            .then("both", async |_, (number, _)| Ok(number))
+            .repeatable()
+            .erased(),
+        [one, two, three, ..] => chain
+            .then_join(name, |all| {
+                let (one, two) = (all.nested(p, inside(one)), all.nested(q, inside(two)));
+                (one, two, all.nested(r, inside(three)))
+            })
+            .then("all", async |_, (number, _, _)| Ok(number))
+            .repeatable()
+            .erased(),
+        [] | [_] => unreachable!("there are two or three"),
     }
 }
 
@@ -159,16 +225,17 @@ async fn look(cx: &Cx<Bank, Nothing>, time: Duration) -> BodyResult<()> {
     if cx.program == "the look-up fails" { Err("NoLook".into()) } else { Ok(()) }
 }
 
-fn under<K: Kind<()>>(policies: Policies, bank: &Bank, step: Step<'_, Bank, Nothing, (), (), K>) {
+fn under<I: 'static>(
+    policies: Policies,
+    step: Step<Bank, Nothing, I, u32, u32>,
+) -> Step<Bank, Nothing, I, u32, u32> {
     let Policies { is_locked, is_limited, limit, is_tried_again, recovers } = policies;
-    let step = if is_locked { step.locked(&bank.lock) } else { step };
-    let step = if is_limited { step.limited(&bank.place) } else { step };
+    let step = if is_locked { step.locked(|cx, _| cx.lock.clone()) } else { step };
+    let step = if is_limited { step.limited(|cx, _| cx.place.clone()) } else { step };
     let step = limit.into_iter().fold(step, Step::timeout);
     let again = Retry::attempts(ATTEMPTS.len().try_into().expect("they are few"));
     let step = if is_tried_again { step.retry(again.on_code("TryAgain")) } else { step };
-    if recovers {
-        step.recover(async |_, _| Ok(()));
-    }
+    if recovers { step.recover(async |_, _| Ok(0)) } else { step }
 }
 
 /// Makes functions.
@@ -191,8 +258,7 @@ impl Maker {
                 let (policies, locks) = self.policies(locks);
                 Node::Substeps(policies, self.nodes(depth - 1, locks))
             }
-            10 => Node::Scope(self.nodes(depth - 1, locks)),
-            11 | 12 => {
+            10..=12 => {
                 let count = 2 + self.0.below(2);
                 Node::Branches((0..count).map(|_| self.nodes(depth - 1, locks)).collect())
             }
@@ -236,9 +302,9 @@ impl Kept {
         every(nodes, place, |node, place| match node {
             // it may have been refused its lock
             Node::Deal(policies) if policies.recovers => true,
-            Node::Deal(_) | Node::Items(_) => deals(node, place).all(|deal| self.0.contains(&deal)),
+            Node::Deal(_) => self.0.iter().any(|deal| deal == place),
             Node::Look(_) | Node::Flaky | Node::Pause(_) => true,
-            Node::Substeps(..) | Node::Scope(_) | Node::Branches(_) | Node::Repeat(..) => {
+            Node::Items(_) | Node::Substeps(..) | Node::Branches(_) | Node::Repeat(..) => {
                 let recovers = matches!(node, Node::Substeps(policies, _) if policies.recovers);
                 let is_done = |attempt: &str| {
                     let others = ATTEMPTS.into_iter().filter(|other| *other != attempt);
@@ -255,14 +321,12 @@ impl Kept {
         })
     }
 
-    /// Whether nothing is left of these steps but what was in a scope that has ended.
+    /// Whether nothing is left of these steps.
     fn none(&self, nodes: &[Node], place: &str) -> bool {
         every(nodes, place, |node, place| match node {
-            Node::Deal(_) | Node::Items(_) => {
-                !deals(node, place).any(|deal| self.0.contains(&deal))
-            }
+            Node::Deal(_) => !self.0.iter().any(|deal| deal == place),
             Node::Look(_) | Node::Flaky | Node::Pause(_) => true,
-            Node::Substeps(..) | Node::Scope(_) | Node::Branches(_) | Node::Repeat(..) => {
+            Node::Items(_) | Node::Substeps(..) | Node::Branches(_) | Node::Repeat(..) => {
                 ATTEMPTS.iter().all(|it| self.none_of(node, &format!("{place}{it}")))
             }
         })
@@ -270,28 +334,21 @@ impl Kept {
 
     /// Whether nothing is left of this attempt of a step with sub-steps.
     fn none_of(&self, node: &Node, place: &str) -> bool {
-        let is_scope = matches!(node, Node::Scope(_));
-        levels(node, place)
-            .all(|(at, nodes)| self.none(nodes, &at) || is_scope && self.all(nodes, &at))
+        levels(node, place).all(|(at, nodes)| self.none(nodes, &at))
     }
 }
 
 fn every(nodes: &[Node], place: &str, is_so: impl Fn(&Node, &str) -> bool) -> bool {
-    NAMES.iter().zip(nodes).all(|(name, node)| is_so(node, &format!("{place}{name}")))
-}
-
-/// What the bank does for a step, by name.
-fn deals(node: &Node, place: &str) -> impl Iterator<Item = String> {
-    let items = if let Node::Items(count) = node { *count } else { 0 };
-    let items = (0..items).map(move |item| format!("#{item}"));
-    let itself = matches!(node, Node::Deal(_)).then(String::new);
-    itself.into_iter().chain(items).map(move |item| format!("{place}{item}"))
+    NAMES.iter().zip(ITEMS).zip(nodes).all(|((name, items), node)| {
+        let name = if matches!(node, Node::Items(_)) { items } else { name };
+        is_so(node, &format!("{place}{name}"))
+    })
 }
 
 /// The sub-steps of an attempt of a step, and where they are.
 fn levels<'a>(node: &'a Node, place: &str) -> impl Iterator<Item = (String, &'a [Node])> {
     match node {
-        Node::Substeps(_, nodes) | Node::Scope(nodes) => vec![(format!("{place}/"), &**nodes)],
+        Node::Substeps(_, nodes) => vec![(format!("{place}/"), &**nodes)],
         Node::Branches(branches) => {
             let branches = BRANCHES.iter().zip(branches);
             let attempt = place.rsplit('/').next().and_then(|it| it.split_once('.'));
@@ -301,7 +358,10 @@ fn levels<'a>(node: &'a Node, place: &str) -> impl Iterator<Item = (String, &'a 
         Node::Repeat(count, nodes) => {
             (0..*count).map(|index| (format!("{place}#{index}/"), &**nodes)).collect()
         }
-        Node::Deal(_) | Node::Items(_) | Node::Look(_) | Node::Flaky | Node::Pause(_) => Vec::new(),
+        Node::Items(count) => {
+            (0..*count).map(|item| (format!("{place}#{item}/"), &ONE_ITEM[..])).collect()
+        }
+        Node::Deal(_) | Node::Look(_) | Node::Flaky | Node::Pause(_) => Vec::new(),
     }
     .into_iter()
 }
@@ -311,8 +371,8 @@ fn order(one: &str, other: &str) -> Option<Ordering> {
     let differ = one.split('/').zip(other.split('/')).find(|(one, other)| one != other);
     let (one_part, other_part) = differ?;
     // items are done at once
-    let are_items = |part: &str, whole: &str| part.contains('#') && whole.ends_with(part);
-    if are_items(one_part, one) && are_items(other_part, other) {
+    let step = |part: &str| part.split_once('#').map(|(step, _)| step.to_owned());
+    if one_part.contains('*') && step(one_part) == step(other_part) {
         return None;
     }
     let name = |part: &str| part.split(['.', '#']).next().map(str::to_owned);
@@ -401,7 +461,7 @@ async fn request(seed: u64) -> Came {
         })
         .collect();
     let case = format!("seed {seed}, {way}, {crashes:?}, {nodes:?}");
-    let bank = Bank::new(function).with_nodes(nodes);
+    let bank = Bank::planned(function).with_nodes(nodes);
     let journal = bank.journal();
     let deadline =
         (way == "deadline").then(|| TestClock::start().now().after(Duration::from_secs(61)));
@@ -418,7 +478,7 @@ async fn request(seed: u64) -> Came {
     let reason = if let End::Paused(reason) = &end { Some(reason.clone()) } else { None };
     if let Some(reason) = &reason {
         let is_changed = ["the look-up fails", "panic"].contains(&way);
-        if way.starts_with("cancel") && reason.contains(NOT_REACHED) {
+        if (way.starts_with("cancel") || way == "deadline") && reason.contains(NOT_REACHED) {
             return Came::Stuck;
         }
         assert!(is_changed, "{case}: {reason}, {:?}", bank.entries());

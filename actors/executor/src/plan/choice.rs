@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use asyncsteps_core::Args;
+
 use super::cx::Cx;
 use super::node::{Form, Level};
 use super::step::{Chain, OrEnd, Returns, Step, group, pass};
@@ -130,11 +132,12 @@ where
             name,
             Form::Either,
             inside,
-            move |asi, cx: Cx<S, P>, value: T, _| {
-                let cx = cx.inside(level.has_undo, None);
-                match value.into() {
-                    Either::A(value) => level.enter_way(0, asi, cx, value),
-                    Either::B(value) => level.enter_way(1, asi, cx, value),
+            move |asi, cx: Cx<S, P>, value: T, _| match value.into() {
+                Either::A(value) => {
+                    level.enter_way(0, asi, level.inside(cx, Some(0), None)?, value)
+                }
+                Either::B(value) => {
+                    level.enter_way(1, asi, level.inside(cx, Some(1), None)?, value)
                 }
             },
         )
@@ -170,11 +173,13 @@ where
             None,
             move |asi, cx: Cx<S, P>, value: T, _| {
                 let level = Level::of(Steps::inside(|at: &Steps<S, P>| steps(at, value)));
-                let cx = cx.inside(level.has_undo, None);
                 let mut mistakes = Vec::new();
-                level.complete(cx.depth(), &mut mistakes);
+                level.complete(1 + cx.depth(), &mut mistakes);
+                if cx.host().is_some() {
+                    level.check_words(&mut mistakes);
+                }
                 match mistakes.pop() {
-                    None => level.enter(asi, cx, ()),
+                    None => level.enter(asi, level.inside(cx, None, None)?, ()),
                     Some(mistake) => Err(mistake.into_error().into()),
                 }
             },
@@ -236,8 +241,18 @@ where
     let inside = Some(Arc::clone(&level));
     chain.substeps(name, Form::Scope, inside, move |asi, cx: Cx<S, P>, value, _| {
         let (level, source) = (Arc::clone(&level), cx.source());
-        asi.scope(move |asi, ()| level.enter(asi, cx.inside(level.has_undo, None), value))
+        let cx = level.inside(cx, None, None)?;
+        let Some(recorded) = cx.own_level().cloned() else {
+            asi.scope(move |asi, ()| level.enter(asi, cx, value)).located_at(source);
+            return Ok(());
+        };
+        asi.scope(move |asi, ()| level.enter_branch(0, asi, cx, value))
+            .remembered(recorded.inside())
             .located_at(source);
+        asi.add_inner(move |asi, result: Args| {
+            recorded.ended(true);
+            asi.success(result)
+        });
         Ok(())
     })
 }
@@ -266,7 +281,7 @@ where
     let inside = Some(Arc::clone(&level));
     chain.substeps(name, Form::When, inside, move |asi, cx: Cx<S, P>, input, _| {
         let Some(value) = value(&cx, input) else { return asi.success((cx, None::<T>)) };
-        level.enter(asi, cx.inside(level.has_undo, None), value)?;
+        level.enter(asi, level.inside(cx, None, None)?, value)?;
         asi.add_inner(|asi, (cx, result): (Cx<S, P>, T)| asi.success((cx, Some(result))));
         Ok(())
     })

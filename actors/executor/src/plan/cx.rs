@@ -3,20 +3,26 @@
 use std::any::{Any, TypeId, type_name};
 use std::cell::{OnceCell, RefCell};
 use std::fmt::{self, Write as _};
+use std::iter;
 use std::ops::Deref;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::{FencingToken, fences};
 use asyncsteps_core::{AsyncSteps, Error, StepError, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::place::{Around, Inside, StepId, write_step};
+use super::around::Around;
+use super::place::{Inside, StepId, write_step};
+use super::recorded::{Host, RecordedLevel, RecordedStep};
 use crate::executor::{RequestSteps, ServedRequest};
 use crate::raw::{Head, RawOutput};
-use crate::service::Service;
+use crate::recorder::{DefinedStep, Form, OfRequest as Recorded};
+use crate::service::{Service, errors_of};
 
 /// What the body of a step gets: the state of the service, to which it dereferences, the parameters,
 /// and what is known of the request and of the step.
@@ -29,6 +35,8 @@ pub struct Cx<S: Service, P> {
     around: Option<Rc<Around>>,
     /// `None` for the function as a whole.
     step: Option<Arc<StepId>>,
+    /// The step as the host of the request records it, if it does.
+    recorded: Option<Rc<RecordedStep>>,
     attempt: u32,
     key: OnceCell<Box<str>>,
 }
@@ -46,6 +54,8 @@ struct OfRequest<S> {
     head: RefCell<Option<Box<Head>>>,
     /// Where the application gave the function to the executor.
     source: &'static Location<'static>,
+    /// Records the request.
+    host: Option<Host>,
 }
 
 impl<S: Service, P: DeserializeOwned> Cx<S, P> {
@@ -56,19 +66,33 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         source: &'static Location<'static>,
     ) -> Result<Self, Error> {
         let info = asi.request()?;
+        let host = asi.extension::<Recorded>().map(|Recorded(request)| Host {
+            request: Rc::clone(request),
+            function: request.step(Rc::new(DefinedStep::new(
+                (Vec::new(), 0),
+                None,
+                source,
+                (Form::Nested, errors_of::<S>()),
+            ))),
+            level: OnceCell::new(),
+        });
+        let id = host.as_ref().map(|host| Box::from(host.request.id()));
+        let id = id.map_or_else(OnceCell::new, OnceCell::from);
         Ok(Self {
             params: Rc::new(read(info.params())?),
             request: Rc::new(OfRequest {
                 service: Arc::clone(service),
                 served: info.handle(),
-                id: OnceCell::new(),
+                id,
                 fences: fences(asi),
                 state: RefCell::default(),
                 head: RefCell::default(),
                 source,
+                host,
             }),
             around: None,
             step: None,
+            recorded: None,
             attempt: 1,
             key: OnceCell::new(),
         })
@@ -156,6 +180,16 @@ impl<S: Service, P> Cx<S, P> {
         self.request.head.take()
     }
 
+    /// The time of day. In a [durable](crate::recorder) request it is recorded when the step first asks for it, and is
+    /// the same for all attempts of the step, for its undo, and after a crash. So it may decide which steps run.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        let of_step = self.recorded.as_ref();
+        let of_step = of_step.map(|step| step.memory.now(&step.path_of(1, None)));
+        let of_level = || self.level().map(|level| level.around.now(&level.path));
+        of_step.or_else(of_level).unwrap_or_else(clock::wall)
+    }
+
     /// The idempotency key of the step: what it asks of another service goes along with it, so that
     /// the other side carries it out once. All attempts of the step and its undo have the same key,
     /// other steps, other items and iterations and other requests have other ones.
@@ -176,8 +210,8 @@ impl<S: Service, P> Cx<S, P> {
             let function = self.request.served.function();
             let mut key = format!("{id}-{}-", function.func());
             let written =
-                Around::write(self.around.as_ref(), &mut key).and_then(|()| match &self.step {
-                    Some(step) => write_step(step, &mut key),
+                Around::write(self.around.as_ref(), &mut key).and_then(|()| match self.name() {
+                    Some(name) => write_step(name, &mut key),
                     None => key.write_str(function.func()),
                 });
             match written {
@@ -189,7 +223,7 @@ impl<S: Service, P> Cx<S, P> {
 
     /// The context of this step, which is reached after others.
     pub(super) fn at(mut self, step: &Arc<StepId>) -> Self {
-        let depth = step.place().depth;
+        let depth = step.depth();
         while let Some(around) = self.around.take() {
             if around.depth <= depth {
                 self.around = Some(around);
@@ -197,10 +231,41 @@ impl<S: Service, P> Cx<S, P> {
             }
             self.around = around.outer.clone();
         }
+        if self.request.host.is_some() {
+            self.recorded = self.level().and_then(|level| level.find(step));
+        }
         self.step = Some(Arc::clone(step));
         self.attempt = 1;
         self.key.take();
         self
+    }
+
+    /// The name of the step and its number among steps of that name, as the host of the request knows them.
+    fn name(&self) -> Option<(&'static str, usize)> {
+        let recorded = self.recorded.as_ref().map(|step| step.name());
+        recorded.or_else(|| self.step.as_ref().map(|step| step.numbered()))
+    }
+
+    /// The host of the request, if one records it.
+    pub(super) fn host(&self) -> Option<&Host> {
+        self.request.host.as_ref()
+    }
+
+    /// The step as the host of the request records it.
+    pub(super) fn recorded(&self) -> Option<&Rc<RecordedStep>> {
+        self.recorded.as_ref()
+    }
+
+    /// The steps beside the step, if a host records them.
+    pub(super) fn level(&self) -> Option<&Rc<RecordedLevel>> {
+        let host = self.host()?;
+        let around = iter::successors(self.around.as_deref(), |around| around.outer.as_deref());
+        around.filter_map(|around| around.recorded.as_ref()).next().or_else(|| host.level.get())
+    }
+
+    /// The steps that are directly around the step, if a host records them.
+    pub(super) fn own_level(&self) -> Option<&Rc<RecordedLevel>> {
+        self.around.as_ref()?.recorded.as_ref()
     }
 
     /// The context of an attempt of the step.
@@ -209,12 +274,19 @@ impl<S: Service, P> Cx<S, P> {
         self
     }
 
-    /// The context of what is inside of this attempt of the step. A group without a name has no part in paths.
-    pub(super) fn inside(mut self, has_undo: bool, inside: Option<Inside>) -> Self {
-        let (source, depth) = (self.source(), 1 + self.depth());
-        let step = self.step.take().filter(|step| !step.name.is_empty());
+    /// The context of what is inside of this attempt of the step, which the host of the request records like this. A
+    /// group without a name has no part in keys.
+    pub(super) fn inside(
+        mut self,
+        has_undo: bool,
+        inside: Option<Inside>,
+        recorded: Option<Rc<RecordedLevel>>,
+    ) -> Self {
+        let (source, depth, step) = (self.source(), 1 + self.depth(), self.name());
+        let is_named = self.step.take().is_some_and(|step| !step.name.is_empty());
+        let step = step.filter(|_| is_named);
         let (outer, attempt) = (self.around.take(), self.attempt);
-        let around = Around { outer, step, source, attempt, has_undo, inside, depth };
+        let around = Around { outer, step, source, attempt, has_undo, inside, depth, recorded };
         self.around = Some(Rc::new(around));
         self
     }
@@ -241,6 +313,7 @@ impl<S: Service, P> Clone for Cx<S, P> {
             request: Rc::clone(&self.request),
             around: self.around.clone(),
             step: self.step.clone(),
+            recorded: self.recorded.clone(),
             attempt: self.attempt,
             key: self.key.clone(),
         }

@@ -6,6 +6,7 @@ use super::data::{FunctionKind, Plan, PlanRetry, PlanStep, cut};
 use super::form::Form;
 use super::node::{Level, Node};
 use super::work::AT_ONCE;
+use crate::recorder::Kind;
 use crate::service::Service;
 
 /// The most letters of a type: those of generic types can be kilobytes.
@@ -41,7 +42,7 @@ fn ways<S: Service, P: 'static>(level: &Level<S, P>, around: &str) -> Vec<Vec<Pl
 /// Adds a step, and those with which its level goes on behind it.
 fn add<S: Service, P: 'static>(node: &Node<S, P>, around: &str, way: &mut Vec<PlanStep>) {
     let (id, facts) = (&node.id, &node.facts);
-    let path = match (id.name, id.place().nth) {
+    let path = match id.numbered() {
         ("", _) => String::new(),
         (name, 1) => format!("{around}{name}"),
         (name, nth) => format!("{around}{name}~{nth}"),
@@ -70,13 +71,25 @@ fn add<S: Service, P: 'static>(node: &Node<S, P>, around: &str, way: &mut Vec<Pl
         undo: facts.undo,
         recovers: facts.recovers,
         is_shielded: facts.is_shielded,
-        durable: facts.word.map(str::to_owned),
+        durable: facts.kind.map(|kind| word_of(kind).to_owned()),
         at_once: (facts.form == Form::Each).then(|| facts.at_once.unwrap_or(AT_ONCE)),
         first: (facts.form == Form::Race).then(|| facts.first.unwrap_or(1)),
         at_least: facts.at_least,
         ways: inner,
     });
     way.extend(rest.into_iter().flatten());
+}
+
+/// The word with which a step says what a crash does to it.
+fn word_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Recorded => "recorded",
+        Kind::Once => "once",
+        Kind::Repeatable => "repeatable",
+        Kind::Transacted => "transacted",
+        Kind::Wait => "waits",
+        Kind::Retired => "retired",
+    }
 }
 
 fn ms(time: Duration) -> f64 {

@@ -133,10 +133,16 @@ where
 {
     let level = Level::of(Steps::inside(steps));
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::Each, inside, move |asi, cx: Cx<S, P>, input, rules| {
+    chain.substeps(name, Form::Each, inside, move |asi, cx: Cx<S, P>, input, said: &_| {
         let items = items(&cx, input);
         let keys = key.as_ref().map(|key| keys(&items, key)).transpose()?;
         let (count, source) = (items.len(), cx.source());
+        let inside = cx.recorded().map(|step| step.inside(cx.attempt()));
+        if let Some(step) = cx.recorded() {
+            let numbers = || (0..count).map(|number| number.to_string()).collect();
+            let texts = keys.as_ref().map(|keys| keys.iter().map(ToString::to_string).collect());
+            step.memory.keys(cx.attempt(), texts.unwrap_or_else(numbers))?;
+        }
         let all = All {
             of_step: cx.clone(),
             level: Arc::clone(&level),
@@ -146,13 +152,24 @@ where
         };
         let results = all.results.clone();
         let all = Rc::new(all);
-        asi.parallel(|parallel| {
-            for _ in 0..rules.at_once.min(count) {
+        let of_branches = inside.clone();
+        let mut step = asi.parallel(|parallel| {
+            for _ in 0..said.items.at_once.min(count) {
                 let all = Rc::clone(&all);
-                parallel.make_loop(move |asi| all.next(asi)).located_at(source);
+                let Some(inside) = of_branches.clone() else {
+                    parallel.make_loop(move |asi| all.next(asi)).located_at(source);
+                    continue;
+                };
+                let mut branch = parallel.add(move |asi, ()| {
+                    asi.make_loop(move |asi| all.next(asi)).located_at(source);
+                });
+                branch.remembered(inside).located_at(source);
             }
-        })
-        .located_at(source);
+        });
+        step.located_at(source);
+        if let Some(inside) = inside {
+            step.remembered(inside);
+        }
         asi.add_inner(move |asi, ()| {
             let results = results.take().map(|result| result_of::<S, P, T>(Some(result)));
             asi.success((cx, results.collect::<Result<Vec<T>, _>>()?))
@@ -178,9 +195,9 @@ impl<S: Service, P: 'static, X: 'static> All<S, P, X> {
             return asi.break_loop(None);
         };
         let key = self.keys.as_ref().and_then(|keys| keys.get(number).cloned());
-        let cx = self.of_step.clone();
-        let cx = cx.inside(self.level.has_undo, Some(Inside::Item(number, key)));
-        self.level.enter(asi, cx, item)?;
+        let inside = Some(Inside::Item(number, key));
+        let cx = self.level.inside(self.of_step.clone(), None, inside)?;
+        self.level.enter_inside(asi, &self.of_step, (cx, item))?;
         self.results.keep(asi, number);
         Ok(())
     }

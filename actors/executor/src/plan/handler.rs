@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps_core::{AsyncSteps, BodyResult, Error, StepResult, Template};
@@ -11,7 +12,8 @@ use super::cx::{Cx, coded};
 use super::data::Plan;
 use super::node::{Level, Mistake};
 use super::step::Returns;
-use super::steps::{Defined, Steps};
+use super::steps::{AnswerLimit, Defined, Steps};
+use super::whole::run_whole;
 use crate::executor::RequestSteps;
 use crate::raw::RawInput;
 use crate::service::{AnswerWithin, Built, FunctionOf, Handler, Service};
@@ -21,7 +23,8 @@ use crate::service::{AnswerWithin, Built, FunctionOf, Handler, Service};
 #[expect(clippy::exhaustive_enums, reason = "it has no values")]
 pub enum Plans {}
 
-/// The form of handlers that are async functions.
+/// The form of handlers that are async functions. In a [durable](crate::recorder) request such a function runs again from
+/// its beginning after a crash.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "it has no values")]
 pub enum Awaits {}
@@ -93,8 +96,10 @@ where
         P: DeserializeOwned,
     {
         let (name, source) = (function.name, function.source);
+        let is_durable = function.front.is_some();
         let handler = move |steps: &Steps<S, P>| {
-            steps.run(name, async move |cx, ()| self(cx).await).located_at(source).returns()
+            let step = steps.run(name, async move |cx, ()| self(cx).await).located_at(source);
+            if is_durable { step.repeatable() } else { step }.returns()
         };
         built::<S, P, _, R>(function, handler)
     }
@@ -117,17 +122,21 @@ fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
         };
     let (level, mut mistakes) = (Level::of(nodes), Vec::new());
     level.complete(0, &mut mistakes);
+    if function.front.is_some() {
+        level.check_words(&mut mistakes);
+    }
     if !mistakes.is_empty() {
         return Built::mistaken(mistakes);
     }
     let limit = answer.as_ref().map(|(answer, _)| answer.limit);
+    let of_front = answer.as_ref().map(|(answer, _)| answer.clone());
     let plan = Plan::of(function.name, &level, limit);
     let service = Arc::clone(&function.state);
     let template = Template::build(|steps| {
         steps
             .add(move |asi, ()| {
                 let cx = Cx::<S, P>::of_request(asi, &service, source)?;
-                let Some((answer, source)) = &answer else {
+                let Some((answer, source)) = answer.as_ref().filter(|_| cx.host().is_none()) else {
                     return whole::<_, _, I, R>(&level, asi, cx);
                 };
                 let arrived = asi.request()?.begun();
@@ -139,17 +148,18 @@ fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
             .located_at(source)
             .on_error(|_, error| Err(coded::<S>(error.clone().into())));
     });
-    Built { template, front: None, plan: Some(plan), mistakes }
+    let front = function.front.clone().map(|front| in_front(front, of_front));
+    Built { template, front, plan: Some(plan), mistakes }
 }
 
 /// Has the running step run the steps of the function, and return what the last of them does.
 fn whole<S: Service, P: 'static, I: FirstInput, R: 'static>(
-    level: &Level<S, P>,
+    level: &Arc<Level<S, P>>,
     asi: &mut AsyncSteps,
     cx: Cx<S, P>,
 ) -> StepResult {
     let input = I::of_request(asi)?;
-    level.enter(asi, cx, input)?;
+    start(level, asi, cx, input)?;
     asi.add_inner(|asi, (cx, result): (Cx<S, P>, R)| {
         if let Some(head) = cx.take_head() {
             *asi.head_mut()? = *head;
@@ -157,6 +167,36 @@ fn whole<S: Service, P: 'static, I: FirstInput, R: 'static>(
         asi.success((result,))
     });
     Ok(())
+}
+
+/// Has the running step run the steps of the function, which its host may record.
+fn start<S: Service, P: 'static, I: 'static>(
+    level: &Arc<Level<S, P>>,
+    asi: &mut AsyncSteps,
+    cx: Cx<S, P>,
+    input: I,
+) -> StepResult {
+    let Some(host) = cx.host() else { return level.enter(asi, cx, input) };
+    let (level, source) = (Arc::clone(level), cx.source());
+    let recorders = (Rc::clone(&host.request), Rc::clone(&host.function));
+    run_whole(asi, source, recorders, move |asi| {
+        level.begin_function(&cx)?;
+        level.enter(asi, cx, input)
+    });
+    Ok(())
+}
+
+/// What callers get of a function whose requests a host records, in a flow that knows how long the caller waits.
+fn in_front(front: Template, answer: Option<AnswerLimit>) -> Template {
+    Template::build(|steps| {
+        steps.add(move |asi, ()| {
+            if let Some(answer) = &answer {
+                asi.extend(AnswerWithin::of_plan(answer));
+            }
+            asi.copy_from(&front);
+            Ok(())
+        });
+    })
 }
 
 /// What a panic says.

@@ -229,24 +229,38 @@ where
     let Parts { branches, gather } = branches.into_parts(Location::caller());
     let level = Level::of_ways(branches);
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::Join, inside, move |asi, cx: Cx<S, P>, input: A, _| {
+    chain.substeps(name, Form::Join, inside, move |asi, cx: Cx<S, P>, input: A, _: &_| {
         let (of_join, results) = (cx.clone(), Results::of(level.ways()));
-        let cx = cx.inside(level.has_undo, None);
-        let source = cx.source();
-        asi.parallel(|parallel| {
+        let inside = cx.recorded().map(|step| step.inside(cx.attempt()));
+        let cx = level.inside(cx, None, None)?;
+        let (source, of_branches, recorded) =
+            (cx.source(), inside.clone(), cx.own_level().cloned());
+        let mut step = asi.parallel(|parallel| {
             for way in 0..level.ways() {
                 let (level, results) = (Arc::clone(&level), results.clone());
                 let (cx, input) = (cx.clone(), input.clone());
                 let branch = move |asi: &mut AsyncSteps, ()| -> StepResult {
-                    level.enter_way(way, asi, cx, input)?;
+                    level.enter_branch(way, asi, cx, input)?;
                     results.keep(asi, way);
                     Ok(())
                 };
-                parallel.add(branch).located_at(source);
+                let mut branch = parallel.add(branch);
+                branch.located_at(source);
+                if let Some(inside) = &of_branches {
+                    branch.remembered(Rc::clone(inside));
+                }
             }
-        })
-        .located_at(source);
-        asi.add_inner(move |asi, ()| asi.success((of_join, gather(results.take())?)));
+        });
+        step.located_at(source);
+        if let Some(inside) = inside {
+            step.remembered(inside);
+        }
+        asi.add_inner(move |asi, ()| {
+            if let Some(level) = &recorded {
+                level.ended(false);
+            }
+            asi.success((of_join, gather(results.take())?))
+        });
         Ok(())
     })
 }

@@ -4,11 +4,14 @@
 //! - `join.rs`, `each.rs`, `race.rs`: several steps at once; `choice.rs`: ways, steps for some requests, early ends;
 //!   `repeat.rs`: loops; `asi.rs`: steps as FTN12 has them.
 //! - `node.rs`: the plan; `work.rs`: what a step of it does when a request comes to it.
-//! - `cx.rs`: what bodies get; `random.rs`: random numbers for them; `place.rs`: where a step is, in its plan and in
-//!   a request.
+//! - `cx.rs`: what bodies get; `random.rs`: their random numbers; `place.rs`, `around.rs`: where a step is, in its plan
+//!   and in a request.
+//! - `recording.rs`: what a step says for requests that a host [records](crate::recorder); `waits.rs`, `transacted.rs`,
+//!   `retired.rs`: steps for those; `recorded.rs`, `whole.rs`: what is recorded of a request.
 //! - `handler.rs`: the plan of a function of an executor.
 //! - `data.rs`, `describe.rs`: the plan as data; `text.rs`, `mermaid.rs`: for people to read; `form.rs`: the kinds of steps.
 
+mod around;
 mod asi;
 mod choice;
 mod cx;
@@ -23,10 +26,16 @@ mod node;
 mod place;
 mod race;
 mod random;
+mod recorded;
+mod recording;
 mod repeat;
+mod retired;
 mod step;
 mod steps;
 mod text;
+mod transacted;
+mod waits;
+mod whole;
 mod work;
 
 pub use crate::executor::{FunctionResult, Written};
@@ -37,6 +46,8 @@ pub use form::{Form, UndoForm};
 pub use handler::{Awaits, FirstInput, Plans};
 pub use join::{AsBranch, Branches, Parts};
 pub(crate) use node::Mistake;
+pub use retired::Retired;
 pub use step::{Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
 pub(crate) use steps::AnswerLimit;
 pub use steps::Steps;
+pub(crate) use whole::run_whole;

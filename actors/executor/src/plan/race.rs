@@ -93,7 +93,8 @@ where
 {
     let level = Level::of(Steps::inside(steps));
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::Race, inside, move |asi, cx: Cx<S, P>, input, rules| {
+    chain.substeps(name, Form::Race, inside, move |asi, cx: Cx<S, P>, input, said: &_| {
+        let rules = said.items;
         let items = items(&cx, input);
         let race = Rc::new(Race::of(items.len(), rules, cx.source()));
         let source = cx.source();
@@ -101,7 +102,8 @@ where
             for (number, item) in items.into_iter().enumerate() {
                 let (level, race, of_error) =
                     (Arc::clone(&level), Rc::clone(&race), Rc::clone(&race));
-                let cx = cx.clone().inside(level.has_undo, Some(Inside::Item(number, None)));
+                let item_of = Some(Inside::Item(number, None));
+                let cx = cx.clone().inside(level.has_undo, item_of, None);
                 let branch =
                     move |asi: &mut AsyncSteps, ()| race.enter(asi, &level, (number, cx, item));
                 let handler = move |asi: &mut AsyncSteps, error: &Error| {

@@ -1,18 +1,24 @@
 //! Loops whose iterations are sub-steps, with a state that goes from one to the next.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps_core::codes;
+use asyncsteps_core::{AsyncSteps, Error, StepResult, codes};
 
 use super::cx::Cx;
 use super::node::{Form, Level};
 use super::place::Inside;
 use super::step::{Returns, Step};
 use super::steps::Steps;
+use crate::recorder::{EndedIteration, Next};
 use crate::service::Service;
+use crate::stored::{Codec, Stored};
+
+/// What steps take: the context of the step before them, and its result.
+type With<S, P, A> = (Cx<S, P>, A);
 
 impl<S, P, I, A, St, E> Step<S, P, I, A, St, E>
 where
@@ -64,39 +70,119 @@ where
             name,
             Form::Repeat,
             inside,
-            move |asi, cx: Cx<S, P>, state: St, _| {
-                let (level, source) = (Arc::clone(&level), cx.source());
-                let next = Rc::new(RefCell::new(Some(ControlFlow::Continue(state))));
-                let (of_end, of_loop, mut index) = (Rc::clone(&next), cx.clone(), 0);
-                asi.make_loop(move |asi| {
-                    let mut now = next.borrow_mut();
-                    let state = match now.take() {
-                        Some(ControlFlow::Continue(state)) => state,
-                        ended => {
-                            *now = ended;
-                            return asi.break_loop(None);
-                        }
-                    };
-                    drop(now);
-                    let cx = of_loop.clone().inside(level.has_undo, Some(Inside::Iteration(index)));
-                    index += 1;
-                    level.enter(asi, cx, state)?;
-                    let next = Rc::clone(&next);
-                    asi.add_inner(move |_, (_, flow): (Cx<S, P>, ControlFlow<B, St>)| {
-                        next.replace(Some(flow));
-                    });
-                    Ok(())
-                })
-                .located_at(source);
-                asi.add_inner(move |asi, ()| match of_end.take() {
-                    Some(ControlFlow::Break(result)) => asi.success((cx, result)),
-                    _ => asi.error(
-                        codes::INTERNAL_ERROR,
-                        "a loop with a state was left without a result",
-                    ),
-                });
+            move |asi, cx: Cx<S, P>, state: St, said: &_| {
+                let codecs = said.input.zip(said.result);
+                let looping = Looping { level: Arc::clone(&level), cx, codecs };
+                let progress = looping.progress(state)?;
+                Rc::new(looping).start(asi, progress);
                 Ok(())
             },
         )
+    }
+}
+
+/// An attempt of a loop.
+struct Looping<S: Service, P, St, B> {
+    level: Arc<Level<S, P>>,
+    cx: Cx<S, P>,
+    /// How the host of the request stores the state and the result.
+    codecs: Option<(Codec<St>, Codec<B>)>,
+}
+
+/// What an attempt of a loop has to do.
+struct Progress<St, B> {
+    /// Iterations that ended before a crash, and may be undone.
+    again: VecDeque<(u64, St)>,
+    /// What follows then; `None` while an iteration runs.
+    next: Option<ControlFlow<B, (u64, St)>>,
+}
+
+impl<S, P, St, B> Looping<S, P, St, B>
+where
+    S: Service,
+    P: 'static,
+    St: 'static,
+    B: 'static,
+{
+    /// What the loop has to do that begins with this state, after what the host has stored of it.
+    fn progress(&self, state: St) -> Result<Progress<St, B>, Error> {
+        let Some((step, (of_state, of_result))) = self.cx.recorded().zip(self.codecs) else {
+            let next = Some(ControlFlow::Continue((0, state)));
+            return Ok(Progress { again: VecDeque::new(), next });
+        };
+        let stored = step.memory.iterations(self.cx.attempt());
+        let mut first = Some(state);
+        let mut read = |state: Option<Stored>| match state {
+            Some(stored) => (of_state.read)(&stored),
+            None => match first.take() {
+                Some(first) => Ok(first),
+                None => unreachable!("only the first iteration has the first state"),
+            },
+        };
+        let again = stored.again.into_iter().map(|(index, state)| Ok((index, read(state)?)));
+        let again = again.collect::<Result<_, Error>>()?;
+        let next = match stored.next {
+            Next::Continue((index, state)) => ControlFlow::Continue((index, read(state)?)),
+            Next::Break(result) => ControlFlow::Break((of_result.read)(&result)?),
+        };
+        Ok(Progress { again, next: Some(next) })
+    }
+
+    /// Adds the loop to the running step, and a step that returns its result.
+    fn start(self: Rc<Self>, asi: &mut AsyncSteps, progress: Progress<St, B>) {
+        let (of_end, source) = (self.cx.clone(), self.cx.source());
+        let progress = Rc::new(RefCell::new(progress));
+        let ended = Rc::clone(&progress);
+        asi.make_loop(move |asi| {
+            let mut now = progress.borrow_mut();
+            if let Some((index, state)) = now.again.pop_front() {
+                drop(now);
+                self.enter(asi, index, state)?;
+                // it counts as it ended then
+                asi.add_inner(|_, _: With<S, P, ControlFlow<B, St>>| {});
+                return Ok(());
+            }
+            let (index, state) = match now.next.take() {
+                Some(ControlFlow::Continue(next)) => next,
+                ended => {
+                    now.next = ended;
+                    return asi.break_loop(None);
+                }
+            };
+            drop(now);
+            self.enter(asi, index, state)?;
+            let (this, progress) = (Rc::clone(&self), Rc::clone(&progress));
+            asi.add_inner(move |_, (_, flow): With<S, P, ControlFlow<B, St>>| {
+                this.ended(index, &flow)?;
+                progress.borrow_mut().next = Some(flow.map_continue(|state| (index + 1, state)));
+                Ok(())
+            });
+            Ok(())
+        })
+        .located_at(source);
+        asi.add_inner(move |asi, ()| match ended.borrow_mut().next.take() {
+            Some(ControlFlow::Break(result)) => asi.success((of_end, result)),
+            _ => asi.error(codes::INTERNAL_ERROR, "a loop with a state was left without a result"),
+        });
+    }
+
+    /// Adds the steps of an iteration to the running step.
+    fn enter(&self, asi: &mut AsyncSteps, index: u64, state: St) -> StepResult {
+        let inside = Some(Inside::Iteration(index));
+        let cx = self.level.inside(self.cx.clone(), None, inside)?;
+        self.level.enter_inside(asi, &self.cx, (cx, state))
+    }
+
+    /// Notifies the host of the request that an iteration ended.
+    fn ended(&self, index: u64, flow: &ControlFlow<B, St>) -> StepResult {
+        let Some((step, (of_state, of_result))) = self.cx.recorded().zip(self.codecs) else {
+            return Ok(());
+        };
+        let next = match flow {
+            ControlFlow::Continue(state) => Next::Continue((of_state.write)(state)?),
+            ControlFlow::Break(result) => Next::Break((of_result.write)(result)?),
+        };
+        let (attempt, can_be_undone) = (self.cx.attempt(), self.level.has_undo);
+        Ok(step.memory.iterated(EndedIteration { attempt, index, can_be_undone, next })?)
     }
 }

@@ -17,7 +17,7 @@ use super::cx::Cx;
 use super::node::{Facts, Form, Level, Node, UndoForm, Work, mistaken};
 use super::place::StepId;
 use super::work::{
-    Body, IntoWork, ItemRules, RecoverBy, Said, Substeps, Tries, UndoInput, UndoResult, lock_of,
+    Body, IntoWork, RecoverBy, Said, Substeps, Tries, UndoInput, UndoResult, lock_of,
 };
 use crate::service::Service;
 
@@ -29,17 +29,17 @@ use crate::service::Service;
 #[must_use = "a step that is not returned is not in the plan: end with `.returns()`"]
 pub struct Step<S: Service, P: 'static, I, A: 'static, T: 'static, E = Never> {
     pub(super) before: Chain<S, P>,
-    last: Last<S, P, A, T>,
+    pub(super) last: Last<S, P, A, T>,
     types: PhantomData<fn(I) -> E>,
 }
 
 /// The last step of some, of which more can be said.
-struct Last<S: Service, P: 'static, A: 'static, T: 'static> {
+pub(super) struct Last<S: Service, P: 'static, A: 'static, T: 'static> {
     id: Arc<StepId>,
-    facts: Facts,
+    pub(super) facts: Facts,
     body: Box<dyn IntoWork<S, P, A, T>>,
     inside: Option<Arc<Level<S, P>>>,
-    said: Said<S, P, A, T>,
+    pub(super) said: Said<S, P, A, T>,
 }
 
 /// Steps of which nothing more can be said.
@@ -128,7 +128,10 @@ impl<S: Service, P: 'static> Chain<S, P> {
         body: F,
     ) -> Step<S, P, I, A, T, E>
     where
-        F: Fn(&mut AsyncSteps, Cx<S, P>, A, ItemRules) -> StepResult + Send + Sync + 'static,
+        F: Fn(&mut AsyncSteps, Cx<S, P>, A, &Said<S, P, A, T>) -> StepResult
+            + Send
+            + Sync
+            + 'static,
     {
         self.add(name, Location::caller(), form, inside, Box::new(Substeps(body)))
     }
@@ -248,8 +251,8 @@ where
     {
         let level = Level::of(self.into_chain().into_nodes());
         let inside = Some(Arc::clone(&level));
-        let body = move |asi: &mut AsyncSteps, cx: Cx<S, P>, value: I, _| {
-            level.enter(asi, cx.inside(level.has_undo, None), value)?;
+        let body = move |asi: &mut AsyncSteps, cx: Cx<S, P>, value: I, _: &_| {
+            level.enter(asi, level.inside(cx, None, None)?, value)?;
             asi.add_inner(|asi, (cx, value): (Cx<S, P>, T)| {
                 asi.success((cx, Ok::<_, Error>(value)))
             });
@@ -270,7 +273,7 @@ where
         let id = StepId::new("", Location::caller());
         let end = move |rest: Arc<Level<S, P>>| {
             let inside = Some(Arc::clone(&rest));
-            let body = move |asi: &mut AsyncSteps, cx, value: T, _| match split(value) {
+            let body = move |asi: &mut AsyncSteps, cx, value: T, _: &_| match split(value) {
                 ControlFlow::Break(end) => asi.success((cx, end)),
                 ControlFlow::Continue(value) => rest.enter(asi, cx, value),
             };
@@ -315,8 +318,8 @@ where
     T: 'static,
 {
     let inside = Some(Arc::clone(&level));
-    let body = move |asi: &mut AsyncSteps, cx: Cx<S, P>, value: A, _| {
-        level.enter(asi, cx.inside(level.has_undo, None), value)
+    let body = move |asi: &mut AsyncSteps, cx: Cx<S, P>, value: A, _: &_| {
+        level.enter(asi, level.inside(cx, None, None)?, value)
     };
     chain.add(name, source, Form::Group, inside, Box::new(Substeps(body)))
 }

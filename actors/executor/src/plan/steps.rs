@@ -12,6 +12,7 @@ use asyncsteps_core::{BodyResult, Error, StepError};
 
 use super::cx::{Cx, coded};
 use super::node::{Level, Node, mistaken};
+use super::retired::{Retired, RetiredStep};
 use super::step::{Chain, Returns, Step, group_at, pass};
 use crate::service::Service;
 
@@ -38,6 +39,7 @@ use crate::service::Service;
 /// ```
 pub struct Steps<S: Service, P: 'static, I = ()> {
     whole: RefCell<Whole<S, P>>,
+    retired: RefCell<Vec<RetiredStep<S, P>>>,
     types: PhantomData<fn(I)>,
 }
 
@@ -72,7 +74,7 @@ pub(super) struct Defined<S: Service, P> {
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     pub(super) fn new() -> Self {
         let whole = Whole { said: Vec::new(), answer: None };
-        Self { whole: RefCell::new(whole), types: PhantomData }
+        Self { whole: RefCell::new(whole), retired: RefCell::default(), types: PhantomData }
     }
 
     /// The steps that `define` returns, within what it says of them as a whole.
@@ -82,12 +84,14 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         define: impl FnOnce(&Self) -> Returns<R>,
     ) -> Defined<S, P> {
         let steps = Self::new();
-        let nodes = define(&steps).into_nodes::<S, P, I>(source);
+        let defined = define(&steps).into_nodes::<S, P, I>(source);
         let Whole { said, answer } = steps.whole.into_inner();
+        let retired = steps.retired.into_inner().into_iter().map(RetiredStep::into_node::<I>);
+        let nodes = retired.chain(defined).collect();
         if said.is_empty() {
             return Defined { nodes, answer };
         }
-        let whole: Step<S, P, I, I, R> = group_at(source, Chain::new(), "", Level::of(nodes));
+        let whole: Step<S, P, I, I, R> = group_at(source, Chain::new(), "", Level::whole(nodes));
         let whole = said.into_iter().fold(whole, |whole, policy| match policy {
             Policy::Locked(lock) => whole.locked(move |cx, _| lock(cx)),
             Policy::Limited(limiter) => whole.limited(move |cx, _| limiter(cx)),
@@ -157,6 +161,18 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         let answer = AnswerLimit { limit, error: Arc::new(error) };
         self.whole.borrow_mut().answer = Some((answer, Location::caller()));
         self
+    }
+
+    /// Says that an earlier version of the function had a step of this name among these, with sub-steps or
+    /// without: what a [durable](crate::recorder) request has recorded of it does not count as a difference
+    /// between the request and the function. In other requests it does nothing.
+    ///
+    /// If the request fails after the step had its effect, that may have to be undone, and only the function
+    /// knows how: see [`Retired::undo`]. It is undone after the other steps here. Without an undo the
+    /// request is paused then, if the step began with one.
+    #[track_caller]
+    pub fn retired(&self, name: &'static str) -> Retired<'_, S, P> {
+        Retired::add(&self.retired, name)
     }
 
     /// The first step, an async closure that takes what these steps take: `()` in a function. See

@@ -1,18 +1,24 @@
 //! What a step does when a request comes to it, with what is said about it.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_core::replay::ReplayHooks;
 use asyncsteps_core::sync::{AnySync, StepLock};
 use asyncsteps_core::{
     Added, AsyncSteps, BodyResult, Error, Replayable, Retry, RunContext, StepError, StepResult,
-    TemplateSteps, Undo, UndoPolicy, Untyped,
+    TemplateSteps, Undo, UndoPolicy, Untyped, codes,
 };
 
 use super::cx::{Cx, coded};
 use super::node::Work;
 use super::place::StepId;
+use super::recorded::OfBody;
+use crate::recorder::HostUndo;
 use crate::service::Service;
+use crate::stored::Codec;
 
 /// A lock or limiter of a step, as a request has it.
 type LockOf<S, P, A> = Box<dyn Fn(&Cx<S, P>, &A) -> Option<AnySync> + Send + Sync>;
@@ -30,6 +36,11 @@ pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
     pub(super) undo: Option<Arc<dyn UndoBody<S, P, A, T>>>,
     pub(super) recover: Option<Arc<dyn Recover<S, P, T>>>,
     pub(super) items: ItemRules,
+    /// How the host of a request stores what it takes and returns.
+    pub(super) input: Option<Codec<A>>,
+    pub(super) result: Option<Codec<T>>,
+    /// It returns this, and not what is recorded.
+    pub(super) passes: Option<fn(&A) -> T>,
 }
 
 /// What is said about items.
@@ -87,6 +98,9 @@ pub(super) trait UndoBody<S: Service, P: 'static, A: 'static, T: 'static>:
 
     /// What of the input the undo takes.
     fn input(&self, input: &A) -> Option<A>;
+
+    /// The undo, for a host that has stored the result like this.
+    fn of_host(self: Arc<Self>, cx: Cx<S, P>, result: Option<Codec<T>>) -> HostUndo;
 }
 
 impl<S: Service, P, A, T> Default for Said<S, P, A, T> {
@@ -100,6 +114,9 @@ impl<S: Service, P, A, T> Default for Said<S, P, A, T> {
             undo: None,
             recover: None,
             items: ItemRules { at_once: AT_ONCE, first: 1, within: None, at_least: None },
+            input: None,
+            result: None,
+            passes: None,
         }
     }
 }
@@ -123,7 +140,14 @@ impl<S: Service, P, A, T> Said<S, P, A, T> {
     fn held(&self, cx: &Cx<S, P>, input: &A) -> Held {
         let asked =
             |locks: &[LockOf<S, P, A>]| locks.iter().filter_map(|lock| lock(cx, input)).collect();
-        Held { locks: asked(&self.locks), limiters: asked(&self.limiters) }
+        let held = Held { locks: asked(&self.locks), limiters: asked(&self.limiters) };
+        if let Some(host) = cx.host().filter(|_| !held.is_empty()) {
+            host.request.locks();
+            if let Some(step) = cx.recorded().filter(|_| !held.locks.is_empty()) {
+                step.step.set_locked();
+            }
+        }
+        held
     }
 
     /// Says to a step of a request what is said about steps of any kind.
@@ -148,6 +172,12 @@ impl<S: Service, P, A, T> Said<S, P, A, T> {
 struct Held {
     locks: Vec<AnySync>,
     limiters: Vec<AnySync>,
+}
+
+impl Held {
+    fn is_empty(&self) -> bool {
+        self.locks.is_empty() && self.limiters.is_empty()
+    }
 }
 
 /// A lock or limiter that a request returns for its step.
@@ -192,9 +222,9 @@ where
     T: 'static,
     F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
 {
-    fn add(self: Arc<Self>, steps: &mut TemplateSteps) {
+    fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool) {
         let (name, source) = (self.id.name, self.id.source);
-        if self.said.is_nothing() {
+        if self.said.is_nothing() && !is_recorded {
             steps
                 .run_with(async move |run: RunContext, (cx, input): With<S, P, A>| {
                     self.run(run, cx.at(&self.id), input).await
@@ -209,6 +239,11 @@ where
                 .named(name)
                 .located_at(source);
         }
+    }
+
+    fn host_undo(&self, cx: Cx<S, P>) -> Option<HostUndo> {
+        let undo = Arc::clone(self.said.undo.as_ref()?);
+        Some(undo.of_host(cx, self.said.result))
     }
 }
 
@@ -231,14 +266,33 @@ where
         Ok((cx, result))
     }
 
+    /// Runs an attempt in a request that a host records.
+    async fn run_recorded(
+        &self,
+        run: RunContext,
+        cx: Cx<S, P>,
+        input: A,
+    ) -> Result<With<S, P, T>, StepError> {
+        let cx = cx.in_attempt(run.attempt);
+        let Some(step) = cx.recorded() else { return self.run(run, cx, input).await };
+        let body = async { (self.body)(&cx, input).await.map_err(coded::<S>) };
+        let result = step.run(run.attempt, self.said.result, body).await?;
+        Ok((cx, result))
+    }
+
     /// Starts the step with what is said about it.
     fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, input: A) -> StepResult {
         let (this, said) = (Arc::clone(self), &self.said);
         let held = said.held(&cx, &input);
         let undo = said.undo.as_ref().map(|undo| (Arc::clone(undo), undo.input(&input)));
         let of_step = cx.clone();
-        let body = async move |run, (cx, input)| this.run(run, cx, input).await;
-        asi.become_run((cx, input), body, |added| {
+        let recorded = cx.recorded().map(|step| OfBody {
+            cx: cx.clone(),
+            step: Rc::clone(step),
+            passes: Cell::new(said.passes.map(|passes| passes(&input))),
+        });
+        let say = |added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
+                   recorded: Option<OfBody<_, T>>| {
             said.say(added, &of_step, &held);
             if let Some(tries) = &said.retry {
                 (tries.of_body)(added, tries.retry.clone());
@@ -249,7 +303,18 @@ where
             if let Some((undo, input)) = undo {
                 undo.say(added, of_step, input);
             }
-        })
+            if let Some(recorded) = recorded {
+                added.remembered(Rc::new(recorded));
+            }
+        };
+        let args = (cx, input);
+        if recorded.is_some() {
+            let body = async move |run, (cx, input)| this.run_recorded(run, cx, input).await;
+            asi.become_run(args, body, |added| say(added, recorded))
+        } else {
+            let body = async move |run, (cx, input)| this.run(run, cx, input).await;
+            asi.become_run(args, body, |added| say(added, None))
+        }
     }
 }
 
@@ -262,7 +327,7 @@ where
     P: 'static,
     A: 'static,
     T: 'static,
-    F: Fn(&mut AsyncSteps, Cx<S, P>, A, ItemRules) -> StepResult + Send + Sync + 'static,
+    F: Fn(&mut AsyncSteps, Cx<S, P>, A, &Said<S, P, A, T>) -> StepResult + Send + Sync + 'static,
 {
     fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<S, P, A, T>) -> Arc<dyn Work<S, P>> {
         Arc::new(SubstepsWork { id, said, body: self.0 })
@@ -281,13 +346,13 @@ where
     P: 'static,
     A: 'static,
     T: 'static,
-    F: Fn(&mut AsyncSteps, Cx<S, P>, A, ItemRules) -> StepResult + Send + Sync + 'static,
+    F: Fn(&mut AsyncSteps, Cx<S, P>, A, &Said<S, P, A, T>) -> StepResult + Send + Sync + 'static,
 {
-    fn add(self: Arc<Self>, steps: &mut TemplateSteps) {
+    fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool) {
         let (name, source) = (self.id.name, self.id.source);
-        let mut added = if self.said.is_nothing() {
+        let mut added = if self.said.is_nothing() && !is_recorded {
             steps.add(move |asi, (cx, input): With<S, P, A>| {
-                (self.body)(asi, cx.at(&self.id), input, self.said.items)
+                (self.body)(asi, cx.at(&self.id), input, &self.said)
             })
         } else {
             steps.defer(move |asi, (cx, input): With<S, P, A>| {
@@ -307,21 +372,29 @@ where
     P: 'static,
     A: 'static,
     T: 'static,
-    F: Fn(&mut AsyncSteps, Cx<S, P>, A, ItemRules) -> StepResult + Send + Sync + 'static,
+    F: Fn(&mut AsyncSteps, Cx<S, P>, A, &Said<S, P, A, T>) -> StepResult + Send + Sync + 'static,
 {
     /// Starts the step with what is said about it.
     fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, input: A) -> StepResult {
         let (this, said) = (Arc::clone(self), &self.said);
         let held = said.held(&cx, &input);
         let of_step = cx.clone();
+        // a step that the host does not know is a part of the steps around it
+        let recorded = match cx.recorded() {
+            Some(step) => Some(Rc::clone(&step.memory) as Rc<dyn ReplayHooks>),
+            None => cx.level().map(|level| level.inside()),
+        };
         let body = move |asi: &mut AsyncSteps, (cx, input): With<S, P, A>| {
             let attempt = asi.attempt();
-            (this.body)(asi, cx.in_attempt(attempt), input, this.said.items)
+            (this.body)(asi, cx.in_attempt(attempt), input, &this.said)
         };
         asi.become_substeps((cx, input), body, |added| {
             said.say(added, &of_step, &held);
             if let Some(tries) = &said.retry {
                 (tries.of_substeps)(added, tries.retry.clone());
+            }
+            if let Some(recorded) = recorded {
+                added.remembered(recorded);
             }
         })
     }
@@ -345,12 +418,25 @@ where
         _: Option<A>,
     ) {
         added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| {
-            (self.1)(&cx, without_context(outcome)).await.map_err(coded::<S>)
+            undone(&cx, (self.1)(&cx, without_context(outcome))).await
         });
     }
 
     fn input(&self, _: &A) -> Option<A> {
         None
+    }
+
+    fn of_host(self: Arc<Self>, cx: Cx<S, P>, result: Option<Codec<T>>) -> HostUndo {
+        Rc::new(move |stored| {
+            let (this, cx) = (Arc::clone(&self), cx.clone());
+            Box::pin(async move {
+                let value = stored.zip(result).map(|(stored, codec)| (codec.read)(&stored));
+                let value = value.transpose()?;
+                let outcome = value.as_ref().map_or(Undo::Unknown, Undo::Done);
+                let undone = (this.1)(&cx, outcome).await.map_err(coded::<S>);
+                undone.map_err(StepError::into_error)
+            })
+        })
     }
 }
 
@@ -372,13 +458,32 @@ where
         input: Option<A>,
     ) {
         added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| match &input {
-            Some(input) => (self.1)(&cx, input, without_context(outcome)).await.map_err(coded::<S>),
+            Some(input) => undone(&cx, (self.1)(&cx, input, without_context(outcome))).await,
             None => unreachable!("the input of the step is kept for its undo"),
         });
     }
 
     fn input(&self, input: &A) -> Option<A> {
         Some(input.clone())
+    }
+
+    fn of_host(self: Arc<Self>, _: Cx<S, P>, _: Option<Codec<T>>) -> HostUndo {
+        Rc::new(|_| {
+            let info = "the undo takes what the step took, which is not recorded";
+            Box::pin(async move { Err(Error::with_info(codes::INTERNAL_ERROR, info)) })
+        })
+    }
+}
+
+/// Runs the undo of the step, if the host of its request lets it run.
+async fn undone<S: Service, P>(
+    cx: &Cx<S, P>,
+    undo: impl Future<Output = BodyResult<()>>,
+) -> Result<(), StepError> {
+    let undo = async { undo.await.map_err(coded::<S>) };
+    match cx.recorded() {
+        Some(step) => step.undo(undo).await,
+        None => undo.await,
     }
 }
 

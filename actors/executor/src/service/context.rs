@@ -188,7 +188,7 @@ impl<S: Service, P> Cx<S, P> {
                 Part::Nth(number) => write!(key, "~{number}"),
                 Part::Attempt(number) => write!(key, ".{number}"),
                 Part::Iteration(index) => write!(key, "#{index}"),
-                Part::Item(index) => write!(key, "@{index}"),
+                Part::Item(item) => write!(key, "@{item}"),
             })
         })
     }
@@ -315,6 +315,13 @@ impl<S: Service, P> Cx<S, P> {
         self.siblings().memory_inside()
     }
 
+    /// The path of the attempt of the step around the step, without the iteration.
+    pub(super) fn path_of_attempt(&self) -> Vec<Part> {
+        let mut path = self.siblings().path();
+        path.pop_if(|part| matches!(part, Part::Iteration(_)));
+        path
+    }
+
     /// What the host remembers of the step around the step.
     pub(super) fn memory_around(&self) -> Option<&Rc<dyn StepRecorder>> {
         self.siblings().memory()
@@ -388,7 +395,7 @@ pub(super) fn coded<S: Service>(raised: StepError) -> StepError {
 }
 
 /// How errors of the service are recorded, and made again.
-fn errors_of<S: Service>() -> ErrorsOfService {
+pub(crate) fn errors_of<S: Service>() -> ErrorsOfService {
     ErrorsOfService {
         record: |error| {
             iter::successors(error.source(), |error| (**error).source()).find_map(S::Errors::record)

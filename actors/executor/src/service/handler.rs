@@ -8,10 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::answer::AnswerWithin;
 use super::context::{Cx, Service, coded};
-use super::remembered::run_whole;
 use super::step::Returns;
 use super::steps::Steps;
-use crate::plan::{Mistake, Plan};
+use crate::plan::{Mistake, Plan, run_whole};
 
 /// The business logic of a function of the service `S`: `fn(&mut Steps<S, P>) -> Returns<R>`, which adds
 /// steps, or `async fn(&Cx<S, P>) -> BodyResult<R>`. `Form` tells which; it is never written.

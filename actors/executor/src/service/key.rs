@@ -130,7 +130,7 @@ impl Siblings {
     /// Tells the host the steps that an attempt of the step around them has defined.
     pub(super) fn check_defined(&self) -> Result<(), asyncsteps_core::Error> {
         let Some(memory) = &self.memory else { return Ok(()) };
-        memory.defined(&self.path(), &self.defined.borrow())
+        memory.defined(self.attempt(), &self.path(), &self.defined.borrow())
     }
 
     /// Notifies the host that they ended normally.
@@ -142,10 +142,12 @@ impl Siblings {
 
     /// What the host remembers of steps between the one around them and these.
     pub(super) fn memory_inside(&self) -> Option<Rc<dyn ReplayHooks>> {
-        let (attempt, iteration) = self.around.as_ref().map_or((1, None), |around| {
-            (around.attempt, around.iteration.as_ref().map(|iteration| iteration.index))
-        });
-        Some(self.memory.as_ref()?.inside(attempt, iteration))
+        Some(self.memory.as_ref()?.inside(self.attempt(), &self.path()))
+    }
+
+    /// The attempt of the step around them.
+    fn attempt(&self) -> u32 {
+        self.around.as_ref().map_or(1, |around| around.attempt)
     }
 
     /// Where they are.

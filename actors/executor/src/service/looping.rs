@@ -212,11 +212,13 @@ where
         let iteration = Iteration { index, undoes: undoes.clone() };
         let (memory, source) = (self.memory.clone(), self.cx.source());
         let cx = self.cx.of_substeps(self.attempt, &self.undoes, Some(iteration), memory);
+        let path = cx.path_of_attempt();
         let mut steps = Steps::new(cx);
         let Returns { .. } = (self.body)(&mut steps, state);
-        match self.memory.as_ref().map(|memory| memory.inside(self.attempt, None)) {
+        match &self.memory {
             // an iteration that fails has the whole attempt fail
-            Some(inside) => {
+            Some(memory) => {
+                let inside = memory.inside(self.attempt, &path);
                 asi.add(move |asi, ()| steps.finish(asi)).remembered(inside).located_at(source);
             }
             None => steps.finish(asi)?,
@@ -234,8 +236,8 @@ where
             Next::Break(result) => Next::Break((codecs.result.write)(result)?),
         };
         let can_be_undone = undoes.get();
-        memory.iterated(EndedIteration { attempt: self.attempt, index, can_be_undone, next });
-        Ok(())
+        let ended = EndedIteration { attempt: self.attempt, index, can_be_undone, next };
+        Ok(memory.iterated(ended)?)
     }
 }
 

@@ -30,6 +30,7 @@ mod transacted;
 pub use crate::recorder::Next;
 pub use answer::AnswerWithin;
 pub use branches::Branches;
+pub(crate) use context::errors_of;
 pub use context::{Cx, Service};
 pub use handler::{AddsSteps, Awaits, Built, FunctionOf, Handler};
 pub(crate) use random::seed;

@@ -1,19 +1,16 @@
 //! Steps of a request whose host [remembers](crate::recorder) them.
 
 use std::any::Any;
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::future::poll_fn;
-use std::panic::Location;
 use std::pin::pin;
 use std::rc::Rc;
 
 use asyncsteps_actors::clock;
-use asyncsteps_core::replay::ReplayHooks;
-use asyncsteps_core::{Args, AsyncSteps, BodyResult, Error, StepResult};
-use tokio::sync::oneshot;
+use asyncsteps_core::{BodyResult, Error};
 
 use super::key::Item;
-use crate::recorder::{Codec, DefinedStep, RequestRecorder, StepRecorder};
+use crate::recorder::{Codec, DefinedStep, StepRecorder};
 
 /// A step that gives `T`, and what its host remembers of it.
 pub(super) struct Remembered<T> {
@@ -48,7 +45,7 @@ impl<R> RememberedItems<R> {
     /// They have these keys; gives those in the order of an earlier run.
     pub(super) fn keys(&self, keys: Vec<String>) -> Result<Vec<String>, Error> {
         match (self.codec.get(), self.memory.get()) {
-            (Some(_), Some(memory)) => memory.keys(keys),
+            (Some(_), Some(memory)) => memory.keys(1, keys),
             _ => Ok(keys),
         }
     }
@@ -143,49 +140,4 @@ async fn store<T>(
 ) -> Result<(), Error> {
     let stored = (codec.write)(result).map_err(Error::outcome_unknown)?;
     memory.done(attempt, stored).await
-}
-
-/// Runs the steps of a function, which `start` adds, until they end or the host ends the request. They
-/// are a branch beside the one that waits for the host, so they are cancelled and undone like any
-/// branch.
-pub(super) fn run_whole(
-    asi: &mut AsyncSteps,
-    source: &'static Location<'static>,
-    (request, memory): (Rc<dyn RequestRecorder>, Rc<dyn StepRecorder>),
-    start: impl FnOnce(&mut AsyncSteps) -> StepResult + 'static,
-) {
-    let result = Rc::new(Cell::new(Args::none()));
-    // it is told whether the steps fail by themselves, or are cancelled
-    let (given, inside) = (Rc::clone(&result), Rc::clone(&memory) as Rc<dyn ReplayHooks>);
-    let interrupted = request.interrupted();
-    let (over, is_over) = oneshot::channel::<()>();
-    asi.parallel(|branches| {
-        branches
-            .add(move |asi, ()| {
-                asi.add(move |asi, ()| start(asi)).remembered(inside).located_at(source);
-                asi.add(move |asi, last: Args| {
-                    if request.interruption().is_some() {
-                        // the other branch fails: nothing is sent to it
-                        return asi.wait_only();
-                    }
-                    request.finished();
-                    given.set(last);
-                    let _ = over.send(());
-                })
-                .located_at(source);
-            })
-            .located_at(source);
-        branches
-            .await_(async move {
-                tokio::select! {
-                    biased;
-                    Ok(()) = is_over => Ok(()),
-                    error = interrupted => Err(error),
-                }
-            })
-            .located_at(source);
-    })
-    .remembered(memory)
-    .located_at(source);
-    asi.add(move |asi, ()| asi.success(result.take())).located_at(source);
 }

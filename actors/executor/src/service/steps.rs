@@ -16,7 +16,7 @@ use super::context::{Cx, Service};
 use super::retired::Retired;
 use super::step::Step;
 use crate::executor::RequestSteps;
-use crate::recorder::{Codec, Kind, StepRecorder, Stored, WaitFor};
+use crate::recorder::{Codec, Kind, StepRecorder, WaitFor};
 
 /// The steps of a function, which know the state `S` of the service and the parameters `P`.
 ///
@@ -136,7 +136,7 @@ impl<S: Service, P: 'static> Steps<S, P> {
     /// ends at the same time of day whatever crashes meanwhile.
     #[track_caller]
     pub fn pause(&mut self, name: &'static str, pause: Duration) -> Step<'_, S, P, (), ()> {
-        let codec = Codec { write: |()| Ok(Rc::new(()) as Stored), read: |_| Ok(()) };
+        let codec = Codec { write: |()| Ok([].into()), read: |_| Ok(()) };
         self.wait(name, WaitFor::Time(pause), codec, async move || {
             sleep(pause).await;
             Ok(())

@@ -1,0 +1,57 @@
+//! What is around a step in the request that runs it.
+
+use std::fmt::{self, Write};
+use std::panic::Location;
+use std::rc::Rc;
+
+use super::place::{Inside, write_step};
+use super::recorded::RecordedLevel;
+
+/// One attempt of a step with sub-steps, or an iteration or item in it: what a request has around a step.
+pub(super) struct Around {
+    pub(super) outer: Option<Rc<Self>>,
+    /// Its name and number, which are those that the host of the request knows; `None` for a group without a name.
+    pub(super) step: Option<(&'static str, usize)>,
+    /// Where the application wrote it.
+    pub(super) source: &'static Location<'static>,
+    pub(super) attempt: u32,
+    /// Something inside can be undone, so each attempt has keys of its own.
+    pub(super) has_undo: bool,
+    pub(super) inside: Option<Inside>,
+    pub(super) depth: usize,
+    /// The steps inside, if a host records them.
+    pub(super) recorded: Option<Rc<RecordedLevel>>,
+}
+
+impl Around {
+    /// Writes the steps around, each with a slash behind it, as a part of an idempotency key.
+    pub(super) fn write(this: Option<&Rc<Self>>, key: &mut String) -> fmt::Result {
+        let Some(this) = this else { return Ok(()) };
+        Self::write(this.outer.as_ref(), key)?;
+        let is_new = this.attempt > 1 && this.has_undo;
+        let Some(step) = this.step else {
+            return if is_new { write!(key, ".{}/", this.attempt) } else { Ok(()) };
+        };
+        write_step(step, key)?;
+        if is_new {
+            write!(key, ".{}", this.attempt)?;
+        }
+        match &this.inside {
+            Some(Inside::Iteration(index)) => write!(key, "#{index}")?,
+            Some(Inside::Item(number, None)) => write!(key, "#{number}")?,
+            Some(Inside::Item(_, Some(item))) => write_item(item, key)?,
+            None => {}
+        }
+        key.write_char('/')
+    }
+}
+
+/// Writes the key of an item as a part of an idempotency key, which travels in headers.
+fn write_item(item: &str, key: &mut String) -> fmt::Result {
+    key.push('#');
+    item.bytes().try_for_each(|byte| match byte {
+        b'%' => key.write_str("%25"),
+        byte if byte.is_ascii_graphic() => key.write_char(char::from(byte)),
+        byte => write!(key, "%{byte:02X}"),
+    })
+}

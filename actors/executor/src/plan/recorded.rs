@@ -1,0 +1,182 @@
+//! What the host of a request records of its steps.
+
+use std::cell::{Cell, OnceCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_actors::clock;
+use asyncsteps_core::replay::{Limit, NotUndone, Replay, ReplayHooks};
+use asyncsteps_core::{Arguments, BodyResult, Completion, Error, StepError, Time};
+
+use super::place::{Inside, StepId};
+use crate::recorder::{DefinedStep, Part, RequestRecorder, StepRecorder};
+use crate::stored::Codec;
+
+/// The host of a request.
+pub(super) struct Host {
+    pub(super) request: Rc<dyn RequestRecorder>,
+    /// The function as a whole.
+    pub(super) function: Rc<dyn StepRecorder>,
+    /// The steps of the function.
+    pub(super) level: OnceCell<Rc<RecordedLevel>>,
+}
+
+/// A step of a request that a host records.
+pub(super) struct RecordedStep {
+    pub(super) id: Arc<StepId>,
+    pub(super) step: Rc<DefinedStep>,
+    pub(super) memory: Rc<dyn StepRecorder>,
+}
+
+/// The steps of a function, or of an attempt of a step with sub-steps, or of an iteration or an item in it.
+pub(super) struct RecordedLevel {
+    /// The step around them.
+    pub(super) around: Rc<dyn StepRecorder>,
+    pub(super) attempt: u32,
+    pub(super) path: Vec<Part>,
+    pub(super) steps: Vec<Rc<RecordedStep>>,
+}
+
+impl RecordedLevel {
+    pub(super) fn find(&self, id: &Arc<StepId>) -> Option<Rc<RecordedStep>> {
+        self.steps.iter().find(|step| Arc::ptr_eq(&step.id, id)).cloned()
+    }
+
+    /// What is recorded of steps that the executor adds around some of these.
+    pub(super) fn inside(&self) -> Rc<dyn ReplayHooks> {
+        self.around.inside(self.attempt, &self.path)
+    }
+
+    /// Notifies the host of the steps, before the first of them starts.
+    pub(super) fn begin(&self) -> Result<(), Error> {
+        let steps: Vec<_> = self.steps.iter().map(|step| Rc::clone(&step.step)).collect();
+        self.around.defined(self.attempt, &self.path, &steps)
+    }
+
+    /// The steps ended normally, which may be final.
+    pub(super) fn ended(&self, is_final: bool) {
+        self.around.ended(&self.path, is_final);
+    }
+}
+
+impl RecordedStep {
+    /// Its name and its number, as the host knows it.
+    pub(super) fn name(&self) -> (&'static str, usize) {
+        self.step.known_as().unwrap_or_else(|| self.id.numbered())
+    }
+
+    /// The path of what is inside of an attempt of it.
+    pub(super) fn path_of(&self, attempt: u32, inside: Option<&Inside>) -> Vec<Part> {
+        let mut path: Vec<_> = self.step.parts().collect();
+        path.extend((attempt > 1).then_some(Part::Attempt(attempt)));
+        path.extend(inside.map(|inside| match inside {
+            Inside::Iteration(index) => Part::Iteration(*index),
+            Inside::Item(number, None) => Part::Item(number.to_string().into()),
+            Inside::Item(_, Some(key)) => Part::Item(Rc::clone(key)),
+        }));
+        path
+    }
+
+    /// What is recorded of steps that the executor adds inside of an attempt of it.
+    pub(super) fn inside(&self, attempt: u32) -> Rc<dyn ReplayHooks> {
+        self.memory.inside(attempt, &self.path_of(attempt, None))
+    }
+
+    /// Runs an attempt of the body, and has the host store its result.
+    pub(super) async fn run<T>(
+        &self,
+        attempt: u32,
+        codec: Option<Codec<T>>,
+        body: impl Future<Output = BodyResult<T>>,
+    ) -> BodyResult<T> {
+        let _running = self.memory.begin(attempt).await?;
+        let result = self.watched(body).await?;
+        if let Some(codec) = codec {
+            // what cannot be stored was done all the same
+            let stored = (codec.write)(&result).map_err(Error::outcome_unknown)?;
+            self.memory.done(attempt, stored).await?;
+        }
+        Ok(result)
+    }
+
+    /// Runs the body, and notifies the host how long it runs without a pause.
+    async fn watched<R>(&self, body: impl Future<Output = R>) -> R {
+        let mut body = pin!(body);
+        poll_fn(|cx| {
+            let begun = clock::now();
+            let polled = body.as_mut().poll(cx);
+            self.memory.ran(clock::now().saturating_since(begun));
+            polled
+        })
+        .await
+    }
+
+    /// Runs the undo, if the host lets it run.
+    pub(super) async fn undo(
+        &self,
+        undo: impl Future<Output = Result<(), StepError>>,
+    ) -> Result<(), StepError> {
+        let running = self.memory.begin_undo().await;
+        if running.is_none() {
+            return Err(NotUndone.into());
+        }
+        undo.await?;
+        self.memory.undone().await;
+        Ok(())
+    }
+}
+
+/// What is recorded of a step that is a body, in front of its host: `C` goes with the result from step to step.
+pub(super) struct OfBody<C, T> {
+    pub(super) cx: C,
+    pub(super) step: Rc<RecordedStep>,
+    /// What it returns instead of what is recorded.
+    pub(super) passes: Cell<Option<T>>,
+}
+
+impl<C: Clone + 'static, T: 'static> ReplayHooks for OfBody<C, T> {
+    fn recall(&self) -> Replay {
+        let replay = self.step.memory.recall();
+        let Replay::Done(done) = replay else { return replay };
+        let value = self
+            .passes
+            .take()
+            .map(Ok)
+            .unwrap_or_else(|| <(T,)>::from_args(done).map(|(value,)| value));
+        match value {
+            Ok(value) => Replay::Done((self.cx.clone(), value).into_args()),
+            Err(_) => unreachable!("the step reads a result of its own type"),
+        }
+    }
+
+    fn attempts(&self) -> Option<(u32, Time)> {
+        self.step.memory.attempts()
+    }
+
+    fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
+        self.step.memory.time_left(limit, of, now)
+    }
+
+    fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
+        self.step.memory.left_at_limit(limit, of, now)
+    }
+
+    fn is_held(&self, attempt: Option<u32>) -> bool {
+        self.step.memory.is_held(attempt)
+    }
+
+    fn hold(&self, attempt: Option<u32>, error: &Error, held: Completion) {
+        self.step.memory.hold(attempt, error, held);
+    }
+
+    fn retries(&self, attempt: u32, error: &Error, next: Time) {
+        self.step.memory.retries(attempt, error, next);
+    }
+
+    fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool) {
+        self.step.memory.fails(attempt, error, undoes);
+    }
+}

@@ -1,0 +1,139 @@
+//! Steps that only wait: for a time, or for what others tell the request.
+
+use std::time::Duration;
+
+use asyncsteps_core::{Error, codes, sleep};
+use serde::de::DeserializeOwned;
+
+use super::cx::Cx;
+use super::node::Read;
+use super::step::{Chain, Step};
+use super::steps::Steps;
+use crate::recorder::{Kind, WaitFor};
+use crate::service::Service;
+use crate::stored::Codec;
+
+impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
+    /// A step that completes after `pause`, and returns what it takes. In a [durable](crate::recorder) request it ends
+    /// at the same time of day whatever crashes meanwhile.
+    #[track_caller]
+    pub fn pause(&self, name: &'static str, pause: Duration) -> Step<S, P, I, I, I> {
+        self::pause(Chain::new(), name, pause)
+    }
+}
+
+impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
+    /// A step that waits for a signal with the name of the step, and returns its value. A signal that came before the
+    /// wait is kept for it.
+    ///
+    /// In a request that is not [durable](crate::recorder) it fails with InternalError.
+    #[track_caller]
+    pub fn wait_signal<T>(&self, name: &'static str) -> Step<S, P, I, I, T>
+    where
+        T: DeserializeOwned + 'static,
+    {
+        signal(Chain::new(), name, None)
+    }
+
+    /// The same for so long at the most; then it returns `None`. A value that is itself null counts as none.
+    #[track_caller]
+    pub fn wait_signal_within<T>(
+        &self,
+        name: &'static str,
+        within: Duration,
+    ) -> Step<S, P, I, I, Option<T>>
+    where
+        T: DeserializeOwned + 'static,
+    {
+        signal(Chain::new(), name, Some(within))
+    }
+}
+
+impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    I: 'static,
+    A: 'static,
+    T: 'static,
+{
+    /// [`pause`](Steps::pause) that passes on what the step before returns.
+    #[track_caller]
+    pub fn then_pause(self, name: &'static str, pause: Duration) -> Step<S, P, I, T, T, E>
+    where
+        T: Clone,
+    {
+        self::pause(self.into_chain(), name, pause)
+    }
+
+    /// [`wait_signal`](Steps::wait_signal) behind a step.
+    #[track_caller]
+    pub fn then_wait_signal<U>(self, name: &'static str) -> Step<S, P, I, T, U, E>
+    where
+        U: DeserializeOwned + 'static,
+    {
+        signal(self.into_chain(), name, None)
+    }
+
+    /// [`wait_signal_within`](Steps::wait_signal_within) behind a step.
+    #[track_caller]
+    pub fn then_wait_signal_within<U>(
+        self,
+        name: &'static str,
+        within: Duration,
+    ) -> Step<S, P, I, T, Option<U>, E>
+    where
+        U: DeserializeOwned + 'static,
+    {
+        signal(self.into_chain(), name, Some(within))
+    }
+}
+
+#[track_caller]
+fn pause<S, P, I, A, E>(
+    chain: Chain<S, P>,
+    name: &'static str,
+    pause: Duration,
+) -> Step<S, P, I, A, A, E>
+where
+    S: Service,
+    P: 'static,
+    A: Clone + 'static,
+{
+    let mut step = chain.body(name, async move |cx: &Cx<S, P>, input: A| {
+        match cx.recorded() {
+            Some(step) => drop(step.memory.wait(WaitFor::Time(pause)).await?),
+            None => sleep(pause).await,
+        }
+        Ok(input)
+    });
+    step.last.facts.kind = Some(Kind::Wait);
+    step.last.facts.read = Some(Read::of(Codec { write: |()| Ok([].into()), read: |_| Ok(()) }));
+    step.last.said.passes = Some(A::clone);
+    step
+}
+
+#[track_caller]
+fn signal<S, P, I, A, T, E>(
+    chain: Chain<S, P>,
+    name: &'static str,
+    within: Option<Duration>,
+) -> Step<S, P, I, A, T, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: DeserializeOwned + 'static,
+{
+    let mut step = chain.body(name, async move |cx: &Cx<S, P>, _: A| {
+        let Some(step) = cx.recorded() else {
+            let info = "only a durable request waits for signals";
+            return Err(Error::with_info(codes::INTERNAL_ERROR, info).into());
+        };
+        let stored = step.memory.wait(WaitFor::Signal(within)).await?;
+        Ok((Codec::<T>::of_others().read)(&stored)?)
+    });
+    step.last.facts.kind = Some(Kind::Wait);
+    step.last.facts.read = Some(Read::of(Codec::<T>::of_others()));
+    step
+}

@@ -1,0 +1,56 @@
+//! The function as a whole, in a request that a host records.
+
+use std::cell::Cell;
+use std::panic::Location;
+use std::rc::Rc;
+
+use asyncsteps_core::replay::ReplayHooks;
+use asyncsteps_core::{Args, AsyncSteps, StepResult};
+use tokio::sync::oneshot;
+
+use crate::recorder::{RequestRecorder, StepRecorder};
+
+/// Runs the steps of a function, which `start` adds, until they end or the host ends the request. They
+/// are a branch beside the one that waits for the host, so they are cancelled and undone like any
+/// branch.
+pub(crate) fn run_whole(
+    asi: &mut AsyncSteps,
+    source: &'static Location<'static>,
+    (request, memory): (Rc<dyn RequestRecorder>, Rc<dyn StepRecorder>),
+    start: impl FnOnce(&mut AsyncSteps) -> StepResult + 'static,
+) {
+    let result = Rc::new(Cell::new(Args::none()));
+    // it is told whether the steps fail by themselves, or are cancelled
+    let (given, inside) = (Rc::clone(&result), Rc::clone(&memory) as Rc<dyn ReplayHooks>);
+    let interrupted = request.interrupted();
+    let (over, is_over) = oneshot::channel::<()>();
+    asi.parallel(|branches| {
+        branches
+            .add(move |asi, ()| {
+                asi.add(move |asi, ()| start(asi)).remembered(inside).located_at(source);
+                asi.add(move |asi, last: Args| {
+                    if request.interruption().is_some() {
+                        // the other branch fails: nothing is sent to it
+                        return asi.wait_only();
+                    }
+                    request.finished();
+                    given.set(last);
+                    let _ = over.send(());
+                })
+                .located_at(source);
+            })
+            .located_at(source);
+        branches
+            .await_(async move {
+                tokio::select! {
+                    biased;
+                    Ok(()) = is_over => Ok(()),
+                    error = interrupted => Err(error),
+                }
+            })
+            .located_at(source);
+    })
+    .remembered(memory)
+    .located_at(source);
+    asi.add(move |asi, ()| asi.success(result.take())).located_at(source);
+}
