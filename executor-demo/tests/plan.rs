@@ -4,6 +4,9 @@ use std::fs;
 use std::process::{Command, Output};
 
 use asyncsteps_support::shop::Data;
+use clap::Parser as _;
+use executor_demo::{Config, executor};
+use expect_test::expect_file;
 
 /// What `executor-demo plan` says, in a folder of its own.
 fn plan(arguments: &[&str]) -> Output {
@@ -65,4 +68,15 @@ fn an_unknown_function_is_an_error() {
     let expected = "there is no function demo.shop:1.0:steal\\u{1b}; without a name, `plan` lists all functions\n";
     assert_eq!(told, expected);
     assert_eq!(plan(&["--mermaid"]).status.code(), Some(2));
+}
+
+#[actix_rt::test]
+async fn the_plans_have_so_many_steps_of_each_kind() {
+    let config = Config::parse_from(["executor-demo", "--data", ":memory:"]);
+    let plans = executor(&config).expect("a right configuration").plans();
+    let line = |plan: &asyncsteps::plan::Plan| {
+        format!("{} {:?} {:?}\n", plan.function, plan.kind, plan.counts())
+    };
+    let lines: String = plans.iter().map(|plan| line(plan)).collect();
+    expect_file!["plans.txt"].assert_eq(&lines);
 }
