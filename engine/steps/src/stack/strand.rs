@@ -213,9 +213,14 @@ impl Strand {
         around.rposition(|step| step.flags.undo == UndoOfFrame::Own).map(|at| index(at) + 1)
     }
 
-    /// The attempts of the innermost step that is tried again.
+    /// The attempts of the step whose undo is told of the innermost step's future, if it is tried again itself.
     pub(crate) fn attempts(&self) -> Option<&dyn Retrying> {
-        self.frames.iter().rev().find_map(Frame::attempts)
+        let is_own = |step: &Frame| step.flags.undo == UndoOfFrame::Own;
+        if is_own(&self.top) {
+            return None;
+        }
+        let mut around = self.frames.iter().rev();
+        around.find(|step| is_own(step) || step.attempts().is_some())?.attempts()
     }
 
     /// The steps in progress, outermost first.

@@ -53,6 +53,17 @@ fn a_body_that_fails_is_taken_at_its_word() {
 }
 
 #[test]
+fn a_body_is_taken_at_its_word_whatever_the_steps_around_it_retry() {
+    let add: Add = |flow, log| {
+        flow.substeps(move |asi, ()| {
+            asi.run(async |()| Err::<(), _>(lost())).undo(logs(log.clone()));
+        })
+        .retry(Retry::attempts(2).on_code("Lost"));
+    };
+    assert_eq!(undone(add), "Lost ");
+}
+
+#[test]
 fn what_is_worth_another_attempt_may_have_been_done() {
     /// The policy of these steps.
     fn retry() -> Retry {
