@@ -217,6 +217,7 @@ fn a_step_is_described_with_all_that_is_said_of_it() {
             ),
             recovers: false,
             is_shielded: false,
+            commits: false,
             durable: None,
             at_once: None,
             first: None,

@@ -89,7 +89,7 @@ function said(step) {
         several('locked', step.locks), several('limited', step.limiters), step.at_once && `${step.at_once} at once`,
         step.first && `first ${step.first}`, step.at_least !== undefined && `at least ${step.at_least}`, step.durable,
         step.timeout !== undefined && `limit ${time(step.timeout)}`, step.retry && `${step.retry.attempts} attempts`,
-        step.undo && (step.undo === 'of_result' ? 'undo' : 'undo with input'), step.recovers && 'recovers', step.is_shielded && 'shielded',
+        step.undo && (step.undo === 'of_result' ? 'undo' : 'undo with input'), step.recovers && 'recovers', step.is_shielded && 'shielded', step.commits && 'commits',
     ].filter(Boolean);
 }
 

@@ -71,6 +71,8 @@ pub struct PlanStep {
     pub recovers: bool,
     /// Whether nothing ends its body from outside.
     pub is_shielded: bool,
+    /// Whether no cancel and no limit around it ends a durable request once it has begun.
+    pub commits: bool,
     /// What it is in a durable function, in the word of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<String>,
@@ -209,6 +211,7 @@ impl PlanStep {
             undo,
             said(self.recovers, "recovers"),
             said(self.is_shielded, "shielded"),
+            said(self.commits, "commits"),
         ]
         .into_iter()
         .flatten()

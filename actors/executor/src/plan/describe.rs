@@ -71,6 +71,7 @@ fn add<S: Service, P: 'static>(node: &Node<S, P>, around: &str, way: &mut Vec<Pl
         undo: facts.undo,
         recovers: facts.recovers,
         is_shielded: facts.is_shielded,
+        commits: facts.commits,
         durable: facts.kind.map(|kind| word_of(kind).to_owned()),
         at_once: (facts.form == Form::Each).then(|| facts.at_once.unwrap_or(AT_ONCE)),
         first: (facts.form == Form::Race).then(|| facts.first.unwrap_or(1)),
