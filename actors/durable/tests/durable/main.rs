@@ -20,6 +20,7 @@ mod loops;
 mod node;
 mod order;
 mod own_limits;
+mod planned;
 mod programs;
 mod replay;
 mod results;
