@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_core::sync::mutex::Options;
-use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, codes};
+use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, codes, sync::mutex::Options};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::plan::{Cx, Either, Returns, Steps};
 use asyncsteps_executor::security::{SecurityLevel, User};
@@ -21,28 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-const PAYMENTS: &str = r#"{
-    "iface": "acme.payments", "version": "1.0", "ftn3rev": "1.9",
-    "types": { "Amount": { "type": "integer", "min": 1 } },
-    "funcs": {
-        "charge": {
-            "params": { "customer": "string", "amount": "Amount" },
-            "result": { "charge": "string", "attempts": "integer" },
-            "throws": [ "CardDeclined", "BankUnavailable", "LedgerDown" ]
-        },
-        "status": {
-            "params": { "charge": "string" },
-            "result": "string",
-            "throws": [ "CardDeclined" ]
-        },
-        "forget": {},
-        "notify": {
-            "params": { "customers": "array" },
-            "result": "array"
-        }
-    },
-    "requires": [ "AllowAnonymous" ]
-}"#;
+const PAYMENTS: &str = include_str!("acme.payments-1.0-iface.json");
 
 fn definition() -> Arc<Definition> {
     let source = Source::texts([("acme.payments-1.0-iface.json", PAYMENTS)]);
@@ -485,9 +463,9 @@ impl Payments {
 
 /// The result of `status` as nested steps, and what was undone.
 async fn nested(bank: &[Bank], ledger_is_down: bool) -> (Result<Value, Error>, Vec<String>) {
-    let log = Arc::new(Log::default());
-    let bank = StdMutex::new(bank.iter().rev().copied().collect());
-    let payments = Payments { bank, ledger_is_down, log: Arc::clone(&log), ..Payments::default() };
+    let (log, bank) = (Arc::new(Log::default()), bank.iter().rev().copied().collect());
+    let (bank, of_bank) = (StdMutex::new(bank), Arc::clone(&log));
+    let payments = Payments { bank, ledger_is_down, log: of_bank, ..Payments::default() };
     let executor = Executor::builder()
         .service(definition(), payments, |functions| {
             functions.on("status", Payments::nested).others_not_implemented();
@@ -495,8 +473,7 @@ async fn nested(bank: &[Bank], ledger_is_down: bool) -> (Result<Value, Error>, V
         .build()
         .expect("the types fit");
     let result = call(&executor, "status", json!({ "charge": "c7" })).await;
-    let undone = log.refunds.lock().expect("nothing panics").clone();
-    (result, undone)
+    (result, log.refunds.lock().expect("nothing panics").clone())
 }
 
 #[actix::test]
@@ -617,8 +594,7 @@ async fn a_function_sees_its_request_and_calls_for_its_caller() {
         })
         .build()
         .expect("the types fit");
-    let params = json!({ "charge": "outer" });
     let ann = User::new("ann", SecurityLevel::SafeOps);
-    let called = executor.call_for(&ann, "acme.payments:1.0:status", params);
+    let called = executor.call_for(&ann, "acme.payments:1.0:status", json!({ "charge": "outer" }));
     check(called.await, expect![[r#""status Some(\"ann\") 5s SafeOps""#]]);
 }

@@ -4,6 +4,9 @@
 #![expect(clippy::unused_async, reason = "bodies are async functions")]
 #![expect(clippy::unit_arg, reason = "a body that notes something is one line")]
 
+mod mistakes;
+mod races;
+
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -211,100 +214,6 @@ fn dynamic(steps: &Steps<Travel, Trip>) -> Returns<i32> {
         .returns()
 }
 
-/// Suppliers that answer after their name in milliseconds.
-fn race(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
-    steps
-        .race(
-            "ask",
-            |cx, ()| cx.params.items.clone(),
-            |supplier| {
-                supplier
-                    .run("offer", async |_, supplier: String| Ok(supplier))
-                    .undo(async |cx, _| undone(cx).await)
-                    .then("answer", async |cx, supplier| {
-                        match supplier.parse() {
-                            Ok(millis) => sleep(Duration::from_millis(millis)).await,
-                            Err(_) => Err(TravelError::Full)?,
-                        }
-                        cx.tell(format!("answered {supplier}"));
-                        Ok(supplier)
-                    })
-                    .returns()
-            },
-        )
-        .first(2)
-        .within(Duration::from_millis(250))
-        .then("check", async |cx, offers| {
-            cx.tell("check");
-            check_fails(cx).await?;
-            Ok(offers)
-        })
-        .returns()
-}
-
-fn first(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
-    steps
-        .race(
-            "ask",
-            |cx, ()| cx.params.items.clone(),
-            |supplier| {
-                supplier
-                    .run("offer", async |_, supplier: String| match &*supplier {
-                        "fails" => Err(TravelError::Full)?,
-                        _ => Ok(supplier),
-                    })
-                    .undo(async |cx, _| undone(cx).await)
-                    .returns()
-            },
-        )
-        .returns()
-}
-
-fn enough(steps: &Steps<Travel, Trip>) -> Returns<Vec<i32>> {
-    steps
-        .race(
-            "ask",
-            |_, ()| vec![10, 500],
-            |one| {
-                one.run("wait", async |_, millis| {
-                    sleep(Duration::from_millis(millis)).await;
-                    Ok(7)
-                })
-                .returns()
-            },
-        )
-        .first(2)
-        .at_least(2)
-        .within(Duration::from_millis(100))
-        .recover(async |cx, error| {
-            cx.tell(error.to_string());
-            Ok(vec![])
-        })
-        .returns()
-}
-
-fn ftn12(steps: &Steps<Travel, Trip>) -> Returns<i32> {
-    steps
-        .run("begin", async |cx, ()| Ok(cx.params.items.len()))
-        .then_asi::<i32>("plain", |asi, cx, count| {
-            let label = step_of(cx);
-            asi.state_mut().set("sum", 0i32);
-            asi.repeat(count, |asi, _| {
-                *asi.state_mut().get_mut::<i32>("sum").expect("it is set") += 2;
-            });
-            let of_end = cx.clone();
-            asi.add(move |asi, ()| {
-                of_end.tell(label);
-                let sum = *asi.state().get::<i32>("sum").expect("it is set");
-                asi.success(sum)
-            });
-            Ok(())
-        })
-        .timeout(Duration::from_secs(1))
-        .then("check", async |_, sum| Ok(sum + 1))
-        .returns()
-}
-
 fn results(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
     steps
         .each(
@@ -389,10 +298,10 @@ fn executor(log: &Arc<StdMutex<Vec<String>>>) -> Executor {
                 .on("looped", looped)
                 .on("policies", policies)
                 .on("dynamic", dynamic)
-                .on("race", race)
-                .on("first", first)
-                .on("enough", enough)
-                .on("ftn12", ftn12)
+                .on("race", races::race)
+                .on("first", races::first)
+                .on("enough", races::enough)
+                .on("ftn12", races::ftn12)
                 .on("results", results)
                 .on("answered", answered)
                 .on("nothing", nothing)
@@ -641,112 +550,6 @@ async fn callers_are_answered_in_time_and_the_rest_is_undone() {
 }
 
 #[actix::test]
-async fn the_first_items_win_and_the_others_are_undone_before_the_next_step() {
-    tokio::time::pause();
-    check(
-        "race",
-        json!({ "items": ["100", "300", "50", "x", "200"] }),
-        expect![[r#"
-        ["100","50"]
-        undo ask#3/offer
-        answered 50
-        answered 100
-        undo ask#1/offer
-        undo ask#4/offer
-        check"#]],
-    )
-    .await;
-    check(
-        "race",
-        json!({ "items": ["100", "50", "200"], "fails": true }),
-        expect![[r#"
-        Full: full
-        answered 50
-        answered 100
-        undo ask#2/offer
-        check
-        undo ask#1/offer
-        undo ask#0/offer"#]],
-    )
-    .await;
-    check(
-        "race",
-        json!({ "items": ["100", "300", "x"] }),
-        expect![[r#"
-        ["100"]
-        undo ask#2/offer
-        answered 100
-        undo ask#1/offer
-        check"#]],
-    )
-    .await;
-    check(
-        "race",
-        json!({ "items": ["x", "300"] }),
-        expect![[r#"
-        []
-        undo ask#0/offer
-        undo ask#1/offer
-        check"#]],
-    )
-    .await;
-    check(
-        "race",
-        json!({ "items": ["x", "y"] }),
-        expect![[r#"
-        []
-        undo ask#0/offer
-        undo ask#1/offer
-        check"#]],
-    )
-    .await;
-    check(
-        "race",
-        json!({}),
-        expect![[r#"
-        []
-        check"#]],
-    )
-    .await;
-    check(
-        "first",
-        json!({ "items": ["fails", "a", "b"] }),
-        expect![[r#"
-        ["a"]
-    "#]],
-    )
-    .await;
-    check(
-        "first",
-        json!({ "items": ["fails"] }),
-        expect![[r#"
-        Full: full
-    "#]],
-    )
-    .await;
-    check(
-        "enough",
-        json!({}),
-        expect![[r#"
-        []
-        Timeout: 1 of 2 won the race in time"#]],
-    )
-    .await;
-}
-
-#[actix::test]
-async fn steps_of_ftn12_are_a_step() {
-    check(
-        "ftn12",
-        json!({ "items": ["a", "b"] }),
-        expect![[r#"
-        5
-        plain"#]],
-    )
-    .await;
-}
-
-#[actix::test]
 async fn an_error_can_be_a_value_and_an_end_final() {
     check(
         "results",
@@ -765,149 +568,4 @@ async fn an_error_can_be_a_value_and_an_end_final() {
         undo all#0/take"#]],
     )
     .await;
-}
-
-fn misplaced(steps: &Steps<Travel, Trip>) -> Returns<i32> {
-    steps
-        .nested("sub/steps", |steps| steps.run("one", async |_, ()| Ok(1)).returns())
-        .undo(async |_, _| Ok(()))
-        .then_nested("other", |_| steps.run("outer", async |_, ()| Ok(1)).returns())
-        .returns()
-}
-
-fn misplaced_branch(steps: &Steps<Travel, Trip>) -> Returns<i32> {
-    steps
-        .run("begin", async |_, ()| Ok(1))
-        .then_join("both", |_| {
-            (steps.run("outer", async |_, ()| Ok(1)).returns(), steps.pass().returns())
-        })
-        .then("one", async |_, (one, ())| Ok(one))
-        .returns()
-}
-
-fn panics(_: &Steps<Travel, Trip>) -> Returns<i32> {
-    panic!("no seats")
-}
-
-fn wrong_words(steps: &Steps<Travel, Trip>) -> Returns<i32> {
-    steps
-        .nested("sub/steps", |steps| steps.run("one", async |_, ()| Ok(1)).returns())
-        .undo(async |_, _| Ok(()))
-        .returns()
-}
-
-/// What the executor says when it is built of this function.
-fn mistake<R>(handler: fn(&Steps<Travel, Trip>) -> Returns<R>) -> String
-where
-    R: Serialize + JsonSchema + 'static,
-{
-    let travel = Travel { log: Arc::default(), seats: Mutex::new(Options::default()) };
-    let built = Executor::builder()
-        .service(Interface::new("acme.travel:1.0".parse().expect("a name")), travel, |functions| {
-            functions.on("wrong", handler);
-        })
-        .build();
-    let error: ConfigError = built.expect_err("a mistake");
-    let text = error.to_string();
-    assert!(text.contains("tests/plans.rs:"), "{text}");
-    let without_place = |line: &str| {
-        let (before, after) = line.split_once(", ").unwrap_or_default();
-        format!("{before}: {}", after.split_once(": ").unwrap_or_default().1)
-    };
-    text.lines().map(without_place).collect::<Vec<_>>().join("\n")
-}
-
-#[actix::test]
-async fn mistakes_in_a_plan_are_errors_of_the_builder_with_their_place() {
-    expect!["acme.travel:1.0:wrong: these are steps of another level: use the steps that the closure is given"].assert_eq(&mistake(misplaced));
-    assert_eq!(mistake(misplaced_branch), mistake(misplaced));
-    expect![[r#"
-        acme.travel:1.0:wrong: the name `sub/steps` has a `/`, which stands between names in paths
-        acme.travel:1.0:wrong: `undo` cannot be said of `sub/steps`, which is a group: the steps inside have policies of their own"#]].assert_eq(&mistake(wrong_words));
-    expect!["acme.travel:1.0:wrong: the handler panics: no seats"].assert_eq(&mistake(panics));
-}
-
-async fn takes_raw(steps: &RawInput) -> bool {
-    steps.length().is_some()
-}
-
-fn raw(steps: &Steps<Travel, Trip, RawInput>) -> Returns<RawOutput> {
-    steps
-        .run("take", async |cx, input| {
-            let is_long = takes_raw(&input).await;
-            let mut output = cx.raw_output("text/plain")?;
-            output.write(if is_long { "long" } else { "short" }).await?;
-            Ok(output)
-        })
-        .returns()
-}
-
-fn travel() -> Travel {
-    Travel { log: Arc::default(), seats: Mutex::new(Options::default()) }
-}
-
-#[actix::test]
-async fn raw_data_are_declared_from_types_and_compared_with_a_definition() {
-    let built = Executor::builder()
-        .service(
-            Interface::new("acme.travel:1.0".parse().expect("a name")),
-            travel(),
-            |functions| {
-                functions.on("raw", raw);
-            },
-        )
-        .build();
-    assert!(built.is_ok());
-    let source = Source::texts([(
-        "acme.travel-1.0-iface.json",
-        r#"{ "iface": "acme.travel", "version": "1.0", "ftn3rev": "1.9", "funcs": { "raw": { "params": {
-            "car": { "type": "string", "default": null }, "items": { "type": "array", "default": [] },
-            "fails": { "type": "boolean", "default": false } } } } }"#,
-    )]);
-    let loaded = Loader::new([source]).load(&"acme.travel:1.0".parse().expect("a name"));
-    let built = Executor::builder()
-        .service(loaded.expect("a definition"), travel(), |functions| {
-            functions.on("raw", raw);
-        })
-        .build();
-    expect![[r#"
-        acme.travel:1.0:raw, parameter items[]: the Rust type has string, the definition has any
-        acme.travel:1.0:raw, result: the handler returns raw data, the definition has no `rawresult`
-        acme.travel:1.0:raw, parameters: the handler takes raw data, the definition has no `rawupload`
-        acme.travel:1.0 has no function that throws Busy, which is a code of the service's errors: declare it in the `throws` of a function with a result
-        acme.travel:1.0 has no function that throws Full, which is a code of the service's errors: declare it in the `throws` of a function with a result"#]].assert_eq(&built.expect_err("no raw data are declared").to_string());
-}
-
-fn nameless(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
-    steps
-        .run("", async |cx, ()| Ok(cx.params.items.clone()))
-        // all items would have one key
-        .then_each("", |item| item.run("take", async |_, item| Ok(item)).returns())
-        .as_one()
-        .returns()
-}
-
-fn attempts(steps: &Steps<Travel, Trip>) -> Returns<i32> {
-    steps
-        .run("release 1.2", async |_, ()| Ok(1))
-        .then_nested("pay.2", |pay| pay.run("card", async |_, n| Ok(n)).returns())
-        .as_one()
-        .then_nested("pay", |pay| pay.run("card", async |_, n| Ok(n)).returns())
-        .retry(Retry::attempts(2))
-        .then("pay.1", async |_, n| Ok(n))
-        .then("release 1", async |_, n| Ok(n))
-        .then(".3", async |_, n| Ok(n))
-        .returns()
-}
-
-#[actix::test]
-async fn names_that_paths_cannot_tell_apart_are_mistakes() {
-    expect![[r#"
-        acme.travel:1.0:wrong: a step without a name has no path
-        acme.travel:1.0:wrong: a step without a name has no path"#]]
-    .assert_eq(&mistake(nameless));
-    expect![[r#"
-        acme.travel:1.0:wrong: the name `pay.2` is that of an attempt of `pay` in paths
-        acme.travel:1.0:wrong: the name `.3` is that of an attempt of steps as one in paths"#]]
-    .assert_eq(&mistake(attempts));
 }

@@ -1,0 +1,148 @@
+//! What the builder says to a wrong plan, and to raw data that a definition does not declare.
+
+use super::*;
+
+fn misplaced(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps
+        .nested("sub/steps", |steps| steps.run("one", async |_, ()| Ok(1)).returns())
+        .undo(async |_, _| Ok(()))
+        .then_nested("other", |_| steps.run("outer", async |_, ()| Ok(1)).returns())
+        .returns()
+}
+
+fn misplaced_branch(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps
+        .run("begin", async |_, ()| Ok(1))
+        .then_join("both", |_| {
+            (steps.run("outer", async |_, ()| Ok(1)).returns(), steps.pass().returns())
+        })
+        .then("one", async |_, (one, ())| Ok(one))
+        .returns()
+}
+
+fn panics(_: &Steps<Travel, Trip>) -> Returns<i32> {
+    panic!("no seats")
+}
+
+fn wrong_words(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps
+        .nested("sub/steps", |steps| steps.run("one", async |_, ()| Ok(1)).returns())
+        .undo(async |_, _| Ok(()))
+        .returns()
+}
+
+/// What the executor says when it is built of this function.
+fn mistake<R>(handler: fn(&Steps<Travel, Trip>) -> Returns<R>) -> String
+where
+    R: Serialize + JsonSchema + 'static,
+{
+    let travel = Travel { log: Arc::default(), seats: Mutex::new(Options::default()) };
+    let built = Executor::builder()
+        .service(Interface::new("acme.travel:1.0".parse().expect("a name")), travel, |functions| {
+            functions.on("wrong", handler);
+        })
+        .build();
+    let error: ConfigError = built.expect_err("a mistake");
+    let text = error.to_string();
+    assert!(text.contains("tests/plans/"), "{text}");
+    let without_place = |line: &str| {
+        let (before, after) = line.split_once(", ").unwrap_or_default();
+        format!("{before}: {}", after.split_once(": ").unwrap_or_default().1)
+    };
+    text.lines().map(without_place).collect::<Vec<_>>().join("\n")
+}
+
+#[actix::test]
+async fn mistakes_in_a_plan_are_errors_of_the_builder_with_their_place() {
+    expect!["acme.travel:1.0:wrong: these are steps of another level: use the steps that the closure is given"].assert_eq(&mistake(misplaced));
+    assert_eq!(mistake(misplaced_branch), mistake(misplaced));
+    expect![[r#"
+        acme.travel:1.0:wrong: the name `sub/steps` has a `/`, which stands between names in paths
+        acme.travel:1.0:wrong: `undo` cannot be said of `sub/steps`, which is a group: the steps inside have policies of their own"#]].assert_eq(&mistake(wrong_words));
+    expect!["acme.travel:1.0:wrong: the handler panics: no seats"].assert_eq(&mistake(panics));
+}
+
+async fn takes_raw(steps: &RawInput) -> bool {
+    steps.length().is_some()
+}
+
+fn raw(steps: &Steps<Travel, Trip, RawInput>) -> Returns<RawOutput> {
+    steps
+        .run("take", async |cx, input| {
+            let is_long = takes_raw(&input).await;
+            let mut output = cx.raw_output("text/plain")?;
+            output.write(if is_long { "long" } else { "short" }).await?;
+            Ok(output)
+        })
+        .returns()
+}
+
+fn travel() -> Travel {
+    Travel { log: Arc::default(), seats: Mutex::new(Options::default()) }
+}
+
+#[actix::test]
+async fn raw_data_are_declared_from_types_and_compared_with_a_definition() {
+    let built = Executor::builder()
+        .service(
+            Interface::new("acme.travel:1.0".parse().expect("a name")),
+            travel(),
+            |functions| {
+                functions.on("raw", raw);
+            },
+        )
+        .build();
+    assert!(built.is_ok());
+    let source = Source::texts([(
+        "acme.travel-1.0-iface.json",
+        r#"{ "iface": "acme.travel", "version": "1.0", "ftn3rev": "1.9", "funcs": { "raw": { "params": {
+            "car": { "type": "string", "default": null }, "items": { "type": "array", "default": [] },
+            "fails": { "type": "boolean", "default": false } } } } }"#,
+    )]);
+    let loaded = Loader::new([source]).load(&"acme.travel:1.0".parse().expect("a name"));
+    let built = Executor::builder()
+        .service(loaded.expect("a definition"), travel(), |functions| {
+            functions.on("raw", raw);
+        })
+        .build();
+    expect![[r#"
+        acme.travel:1.0:raw, parameter items[]: the Rust type has string, the definition has any
+        acme.travel:1.0:raw, result: the handler returns raw data, the definition has no `rawresult`
+        acme.travel:1.0:raw, parameters: the handler takes raw data, the definition has no `rawupload`
+        acme.travel:1.0 has no function that throws Busy, which is a code of the service's errors: declare it in the `throws` of a function with a result
+        acme.travel:1.0 has no function that throws Full, which is a code of the service's errors: declare it in the `throws` of a function with a result"#]].assert_eq(&built.expect_err("no raw data are declared").to_string());
+}
+
+fn nameless(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
+    steps
+        .run("", async |cx, ()| Ok(cx.params.items.clone()))
+        // all items would have one key
+        .then_each("", |item| item.run("take", async |_, item| Ok(item)).returns())
+        .as_one()
+        .returns()
+}
+
+fn attempts(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps
+        .run("release 1.2", async |_, ()| Ok(1))
+        .then_nested("pay.2", |pay| pay.run("card", async |_, n| Ok(n)).returns())
+        .as_one()
+        .then_nested("pay", |pay| pay.run("card", async |_, n| Ok(n)).returns())
+        .retry(Retry::attempts(2))
+        .then("pay.1", async |_, n| Ok(n))
+        .then("release 1", async |_, n| Ok(n))
+        .then(".3", async |_, n| Ok(n))
+        .returns()
+}
+
+#[actix::test]
+async fn names_that_paths_cannot_tell_apart_are_mistakes() {
+    expect![[r#"
+        acme.travel:1.0:wrong: a step without a name has no path
+        acme.travel:1.0:wrong: a step without a name has no path"#]]
+    .assert_eq(&mistake(nameless));
+    expect![[r#"
+        acme.travel:1.0:wrong: the name `pay.2` is that of an attempt of `pay` in paths
+        acme.travel:1.0:wrong: the name `.3` is that of an attempt of steps as one in paths"#]]
+    .assert_eq(&mistake(attempts));
+}
