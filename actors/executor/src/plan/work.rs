@@ -9,7 +9,7 @@ use asyncsteps_core::replay::ReplayHooks;
 use asyncsteps_core::sync::{AnySync, StepLock};
 use asyncsteps_core::{
     Added, AsyncSteps, BodyResult, Error, Replayable, Retry, RunContext, StepError, StepResult,
-    TemplateSteps, Undo, UndoPolicy, Untyped, codes,
+    TemplateAdded, TemplateSteps, Undo, UndoPolicy, Untyped, codes,
 };
 
 use super::cx::{Cx, coded};
@@ -59,12 +59,16 @@ pub(super) struct ItemRules {
 /// A retry policy of a step whose input can be kept for the next attempt.
 pub(super) struct Tries<S: Service, P: 'static, A: 'static, T: 'static> {
     retry: Retry,
+    of_template: SayRetryOfTemplate<With<S, P, A>, With<S, P, T>>,
     of_body: SayRetry<With<S, P, A>, With<S, P, T>>,
     of_substeps: SayRetry<With<S, P, A>, Untyped>,
 }
 
 /// Says to a step that it is tried again.
 type SayRetry<A, T> = fn(&mut Added<'_, A, T>, Retry);
+
+/// Says to a step of a template that it is tried again.
+type SayRetryOfTemplate<A, T> = fn(&mut TemplateAdded<'_, A, T>, Retry);
 
 impl<S: Service, P, A: Clone + 'static, T: 'static> Tries<S, P, A, T> {
     pub(super) fn new(retry: Retry) -> Self
@@ -73,6 +77,7 @@ impl<S: Service, P, A: Clone + 'static, T: 'static> Tries<S, P, A, T> {
     {
         Self {
             retry,
+            of_template: |added, retry| _ = added.retry(retry),
             of_body: |added, retry| _ = added.retry(retry),
             of_substeps: |added, retry| _ = added.retry(retry),
         }
@@ -88,6 +93,13 @@ pub(super) trait Recover<S: Service, P, T>: Send + Sync {
 pub(super) trait UndoBody<S: Service, P: 'static, A: 'static, T: 'static>:
     Send + Sync
 {
+    /// Says to a step of a template how it is undone.
+    fn say_to_template(
+        self: Arc<Self>,
+        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+        id: &Arc<StepId>,
+    );
+
     /// Says to a step that takes this value how it is undone.
     fn say(
         self: Arc<Self>,
@@ -224,13 +236,15 @@ where
 {
     fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool) {
         let (name, source) = (self.id.name, self.id.source);
-        if self.said.is_nothing() && !is_recorded {
-            steps
-                .run_with(async move |run: RunContext, (cx, input): With<S, P, A>| {
-                    self.run(run, cx.at(&self.id), input).await
-                })
-                .named(name)
-                .located_at(source);
+        // an error handler of a template knows no request
+        if self.said.recover.is_none() && !is_recorded {
+            let of_body = Arc::clone(&self);
+            let mut added =
+                steps.run_with(async move |run: RunContext, (cx, input): With<S, P, A>| {
+                    of_body.run(run, cx.at(&of_body.id), input).await
+                });
+            added.named(name).located_at(source);
+            self.say_to_template(&mut added);
         } else {
             steps
                 .defer(move |asi, (cx, input): With<S, P, A>| {
@@ -255,6 +269,38 @@ where
     T: 'static,
     F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
 {
+    /// Says to a step of a template what is said about the step.
+    fn say_to_template(
+        self: &Arc<Self>,
+        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+    ) {
+        let said = &self.said;
+        for lock in 0..said.locks.len() {
+            let this = Arc::clone(self);
+            added.locked_by(move |_, (cx, input)| {
+                this.said.locks.get(lock)?(&cx.clone().at(&this.id), input)
+            });
+        }
+        for limiter in 0..said.limiters.len() {
+            let this = Arc::clone(self);
+            added.limited_by(move |_, (cx, input)| {
+                this.said.limiters.get(limiter)?(&cx.clone().at(&this.id), input)
+            });
+        }
+        if let Some(limit) = said.timeout {
+            added.timeout(limit);
+        }
+        if let Some(tries) = &said.retry {
+            (tries.of_template)(added, tries.retry.clone());
+        }
+        if said.is_shielded {
+            added.shielded();
+        }
+        if let Some(undo) = &said.undo {
+            Arc::clone(undo).say_to_template(added, &self.id);
+        }
+    }
+
     async fn run(
         &self,
         run: RunContext,
@@ -411,6 +457,19 @@ where
     T: Clone + 'static,
     F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
 {
+    fn say_to_template(
+        self: Arc<Self>,
+        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+        id: &Arc<StepId>,
+    ) {
+        let (policy, id) = (self.0.clone(), Arc::clone(id));
+        let keep = move |(cx, _): &With<S, P, A>| (cx.clone().at(&id),);
+        let undo = async move |(cx,): &(Cx<S, P>,), outcome: Undo<&With<S, P, T>>| {
+            (self.1)(cx, without_context(outcome)).await.map_err(coded::<S>)
+        };
+        added.undo_keeping(policy, keep, undo);
+    }
+
     fn say(
         self: Arc<Self>,
         added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
@@ -451,6 +510,19 @@ where
     T: Clone + 'static,
     F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
 {
+    fn say_to_template(
+        self: Arc<Self>,
+        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+        id: &Arc<StepId>,
+    ) {
+        let (policy, id) = (self.0.clone(), Arc::clone(id));
+        let keep = move |(cx, input): &With<S, P, A>| (cx.clone().at(&id), input.clone());
+        let undo = async move |(cx, input): &With<S, P, A>, outcome: Undo<&With<S, P, T>>| {
+            (self.1)(cx, input, without_context(outcome)).await.map_err(coded::<S>)
+        };
+        added.undo_keeping(policy, keep, undo);
+    }
+
     fn say(
         self: Arc<Self>,
         added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,

@@ -166,27 +166,34 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
         self
     }
 
-    /// [`undo_with`](Self::undo_with) whose closure also gets what the step took, which is cloned when the step
-    /// starts (FTN12 §1.2, §1.3).
+    /// [`undo_with`](Self::undo_with) whose closure also gets what `keep` returned of what the step takes, when the
+    /// step started (FTN12 §1.2, §1.3).
     ///
     /// ```
     /// use asyncsteps_core::{Template, TemplateSteps, Undo, UndoPolicy};
     ///
     /// fn reserve(asi: &mut TemplateSteps) {
-    ///     asi.run(async |seat: u32| Ok(format!("seat {seat}"))).undo_taking(
+    ///     asi.run(async |seat: u32| Ok(format!("seat {seat}"))).undo_keeping(
     ///         UndoPolicy::default(),
-    ///         async |seat: &u32, outcome: Undo<&String>| Ok(println!("free {seat}, was {outcome:?}")),
+    ///         |seat| *seat,
+    ///         async |seat, outcome: Undo<&String>| Ok(println!("free {seat}, was {outcome:?}")),
     ///     );
     /// }
     /// # Template::build(reserve);
     /// ```
-    pub fn undo_taking<F>(&mut self, policy: UndoPolicy, undo: F) -> &mut Self
+    pub fn undo_keeping<K, F>(
+        &mut self,
+        policy: UndoPolicy,
+        keep: impl Fn(&A) -> K + Send + Sync + 'static,
+        undo: F,
+    ) -> &mut Self
     where
-        A: Replayable,
+        A: Arguments,
+        K: Arguments,
         T: Replayable,
-        F: AsyncFn(&A, Undo<&T>) -> Result<(), StepError> + Send + Sync + 'static,
+        F: AsyncFn(&K, Undo<&T>) -> Result<(), StepError> + Send + Sync + 'static,
     {
-        self.policies().undo = Some(UndoOf::<_, A, T>::new(OfInput(undo), policy));
+        self.policies().undo = Some(UndoOf::<_, K, T>::new(OfInput::new(keep, undo), policy));
         self
     }
 

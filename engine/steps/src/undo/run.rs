@@ -15,12 +15,12 @@ use crate::plan::Replayable;
 use crate::replay::NotUndone;
 use crate::stack::{AsyncSteps, Repeat, UndoPlan, UndoWork, Waking};
 
-/// An async closure that undoes a step. `A` is what it keeps of the step's arguments.
-pub(crate) trait UndoBody<A, T> {
+/// An async closure that undoes a step. `K` is what it keeps of the step's arguments.
+pub(crate) trait UndoBody<K, T> {
     /// The arguments, and what is kept of them.
-    fn keep(args: Args) -> Result<(Args, Args), Mismatch>;
+    fn keep(&self, args: Args) -> Result<(Args, Args), Mismatch>;
 
-    fn call(&self, input: &A, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>>;
+    fn call(&self, kept: &K, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>>;
 }
 
 /// It takes the outcome of the step alone.
@@ -30,7 +30,7 @@ impl<F, T> UndoBody<(), T> for OfResult<F>
 where
     F: AsyncFn(Undo<&T>) -> Result<(), StepError>,
 {
-    fn keep(args: Args) -> Result<(Args, Args), Mismatch> {
+    fn keep(&self, args: Args) -> Result<(Args, Args), Mismatch> {
         Ok((args, Args::none()))
     }
 
@@ -39,20 +39,34 @@ where
     }
 }
 
-/// It takes what the step took as well.
-pub(crate) struct OfInput<F>(pub(crate) F);
+/// It takes what `keep` returns of what the step took as well.
+pub(crate) struct OfInput<G, F, A> {
+    keep: G,
+    undo: F,
+    input: PhantomData<fn(A)>,
+}
 
-impl<F, A, T> UndoBody<A, T> for OfInput<F>
+impl<G, F, A> OfInput<G, F, A> {
+    pub(crate) fn new(keep: G, undo: F) -> Self {
+        Self { keep, undo, input: PhantomData }
+    }
+}
+
+impl<G, F, A, K, T> UndoBody<K, T> for OfInput<G, F, A>
 where
-    A: Replayable,
-    F: AsyncFn(&A, Undo<&T>) -> Result<(), StepError>,
+    A: Arguments,
+    K: Arguments,
+    G: Fn(&A) -> K,
+    F: AsyncFn(&K, Undo<&T>) -> Result<(), StepError>,
 {
-    fn keep(args: Args) -> Result<(Args, Args), Mismatch> {
-        args.copied::<A>()
+    fn keep(&self, args: Args) -> Result<(Args, Args), Mismatch> {
+        let input = A::from_args(args)?;
+        let kept = (self.keep)(&input).into_args();
+        Ok((input.into_args(), kept))
     }
 
-    fn call(&self, input: &A, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>> {
-        (self.0)(input, outcome)
+    fn call(&self, kept: &K, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>> {
+        (self.undo)(kept, outcome)
     }
 }
 
@@ -76,7 +90,7 @@ where
     T: Replayable,
 {
     fn keep_input(&self, args: Args) -> Result<(Args, Args), Mismatch> {
-        B::keep(args)
+        self.body.keep(args)
     }
 
     fn keep_result(&self, result: Args) -> (Args, Args) {

@@ -194,16 +194,17 @@ fn an_undo_of_a_template_can_take_what_its_step_took() {
             }
         })
         .retry(Retry::attempts(2).on_code("Lost"))
-        .undo_taking(
+        .undo_keeping(
             UndoPolicy::default(),
-            async |(seat, row), outcome: Undo<&String>| {
+            |(seat, row)| (*seat, row.to_lowercase()),
+            async |(seat, row): &(u32, String), outcome: Undo<&String>| {
                 LOG.with_borrow(|log| log.add(format_args!("{row}{seat} {outcome:?}")));
                 Ok(())
             },
         );
         asi.error_step(Error::new("Later"));
     });
-    for (seat, expected) in [(7, "Later G7 Done(\"G7\")"), (8, "Taken G8 Unknown")] {
+    for (seat, expected) in [(7, "Later g7 Done(\"G7\")"), (8, "Taken g8 Unknown")] {
         let (tool, mut flow) = (tool(), template.flow());
         LOG.set(log.clone());
         flow.pass((seat, "G".to_owned()));
