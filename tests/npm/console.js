@@ -134,7 +134,7 @@ class Visitor {
         await this.page.reload();
         await this.one('.waterfall .row.error').waitFor();
         const hash = () => new URL(this.page.url()).hash.replace(/\d+/, 'N');
-        this.seen.address = [hash(), await this.text('#details h1')];
+        this.seen.address = [hash(), await this.text('#details h1', 'test.till')];
         await this.page.keyboard.press('Escape');
         await this.page.waitForURL('**/console#/requests');
 
