@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 
 type Upload = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
-/// What `upload` tells of what it got.
+/// What `upload` returns.
 #[derive(Serialize, JsonSchema)]
 struct Uploaded {
     size: i32,

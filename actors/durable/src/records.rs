@@ -519,7 +519,7 @@ pub(crate) fn failure_of(error: &asyncsteps_core::Error) -> Failure {
     Failure { code: cut(error.code()), text: error.info().map(cut) }
 }
 
-/// A text as the journal stores it: so many bytes at the most, without a character that not all journals can store.
+/// A text as the journal stores it: cut to a number of bytes, without a character that not all journals can store.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     let text = text.replace('\0', "\u{fffd}");
     let ends = text.char_indices().map(|(at, letter)| at + letter.len_utf8());

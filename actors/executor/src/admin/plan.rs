@@ -109,7 +109,7 @@ impl Inspector {
 }
 
 impl FunctionPlan {
-    /// The same with as many of the first steps as so many bytes of JSON have room for, or somewhat fewer.
+    /// The same, cut to the first steps whose JSON fits into this number of bytes.
     pub(super) fn within(mut self, bytes: usize) -> Self {
         while serde_json::to_vec(&self).is_ok_and(|json| json.len() > bytes) {
             let most = self.reports.len() * 3 / 4;

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::place::{Inside, write_step};
 use super::recorded::RecordedLevel;
+use crate::service::write_item;
 
 /// One attempt of a step with sub-steps, or an iteration or item in it: what a request has around a step.
 pub(super) struct Around {
@@ -44,14 +45,4 @@ impl Around {
         }
         key.write_char('/')
     }
-}
-
-/// Writes the key of an item as a part of an idempotency key, which travels in headers.
-fn write_item(item: &str, key: &mut String) -> fmt::Result {
-    key.push('#');
-    item.bytes().try_for_each(|byte| match byte {
-        b'%' => key.write_str("%25"),
-        byte if byte.is_ascii_graphic() => key.write_char(char::from(byte)),
-        byte => write!(key, "%{byte:02X}"),
-    })
 }

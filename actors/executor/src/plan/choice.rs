@@ -203,7 +203,7 @@ where
     where
         E: OrEnd<B, Ends = Ends>,
     {
-        go_on(self.end_or(|flow| flow))
+        pass(self.end_or(|flow| flow))
     }
 }
 
@@ -221,7 +221,7 @@ where
     where
         E: OrEnd<B, Ends = Ends>,
     {
-        go_on(self.end_or(|value| value.map_or(ControlFlow::Continue(()), ControlFlow::Break)))
+        pass(self.end_or(|value| value.map_or(ControlFlow::Continue(()), ControlFlow::Break)))
     }
 }
 
@@ -255,12 +255,6 @@ where
         });
         Ok(())
     })
-}
-
-/// The steps behind an early end begin with none.
-#[track_caller]
-fn go_on<S: Service, P: 'static, I, C: 'static, E>(chain: Chain<S, P>) -> Step<S, P, I, C, C, E> {
-    pass(chain)
 }
 
 #[track_caller]

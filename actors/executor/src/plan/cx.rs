@@ -12,9 +12,8 @@ use std::time::SystemTime;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::{FencingToken, fences};
-use asyncsteps_core::{AsyncSteps, Error, StepError, codes};
+use asyncsteps_core::{AsyncSteps, Error};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use super::around::Around;
 use super::place::{Inside, StepId, write_step};
@@ -22,7 +21,7 @@ use super::recorded::{Host, RecordedLevel, RecordedStep};
 use crate::executor::{RequestSteps, ServedRequest};
 use crate::raw::{Head, RawOutput};
 use crate::recorder::{DefinedStep, Form, OfRequest as Recorded};
-use crate::service::{Service, errors_of};
+use crate::service::{Service, errors_of, random_id, read};
 
 /// What the body of a step gets: the state of the service, to which it dereferences, the parameters,
 /// and what is known of the request and of the step.
@@ -336,29 +335,5 @@ impl<S: Service, P> fmt::Debug for Cx<S, P> {
             .field("step", &self.step)
             .field("attempt", &self.attempt)
             .finish_non_exhaustive()
-    }
-}
-
-/// The error of a body, with the code that its type has for the service.
-pub(super) fn coded<S: Service>(raised: StepError) -> StepError {
-    raised.into_error().coded::<S::Errors>().into()
-}
-
-/// Reads the parameters of a request; a function without any may take `()`.
-fn read<P: DeserializeOwned>(params: &Map<String, Value>) -> Result<P, Error> {
-    if params.is_empty()
-        && let Ok(nothing) = P::deserialize(Value::Null)
-    {
-        return Ok(nothing);
-    }
-    P::deserialize(params).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
-}
-
-/// 128 random bits.
-fn random_id() -> Box<str> {
-    let mut bytes = [0; 16];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)).into(),
-        Err(error) => panic!("the system gives no random bytes: {error}"),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use asyncsteps_core::{AsyncSteps, BodyResult, Error, StepResult, Template};
 use serde::de::DeserializeOwned;
 
-use super::cx::{Cx, coded};
+use super::cx::Cx;
 use super::data::Plan;
 use super::node::{Level, Mistake};
 use super::step::Returns;
@@ -16,7 +16,7 @@ use super::steps::{AnswerLimit, Defined, Steps};
 use super::whole::run_whole;
 use crate::executor::RequestSteps;
 use crate::raw::RawInput;
-use crate::service::{AnswerWithin, Built, FunctionOf, Handler, Service};
+use crate::service::{AnswerWithin, Built, FunctionOf, Handler, Service, coded};
 
 /// The form of handlers that return a plan.
 #[derive(Debug)]

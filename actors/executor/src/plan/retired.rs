@@ -10,11 +10,11 @@ use std::sync::Arc;
 use asyncsteps_core::replay::NotUndone;
 use asyncsteps_core::{BodyResult, StepError, TemplateSteps, Undo, UndoPolicy};
 
-use super::cx::{Cx, coded};
+use super::cx::Cx;
 use super::node::{Facts, Form, Node, UndoForm, Work};
 use super::place::StepId;
 use crate::recorder::{HostUndo, Kind, Later};
-use crate::service::Service;
+use crate::service::{Service, coded};
 
 /// A step that the function has no more, see [`Steps::retired`](super::Steps::retired).
 pub struct Retired<'a, S: Service, P: 'static> {

@@ -389,7 +389,7 @@ where
     /// Has a body give another result for the error of the step, or fail with this error or another one
     /// (FTN12 §1.2).
     ///
-    /// In a [durable](crate::recorder) request what the body gives is not recorded: the step fails again
+    /// In a [durable](crate::recorder) request what the body returns is not recorded: the step fails again
     /// with its recorded error when the request goes on, and the body runs again. So it only reads or
     /// computes.
     pub fn recover<F>(mut self, body: F) -> Self

@@ -10,11 +10,11 @@ use std::time::Duration;
 use asyncsteps_core::sync::{AnySync, StepLock};
 use asyncsteps_core::{BodyResult, Error, StepError};
 
-use super::cx::{Cx, coded};
+use super::cx::Cx;
 use super::node::{Level, Node, mistaken};
 use super::retired::{Retired, RetiredStep};
 use super::step::{Chain, Returns, Step, group_at, pass};
-use crate::service::Service;
+use crate::service::{Service, coded};
 
 /// Where the steps of a function of the service `S` begin, whose parameters are `P`; or those of a part of it,
 /// the first of which takes `I`.

@@ -12,12 +12,12 @@ use asyncsteps_core::{
     TemplateAdded, TemplateSteps, Undo, UndoPolicy, Untyped, codes,
 };
 
-use super::cx::{Cx, coded};
+use super::cx::Cx;
 use super::node::Work;
 use super::place::StepId;
 use super::recorded::OfBody;
 use crate::recorder::HostUndo;
-use crate::service::Service;
+use crate::service::{Service, coded};
 use crate::stored::Codec;
 
 /// A lock or limiter of a step, as a request has it.
@@ -566,7 +566,7 @@ fn without_context<S: Service, P, T>(outcome: Undo<&With<S, P, T>>) -> Undo<&T> 
     }
 }
 
-/// An async closure that gives another result for an error.
+/// An async closure that returns another result for an error.
 pub(super) struct RecoverBy<F>(pub(super) F);
 
 impl<S, P, T, F> Recover<S, P, T> for RecoverBy<F>

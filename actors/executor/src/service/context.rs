@@ -390,7 +390,7 @@ impl<S: Service, P> fmt::Debug for Cx<S, P> {
 }
 
 /// The error of a body, with the code that its type has for the service.
-pub(super) fn coded<S: Service>(raised: StepError) -> StepError {
+pub(crate) fn coded<S: Service>(raised: StepError) -> StepError {
     raised.into_error().coded::<S::Errors>().into()
 }
 
@@ -405,7 +405,7 @@ pub(crate) fn errors_of<S: Service>() -> ErrorsOfService {
 }
 
 /// Reads the parameters of a request; a function without any may take `()`.
-fn read<P: DeserializeOwned>(params: &Map<String, Value>) -> Result<P, Error> {
+pub(crate) fn read<P: DeserializeOwned>(params: &Map<String, Value>) -> Result<P, Error> {
     if params.is_empty()
         && let Ok(nothing) = P::deserialize(Value::Null)
     {
@@ -415,7 +415,7 @@ fn read<P: DeserializeOwned>(params: &Map<String, Value>) -> Result<P, Error> {
 }
 
 /// 128 random bits.
-fn random_id() -> Box<str> {
+pub(crate) fn random_id() -> Box<str> {
     let mut bytes = [0; 16];
     match getrandom::fill(&mut bytes) {
         Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)).into(),

@@ -70,16 +70,10 @@ pub(super) enum Item {
 impl Item {
     /// Writes it as a part of an idempotency key, which travels in headers.
     pub(super) fn write(&self, key: &mut String) -> fmt::Result {
-        let text = match self {
-            Self::Nth(number) => return write!(key, "#{number}"),
-            Self::Key(text) => text,
-        };
-        key.push('#');
-        text.bytes().try_for_each(|byte| match byte {
-            b'%' => key.write_str("%25"),
-            byte if byte.is_ascii_graphic() => key.write_char(char::from(byte)),
-            byte => write!(key, "%{byte:02X}"),
-        })
+        match self {
+            Self::Nth(number) => write!(key, "#{number}"),
+            Self::Key(text) => write_item(text, key),
+        }
     }
 
     /// It as a host knows it.
@@ -239,4 +233,14 @@ impl StepName {
         key.write_str(self.name)?;
         if self.nth > 1 { write!(key, "~{}", self.nth) } else { Ok(()) }
     }
+}
+
+/// Writes the key of an item as a part of an idempotency key, which travels in headers.
+pub(crate) fn write_item(item: &str, key: &mut String) -> fmt::Result {
+    key.push('#');
+    item.bytes().try_for_each(|byte| match byte {
+        b'%' => key.write_str("%25"),
+        byte if byte.is_ascii_graphic() => key.write_char(char::from(byte)),
+        byte => write!(key, "%{byte:02X}"),
+    })
 }
