@@ -22,10 +22,11 @@ use std::{env, process};
 
 use actix_rt::SystemRunner;
 use asyncsteps_actors::clock;
-use asyncsteps_durable::{self as durable, Durable, Node, Recorded, Repeatable};
+use asyncsteps_durable::{self as durable, Durable, Node};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::record::{Done, Ending, Started};
 use asyncsteps_journal::request::{
     Append, Condition, Disposition, FirstOwner, FlowState, Query, Submit,
@@ -37,8 +38,6 @@ use asyncsteps_journal::{
 use futures_util::future::join_all;
 use peers::Peer;
 use rusqlite::{Connection, params};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use support::Bench;
 use tokio::runtime::Runtime;
 
@@ -116,10 +115,10 @@ fn sequential<'a>(
         runtime.block_on(flow.append(&journal, u64::from(iterations)));
     });
     let process = Process::start(open(&folder.file("step")), system);
-    system.block_on(process.orders(1, 1200));
-    bench.add("sequential: durable step", Some(base), 100, "at most 1.15", move |iterations| {
+    (0..WARM / u64::from(LONG)).for_each(|_| system.block_on(process.orders(1, "long")));
+    bench.add("sequential: durable step", Some(base), LONG, "at most 1.15", move |iterations| {
         for _ in 0..iterations {
-            system.block_on(process.orders(1, 100));
+            system.block_on(process.orders(1, "long"));
         }
     });
 }
@@ -157,11 +156,11 @@ fn crowd<'a>(
         runtime.block_on(append_all(&journal, &mut flows, appends));
     });
     let process = Process::start(open(&folder.file("steps")), system);
-    system.block_on(process.orders(FLOWS, 4));
+    system.block_on(process.orders(FLOWS, "order"));
     let steps = u32::try_from(FLOWS).unwrap_or(1) * STEPS;
     bench.add("crowd: durable steps", Some(base), steps, "at most 1.25", move |iterations| {
         for _ in 0..iterations {
-            system.block_on(process.orders(FLOWS, STEPS));
+            system.block_on(process.orders(FLOWS, "order"));
         }
     });
 }
@@ -177,10 +176,10 @@ fn relaxed<'a>(bench: &mut Bench<'a>, folder: &Folder, system: &'a SystemRunner)
         })
     });
     let process = Process::start(open_relaxed(&folder.file("relaxed")), system);
-    system.block_on(process.orders(FLOWS, 4));
+    system.block_on(process.orders(FLOWS, "order"));
     bench.add("relaxed crowd: durable steps", base, steps, "at most 0.5", move |iterations| {
         for _ in 0..iterations {
-            system.block_on(process.orders(FLOWS, STEPS));
+            system.block_on(process.orders(FLOWS, "order"));
         }
     });
 }
@@ -195,7 +194,7 @@ fn recovery_seconds(folder: &Folder, system: &SystemRunner) -> f64 {
         for _ in 0..REQUESTS / 1000 {
             let submit = |_| {
                 let options = durable::Options::default().caller(&user);
-                durable.submit("bench.shop:1.0:order", Order { steps: 2 }, options)
+                durable.submit("bench.shop:1.0:short", (), options)
             };
             let uids = join_all((0..1000).map(submit)).await;
             last = uids.into_iter().map(|uid| uid.expect("a request")).next_back();
@@ -225,7 +224,11 @@ fn recovery_seconds(folder: &Folder, system: &SystemRunner) -> f64 {
 /// Steps of each durable request of the crowd.
 const STEPS: u32 = 16;
 
-/// A process with a durable function.
+/// Steps of each request of a single flow, and of each that is recovered.
+const LONG: u32 = 100;
+const SHORT: u32 = 2;
+
+/// A process with durable functions.
 struct Process {
     durable: Durable,
     /// It is there as long as its requests run.
@@ -239,22 +242,21 @@ impl Service for Shop {
     type Errors = ();
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Order {
-    steps: i32,
-}
-
-fn order(asi: &mut Steps<Shop, Order>) -> Returns<()> {
-    for _ in 0..asi.cx().params.steps {
-        asi.run("step", async |_, ()| Ok("a receipt".to_owned())).recorded();
-    }
-    asi.run("end", async |_, ()| Ok(())).repeatable().into()
+/// A function of so many steps.
+fn order<const COUNT: u32>(steps: &Steps<Shop, ()>) -> Returns<()> {
+    let first = steps.run("step", async |_, ()| Ok("a receipt".to_owned())).recorded().erased();
+    let all = (1..COUNT).fold(first, |before, _| {
+        before.then("step", async |_, _| Ok("a receipt".to_owned())).recorded().erased()
+    });
+    all.then("end", async |_, _| Ok(())).repeatable().returns()
 }
 
 fn executor(durable: &Durable) -> Executor {
     let interface = Interface::new("bench.shop:1.0".parse().expect("a name"));
     let builder = Executor::builder().service(interface, Shop, |functions| {
-        durable.on(functions, "order", order);
+        durable.on(functions, "order", order::<STEPS>);
+        durable.on(functions, "long", order::<LONG>);
+        durable.on(functions, "short", order::<SHORT>);
     });
     builder.build().expect("an executor")
 }
@@ -267,13 +269,13 @@ impl Process {
         Self { durable, _executor: executor, _node: node }
     }
 
-    /// So many requests at the same time, with so many steps each.
-    async fn orders(&self, count: usize, steps: u32) {
-        let steps = i32::try_from(steps).expect("a few");
+    /// So many requests of a function at the same time.
+    async fn orders(&self, count: usize, function: &str) {
+        let function = format!("bench.shop:1.0:{function}");
         let user = User::new("bench", SecurityLevel::System);
         let order = async |_| {
             let options = durable::Options::default().caller(&user);
-            let uid = self.durable.submit("bench.shop:1.0:order", Order { steps }, options).await;
+            let uid = self.durable.submit(&function, (), options).await;
             self.durable.ended(uid.expect("a request")).await.expect("the journal")
         };
         for ended in join_all((0..count).map(order)).await {
@@ -288,10 +290,10 @@ fn step_micros(system: &SystemRunner) -> f64 {
     let memory = Path::new("/dev/shm");
     let folder = Folder::new(if memory.is_dir() { memory } else { Path::new("/tmp") });
     let process = Process::start(open(&folder.file("steps")), system);
-    system.block_on(process.orders(FLOWS, STEPS));
+    system.block_on(process.orders(FLOWS, "order"));
     let before = processor_ticks();
     for _ in 0..ORDERS {
-        system.block_on(process.orders(FLOWS, STEPS));
+        system.block_on(process.orders(FLOWS, "order"));
     }
     let ticks = processor_ticks() - before;
     // as for appends

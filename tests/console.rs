@@ -13,12 +13,12 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::Console;
 use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::{Code, sleep};
+use asyncsteps_durable::Durable;
 use asyncsteps_durable::journal::memory::Memory;
-use asyncsteps_durable::{Durable, Recorded, Signals};
 use asyncsteps_executor::observe::{Locks, Retention};
-use asyncsteps_executor::plan::{Returns, Steps};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_fabric::{Endpoint, Fabric, LocalFabric};
 use asyncsteps_support::npm;
 use asyncsteps_support::server::TestServer;
@@ -77,7 +77,7 @@ impl Till {
                 sleep(Duration::from_millis(cx.params.ms.into())).await;
                 if cx.params.fails { Err(TillError::Declined.into()) } else { Ok(()) }
             })
-            .locked(|cx, ()| cx.customers.key(&cx.params.customer))
+            .locked(|cx| cx.customers.key(&cx.params.customer))
             .then("receipt", async |_, ()| {
                 sleep(Duration::from_millis(5)).await;
                 Ok(true)
@@ -97,18 +97,16 @@ impl Till {
                         Ok(())
                     })
                     .then("to", async |_, ()| Ok(true))
-                    .locked(|cx, ()| cx.accounts.key(&cx.params.to))
+                    .locked(|cx| cx.accounts.key(&cx.params.to))
                     .returns()
             })
-            .locked(|cx, ()| cx.accounts.key(&cx.params.from))
+            .locked(|cx| cx.accounts.key(&cx.params.from))
             .returns()
     }
 
-    fn credit(
-        asi: &mut asyncsteps_executor::Steps<Self, ()>,
-    ) -> asyncsteps_executor::Returns<bool> {
-        asi.run("ask the bank", async |_, ()| Ok(())).once();
-        asi.wait_for::<bool>("answer").into()
+    fn credit(steps: &Steps<Self, ()>) -> Returns<bool> {
+        let asked = steps.run("ask the bank", async |_, ()| Ok(())).once();
+        asked.then_wait_signal("answer").returns()
     }
 
     fn deliver(steps: &Steps<Self, ()>) -> Returns<bool> {

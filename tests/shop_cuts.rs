@@ -13,6 +13,8 @@ use asyncsteps_actors::flow::start_flow;
 use asyncsteps_core::{Error, Flow};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::Loader;
+use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_executor::test::TestRequest;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::shop::{self, Data};
 use executor_demo::bank::{Audit, Bank, LinkOptions};
@@ -105,14 +107,22 @@ fn order(
     executor: &Executor,
     customer: &str,
 ) -> impl Future<Output = Result<Value, Error>> + 'static {
+    let (order, executor) = (two_apples(customer), executor.clone());
+    async move { order.call(&executor).await }
+}
+
+fn two_apples(customer: &str) -> TestRequest {
     let items = json!([{ "sku": "apple", "qty": 2 }]);
     let order = json!({ "customer": customer, "items": items, "key": "k1" });
-    executor.call_as_system(ORDER, order)
+    TestRequest::new(ORDER).params(order).user("shop", SecurityLevel::System)
 }
 
 /// Orders, and cuts the order after some time.
-async fn cut(world: &World, how: Cut, after: Duration, customer: &str) {
-    let order_of = |executor| order(executor, customer);
+async fn cut(world: &World, how: Cut, after: Duration, request: TestRequest) {
+    let order_of = |executor: &Executor| {
+        let executor = executor.clone();
+        async move { request.call::<Value>(&executor).await }
+    };
     match how {
         Cut::Deadline => drop(order_of(&world.other(after)).await),
         Cut::ClientGone => drop(tokio::time::timeout(after, order_of(&world.executor)).await),
@@ -132,14 +142,20 @@ async fn cut(world: &World, how: Cut, after: Duration, customer: &str) {
 }
 
 /// Cuts orders after each millisecond; `stages` tells where the money of one was when it was cut.
-async fn cut_everywhere(how: Cut, line: LinkOptions, stages: &mut BTreeSet<Stage>) {
+async fn cut_everywhere(
+    (how, undoes_twice): (Cut, bool),
+    line: LinkOptions,
+    stages: &mut BTreeSet<Stage>,
+) {
     let world = World::new(line).await;
     let mut total = 0;
     for milliseconds in 0..45 {
         let after = Duration::from_millis(milliseconds);
         let customer = format!("customer {milliseconds}");
-        let case = format!("{how:?} after {after:?}, {line:?}");
-        cut(&world, how, after, &customer).await;
+        let case = format!("{how:?} after {after:?}, undone twice {undoes_twice}, {line:?}");
+        let request = two_apples(&customer);
+        let request = if undoes_twice { request.undo_twice() } else { request };
+        cut(&world, how, after, request).await;
         let (then, sold) = (world.audit().await, world.sold(&customer).await);
         stages.insert(Stage::of(Audit { shop: then.shop - total, ..then }, sold));
         world.check(total + sold, &case).await;
@@ -182,7 +198,7 @@ async fn an_order_that_is_cut_anywhere_is_paid_back_or_sold() {
         let mut stages = BTreeSet::new();
         for (failures, seed) in [(0, 0), (0, 1), (0, 2), (30, 3), (30, 4)] {
             let line = LinkOptions { latency: LATENCY, failures, seed };
-            cut_everywhere(how, line, &mut stages).await;
+            cut_everywhere((how, seed % 2 == 0), line, &mut stages).await;
         }
         assert_eq!(stages.len(), 4, "{how:?}: {stages:?}");
     }
@@ -226,6 +242,22 @@ async fn an_order_that_another_process_was_faster_than_is_paid_back() {
     world.check(30_000, "two processes").await;
 }
 
+#[actix::test]
+async fn an_order_that_waits_to_be_paid_back_keeps_no_units() {
+    tokio::time::pause();
+    // the bank is away
+    let line = LinkOptions { latency: LATENCY, failures: 100, seed: 0 };
+    let world = World::new(line).await;
+    let all = json!({ "customer": "ann", "items": [{ "sku": "apple", "qty": 1000 }] });
+    let order = || world.executor.call_as_system::<Value>(ORDER, all.clone());
+    let left = tokio::time::timeout(Duration::from_millis(100), order()).await;
+    assert!(left.is_err(), "{left:?}");
+    sleep(LATENCY).await;
+    // the units are there for another one, which the bank does not answer either
+    let other = order().await.expect_err("the bank is away");
+    assert_eq!(other.code(), "BankUnavailable", "{other}");
+}
+
 /// When the customer repeats an order whose process was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeated {
@@ -233,9 +265,9 @@ enum Repeated {
     Later,
 }
 
-/// Kills a process in the middle of an order, and starts another one on its database; gives where the
-/// money of the order was.
-fn kill(after: Duration, line: LinkOptions, repeated: Repeated) -> Stage {
+/// Kills a process in the middle of an order, or after the customer left, while it is undone; then starts another one
+/// on its database. Returns where the money of the order was.
+fn kill(after: Duration, leaves: Duration, line: LinkOptions, repeated: Repeated) -> Stage {
     // what is never dropped and never polled again does nothing any more, as a process that was killed
     let killed = ManuallyDrop::new(actix::System::new());
     let (world, stage) = killed.block_on(async {
@@ -243,12 +275,13 @@ fn kill(after: Duration, line: LinkOptions, repeated: Repeated) -> Stage {
         let world = World::new(line).await;
         let till = Payments::new(world.store.clone(), Some(world.bank.clone()));
         actix::spawn(till.look_after_payments());
-        actix::spawn(order(&world.executor, "ann"));
+        actix::spawn(tokio::time::timeout(leaves, order(&world.executor, "ann")));
         sleep(after).await;
         let (audit, sold) = (world.audit().await, world.sold("ann").await);
         (ManuallyDrop::new(world), Stage::of(audit, sold))
     });
-    let case = format!("killed after {after:?}, {line:?}, repeated {repeated:?}");
+    let case =
+        format!("killed after {after:?}, left after {leaves:?}, {line:?}, repeated {repeated:?}");
     actix::System::new().block_on(async {
         tokio::time::pause();
         let (store, bank) = (world.store.clone(), Bank::new(world.store.clone(), None, line));
@@ -275,8 +308,20 @@ fn an_order_whose_process_is_killed_anywhere_is_paid_back_or_sold() {
         let line = LinkOptions { latency: LATENCY, failures, seed };
         for milliseconds in 0..45 {
             for repeated in [Repeated::AtOnce, Repeated::Later] {
-                stages.insert(kill(Duration::from_millis(milliseconds), line, repeated));
+                stages.insert(kill(Duration::from_millis(milliseconds), QUIET, line, repeated));
             }
+        }
+    }
+    assert_eq!(stages.len(), 4, "{stages:?}");
+}
+
+#[test]
+fn an_order_whose_process_is_killed_while_it_is_undone_is_paid_back_or_sold() {
+    let line = LinkOptions { latency: LATENCY, ..LinkOptions::default() };
+    let mut stages = BTreeSet::new();
+    for leaves in (0..45).step_by(4).map(Duration::from_millis) {
+        for later in (0..25).step_by(3).map(Duration::from_millis) {
+            stages.insert(kill(leaves + later, leaves, line, Repeated::Later));
         }
     }
     assert_eq!(stages.len(), 4, "{stages:?}");

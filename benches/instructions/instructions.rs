@@ -12,8 +12,14 @@
 
 #[path = "../workloads/async_steps.rs"]
 mod async_steps;
+#[path = "../workloads/dropping.rs"]
+mod dropping;
 #[path = "../workloads/functions.rs"]
 mod functions;
+#[path = "../workloads/order.rs"]
+mod order;
+#[path = "../workloads/recorded.rs"]
+mod recorded;
 #[path = "../workloads/router.rs"]
 mod router;
 #[path = "../workloads/steps.rs"]
@@ -69,6 +75,7 @@ fn workloads() -> Vec<Counted> {
         all.push(Counted { id: workload.id, run: Box::new(runs), sizes, more_than: None });
     }
     all.extend(template_workloads());
+    all.extend(recorded_workloads());
     let mut add = |id, sizes, run: fn(u32)| {
         all.push(Counted { id, run: Box::new(run), sizes, more_than: None });
     };
@@ -84,6 +91,8 @@ fn workloads() -> Vec<Counted> {
     add("hosted flow, spawned", (1_000, 5_000), hosted_later);
     add("function as a template, in process", (200, 1_200), functions::of_template);
     add("function with types, in process", (200, 1_200), functions::with_types);
+    add("the demo's order, in process", (200, 1_200), order::as_plan);
+    add("the demo's order as one body, in process", (200, 1_200), order::as_one_body);
     add("HTTP request", (100, 600), http_requests);
     add("request to an axum router", (200, 1_200), router::requests);
     all
@@ -123,6 +132,27 @@ fn template_workloads() -> impl Iterator<Item = Counted> {
             templates::waits_in_template(flows, ALL);
         }),
         row("flow of a step that waits once", None, templates::waits_in_flow),
+    ]
+    .into_iter()
+}
+
+/// Steps of functions that are durable, and of those that are not.
+fn recorded_workloads() -> impl Iterator<Item = Counted> {
+    const TEN: &str = "function of ten steps, in process";
+    const TEN_DURABLE: &str = "ten durable steps without storage";
+    let row = |id, more_than, run: fn(u32)| Counted {
+        id,
+        run: Box::new(run),
+        sizes: (200, 1_200),
+        more_than,
+    };
+    [
+        row(TEN, None, |calls| recorded::in_memory(calls, false)),
+        row("step of a function", Some((TEN, STEPS)), |calls| recorded::in_memory(calls, true)),
+        row(TEN_DURABLE, None, |calls| recorded::durable(calls, false)),
+        row("durable step without storage", Some((TEN_DURABLE, STEPS)), |calls| {
+            recorded::durable(calls, true);
+        }),
     ]
     .into_iter()
 }

@@ -68,6 +68,11 @@ impl Payments {
         Self { store, instance: random_name(), bank, calls, calls_of_product }
     }
 
+    /// Limits the calls of the bank for orders of one product, the first that they name.
+    pub(crate) fn calls_for(&self, order: &NewOrder) -> Mutex {
+        self.calls_of_product.key(order.items.keys().next().map_or("", |sku| sku))
+    }
+
     /// Opens the payment of an order, at the prices of now. `step` is the idempotency key of the step.
     pub(crate) async fn open(
         &self,

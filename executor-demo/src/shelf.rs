@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::interface::ShopError;
+
 /// The reserved units of each SKU; shared by all arbiters. SKUs without any are not in it.
 #[derive(Clone, Debug, Default)]
 pub struct Shelf(Arc<Mutex<HashMap<Arc<str>, i64>>>);
@@ -14,7 +16,7 @@ pub struct Shelf(Arc<Mutex<HashMap<Arc<str>, i64>>>);
 impl Shelf {
     /// An empty basket.
     pub fn basket(&self) -> Basket {
-        Basket { shelf: self.clone(), held: Mutex::default() }
+        Basket(Arc::new(Held { shelf: self.clone(), units: Mutex::default() }))
     }
 }
 
@@ -22,41 +24,51 @@ impl Shelf {
 /// request cannot leak them.
 #[derive(Debug)]
 #[must_use = "dropping it gives the units back"]
-pub struct Basket {
+pub struct Basket(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
     shelf: Shelf,
-    held: Mutex<Vec<(Arc<str>, i64)>>,
+    units: Mutex<Vec<(Arc<str>, i64)>>,
 }
 
 impl Basket {
-    /// Reserves units if the stock has as many beyond those that are reserved; tells whether it
-    /// did.
-    #[must_use]
-    pub fn reserve(&self, sku: &Arc<str>, qty: i64, stock: i64) -> bool {
-        let mut shelf = lock(&self.shelf.0);
+    /// Reserves units.
+    ///
+    /// # Errors
+    /// [`ShopError::OutOfStock`] if the stock has not so many beyond those that are reserved.
+    pub fn reserve(&self, sku: &Arc<str>, qty: i64, stock: i64) -> Result<(), ShopError> {
+        let mut shelf = lock(&self.0.shelf.0);
         let reserved = shelf.get(sku).copied().unwrap_or(0);
         if stock - reserved < qty {
-            return false;
+            return Err(ShopError::OutOfStock(sku.to_string()));
         }
         shelf.insert(Arc::clone(sku), reserved + qty);
-        lock(&self.held).push((Arc::clone(sku), qty));
-        true
+        lock(&self.0.units).push((Arc::clone(sku), qty));
+        Ok(())
     }
 
     /// Gives all units back when it is called, unless the basket is gone by then: so it can wait for its
     /// turn without keeping them.
-    pub fn given_back(self: &Arc<Self>) -> impl FnOnce() + Send + 'static {
-        let basket = Arc::downgrade(self);
+    pub fn given_back(&self) -> impl FnOnce() + Send + 'static {
+        let held = Arc::downgrade(&self.0);
         move || {
-            if let Some(basket) = basket.upgrade() {
-                basket.give_back();
+            if let Some(held) = held.upgrade() {
+                held.give_back();
             }
         }
     }
 
     /// Gives all units back: they are sold, or not wanted.
     pub fn give_back(&self) {
+        self.0.give_back();
+    }
+}
+
+impl Held {
+    fn give_back(&self) {
         let mut shelf = lock(&self.shelf.0);
-        for (sku, qty) in lock(&self.held).drain(..) {
+        for (sku, qty) in lock(&self.units).drain(..) {
             let reserved = shelf.get(&sku).copied().unwrap_or(0) - qty;
             match reserved > 0 {
                 true => shelf.insert(sku, reserved),
@@ -66,7 +78,7 @@ impl Basket {
     }
 }
 
-impl Drop for Basket {
+impl Drop for Held {
     fn drop(&mut self) {
         self.give_back();
     }
@@ -85,13 +97,17 @@ mod tests {
     fn what_one_basket_holds_no_other_one_gets() {
         let (shelf, apple) = (Shelf::default(), Arc::<str>::from("apple"));
         let (one, other) = (shelf.basket(), shelf.basket());
-        assert!(one.reserve(&apple, 2, 3));
-        assert!(!other.reserve(&apple, 2, 3));
-        assert!(other.reserve(&apple, 1, 3));
+        assert!(one.reserve(&apple, 2, 3).is_ok());
+        let refused = other.reserve(&apple, 2, 3);
+        assert!(
+            matches!(&refused, Err(ShopError::OutOfStock(sku)) if sku == "apple"),
+            "{refused:?}"
+        );
+        assert!(other.reserve(&apple, 1, 3).is_ok());
         drop(one);
-        assert!(!other.reserve(&apple, 3, 3));
+        assert!(other.reserve(&apple, 3, 3).is_err());
         other.give_back();
-        assert!(other.reserve(&apple, 3, 3));
+        assert!(other.reserve(&apple, 3, 3).is_ok());
         other.give_back();
         drop(other);
         assert!(lock(&shelf.0).is_empty());

@@ -2,7 +2,7 @@
 //!
 //! `order` shows what AsyncSteps are for. It reserves the items in parallel branches, each under the
 //! mutex of its SKU; the bank holds the money and gives it to the shop; and one transaction writes the
-//! order. Whatever ends the request before, the reservations come back, because the flow owns them,
+//! order. Whatever ends the request before, the reservations come back, because the request owns them,
 //! and the money goes back, because the payment is undone.
 //!
 //! With a journal orders are durable: they go on after a crash behind what their steps recorded. What a
@@ -14,13 +14,13 @@
 //! no answer gives the order a key and asks again: calls with the same key take turns, and all get the
 //! first answer.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::durable::Durable;
-use asyncsteps::durable::prelude::*;
-use asyncsteps::plan::Cx;
 use asyncsteps::sync::Mutex;
-use asyncsteps::{BodyResult, Functions, Returns, Service, Steps};
+use asyncsteps::{BodyResult, Functions, Service};
+use asyncsteps::{Cx, Returns, Steps};
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
 use crate::number::whole;
@@ -81,64 +81,57 @@ impl Shop {
         Ok(Stock { stock: cx.stock_of(&cx.params.sku).await? })
     }
 
-    fn order(asi: &mut Steps<Self, Ordered>) -> Returns<Summary> {
-        let cx = asi.cx();
-        let Some(key) = &cx.params.key else { return Self::sell(asi) };
-        // a key has no space, so that the pair is told by the first one
-        asi.this().locked(&cx.keys.key(format!("{key} {}", cx.params.customer)));
-        asi.run("look for the key", async |cx, ()| Ok(cx.store.placed(&cx.params).await?))
+    fn order(steps: &Steps<Self, Ordered>) -> Returns<Summary> {
+        steps.locked(|cx| Some(cx.keys.key(cx.params.full_key()?)));
+        steps
+            .run("look for the key", async |cx, ()| Ok(cx.store.placed(&cx.params).await?))
             .recorded()
-            .then_substeps("order", |asi, placed| match placed {
-                Some(first) => {
-                    asi.run("first answer", async move |_, ()| Ok(first)).repeatable().into()
-                }
-                None => Self::sell(asi),
+            .unless_some()
+            .then_each(
+                "reserve all",
+                |cx, ()| cx.params.items().collect(),
+                |item| {
+                    // recorded is that there were enough: after a crash nothing is reserved any more, and the
+                    // transaction decides
+                    item.run("reserve one", Self::reserve)
+                        .recorded()
+                        .locked_by(|cx, (sku, _)| cx.skus.key(sku))
+                },
+            )
+            .then("open payment", async |cx, _| Ok(cx.payments.open(&cx.params, cx.key()).await?))
+            .recorded()
+            .undo_with(until_repaid(), async |cx, payment| {
+                Self::basket(cx).give_back(); // others get the units, however long the bank is away
+                Ok(cx.payments.undo(cx.key(), payment).await?)
             })
-            .into()
+            .then("authorize", async |cx, payment| cx.payments.authorize(&cx.params, payment).await)
+            .recorded()
+            .timeout(CALL)
+            .limited(|cx| cx.payments.calls_for(&cx.params))
+            .limited(|cx| cx.payments.calls.clone())
+            .retry(again())
+            .then("capture", async |cx, payment| cx.payments.capture(payment).await)
+            .recorded()
+            .timeout(CALL)
+            .limited(|cx| cx.payments.calls_for(&cx.params))
+            .limited(|cx| cx.payments.calls.clone())
+            .retry(again())
+            .then("place order", async |cx, payment| {
+                let written = Self::basket(cx).given_back();
+                Ok(cx.store.place_order(&cx.params, payment.terms, cx.key(), written).await?)
+            })
+            .recorded()
+            .commits()
+            .returns()
     }
 
-    fn sell(asi: &mut Steps<Self, Ordered>) -> Returns<Summary> {
-        let cx = asi.cx();
-        let basket = Arc::new(cx.shelf.basket());
-        let reserved = Arc::clone(&basket);
-        let sku = cx.params.items().next().map(|(sku, _)| sku).unwrap_or_default();
-        let calls_of_product = cx.payments.calls_of_product.key(&sku);
-        asi.parallel("reserve all", move |branches| {
-            let cx = branches.cx();
-            for (sku, qty) in cx.params.items() {
-                let (basket, lock) = (Arc::clone(&reserved), cx.skus.key(&sku));
-                // recorded is that there were enough: after a crash nothing is reserved any more, and the
-                // transaction decides
-                branches
-                    .run("reserve one", async move |cx, ()| cx.reserve(&basket, &sku, qty).await)
-                    .recorded()
-                    .locked(&lock);
-            }
-        })
-        .then("open payment", async |cx, ()| Ok(cx.payments.open(&cx.params, cx.key()).await?))
-        .recorded()
-        .undo_with(until_repaid(), async |cx, payment| {
-            Ok(cx.payments.undo(cx.key(), payment).await?)
-        })
-        .then("authorize", async |cx, payment| cx.payments.authorize(&cx.params, payment).await)
-        .recorded()
-        .timeout(CALL)
-        .limited(&calls_of_product)
-        .limited(&cx.payments.calls)
-        .retry(again())
-        .then("capture", async |cx, payment| cx.payments.capture(payment).await)
-        .recorded()
-        .timeout(CALL)
-        .limited(&calls_of_product)
-        .limited(&cx.payments.calls)
-        .retry(again())
-        .then("place order", async move |cx, payment| {
-            let written = basket.given_back();
-            Ok(cx.store.place_order(&cx.params, payment.terms, cx.key(), written).await?)
-        })
-        .recorded()
-        .commits()
-        .into()
+    async fn reserve(cx: &Cx<Self, Ordered>, (sku, qty): (Arc<str>, i64)) -> BodyResult<()> {
+        Ok(Self::basket(cx).reserve(&sku, qty, cx.stock_of(&sku).await?)?)
+    }
+
+    /// What the order has reserved. The request drops it, whatever ends it.
+    fn basket(cx: &Cx<Self, Ordered>) -> Rc<Basket> {
+        cx.state(|shop| shop.shelf.basket())
     }
 
     async fn get(cx: &Cx<Self, OrderOf>) -> BodyResult<Order> {
@@ -154,12 +147,5 @@ impl Shop {
     async fn stock_of(&self, sku: &str) -> BodyResult<i64> {
         let stock = self.store.stock(sku).await?;
         Ok(stock.ok_or_else(|| ShopError::UnknownSku(sku.to_owned()))?)
-    }
-
-    async fn reserve(&self, basket: &Basket, sku: &Arc<str>, qty: i64) -> BodyResult<()> {
-        match basket.reserve(sku, qty, self.stock_of(sku).await?) {
-            true => Ok(()),
-            false => Err(ShopError::OutOfStock(sku.to_string()).into()),
-        }
     }
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::Retry;
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 use super::errors::{BankError, LedgerDown};
 use super::world::{Bank, Charge, Charged, Ledger};
@@ -31,7 +30,7 @@ impl Payments {
                 Ok((tx, cx.attempt()))
             })
             .timeout(Duration::from_millis(300))
-            .limited(|cx, ()| cx.bank_calls.clone())
+            .limited(|cx| cx.bank_calls.clone())
             .retry(
                 Retry::attempts(4).backoff(Duration::from_millis(50)).on(BankError::is_transient),
             )

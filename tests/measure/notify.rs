@@ -1,7 +1,6 @@
 //! Many customers are told something, at most eight at once; the failures are collected.
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 use super::world::{Failed, Notify, Post};
 
@@ -16,14 +15,18 @@ impl Service for News {
 pub(crate) fn notify(steps: &Steps<News, Notify>) -> Returns<Vec<Failed>> {
     steps
         .run("list", async |cx, ()| Ok(cx.params.customers.clone()))
-        .then_each("notify", |customer| {
-            customer
-                .run("send", async |cx, customer| {
-                    let sent = cx.post.send(&customer, &cx.params.text).await;
-                    Ok(sent.err().map(|error| Failed { customer, error: error.to_string() }))
-                })
-                .returns()
-        })
+        .then_each(
+            "notify",
+            |_, customers| customers,
+            |customer| {
+                customer
+                    .run("send", async |cx, customer| {
+                        let sent = cx.post.send(&customer, &cx.params.text).await;
+                        Ok(sent.err().map(|error| Failed { customer, error: error.to_string() }))
+                    })
+                    .returns()
+            },
+        )
         .at_once(8)
         .then("failures", async |_, results| Ok(results.into_iter().flatten().collect()))
         .returns()

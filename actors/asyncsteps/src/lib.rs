@@ -31,7 +31,7 @@
 //! | `test` | `test` |
 //!
 //! ```
-//! use asyncsteps::plan::{Returns, Steps};
+//! use asyncsteps::{Returns, Steps};
 //! use asyncsteps::{Code, Executor, Service, typed::Interface};
 //! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
@@ -99,10 +99,8 @@ pub use asyncsteps_core::derive::Code;
 pub use asyncsteps_macros::Code;
 
 #[doc(inline)]
-pub use asyncsteps_executor::service::FunctionPolicies;
-#[doc(inline)]
 pub use asyncsteps_executor::{
-    Branches, Builder, CallSteps, Caller, ConfigError, Cx, Executor, Functions, Next, RequestInfo,
+    Builder, CallSteps, Caller, ConfigError, Cx, Either, Executor, Functions, RequestInfo,
     RequestSteps, Returns, Service, Step, Steps,
 };
 
@@ -110,7 +108,7 @@ pub use asyncsteps_executor::{
 pub use asyncsteps_actors::{budget, clock, drain, flow, pool, sync, timer, waiters};
 #[doc(inline)]
 pub use asyncsteps_executor::{
-    admin, builtin, channel, health, iface, message, net, plan, raw, security, service, typed, url,
+    admin, builtin, channel, health, iface, message, net, plan, raw, security, typed, url,
 };
 
 #[cfg(feature = "ffi")]

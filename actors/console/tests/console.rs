@@ -10,9 +10,9 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::{Console, ConsoleBody};
 use asyncsteps_core::Error;
 use asyncsteps_executor::observe::{Locks, Retention};
-use asyncsteps_executor::plan::{Returns, Steps};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_fabric::{
     self as fabric, Call, CallError, Capabilities, Endpoint, Fabric, NodeInfo, Pending, ServeGuard,
 };
@@ -62,7 +62,7 @@ impl Crowd {
     fn join(steps: &Steps<Self, Joined>) -> Returns<bool> {
         steps
             .run("stay", async |_, ()| Ok(std::future::pending().await))
-            .locked(|cx, ()| cx.0.key(&cx.params.key))
+            .locked(|cx| cx.0.key(&cx.params.key))
             .returns()
     }
 

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use asyncsteps_console::Console;
 use asyncsteps_durable::journal::Uid;
 use asyncsteps_durable::journal::memory::Memory;
-use asyncsteps_durable::{Durable, Node, Options, Recorded, Signals};
+use asyncsteps_durable::{Durable, Node, Options};
 use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Returns, Steps};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -31,22 +32,24 @@ impl Service for Visa {
     type Errors = ();
 }
 
-fn apply(asi: &mut Steps<Visa, ()>) -> Returns<String> {
-    asi.run("check", async |cx, ()| {
-        cx.checked.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    })
-    .recorded()
-    .undo(async |cx, _| {
-        cx.undone.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    });
-    asi.wait_for::<String>("decision").into()
+fn apply(steps: &Steps<Visa, ()>) -> Returns<String> {
+    steps
+        .run("check", async |cx, ()| {
+            cx.checked.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+        .recorded()
+        .undo(async |cx, _| {
+            cx.undone.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+        .then_wait_signal("decision")
+        .returns()
 }
 
 /// A program without the step that is recorded.
-fn changed(asi: &mut Steps<Visa, ()>) -> Returns<String> {
-    asi.wait_for::<String>("decision").into()
+fn changed(steps: &Steps<Visa, ()>) -> Returns<String> {
+    steps.wait_signal("decision").returns()
 }
 
 /// A process, and its console.
@@ -60,7 +63,7 @@ impl Process {
     async fn start(
         journal: &Memory,
         visa: &Visa,
-        program: fn(&mut Steps<Visa, ()>) -> Returns<String>,
+        program: fn(&Steps<Visa, ()>) -> Returns<String>,
     ) -> Self {
         let durable = Durable::new(journal.clone());
         let interface = Interface::new("test.visa:1.0".parse().expect("a name"));

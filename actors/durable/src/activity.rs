@@ -18,9 +18,6 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long nothing has to happen in a flow without a running effect until a node that stops returns it.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// How long an end waits at the least until the flow has come to what it has begun.
-pub(crate) const CATCH_UP: Duration = Duration::from_secs(30);
-
 /// What a flow does.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
@@ -30,8 +27,6 @@ pub(crate) struct Activity {
     effects: Cell<usize>,
     /// The steps that wait, and until when.
     waits: RefCell<HashMap<Path, Option<Time>>>,
-    /// How often something happened.
-    count: Cell<u64>,
     changed: Notify,
 }
 
@@ -65,13 +60,7 @@ impl Activity {
 
     /// Something happens in the flow.
     pub(crate) fn happens(&self) {
-        self.count.set(self.count.get() + 1);
         self.changed.notify_waiters();
-    }
-
-    /// How often something happened in the flow.
-    pub(crate) fn count(&self) -> u64 {
-        self.count.get()
     }
 
     fn only_waits(&self) -> bool {
@@ -91,11 +80,6 @@ impl Activity {
     /// Looks, and again whenever something happens, until it is so.
     pub(crate) async fn until(&self, is_so: impl Fn() -> bool) {
         until(&self.changed, || is_so().then_some(())).await;
-    }
-
-    /// Completes when the flow has done nothing for a while, and waits for nothing.
-    pub(crate) async fn stuck(&self) {
-        self.quiet(IDLE, || self.running.get() == 0 && self.waits.borrow().is_empty()).await;
     }
 
     /// Completes when the flow has done nothing but wait for a while.

@@ -2,7 +2,7 @@
 
 use asyncsteps_core::{Error, RecordedError};
 use asyncsteps_executor::recorder::DefinedStep;
-use asyncsteps_journal::record::{Cause, Failed};
+use asyncsteps_journal::record::{Cause, Failure};
 use asyncsteps_journal::{Path, Value};
 
 use crate::records::error_of;
@@ -24,16 +24,28 @@ pub(crate) fn cause_of(step: &DefinedStep, path: &Path, error: &Error) -> Option
     (value.is_some() || code != error.code()).then_some(Cause { code, value })
 }
 
+/// What is recorded of an error of the service.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(crate) fn recorded_error(cause: Option<&Cause>) -> Result<Option<RecordedError>, String> {
+    let read = |cause: &Cause| {
+        let json = cause.value.as_ref().map(Value::decode).transpose();
+        let json = json.map_err(|error| error.to_string())?;
+        Ok(RecordedError { code: cause.code.clone(), json })
+    };
+    cause.map(read).transpose()
+}
+
 /// The error with which a step failed in an earlier run.
 ///
 /// # Errors
 /// Why the value that is recorded cannot be read.
-pub(crate) fn recalled(step: &DefinedStep, failed: &Failed) -> Result<Error, String> {
-    let read = |cause: &Cause| {
-        let json = cause.value.as_ref().map(Value::decode).transpose();
-        let json = json.map_err(|error| error.to_string())?;
-        Ok::<_, String>(RecordedError { code: cause.code.clone(), json })
-    };
-    let recorded = failed.cause.as_ref().map(read).transpose()?;
-    step.recalled(error_of(&failed.failure), recorded).map_err(|error| error.to_string())
+pub(crate) fn recalled(
+    step: &DefinedStep,
+    failure: &Failure,
+    cause: Option<&Cause>,
+) -> Result<Error, String> {
+    let recorded = recorded_error(cause)?;
+    step.recalled(error_of(failure), recorded).map_err(|error| error.to_string())
 }

@@ -30,8 +30,7 @@ use crate::submit::{Cancelling, NotSubmitted, Options};
 
 /// Requests that survive a crash, and the journal that keeps them. Clones share both.
 ///
-/// But for [`start`](Self::start) and [`replay_check`](Self::replay_check), which run functions and so need an
-/// arbiter, its calls work on any thread of a tokio runtime. Their futures are `Send` if their arguments are, so
+/// But for [`start`](Self::start), which runs functions and so needs an arbiter, its calls work on any thread of a tokio runtime. Their futures are `Send` if their arguments are, so
 /// a handler of axum may await them.
 ///
 /// 1. [`on`](Self::on) makes functions of an interface durable.

@@ -5,24 +5,24 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::pending;
-use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, Time, codes};
-use asyncsteps_executor::recorder::{DefinedStep, HostUndo, Part};
-use asyncsteps_journal::record::{Done, Ending, TakenSignal, Unwinding};
+use asyncsteps_executor::recorder::{DefinedStep, Part};
+use asyncsteps_journal::record::{Done, Ending, TakenSignal};
 use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
 use asyncsteps_journal::{Event, LEASE, Part as PathPart, Path, Record, Timestamp, Uid, Value};
 use tokio::sync::Notify;
 
-use crate::activity::{Activity, CATCH_UP};
+use crate::activity::Activity;
 use crate::cancels::{CANCELLED, error_of_cancel};
 use crate::detached::detached;
 use crate::lease::Lease;
 use crate::left::JournalClock;
 use crate::records::{Records, failure_of, started};
+use crate::settled::Settled;
 use crate::storage_waits::StorageWaits;
 use crate::suspects::Suspects;
 use crate::until::until;
@@ -51,8 +51,6 @@ pub(crate) struct Flow {
     has_died: bool,
     /// Those of the node.
     suspects: Rc<Suspects>,
-    /// It only replays what is recorded.
-    only_replays: Cell<bool>,
     has_locks: Cell<bool>,
     /// A body of it has blocked the arbiter.
     has_blocked: Cell<bool>,
@@ -60,8 +58,6 @@ pub(crate) struct Flow {
     /// Results that wait for storage, because a lock is held around their steps.
     pub(crate) results: Rc<StorageWaits>,
     stage: Cell<RunPhase>,
-    /// Whether the function has defined its steps in this run.
-    pub(crate) are_steps_known: Cell<bool>,
     interrupt: RefCell<Option<Error>>,
     /// This node has loaded it when its end was decided already.
     pub(crate) knew_end: bool,
@@ -77,14 +73,6 @@ pub(crate) struct Flow {
     retired: RefCell<BTreeSet<Path>>,
     /// The step that failed last.
     last_failed: RefCell<Option<Path>>,
-    /// The steps that have failed in this run, and undo what is inside.
-    unwinding: RefCell<BTreeSet<Path>>,
-    /// Where an end waits until the flow has come to what it has begun inside.
-    pub(crate) held: RefCell<BTreeSet<Path>>,
-    /// The undos of steps that were just defined, while an operator has some undone.
-    pub(crate) undos: RefCell<Vec<(Rc<DefinedStep>, HostUndo)>>,
-    /// Failures of bodies that are repeated, which are recorded when a step around them fails.
-    unrecorded: RefCell<Vec<(Path, Event)>>,
     /// Why this node does not run it any more.
     dropped: OnceCell<LeaveReason>,
     was_dropped: Notify,
@@ -124,11 +112,7 @@ impl Flow {
         deaths: u32,
         suspects: Rc<Suspects>,
     ) -> Rc<Self> {
-        let mut records = Records::default();
-        for stored in &loaded.records {
-            records.add(&stored.record, writer.loaded(stored.id));
-        }
-        records.loaded();
+        let records = Records::of(loaded, |id| writer.loaded(id));
         let deadline = started(loaded).and_then(|started| started.deadline);
         let is_over = |deadline| lease.clock.until(deadline).is_zero();
         let knew_end = loaded.inbox.cancel.is_some() || deadline.is_some_and(is_over);
@@ -145,13 +129,11 @@ impl Flow {
             deadline,
             has_died: deaths > 0,
             suspects,
-            only_replays: Cell::new(false),
             has_locks: Cell::new(false),
             has_blocked: Cell::new(false),
             activity: Rc::default(),
             results: Rc::default(),
             stage: Cell::new(RunPhase::New),
-            are_steps_known: Cell::new(false),
             interrupt: RefCell::new(None),
             knew_end,
             is_cancelled: Cell::new(false),
@@ -161,14 +143,13 @@ impl Flow {
             deciding: Cell::new(0),
             retired: RefCell::default(),
             last_failed: RefCell::new(None),
-            unwinding: RefCell::default(),
-            held: RefCell::default(),
-            undos: RefCell::default(),
-            unrecorded: RefCell::default(),
             dropped: OnceCell::new(),
             was_dropped: Notify::new(),
         });
         flow.see(&loaded.inbox);
+        if knew_end {
+            flow.end_with(error_of_deadline());
+        }
         flow
     }
 
@@ -179,11 +160,6 @@ impl Flow {
 
     pub(crate) fn uid(&self) -> Uid {
         self.uid
-    }
-
-    /// Nothing of it is carried out or recorded: it comes as far as it is recorded.
-    pub(crate) fn replay_only(&self) {
-        self.only_replays.set(true);
     }
 
     /// The flow as a whole.
@@ -309,62 +285,18 @@ impl Flow {
         self.last_failed.replace(Some(path.clone()));
     }
 
-    /// What is inside of the step at this path is undone from now on, because of this error: that of the step that
-    /// failed last inside, or of `itself`.
-    pub(crate) fn unwinds(&self, path: &Path, itself: &Path, error: &Error) {
-        self.unwinding.borrow_mut().insert(path.clone());
-        let is_inside = |(failed, _): &mut (Path, Event)| failed.is_within(path);
-        let inside: Vec<_> = self.unrecorded.borrow_mut().extract_if(.., is_inside).collect();
-        for (failed, event) in inside {
-            self.record(&failed, [event]);
-        }
-        let records = self.records.borrow();
-        if records.at(path).is_some_and(|at| at.failed.is_some()) {
-            return;
-        }
-        let undos = records.newest_effects_within(path);
-        drop(records);
-        let last = self.last_failed.borrow();
-        let failed = last.as_ref().filter(|last| last.is_within(path)).unwrap_or(itself).clone();
-        drop(last);
-        let unwinding = Unwinding { failed, failure: failure_of(error), undos };
-        self.record(path, [Event::Unwinding(unwinding)]);
+    /// The step inside of the one at this path that failed last.
+    pub(crate) fn last_failed_within(&self, path: &Path) -> Option<Path> {
+        self.last_failed.borrow().clone().filter(|last| last.is_within(path))
     }
 
-    /// The step at this path is not recorded and must not start, because one around it has failed in an earlier
-    /// run. That comes again by itself, unless the program has the step in front of what failed: then it never
-    /// would, and an operator is asked.
-    pub(crate) fn expects_failure(
-        self: &Rc<Self>,
-        path: &Path,
-        source: &'static Location<'static>,
-    ) {
-        let (flow, path) = (Rc::clone(self), path.clone());
-        actix_rt::spawn(async move {
-            tokio::select! {
-                biased;
-                _ = flow.left() => return,
-                () = async {
-                    // it may wait for a lock
-                    timer::sleep_until(clock::now() + CATCH_UP).await;
-                    flow.activity.stuck().await;
-                } => {}
-            }
-            let Some(failed) = flow.missing_failure(&path) else { return };
-            flow.leave(LeaveReason::Paused(format!(
-                "{path} ({source}) is not recorded, and the program has it in front of {failed}, which has \
-                 failed"
-            )));
-        });
-    }
-
-    /// The failure in an earlier run because of which the step at this path must not start, if no step around it
-    /// has failed in this run.
-    fn missing_failure(&self, path: &Path) -> Option<Path> {
-        let (records, unwinding) = (self.records.borrow(), self.unwinding.borrow());
-        let mut failures = records.failures_around(path).peekable();
-        let (_, failed) = failures.peek().copied()?;
-        failures.all(|(outer, _)| !unwinding.contains(outer)).then(|| failed.clone())
+    /// Takes in what operators have said while the flow was paused.
+    pub(crate) fn take_settled(&self) {
+        for signal in self.take_signals(|signal| Settled::path_in(signal).is_some()) {
+            let Some(path) = Settled::path_in(&signal) else { continue };
+            let StoredSignal { number, name, value } = signal;
+            self.record(&path, [Event::Signal(TakenSignal { number, name, value })]);
+        }
     }
 
     /// How it ends, if that was decided outside.
@@ -427,8 +359,7 @@ impl Flow {
             let deadline = self.deadline.map(|deadline| self.clock().until(deadline));
             let left = [wait, limit, deadline].into_iter().flatten().min();
             let is_long = left.is_none_or(|left| left >= PARKED_FOR);
-            let is_ending = self.is_ending() || !self.held.borrow().is_empty();
-            if is_long && !self.has_locks() && !is_ending {
+            if is_long && !self.has_locks() && !self.is_ending() {
                 return left;
             }
             self.activity.changed().await;
@@ -437,7 +368,9 @@ impl Flow {
 
     /// The program has the step at this path no more.
     pub(crate) fn retires(&self, path: Path) {
-        if self.records.borrow().effects_within(&path).next().is_some() {
+        let mut records = self.records.borrow_mut();
+        if records.effects_within(&path).next().is_some() {
+            records.retire(&path);
             self.retired.borrow_mut().insert(path);
         }
     }
@@ -445,16 +378,6 @@ impl Flow {
     /// Whether a step that the program has no more has done something inside of this one, or may have.
     pub(crate) fn has_retired_within(&self, outer: &Path) -> bool {
         self.retired.borrow().iter().any(|path| path.is_within(outer))
-    }
-
-    /// Records the failure of a body that is repeated, when the flow has come to all that it has begun: if it does
-    /// not, and waits for an operator, the body runs again when it goes on.
-    pub(crate) fn record_repeated(&self, path: &Path, failed: Event) {
-        if self.is_held(&self.root) || self.records.borrow().is_in_ended(path) {
-            self.unrecorded.borrow_mut().push((path.clone(), failed));
-        } else {
-            self.record(path, [failed]);
-        }
     }
 
     /// Records what happened at a path.
@@ -466,7 +389,7 @@ impl Flow {
 
     /// Records what happened at a path, instead of these records.
     pub(crate) fn record_for(&self, path: &Path, event: Event, replaced: &[Ticket]) {
-        if !self.is_left() && !self.only_replays.get() {
+        if !self.is_left() {
             let record = Record::new(path.clone(), event);
             let ticket = self.writer.add(record.clone(), replaced);
             self.records.borrow_mut().add(&record, ticket);
@@ -487,7 +410,7 @@ impl Flow {
             if let Err(stopped) = stored.await {
                 flow.stopped(stopped);
             }
-            if flow.is_left() || flow.only_replays.get() {
+            if flow.is_left() {
                 pending::<()>().await;
             }
         }
@@ -561,11 +484,10 @@ impl Flow {
             self.uncommitted().await;
             let interrupted = self.interrupted.notified();
             if let Some(error) = self.interrupt() {
-                self.hold(&self.root, CATCH_UP);
-                self.caught_up(&self.root).await;
-                if self.deciding.get() > 0 || self.is_committed() {
-                    self.let_go(&self.root);
-                    continue;
+                if self.records.borrow().awaited_within(&self.root).is_some() {
+                    // it is loaded again, and undoes what it has not come to from the records
+                    self.leave(LeaveReason::Released);
+                    return pending().await;
                 }
                 return error;
             }
@@ -575,7 +497,7 @@ impl Flow {
             };
             let left = self.clock().until(deadline);
             if left.is_zero() {
-                self.end_with(Error::with_info(codes::TIMEOUT, "the deadline of the request"));
+                self.end_with(error_of_deadline());
                 continue;
             }
             tokio::select! {
@@ -584,6 +506,10 @@ impl Flow {
             }
         }
     }
+}
+
+fn error_of_deadline() -> Error {
+    Error::with_info(codes::TIMEOUT, "the deadline of the request")
 }
 
 impl fmt::Debug for Flow {

@@ -27,6 +27,14 @@ impl RequestRecorder for FlowRecorder {
         self.0.locks();
     }
 
+    fn is_to_undo(&self) -> bool {
+        self.0.ends_or_undoes()
+    }
+
+    fn undone(&self) -> Later<Result<(), Error>> {
+        Box::pin(Rc::clone(&self.0).goes_on())
+    }
+
     fn finished(&self) {
         self.0.finishes();
     }

@@ -1,13 +1,14 @@
 //! Whether a step has the form in which an earlier program has recorded it.
 
-use asyncsteps_executor::recorder::{DefinedStep, Form, Kind};
-use asyncsteps_journal::Path;
+use asyncsteps_executor::recorder::{DefinedStep, Kind};
+use asyncsteps_journal::record::{Intent, IntentForm};
+use asyncsteps_journal::{Path, Timestamp, Value};
 
-use crate::records::{AtPath, End, Records};
+use crate::records::{AtPath, Records};
 
 /// What is recorded of a step that has no other form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Recorded {
+pub(crate) enum Recorded {
     Body,
     /// It does several things.
     Items,
@@ -16,7 +17,7 @@ enum Recorded {
 }
 
 impl Recorded {
-    const fn text(self) -> &'static str {
+    pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Body => "one body",
             Self::Items => "a step with items",
@@ -27,31 +28,8 @@ impl Recorded {
 }
 
 impl Records {
-    /// Why the program cannot go on with what is recorded of a step at this path: the step was of another form, or
-    /// began with an undo that the program does not have.
-    pub(crate) fn changed(&self, step: &DefinedStep, path: &Path) -> Option<String> {
-        if step.kind() == Some(Kind::Retired) {
-            return None;
-        }
-        let source = step.source;
-        let (was, is) = (self.form_of(path), form_in(step));
-        if let Some(was) = was.filter(|was| !is_same(*was, is)) {
-            let (was, is) = (was.text(), is.text());
-            return Some(format!(
-                "{path} is recorded as {was}, and the program has {is} ({source})"
-            ));
-        }
-        let at = self.at(path).filter(|at| !at.is_settled())?;
-        if step.kind() == Some(Kind::Repeatable) && matches!(at.end, Some(End::Done(_))) {
-            return Some(format!("{path} is done, and the program would repeat it ({source})"));
-        }
-        let needs_undo = at.is_begun && at.is_effect(path) && !self.is_undone(path);
-        let lacks_undo = needs_undo && !self.is_closed(path) && !step.can_be_undone();
-        lacks_undo
-            .then(|| format!("{path} began with an undo, and the program has none ({source})"))
-    }
-
-    fn form_of(&self, path: &Path) -> Option<Recorded> {
+    /// The form in which the step at this path is recorded.
+    pub(crate) fn form_of(&self, path: &Path) -> Option<Recorded> {
         let unsettled = self.within(path).filter(|(_, at)| !at.is_settled());
         let inside = unsettled.filter_map(|(inner, _)| {
             let rest = &inner.as_str()[path.as_str().len()..];
@@ -74,6 +52,8 @@ impl AtPath {
     fn form(&self) -> Option<Recorded> {
         if self.is_settled() {
             None
+        } else if self.keys.is_some() {
+            Some(Recorded::Items)
         } else if self.has_body || self.end.is_some() {
             Some(Recorded::Body)
         } else if self.is_loop() {
@@ -85,17 +65,25 @@ impl AtPath {
     }
 }
 
-fn form_in(step: &DefinedStep) -> Recorded {
-    match step.form {
-        Form::Body | Form::Nested if step.has_items() => Recorded::Items,
-        Form::Body => Recorded::Body,
-        Form::Nested => Recorded::Substeps,
-        Form::Loop => Recorded::Loop,
-    }
-}
-
 /// Whether what is recorded may be of a step with this form: a body that does several things has records of its own as
 /// well.
-fn is_same(was: Recorded, is: Recorded) -> bool {
+pub(crate) fn is_same(was: Recorded, is: Recorded) -> bool {
     was == is || was == Recorded::Body && is == Recorded::Items
+}
+
+/// What is recorded before an attempt of a body begins.
+pub(crate) fn intent(
+    step: &DefinedStep,
+    at: Timestamp,
+    (attempt, input): (u32, Option<Value>),
+) -> Intent {
+    let form = step.kind().and_then(|kind| match kind {
+        Kind::Recorded => Some(IntentForm::Recorded),
+        Kind::Once => Some(IntentForm::Once),
+        Kind::Transacted => Some(IntentForm::Transacted),
+        Kind::Repeatable => Some(IntentForm::Repeatable),
+        Kind::Wait | Kind::Retired | _ => None,
+    });
+    let has_undo = Some(step.can_be_undone());
+    Intent { at, attempt, locks: Vec::new(), has_undo, input, form }
 }

@@ -1,8 +1,7 @@
 //! What callers of a durable function get: the request is submitted, and they wait for its end.
 
 use asyncsteps_core::Template;
-use asyncsteps_executor::plan::{Awaits, Plans};
-use asyncsteps_executor::service::{AddsSteps, AnswerWithin, Handler};
+use asyncsteps_executor::plan::{AnswerWithin, Awaits, Handler, Plans};
 use asyncsteps_executor::{Functions, RequestSteps, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,23 +37,26 @@ impl Durable {
         let iface = functions.interface();
         let template = template_of(iface.iface(), iface.version().major, function);
         let full = format!("{iface}:{function}");
-        functions.on_behind(&front(self), function, handler);
+        let declared = Declared::new(self, template.clone());
+        let Some(planned) = functions.on_behind(&front(self), function, handler) else {
+            // the executor is not built
+            return declared;
+        };
         let program = Program {
-            template: template.clone(),
+            template,
             function: full,
             version: 1,
             compatible: Vec::new(),
             checks: functions.checks(),
+            planned,
         };
         self.shared.add_program(program);
-        Declared::new(self, template)
+        declared
     }
 }
 
 /// The forms of handlers that [`Durable::on`] takes.
 pub trait DurableForm {}
-
-impl<P, R> DurableForm for (AddsSteps, P, R) {}
 
 impl<P, R> DurableForm for (Plans, P, (), R) {}
 

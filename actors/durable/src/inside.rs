@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::deadlock;
 use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
-use asyncsteps_core::{Completion, Error, Identity, Time};
+use asyncsteps_core::{Error, Identity, Time};
+use asyncsteps_executor::recorder::DefinedStep;
 use asyncsteps_journal::Path;
 
 use crate::flow::Flow;
@@ -20,6 +21,7 @@ pub(crate) const LIMIT: &str = "this";
 /// Steps of the executor around sub-steps.
 pub(crate) struct Inside {
     flow: Rc<Flow>,
+    step: Rc<DefinedStep>,
     /// The attempt or the iteration.
     path: Path,
     measured: Measured,
@@ -27,8 +29,8 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    pub(crate) fn new(flow: Rc<Flow>, path: Path) -> Self {
-        Self { flow, path, measured: Measured::default(), has_limit: Cell::new(false) }
+    pub(crate) fn new(flow: Rc<Flow>, step: Rc<DefinedStep>, path: Path) -> Self {
+        Self { flow, step, path, measured: Measured::default(), has_limit: Cell::new(false) }
     }
 }
 
@@ -44,15 +46,12 @@ impl ReplayHooks for Inside {
     fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
         self.has_limit.set(true);
         self.measured.waited(limit, self.flow.results.waited(now));
-        self.flow.left_of_limit(&self.path, (&self.path.branch(LIMIT), of), now)
+        self.flow.left_of_limit(&self.path.branch(LIMIT), of, now)
     }
 
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
-        if self.is_lifted(limit) {
-            return of;
-        }
-        if waited.is_zero() { self.flow.hold_limit(&self.path, of) } else { waited }
+        if self.is_lifted(limit) { of } else { waited }
     }
 
     fn is_lifted(&self, _: Limit) -> bool {
@@ -64,19 +63,12 @@ impl ReplayHooks for Inside {
         deadlock::look_again(branches);
     }
 
-    fn is_held(&self, _: Option<u32>) -> bool {
-        self.flow.is_held(&self.path)
-    }
-
-    fn hold(&self, _: Option<u32>, error: &Error, held: Completion) {
-        self.flow.hold_error(&self.path, error, held);
-    }
-
     fn retries(&self, _: u32, _: &Error, _: Time) {}
 
     fn fails(&self, _: Option<u32>, error: &Error, _: bool) {
-        self.flow.let_go(&self.path);
         let limit = self.has_limit.get().then(|| self.path.branch(LIMIT));
-        self.flow.unwinds(&self.path, limit.as_ref().unwrap_or(&self.path), error);
+        let itself = limit.as_ref().unwrap_or(&self.path);
+        self.flow.unwinds(&self.step, &self.path, itself, error);
+        self.flow.failed(itself);
     }
 }

@@ -1,16 +1,16 @@
 //! Requests that survive a crash.
 //!
 //! A function with [types](asyncsteps_executor::functions) becomes durable with one word,
-//! [`Durable::on`]. What its steps did is recorded in a [journal]; after a kill, a restart or
-//! on another machine the function runs again from the top, and steps with a record give at once what they
-//! gave. Undo, attempts, time limits, parallel branches and waits survive with it.
+//! [`Durable::on`]. The results of its steps are recorded in a [journal]; after a kill, a restart or
+//! on another machine the request goes through its steps again, and those with a record return it at once, without
+//! running. Undo, attempts, time limits, parallel branches and waits survive with it.
 //!
 //! ```
-//! use asyncsteps_core::Undo;
-//! use asyncsteps_durable::{Durable, Options, Recorded};
+//! use asyncsteps_durable::{Durable, Options};
 //! use asyncsteps_durable::journal::memory::Memory;
+//! use asyncsteps_executor::{Returns, Steps};
 //! use asyncsteps_executor::typed::Interface;
-//! use asyncsteps_executor::{Executor, Returns, Service, Steps};
+//! use asyncsteps_executor::{Executor, Service};
 //! # use asyncsteps_executor::security::{SecurityLevel, User};
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
@@ -29,13 +29,14 @@
 //! #[derive(Deserialize, JsonSchema)]
 //! struct Order { amount: i32 }
 //!
-//! fn order(asi: &mut Steps<Shop, Order>) -> Returns<String> {
-//!     asi.run("charge", async |cx, ()| cx.charge(cx.params.amount, cx.key()).await)
+//! fn order(steps: &Steps<Shop, Order>) -> Returns<String> {
+//!     steps
+//!         .run("charge", async |cx, ()| cx.charge(cx.params.amount, cx.key()).await)
 //!         .recorded()
 //!         .undo(async |cx, _| cx.refund(cx.key()).await)
-//!         .then("ship", async |_, tx: String| Ok(format!("shipped after {tx}")))
+//!         .then("ship", async |_, tx| Ok(format!("shipped after {tx}")))
 //!         .recorded()
-//!         .into()
+//!         .returns()
 //! }
 //!
 //! # actix::System::new().block_on(async {
@@ -61,24 +62,24 @@
 //!
 //! | | after a crash |
 //! |---|---|
-//! | [`recorded`](Recorded::recorded) | gives what it gave; runs again if the crash came before the record, with the same [key](asyncsteps_executor::Cx::key) |
-//! | [`once`](Recorded::once) | gives what it gave; fails with `OutcomeUnknown` if the crash came before the record |
-//! | [`transact`](Transacts::transact) | gives what it gave; if the crash came before the record, nothing was done, and it runs again |
-//! | [`repeatable`](Repeatable::repeatable) | runs again |
+//! | [`recorded`](asyncsteps_executor::plan::Step::recorded) | returns its recorded result; runs again if the crash came before the record, with the same [key](asyncsteps_executor::Cx::key) |
+//! | [`once`](asyncsteps_executor::plan::Step::once) | returns its recorded result; fails with `OutcomeUnknown` if the crash came before the record |
+//! | [`transact`](Transacts::transact) | returns its recorded result; if the crash came before the record, nothing was done, and it runs again |
+//! | [`repeatable`](asyncsteps_executor::plan::Step::repeatable) | runs again |
 //!
-//! A [loop](asyncsteps_executor::Steps::repeat) says `recorded` as well: of an iteration that ended its state is
-//! kept. A body that says none of these is an error when the function runs, which names it. Steps without a
-//! name ([`sleep`](asyncsteps_executor::Steps::sleep), [`plain`](asyncsteps_executor::Steps::plain)) cannot be in
-//! a durable function: a pause is [`pause`](asyncsteps_executor::Steps::pause), and what others tell a request
-//! is awaited with [`Signals::wait_for`].
+//! A [loop](asyncsteps_executor::plan::Step::then_repeat) says
+//! [`recorded_with_input`](asyncsteps_executor::plan::Step::recorded_with_input): its state is kept after each iteration. A
+//! body that says none of these is an error of [`Builder::build`](asyncsteps_executor::Builder::build). A pause is
+//! [`pause`](asyncsteps_executor::Steps::pause), and a request waits for others with
+//! [`wait_signal`](asyncsteps_executor::plan::Steps::wait_signal).
 //!
-//! Bodies that define sub-steps run again whenever the request goes on. They may look at parameters and
-//! at results of earlier steps, and at nothing that changes: no state, no clock but
-//! [`Steps::now`](asyncsteps_executor::Steps::now), no chance but [`Steps::random`](asyncsteps_executor::Steps::random).
+//! Closures that choose which steps run are asked again whenever the request goes on. They depend on parameters and on
+//! results of recorded steps, and on nothing that changes: no state, no clock but
+//! [`Cx::now`](asyncsteps_executor::plan::Cx::now), no chance but [`Cx::random`](asyncsteps_executor::Cx::random).
 //!
 //! # What is guaranteed
 //!
-//! After [`submit`](Durable::submit) gave a name, the request runs to an end: a result, an error, or a stop
+//! After [`submit`](Durable::submit) has returned a name, the request runs to an end: a result, an error, or a stop
 //! for an operator, as long as the journal keeps what it has stored. A recorded body runs at least once; the
 //! effect of one that [transacts](Transacts) is there exactly once.
 //! An undo runs for each body that began and has one, if the request fails or is cancelled. A request is
@@ -95,11 +96,11 @@
 //!   must be the same whenever the request goes on; those of
 //!   [`each_by`](asyncsteps_executor::Steps::each_by) are told apart by their keys.
 //! - What decides is recorded before the next effect: errors, attempts and when the next one starts, when
-//!   a time limit is over, that a step is being undone and how far. So a time limit that was over before
-//!   the crash stays so.
+//!   a time limit has ended, that a step is being undone and how far. So a time limit that had ended
+//!   before the crash stays so.
 //! - If a recorded step is not in the program any more, or a new one is in front of a recorded failure, the
 //!   request is paused, with the step and the steps that there are as the reason. [`resume`](Durable::resume) lets it go on with a program that has
-//!   the step. A step with another name says [`was`](asyncsteps_executor::Step::was), and one that is no more is
+//!   the step. A step with another name says [`was`](asyncsteps_executor::Step::was), and one that was removed is
 //!   [`retired`](asyncsteps_executor::Steps::retired).
 //! - Locks are not recorded: a step that ended takes none when the request goes on, and one that did not
 //!   takes its locks again. Meanwhile others may have had them, so what was looked up under a lock and recorded
@@ -115,7 +116,6 @@
 //! - [`Durable`]: making functions durable, submitting, asking, signalling, cancelling
 //! - [`Schedule`]: requests that begin again and again
 //! - [`Node`]: what runs the requests of a journal on an arbiter
-//! - [`Recorded`], [`Repeatable`], [`Signals`]: what is said behind steps
 //! - [`Transacts`]: steps that commit in the journal's database
 //! - [`Replayed`]: whether open requests go on with a program, before it is deployed
 //! - [`jobs`]: requests for callers that do not wait, over the wire
@@ -127,10 +127,10 @@ mod answer;
 mod answered;
 mod caller;
 mod cancels;
-mod catching_up;
 mod causes;
 mod commit;
 mod committed;
+mod compare;
 mod detached;
 mod due;
 mod durable;
@@ -148,7 +148,6 @@ mod lease;
 mod left;
 mod measured;
 mod node;
-mod orders;
 mod recall;
 mod records;
 mod replay;
@@ -159,7 +158,6 @@ mod settle;
 mod settled;
 mod shared;
 mod step;
-mod steps;
 mod storage_waits;
 mod stored;
 mod submit;
@@ -168,6 +166,7 @@ mod transact;
 mod undo;
 mod unfinished;
 mod until;
+mod unwinds;
 mod writer;
 
 pub use asyncsteps_journal as journal;
@@ -178,29 +177,13 @@ pub use replay::Replayed;
 pub use schedule::{Schedule, WrongSchedule};
 pub use settle::NotSettled;
 pub use settled::Settle;
-pub use steps::{Recorded, Repeatable, Signals};
 pub use submit::{Cancelling, NotSubmitted, Options, WAITING_PER_CALLER};
-pub use transact::{PlanTransacts, ThenPlanTransacts, ThenTransacts, Transacts};
+pub use transact::{ThenTransacts, Transacts};
 
-/// The methods that steps of durable functions have beside those of [`Steps`](asyncsteps_executor::Steps):
-/// `recorded`, `repeatable`, `wait_for`, `transact`, ...
-///
-/// ```
-/// use asyncsteps_durable::prelude::*;
-/// # use asyncsteps_executor::{Returns, Steps};
-///
-/// # type Shop = ();
-/// fn order(asi: &mut Steps<Shop, ()>) -> Returns<bool> {
-///     asi.run("look", async |_, ()| Ok(())).repeatable();
-///     asi.run("pay", async |_, ()| Ok(())).recorded();
-///     asi.wait_for::<bool>("delivered").into()
-/// }
-/// ```
+/// The methods that steps of durable functions have beside those of [`Steps`](asyncsteps_executor::Steps): `transact`
+/// and `then_transact`.
 pub mod prelude {
-    pub use crate::{
-        PlanTransacts as _, Recorded as _, Repeatable as _, Signals as _, ThenPlanTransacts as _,
-        ThenTransacts as _, Transacts as _,
-    };
+    pub use crate::{ThenTransacts as _, Transacts as _};
 }
 
 #[doc = include_str!("docs/durable.md")]

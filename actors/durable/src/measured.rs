@@ -68,19 +68,8 @@ impl Flow {
         within
     }
 
-    /// What is left at `now` of a time limit that is recorded at this path. Nothing if it is recorded that the step at
-    /// `failing` has failed because of it.
-    pub(crate) fn left_of_limit(
-        &self,
-        failing: &Path,
-        (path, of): (&Path, Duration),
-        now: Time,
-    ) -> Duration {
-        let has_ended =
-            self.records.borrow().at(failing).and_then(|at| at.failed.as_ref()) == Some(path);
-        if has_ended {
-            return Duration::ZERO;
-        }
+    /// What is left at `now` of a time limit that is recorded at this path.
+    pub(crate) fn left_of_limit(&self, path: &Path, of: Duration, now: Time) -> Duration {
         let began = clock::now().saturating_since(now);
         self.left_at(path, of.saturating_sub(began), LIMIT) + began
     }

@@ -3,7 +3,7 @@
 use asyncsteps_core::Error;
 use asyncsteps_core::replay::Replay;
 use asyncsteps_executor::recorder::{Kind, OUTCOME_UNKNOWN};
-use asyncsteps_journal::record::Effect;
+use asyncsteps_journal::record::{Effect, IntentForm};
 
 use crate::causes::recalled;
 use crate::records::{AtPath, End};
@@ -28,7 +28,7 @@ impl Step {
             }
             Some(End::Failed(failed)) => {
                 let undoes = undoes && failed.effect == Effect::Unknown;
-                return match recalled(&self.step, failed) {
+                return match recalled(&self.step, &failed.failure, failed.cause.as_ref()) {
                     Ok(error) => Replay::Failed { error, undoes },
                     Err(why) => self.diverges(&format!("its error cannot be read: {why}")),
                 };
@@ -36,36 +36,21 @@ impl Step {
             None => {}
         }
         let is_open = at.is_some_and(|at| at.is_open);
-        let is_ending = self.flow.ends_around(self.path());
-        let runs = if is_open && undoes { Replay::Begun } else { Replay::Nothing };
-        if is_ending || records.is_unwinding(self.path()) {
-            let is_over = |at: &AtPath| {
-                at.timer.is_some_and(|timer| self.flow.clock().left(&timer).is_zero())
-            };
-            let goes_on = match self.step.kind() {
-                Some(Kind::Repeatable) => self.flow.goes_on_around(self.path()),
-                Some(Kind::Wait) => {
-                    at.is_some_and(is_over) && self.flow.goes_on_around(self.path())
-                }
-                // it is undone while it holds its lock, and does not run
-                _ => is_open && undoes && self.step.is_locked(),
-            };
-            if goes_on {
-                // steps after it may have to be undone
-                return runs;
-            }
-            if !is_ending && !is_open {
-                self.flow.expects_failure(self.path(), self.step.source);
-            }
-            return Replay::Never { undoes: undoes && is_open };
+        if self.flow.is_ending() || records.is_unwinding(self.path()) {
+            return Replay::Never { undoes: false };
         }
-        if is_open && self.step.kind() == Some(Kind::Once) {
+        // what has begun keeps its form
+        let is_once = match at.and_then(AtPath::open_form) {
+            Some(form) => form == IntentForm::Once,
+            None => self.step.kind() == Some(Kind::Once),
+        };
+        if is_open && is_once {
             drop(records);
             let info = "the step began, and it is not known how it ended";
             let error = Error::with_info(OUTCOME_UNKNOWN, info);
             self.record_failure(1, &error, Effect::Unknown);
             return Replay::Failed { error, undoes };
         }
-        runs
+        if is_open && undoes { Replay::Begun } else { Replay::Nothing }
     }
 }

@@ -1,17 +1,17 @@
 //! What is recorded of a flow, by the path of its steps.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_executor::recorder::{DefinedStep, Iterations, Next};
+use asyncsteps_executor::recorder::{DefinedStep, Iterations};
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{
-    Effect, Ending, Failed, Failure, Outcome, Started, StoredRecord, Timer,
+    Effect, Ending, Failed, Failure, IntentForm, Outcome, Started, StoredRecord, Timer, Unwinding,
 };
 use asyncsteps_journal::request::Loaded;
-use asyncsteps_journal::{Event, Path, Record, Value};
+use asyncsteps_journal::{Event, Path, Record, RecordId, Value};
 
 use crate::left::JournalClock;
 use crate::settled::{Settle, Settled, step_at};
@@ -35,8 +35,12 @@ pub(crate) struct Records {
     pub(crate) over: BTreeSet<Path>,
     /// The steps with sub-steps that ended normally in an earlier run, or were recovered.
     pub(crate) ended: BTreeSet<Path>,
+    /// The steps that are not in the program any more and were undone, with all that was inside.
+    undone: BTreeSet<Path>,
     /// Why undos that began in this run have undone nothing, by the path of their steps.
     pub(crate) not_undone: BTreeMap<Path, String>,
+    /// The steps of which a lock has refused the undo.
+    pub(crate) refused: BTreeSet<Path>,
 }
 
 /// What is recorded of one step.
@@ -48,6 +52,8 @@ pub(crate) struct AtPath {
     pub(crate) is_open: bool,
     /// An effect of it was begun, and the program had an undo for it.
     pub(crate) is_begun: bool,
+    /// What its body was when that began, if the record says so.
+    pub(crate) form: Option<IntentForm>,
     /// It has a body, and no sub-steps.
     pub(crate) has_body: bool,
     /// It waits for a time or a signal, instead of a body.
@@ -60,8 +66,10 @@ pub(crate) struct AtPath {
     pub(crate) attempts: Option<(u32, Timer)>,
     /// When its time limit or its wait is over.
     pub(crate) timer: Option<Timer>,
-    /// The step whose failure it fails with: what is inside is undone.
-    pub(crate) failed: Option<Path>,
+    /// The failure with which it fails: what is inside is undone.
+    pub(crate) failed: Option<Unwinding>,
+    /// What it took, if that is stored.
+    pub(crate) input: Option<Value>,
     /// The keys of the things that it does, in order.
     pub(crate) keys: Option<Vec<String>>,
     /// What it gives, if it is a loop that is over.
@@ -96,6 +104,16 @@ impl AtPath {
         matches!(self.settled, Some(Settle::Kept | Settle::Undone))
     }
 
+    /// What its body was that has begun, if it is not known how that ended.
+    pub(crate) fn open_form(&self) -> Option<IntentForm> {
+        self.form.filter(|_| self.is_open)
+    }
+
+    /// The states that are recorded, if it is a loop.
+    pub(crate) fn states(&self) -> impl Iterator<Item = &Value> {
+        self.iterations.values().map(|(_, state)| state)
+    }
+
     /// Whether it is recorded that iterations of a loop ended.
     pub(crate) fn is_loop(&self) -> bool {
         !self.iterations.is_empty() || self.outcome.is_some()
@@ -113,6 +131,16 @@ impl AtPath {
 }
 
 impl Records {
+    /// What is loaded of a flow; `ticket` returns the number of a record.
+    pub(crate) fn of(loaded: &Loaded, ticket: impl Fn(RecordId) -> Ticket) -> Self {
+        let mut records = Self::default();
+        for stored in &loaded.records {
+            records.add(&stored.record, ticket(stored.id));
+        }
+        records.loaded();
+        records
+    }
+
     /// Takes a record in, newer than all before.
     pub(crate) fn add(&mut self, record: &Record, ticket: Ticket) {
         if let (Some(step), Event::Signal(taken)) = (step_at(&record.path), &record.event) {
@@ -137,10 +165,13 @@ impl Records {
             Event::Intent(intent) => {
                 (step.is_open, step.has_body) = (true, true);
                 step.is_begun |= intent.has_undo != Some(false);
+                step.input.clone_from(&intent.input);
+                step.form = intent.form;
             }
             Event::Done(done) => {
                 step.end = Some(End::Done(done.value.clone()));
                 (step.is_open, step.has_body) = (false, true);
+                self.note_undone(&record.path);
             }
             Event::Failed(failed) => {
                 step.end = Some(End::Failed(failed.clone()));
@@ -161,7 +192,7 @@ impl Records {
                 step.is_wait = true;
             }
             Event::Unwinding(unwinding) => {
-                step.failed = Some(unwinding.failed.clone());
+                step.failed = Some(unwinding.clone());
                 self.unwinding.push(record.path.clone());
             }
             Event::Outcome(Outcome { ending: Ending::Completed(value), .. }) => {
@@ -177,6 +208,13 @@ impl Records {
             }
             Event::Started(_) | Event::Outcome(_) | Event::Iteration(_) | Event::Ended(_) | _ => {}
         }
+    }
+
+    /// A step ended well at this path: if that is the undo of one with sub-steps, it has undone them.
+    fn note_undone(&mut self, path: &Path) {
+        let step = path.as_str().strip_suffix('~').and_then(|step| step.parse().ok());
+        let is_whole = |step: &Path| self.at(step).is_none_or(|at| !at.has_body);
+        self.undone.extend(step.filter(is_whole));
     }
 
     /// An operator has said this about a step.
@@ -230,15 +268,6 @@ impl Records {
         self.unwinding.iter().any(|outer| is_inside(path, outer))
     }
 
-    /// The steps around this path that fail, or have failed, each with the step whose failure that was.
-    pub(crate) fn failures_around<'a>(
-        &'a self,
-        path: &'a Path,
-    ) -> impl Iterator<Item = (&'a Path, &'a Path)> {
-        let around = self.unwinding.iter().filter(|outer| is_inside(path, outer));
-        around.filter_map(|outer| Some((outer, self.at(outer)?.failed.as_ref()?)))
-    }
-
     /// The body of this step runs whenever the program comes to it.
     pub(crate) fn repeats(&mut self, path: &Path) {
         if let Some(at) = self.by_path.get_mut(path) {
@@ -253,18 +282,17 @@ impl Records {
         }
     }
 
-    /// The program has come to all steps at this path and inside, which it does not have any more: they need not
-    /// end.
-    pub(crate) fn recall_within(&mut self, outer: &Path) {
+    /// The program does not have the step at this path any more: it need not end, nor what is inside.
+    pub(crate) fn retire(&mut self, outer: &Path) {
         let inside = self.by_path.range_mut((Bound::Included(outer), Bound::Unbounded));
         let inside = inside.take_while(|(path, _)| path.as_str().starts_with(outer.as_str()));
-        for (_, at) in inside.filter(|(path, _)| path.is_within(outer)) {
-            (at.is_awaited, at.may_stay_open) = (false, true);
-        }
+        inside
+            .filter(|(path, _)| is_part_of(path, outer))
+            .for_each(|(_, at)| at.may_stay_open = true);
     }
 
     /// What there is was recorded in earlier runs.
-    pub(crate) fn loaded(&mut self) {
+    fn loaded(&mut self) {
         let failed = |outer: &Path, path: &Path| is_inside(path, outer) && self.has_failed(outer);
         let is_over = |path: &Path| self.unwinding.iter().any(|outer| failed(outer, path));
         let effects = self.by_path.iter().filter(|(path, step)| step.is_effect(path));
@@ -282,31 +310,16 @@ impl Records {
         self.at(&step).and_then(|at| at.attempts).is_some_and(|(failed, _)| failed >= number)
     }
 
-    /// The steps inside of this one that have done something or may have, the newest first.
-    pub(crate) fn newest_effects_within(&self, outer: &Path) -> Vec<Path> {
-        let inside = self.within(outer).filter(|(path, step)| step.is_effect(path));
-        let newest = |step: &AtPath| step.tickets.last().copied();
-        let mut found: Vec<_> = inside.map(|(path, step)| (newest(step), path)).collect();
-        found.sort_unstable_by(|one, other| other.cmp(one));
-        found.into_iter().map(|(_, path)| path.clone()).collect()
-    }
-
     /// The steps at this path and inside that have done something or may have.
     pub(crate) fn effects_within<'a>(&'a self, outer: &'a Path) -> impl Iterator<Item = &'a Path> {
         let all = self.at(outer).map(|at| (outer, at)).into_iter().chain(self.within(outer));
         all.filter(|(path, step)| step.is_effect(path)).map(|(path, _)| path)
     }
 
-    /// Those of them that began with an undo, as far as records tell, and were not undone.
-    pub(crate) fn undos_within<'a>(&'a self, outer: &'a Path) -> impl Iterator<Item = &'a Path> {
-        self.effects_within(outer)
-            .filter(|path| self.at(path).is_some_and(|at| at.is_begun) && !self.is_undone(path))
-    }
-
-    /// Whether the step at this path was undone.
+    /// Whether the step at this path was undone, by its own undo or that of a retired step around it.
     pub(crate) fn is_undone(&self, path: &Path) -> bool {
         let undo = self.at(&path.undo()).and_then(|undo| undo.end.as_ref());
-        matches!(undo, Some(End::Done(_)))
+        matches!(undo, Some(End::Done(_))) || self.undone.iter().any(|outer| is_inside(path, outer))
     }
 
     /// Whether the step at this path has begun to commit the request, and has not failed.
@@ -349,16 +362,7 @@ impl Records {
         self.steps_within(scope).next().is_some()
     }
 
-    /// A recorded path inside of a scope whose next part is none of the steps that the scope defines.
-    pub(crate) fn unknown_within(&self, scope: &Path, defined: &[Defined]) -> Option<Path> {
-        let mut inside = self.steps_within(scope);
-        let is_settled = |path: &Path| self.at(path).is_some_and(AtPath::is_settled);
-        inside
-            .find(|path| !is_settled(path) && !defined.iter().any(|(_, step)| path.is_within(step)))
-            .cloned()
-    }
-
-    fn steps_within<'a>(&'a self, scope: &'a Path) -> impl Iterator<Item = &'a Path> {
+    pub(crate) fn steps_within<'a>(&'a self, scope: &'a Path) -> impl Iterator<Item = &'a Path> {
         let is_step = |path: &&Path| path.as_str()[scope.as_str().len()..].starts_with('/');
         self.within(scope).map(|(path, _)| path).filter(is_step)
     }
@@ -373,12 +377,12 @@ impl Records {
         let mut again: BTreeSet<u64> =
             self.within(path).filter_map(|(inner, _)| iteration_of(path, inner)).collect();
         let next = match at.and_then(|at| at.outcome.as_ref()) {
-            Some(result) => Next::Break(stored(result)),
+            Some(result) => ControlFlow::Break(stored(result)),
             None => {
                 let last = at.and_then(|at| at.iterations.last_key_value());
                 let next = last.map_or(0, |(last, _)| last + 1);
                 again.retain(|index| *index < next);
-                Next::Continue((next, state_of(next)))
+                ControlFlow::Continue((next, state_of(next)))
             }
         };
         let again = again.into_iter().map(|index| (index, state_of(index))).collect();

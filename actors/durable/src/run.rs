@@ -70,7 +70,8 @@ impl Run<'_> {
             Rc::clone(self.suspects),
         );
         flow.take_settled();
-        match incoming(started, &program, &flow) {
+        let compared = flow.compare(started, &program);
+        match compared.and_then(|()| incoming(started, &program, &flow)) {
             Ok(incoming) => Some(Ready { flow, incoming, is_new: loaded.records.len() == 1 }),
             Err(reason) => {
                 flow.leave(LeaveReason::Paused(reason));
@@ -131,14 +132,7 @@ impl Run<'_> {
     }
 
     /// Runs the flow to its end, or until this node leaves it.
-    pub(crate) async fn run(&self, ready: Ready) {
-        let flow = Rc::clone(&ready.flow);
-        self.run_kept(ready).await;
-        // they keep the flow
-        drop(flow.undos.take());
-    }
-
-    async fn run_kept(&self, Ready { flow, incoming, is_new }: Ready) {
+    pub(crate) async fn run(&self, Ready { flow, incoming, is_new }: Ready) {
         let flow = &flow;
         let reply = tokio::select! {
             biased;
@@ -161,7 +155,6 @@ impl Run<'_> {
         // it may have come to its end and been left in one turn
         match reply.filter(|_| !flow.is_left()) {
             Some(reply) if flow.has_ended() => match ending(flow, reply) {
-                Ending::Failed(_) if flow.unknown_steps().is_some() => self.give_up(flow).await,
                 Ending::Completed(_) if flow.is_cancelled() => {
                     // the cancel was answered before the end: the flow runs once more, and is undone
                     flow.leave(LeaveReason::Released);
@@ -213,11 +206,6 @@ impl Run<'_> {
     /// Records how the flow ended, and notifies those who wait for it. Each effect that it has begun is done or undone
     /// then: a flow with another one waits for an operator.
     async fn end(&self, flow: &Rc<Flow>, ending: Ending) {
-        tokio::select! {
-            biased;
-            _ = flow.left() => return self.give_up(flow).await,
-            () = flow.orders_done() => {}
-        }
         let unfinished = flow.records.borrow().unfinished(&ending);
         if let Some(reason) = unfinished {
             // an executor that closes may have cut the undo: the next owner goes on with it
@@ -286,6 +274,14 @@ async fn read_news(flow: &Rc<Flow>) {
                 flow.writer.pause().await;
             }
         }
+    }
+}
+
+impl Flow {
+    /// Whether the program goes on with what is recorded.
+    fn compare(&self, started: &Started, program: &Program) -> Result<(), String> {
+        let records = self.records.borrow();
+        records.compare((self.root(), started), &program.planned)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use asyncsteps_actors::clock;
 use asyncsteps_executor::message::Request;
+use asyncsteps_executor::plan::Planned;
 use asyncsteps_executor::{Caller, RequestChecks};
 use asyncsteps_journal::request::{self, Submit, Submitted};
 use asyncsteps_journal::{
@@ -54,6 +55,8 @@ pub(crate) struct Program {
     pub(crate) compatible: Vec<u32>,
     /// What its executor checks.
     pub(crate) checks: RequestChecks,
+    /// Its steps.
+    pub(crate) planned: Arc<Planned>,
 }
 
 /// The parameters of a request.

@@ -1,27 +1,29 @@
 //! What a step of a durable flow is told, and what it records.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::future::pending;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::sync::deadlock;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
-use asyncsteps_core::{Completion, Error, Identity, StepError, Time, codes};
+use asyncsteps_core::{Error, Identity, StepError, Time, codes};
 use asyncsteps_executor::recorder::{
-    DefinedStep, EndedIteration, Form, HostUndo, Iterations, Kind, Later, Next, Part, Running,
-    StepRecorder, Stored, WaitFor, Work,
+    Begun, DefinedStep, EndedIteration, Form, Iterations, Kind, Later, Part, Running, StepRecorder,
+    Stored, WaitFor, Work, WrongSteps,
 };
-use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Intent, Iteration, Keys, Outcome};
+use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Iteration, Keys, Outcome};
 use asyncsteps_journal::{Event, Path, Value};
 
-use crate::causes::cause_of;
+use crate::causes::{cause_of, recalled};
 use crate::flow::{Flow, LeaveReason};
+use crate::forms::intent;
 use crate::inside::Inside;
 use crate::measured::Measured;
-use crate::records::{AtPath, End, closing_of, end_of, failure_of};
+use crate::records::{AtPath, End, closing_of, end_of, error_of, failure_of};
 use crate::stored::{stored, value};
 use crate::transact;
 
@@ -43,38 +45,19 @@ pub(crate) struct Step {
     current: Cell<u32>,
     /// An attempt of it failed, and was recorded.
     has_failed: Cell<bool>,
+    /// What it takes, if that is recorded.
+    input: RefCell<Option<Value>>,
 }
 
 impl Step {
     pub(crate) fn new(flow: Rc<Flow>, step: Rc<DefinedStep>) -> Self {
         let (path, began, has_failed) = (OnceCell::new(), Cell::new(Time::ZERO), Cell::new(false));
-        let (measured, current) = (Rc::default(), Cell::new(1));
-        Self { flow, step, path, began, measured, current, has_failed }
+        let (measured, current, input) = (Rc::default(), Cell::new(1), RefCell::default());
+        Self { flow, step, path, began, measured, current, has_failed, input }
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.path.get_or_init(|| self.flow.path_of(&self.step))
-    }
-
-    fn is_retired(&self) -> bool {
-        self.step.kind() == Some(Kind::Retired)
-    }
-
-    /// Whether the step, which the program has no more, has to be undone. A request that needs an undo that
-    /// the program does not have waits for an operator.
-    fn undoes_retired(&self) -> bool {
-        let records = self.flow.records.borrow();
-        if self.step.can_be_undone() {
-            return records.effects_within(self.path()).next().is_some();
-        }
-        let began = records.undos_within(self.path()).next().cloned();
-        drop(records);
-        if let Some(began) = began {
-            self.diverges(&format!(
-                "{began} began with an undo, and the program has retired it without one"
-            ));
-        }
-        false
     }
 
     /// The path of an attempt of a step with sub-steps.
@@ -100,7 +83,7 @@ impl Step {
 
     /// Whether no effect of the step may begin any more.
     fn must_not_begin(&self) -> bool {
-        self.flow.ends_around(self.path()) || self.flow.records.borrow().is_unwinding(self.path())
+        self.flow.is_ending() || self.flow.records.borrow().is_unwinding(self.path())
     }
 
     /// The program has changed: the flow waits for an operator, and the step for nothing.
@@ -112,8 +95,8 @@ impl Step {
 
     /// An attempt is about to begin.
     fn intent(&self, attempt: u32) -> Event {
-        let (at, has_undo) = (self.flow.clock().now(), Some(self.step.can_be_undone()));
-        Event::Intent(Intent { at, attempt, locks: Vec::new(), has_undo })
+        let input = self.input.borrow().clone();
+        Event::Intent(intent(&self.step, self.flow.clock().now(), (attempt, input)))
     }
 
     pub(crate) fn record_failure(&self, attempt: u32, error: &Error, effect: Effect) {
@@ -123,11 +106,22 @@ impl Step {
         let cause = cause_of(&self.step, self.path(), error);
         let failed = Failed { failure, attempt, millis, effect, cause };
         match self.step.kind() {
-            Some(Kind::Repeatable) => {
-                self.flow.record_repeated(self.path(), Event::Failed(failed));
-            }
+            // if it contradicts the records, it may end well when the request goes on
+            Some(Kind::Repeatable) if self.flow.records.borrow().is_in_ended(self.path()) => {}
             _ => self.flow.record(self.path(), [Event::Failed(failed)]),
         }
+    }
+
+    /// The error with which an attempt of the step failed in an earlier run, of which one of these is the path.
+    fn failed_before(&self, paths: &[Path]) -> Option<Error> {
+        let records = self.flow.records.borrow();
+        let unwinding = paths.iter().find_map(|path| records.at(path)?.failed.clone())?;
+        drop(records);
+        let recalled = recalled(&self.step, &unwinding.failure, unwinding.cause.as_ref());
+        Some(recalled.unwrap_or_else(|why| {
+            self.diverges(&format!("its error cannot be read: {why}"));
+            error_of(&unwinding.failure)
+        }))
     }
 
     fn millis(&self) -> u64 {
@@ -148,22 +142,13 @@ impl Drop for Waiting {
 impl ReplayHooks for Step {
     fn recall(&self) -> Replay {
         match self.step.form {
-            Form::Body if self.is_retired() => {
-                self.flow.records.borrow_mut().recall_within(self.path());
-                self.flow.activity.happens();
-                Replay::Nothing
-            }
             Form::Body => {
                 let recalled = self.recall_body();
-                // one that waits for its lock is not where it was
-                if !(matches!(recalled, Replay::Begun) && self.step.is_locked()) {
+                // it is not where it was before its body begins
+                if !matches!(recalled, Replay::Begun | Replay::Never { .. }) {
                     self.recalled();
                 }
                 recalled
-            }
-            // before it takes its locks, which others may need
-            Form::Nested | Form::Loop if self.flow.stays_out(self.path()) => {
-                Replay::Never { undoes: false }
             }
             Form::Nested | Form::Loop => {
                 self.recalled();
@@ -187,7 +172,7 @@ impl ReplayHooks for Step {
             (Limit::Attempt(_), Form::Body) => return of,
             (Limit::Attempt(attempt), Form::Nested | Form::Loop) => self.attempt(attempt),
         };
-        self.flow.left_of_limit(&path, (&path, of), now)
+        self.flow.left_of_limit(&path, of, now)
     }
 
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
@@ -196,20 +181,13 @@ impl ReplayHooks for Step {
         if self.is_lifted(limit) {
             return of;
         }
-        let left = match (limit, self.step.form) {
+        match (limit, self.step.form) {
             (Limit::Attempt(_), Form::Body) => match self.measured.body_began() {
                 Some(began) => (began + of).saturating_since(now) + waited,
                 None => of,
             },
             // its end was recorded
             _ => waited,
-        };
-        match limit {
-            _ if !left.is_zero() => left,
-            Limit::Attempt(attempt) if self.step.form != Form::Body => {
-                self.flow.hold_limit(&self.attempt(attempt), of)
-            }
-            Limit::Attempt(_) | Limit::Overall => self.flow.hold_limit(self.path(), of),
         }
     }
 
@@ -227,14 +205,6 @@ impl ReplayHooks for Step {
         deadlock::look_again(branches);
     }
 
-    fn is_held(&self, attempt: Option<u32>) -> bool {
-        self.flow.is_held(&self.failing(attempt))
-    }
-
-    fn hold(&self, attempt: Option<u32>, error: &Error, held: Completion) {
-        self.flow.hold_error(&self.failing(attempt), error, held);
-    }
-
     fn retries(&self, attempt: u32, error: &Error, next: Time) {
         let failed = Failed {
             failure: failure_of(error),
@@ -250,11 +220,6 @@ impl ReplayHooks for Step {
     }
 
     fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool) {
-        self.flow.let_go(self.path());
-        if let Some(reason) = self.flow.unknown_steps() {
-            // nothing of it is recorded: a program without the mistake goes on
-            return self.flow.leave(LeaveReason::Paused(reason));
-        }
         match self.step.form {
             Form::Body if attempt.is_some() => {}
             Form::Body => {
@@ -268,7 +233,7 @@ impl ReplayHooks for Step {
                 }
                 self.has_failed.set(attempt.is_some());
                 let path = self.failing(attempt);
-                self.flow.unwinds(&path, &path, error);
+                self.flow.unwinds(&self.step, &path, &path, error);
                 self.flow.failed(&path);
             }
         }
@@ -279,9 +244,6 @@ impl StepRecorder for Step {
     fn begin(&self, attempt: u32) -> Later<Result<Running, Error>> {
         let kind = self.step.kind();
         let commits = self.step.commits() && !self.path().is_item();
-        if self.is_retired() {
-            return Box::pin(async { Ok(Box::new(()) as Running) });
-        }
         self.recalled();
         let has_effect = !matches!(kind, Some(Kind::Repeatable | Kind::Wait));
         if has_effect && self.must_not_begin() {
@@ -312,9 +274,6 @@ impl StepRecorder for Step {
         let (measured, path) = (Rc::clone(&self.measured), commits.then(|| self.path().clone()));
         Box::pin(async move {
             stored.await;
-            if has_effect {
-                flow.orders_done().await;
-            }
             if let Some(path) = path {
                 Rc::clone(&flow).commits(path).await;
             }
@@ -368,10 +327,29 @@ impl StepRecorder for Step {
 
     fn stored(&self) -> Option<Stored> {
         let records = self.flow.records.borrow();
-        match records.at(self.path())?.end.as_ref()? {
-            End::Done(value) => Some(stored(value)),
-            End::Failed(_) => None,
+        let at = records.at(self.path())?;
+        match &at.end {
+            Some(End::Done(value)) => Some(stored(value)),
+            Some(End::Failed(_)) => None,
+            None => at.outcome.as_ref().map(stored),
         }
+    }
+
+    fn takes(&self, input: Stored) {
+        // what is too large to be stored is not there for an undo that needs it
+        self.input.replace(value(&input).ok());
+    }
+
+    fn input(&self) -> Option<Stored> {
+        self.flow.records.borrow().at(self.path())?.input.as_ref().map(stored)
+    }
+
+    fn is_to_undo(&self) -> bool {
+        self.flow.is_to_undo(self.path())
+    }
+
+    fn to_undo_inside(&self) -> Vec<Begun> {
+        self.flow.to_undo_inside(self.path())
     }
 
     fn keys(&self, attempt: u32, keys: Vec<String>) -> Result<Vec<String>, Error> {
@@ -397,16 +375,10 @@ impl StepRecorder for Step {
         Err(Error::with_info(codes::INTERNAL_ERROR, why))
     }
 
-    fn item(&self, key: &str) -> Rc<dyn StepRecorder> {
-        let path = OnceCell::from(self.path().key(key));
-        let (flow, step) = (Rc::clone(&self.flow), Rc::clone(&self.step));
-        Rc::new(Self { path, ..Self::new(flow, step) })
-    }
-
     fn inside(&self, attempt: u32, path: &[Part]) -> Rc<dyn ReplayHooks> {
         self.current.set(attempt);
         let path = self.flow.path(path.iter().cloned());
-        Rc::new(Inside::new(Rc::clone(&self.flow), path))
+        Rc::new(Inside::new(Rc::clone(&self.flow), Rc::clone(&self.step), path))
     }
 
     fn wait(&self, wait: WaitFor) -> Later<Result<Stored, Error>> {
@@ -434,11 +406,8 @@ impl StepRecorder for Step {
         })
     }
 
-    fn undo_by(&self, undo: HostUndo) {
-        self.flow.keep_undo(&self.step, undo);
-    }
-
     fn begin_undo(&self) -> Later<Option<Running>> {
+        let is_left = self.is_to_undo();
         let records = self.flow.records.borrow();
         let has_failed = |at: &AtPath| matches!(at.end, Some(End::Failed(_)));
         // a flow that something else has cancelled goes on after it, as after a crash
@@ -450,12 +419,10 @@ impl StepRecorder for Step {
             || records.is_closed(self.path())
             || records.at(self.path()).is_some_and(AtPath::is_settled);
         // a transaction is recorded when it is committed, others before they begin
-        let is_begun = self.is_retired()
-            || self.step.kind() == Some(Kind::Transacted)
+        let is_begun = self.step.kind() == Some(Kind::Transacted)
             || records.at(self.path()).is_some_and(|at| at.is_open || at.end.is_some());
         drop(records);
-        let is_meant = is_meant && is_begun && !is_undone;
-        let is_meant = is_meant && (!self.is_retired() || self.undoes_retired());
+        let is_meant = is_left || is_meant && is_begun && !is_undone;
         if is_meant && self.step.can_be_undone() {
             self.flow.begins_undo(self.path());
         }
@@ -517,8 +484,10 @@ impl StepRecorder for Step {
     fn iterated(&self, ended: EndedIteration) -> Result<(), Error> {
         let EndedIteration { attempt, index, can_be_undone, next } = ended;
         let event = match next {
-            Next::Continue(state) => Event::Iteration(Iteration { index, state: value(&state)? }),
-            Next::Break(result) => {
+            ControlFlow::Continue(state) => {
+                Event::Iteration(Iteration { index, state: value(&state)? })
+            }
+            ControlFlow::Break(result) => {
                 let ending = Ending::Completed(value(&result)?);
                 Event::Outcome(Outcome { winner: None, ending })
             }
@@ -536,14 +505,9 @@ impl StepRecorder for Step {
 
     fn defined(&self, attempt: u32, path: &[Part], steps: &[Rc<DefinedStep>]) -> Result<(), Error> {
         self.current.set(attempt);
-        let vague = steps.iter().find(|step| step.form != Form::Nested && step.kind().is_none());
-        if let Some(step) = vague {
-            let (path, source) = (self.flow.path_of(step), step.source);
-            let info = format!(
-                "the step {path}, {source}, does not say what a crash does to it: `recorded()`, \
-                 `once()` or `repeatable()`"
-            );
-            return Err(Error::caused_by(codes::INTERNAL_ERROR, Mistake(info)));
+        let level = self.flow.path(path.iter().cloned());
+        if let Some(error) = self.failed_before(&[self.attempt(attempt), level]) {
+            return Err(error);
         }
         let has_database = self.flow.writer.journal().database().is_some();
         let transacted = steps.iter().find(|step| step.kind() == Some(Kind::Transacted));
@@ -553,9 +517,8 @@ impl StepRecorder for Step {
                 "the step {path}, {source}, commits in the database of the journal, and this journal has \
                  none"
             );
-            return Err(Error::caused_by(codes::INTERNAL_ERROR, Mistake(info)));
+            return Err(Error::caused_by(codes::INTERNAL_ERROR, WrongSteps(info)));
         }
-        self.flow.are_steps_known.set(true);
         for step in steps.iter().filter(|step| step.kind() == Some(Kind::Retired)) {
             self.flow.retires(self.flow.path_of(step));
         }
@@ -566,30 +529,11 @@ impl StepRecorder for Step {
         }
         let with_path = |step: &Rc<DefinedStep>| (Rc::clone(step), self.flow.path_of(step));
         let defined: Vec<_> = steps.iter().map(with_path).collect();
-        if let Some(why) = defined.iter().find_map(|(step, path)| records.changed(step, path)) {
-            drop(records);
-            self.flow.leave(LeaveReason::Paused(why));
-            return Ok(());
-        }
-        if let Some(unknown) = records.unknown_within(&scope, &defined) {
-            let defined: Vec<String> = defined.iter().map(|(_, path)| path.to_string()).collect();
-            let why =
-                format!("{unknown} is recorded, and the program has only {}", defined.join(", "));
-            drop(records);
-            self.diverges(&why);
-            return Ok(());
-        }
         drop(records);
         self.flow.records.borrow_mut().note_ended(&scope, &defined);
-        self.flow.carry_out_orders(&defined);
         Ok(())
     }
 }
-
-/// A mistake in the steps of a program, for its log.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Mistake(String);
 
 /// The record of a step without a result.
 fn nothing() -> Done {

@@ -1,9 +1,7 @@
 //! Steps that commit in the database of the journal, together with their records.
 
-use asyncsteps_core::{Arguments, BodyResult};
-use asyncsteps_executor::plan;
+use asyncsteps_core::BodyResult;
 use asyncsteps_executor::recorder::{Codec, Later, Transactor, Work};
-use asyncsteps_executor::service::Transacted;
 use asyncsteps_executor::{Cx, Service, Step, Steps};
 use asyncsteps_journal::transaction::Prepared;
 use asyncsteps_journal::{Database, Transaction};
@@ -15,7 +13,7 @@ use asyncsteps_journal::{Database, Transaction};
 /// closure that gets the connection, on PostgreSQL with an async closure that gets the client.
 ///
 /// ```
-/// use asyncsteps_durable::Transacts;
+/// use asyncsteps_durable::prelude::*;
 /// use asyncsteps_executor::{Returns, Service, Steps};
 /// use asyncsteps_journal::sqlite::Sqlite;
 /// # use schemars::JsonSchema;
@@ -28,16 +26,17 @@ use asyncsteps_journal::{Database, Transaction};
 /// # #[derive(Deserialize, JsonSchema)]
 /// # struct Order { sku: String, count: i64 }
 ///
-/// fn order(asi: &mut Steps<Shop, Order>) -> Returns<i64> {
-///     asi.transact("place", |cx, ()| {
-///         let (sku, count) = (cx.params.sku.clone(), cx.params.count);
-///         cx.journal.transaction(move |db| {
-///             db.execute("UPDATE stock SET count = count - ?2 WHERE sku = ?1", (&sku, count))?;
-///             db.execute("INSERT INTO placed (sku, count) VALUES (?1, ?2)", (&sku, count))?;
-///             Ok(db.last_insert_rowid())
+/// fn order(steps: &Steps<Shop, Order>) -> Returns<i64> {
+///     steps
+///         .transact("place", |cx, ()| {
+///             let (sku, count) = (cx.params.sku.clone(), cx.params.count);
+///             cx.journal.transaction(move |db| {
+///                 db.execute("UPDATE stock SET count = count - ?2 WHERE sku = ?1", (&sku, count))?;
+///                 db.execute("INSERT INTO placed (sku, count) VALUES (?1, ?2)", (&sku, count))?;
+///                 Ok(db.last_insert_rowid())
+///             })
 ///         })
-///     })
-///     .into()
+///         .returns()
 /// }
 /// ```
 ///
@@ -49,103 +48,35 @@ use asyncsteps_journal::{Database, Transaction};
 /// In requests without a journal the transaction is committed without a record. In a durable request whose
 /// journal is in memory the step is an error, and one that commits in another database than that of the
 /// journal pauses the request: for those see [the guide](crate::guide).
-pub trait Transacts<S: Service, P> {
-    /// Adds a step that commits the transaction which `body` makes, see [above](Self).
-    fn transact<A, X, F>(
-        &mut self,
-        name: &'static str,
-        body: F,
-    ) -> Step<'_, S, P, A, X::Output, Transacted>
+pub trait Transacts<S: Service, P: 'static, I: 'static> {
+    /// A step that commits the transaction which `body` makes, see [above](Self).
+    fn transact<X, F>(&self, name: &'static str, body: F) -> Step<S, P, I, I, X::Output>
     where
-        A: Arguments,
         X: Transaction,
-        F: Fn(&Cx<S, P>, A) -> X + 'static;
+        F: Fn(&Cx<S, P>, I) -> X + Send + Sync + 'static;
 }
 
-impl<S: Service, P: 'static> Transacts<S, P> for Steps<S, P> {
+impl<S: Service, P: 'static, I: 'static> Transacts<S, P, I> for Steps<S, P, I> {
     #[track_caller]
-    fn transact<A, X, F>(
-        &mut self,
-        name: &'static str,
-        body: F,
-    ) -> Step<'_, S, P, A, X::Output, Transacted>
+    fn transact<X, F>(&self, name: &'static str, body: F) -> Step<S, P, I, I, X::Output>
     where
-        A: Arguments,
         X: Transaction,
-        F: Fn(&Cx<S, P>, A) -> X + 'static,
+        F: Fn(&Cx<S, P>, I) -> X + Send + Sync + 'static,
     {
         self.transacted(name, transactor::<X>(), body)
     }
 }
 
 /// [`Transacts`] behind a step whose result the transaction takes.
-pub trait ThenTransacts<'a, S: Service, P, T> {
-    /// Adds the step that commits the transaction which `body` makes of the result of this one, see
-    /// [`Transacts`].
-    fn then_transact<X, F>(
-        self,
-        name: &'static str,
-        body: F,
-    ) -> Step<'a, S, P, (T,), X::Output, Transacted>
-    where
-        X: Transaction,
-        F: Fn(&Cx<S, P>, T) -> X + 'static;
-}
-
-impl<'a, S, P, A, T, K> ThenTransacts<'a, S, P, T> for Step<'a, S, P, A, T, K>
-where
-    S: Service,
-    P: 'static,
-    T: 'static,
-{
-    #[track_caller]
-    fn then_transact<X, F>(
-        self,
-        name: &'static str,
-        body: F,
-    ) -> Step<'a, S, P, (T,), X::Output, Transacted>
-    where
-        X: Transaction,
-        F: Fn(&Cx<S, P>, T) -> X + 'static,
-    {
-        self.then_transacted(name, transactor::<X>(), body)
-    }
-}
-
-/// Adds a step to a plan whose effect and record are one transaction of the journal's database, as [`Transacts`] does.
-pub trait PlanTransacts<S: Service, P: 'static, I: 'static> {
-    /// A step that commits the transaction which `body` makes, see [`Transacts`].
-    fn transact<X, F>(&self, name: &'static str, body: F) -> plan::Step<S, P, I, I, X::Output>
-    where
-        X: Transaction,
-        F: Fn(&plan::Cx<S, P>, I) -> X + Send + Sync + 'static;
-}
-
-impl<S: Service, P: 'static, I: 'static> PlanTransacts<S, P, I> for plan::Steps<S, P, I> {
-    #[track_caller]
-    fn transact<X, F>(&self, name: &'static str, body: F) -> plan::Step<S, P, I, I, X::Output>
-    where
-        X: Transaction,
-        F: Fn(&plan::Cx<S, P>, I) -> X + Send + Sync + 'static,
-    {
-        self.transacted(name, transactor::<X>(), body)
-    }
-}
-
-/// [`PlanTransacts`] behind a step whose result the transaction takes.
-pub trait ThenPlanTransacts<S: Service, P: 'static, I, T: 'static, E> {
+pub trait ThenTransacts<S: Service, P: 'static, I, T: 'static, E> {
     /// Adds the step that commits the transaction which `body` makes of the result of this one, see [`Transacts`].
-    fn then_transact<X, F>(
-        self,
-        name: &'static str,
-        body: F,
-    ) -> plan::Step<S, P, I, T, X::Output, E>
+    fn then_transact<X, F>(self, name: &'static str, body: F) -> Step<S, P, I, T, X::Output, E>
     where
         X: Transaction,
-        F: Fn(&plan::Cx<S, P>, T) -> X + Send + Sync + 'static;
+        F: Fn(&Cx<S, P>, T) -> X + Send + Sync + 'static;
 }
 
-impl<S, P, I, A, T, E> ThenPlanTransacts<S, P, I, T, E> for plan::Step<S, P, I, A, T, E>
+impl<S, P, I, A, T, E> ThenTransacts<S, P, I, T, E> for Step<S, P, I, A, T, E>
 where
     S: Service,
     P: 'static,
@@ -154,14 +85,10 @@ where
     T: 'static,
 {
     #[track_caller]
-    fn then_transact<X, F>(
-        self,
-        name: &'static str,
-        body: F,
-    ) -> plan::Step<S, P, I, T, X::Output, E>
+    fn then_transact<X, F>(self, name: &'static str, body: F) -> Step<S, P, I, T, X::Output, E>
     where
         X: Transaction,
-        F: Fn(&plan::Cx<S, P>, T) -> X + Send + Sync + 'static,
+        F: Fn(&Cx<S, P>, T) -> X + Send + Sync + 'static,
     {
         self.then_transacted(name, transactor::<X>(), body)
     }

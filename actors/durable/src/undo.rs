@@ -1,30 +1,157 @@
-//! What is recorded of the undo of a step: at the path of the step, as [`Path::undo`] has it.
+//! Undo. What a run has begun is undone in that run, if it comes so far. What earlier runs have begun is undone before the
+//! function goes on, from the records alone: in steps that have failed, where an operator has said so, and everywhere if
+//! the end of the request was decided.
 
-use asyncsteps_core::Error;
-use asyncsteps_journal::record::{Done, Intent};
-use asyncsteps_journal::{Event, Path};
+use std::future::pending;
+use std::rc::Rc;
 
-use crate::flow::Flow;
-use crate::records::cut;
+use asyncsteps_core::{Error, codes};
+use asyncsteps_executor::recorder::{Begun, Part};
+use asyncsteps_journal::record::{Done, Effect, Intent};
+use asyncsteps_journal::{Event, Part as PathPart, Path};
+
+use crate::flow::{Flow, LeaveReason};
+use crate::records::{AtPath, End, Records, cut, is_part_of};
 
 /// How many bytes of the error of an undo an operator is shown.
 const MOST_OF_ERROR: usize = 500;
 
+impl Records {
+    /// The steps at this path and inside that have to be undone before the function goes on: `all` that can be, if the
+    /// request only ends.
+    pub(crate) fn to_undo_within<'a>(
+        &'a self,
+        outer: &'a Path,
+        all: bool,
+    ) -> impl Iterator<Item = &'a Path> {
+        let here = self.at(outer).map(|at| (outer, at)).into_iter().chain(self.within(outer));
+        let begun = here.filter(|(path, at)| at.is_begun && at.is_effect(path) && !path.is_item());
+        let left = begun.filter(|(path, _)| is_part_of(path, outer) && !self.needs_no_undo(path));
+        let is_to_undo = move |(path, at): &(&Path, &AtPath)| {
+            all || self.is_unwinding(path) || self.is_ordered(path) || at.has_failed_after_all()
+        };
+        left.filter(is_to_undo).map(|(path, _)| path)
+    }
+
+    /// The attempts of the step at this path in which something has to be undone, with the iteration or the item that it is
+    /// in; the newest first.
+    fn to_undo_inside(&self, step: &Path, all: bool) -> Vec<Begun> {
+        let depth = step.parts().count();
+        let mut begun: Vec<Begun> = Vec::new();
+        for path in self.to_undo_within(step, all).filter(|path| *path != step) {
+            let mut parts = path.parts().skip(depth).peekable();
+            let attempt = parts.next_if(|part| matches!(part, PathPart::Attempt(_)));
+            let attempt = if let Some(PathPart::Attempt(number)) = attempt { number } else { 1 };
+            let part = parts.next().and_then(|part| match part {
+                PathPart::Iteration(index) => Some(Part::Iteration(index)),
+                PathPart::Key(key) => Some(Part::Item(key.into())),
+                PathPart::Template(_)
+                | PathPart::Step(_)
+                | PathPart::Attempt(_)
+                | PathPart::Branch(_)
+                | PathPart::Undo
+                | _ => None,
+            });
+            let this = Begun { attempt, part };
+            if !begun.contains(&this) {
+                begun.push(this);
+            }
+        }
+        let iteration = |begun: &Begun| {
+            if let Some(Part::Iteration(index)) = begun.part { index } else { 0 }
+        };
+        begun.sort_by_key(|begun| std::cmp::Reverse((begun.attempt, iteration(begun))));
+        begun
+    }
+
+    /// Why the undo of the step at this path has not undone it, which began in this run, or that of a step around it.
+    fn why_left(&self, path: &Path) -> Option<(&Path, &str)> {
+        let mut around = self.not_undone.iter().filter(|(step, _)| path.is_within(step));
+        around.next_back().map(|(step, why)| (step, &**why))
+    }
+}
+
+impl AtPath {
+    /// Whether the step failed, and has perhaps had its effect all the same.
+    fn has_failed_after_all(&self) -> bool {
+        matches!(&self.end, Some(End::Failed(failed)) if failed.effect == Effect::Unknown)
+    }
+}
+
 impl Flow {
+    /// Whether the request only ends: its end was decided before this node has loaded it, and no step has committed it.
+    fn only_ends(&self) -> bool {
+        self.knew_end && !self.is_committed()
+    }
+
+    /// Whether the step at this path, or one inside, has to be undone before the function goes on.
+    pub(crate) fn is_to_undo(&self, path: &Path) -> bool {
+        self.records.borrow().to_undo_within(path, self.only_ends()).next().is_some()
+    }
+
+    /// Where in the step at this path something has to be undone.
+    pub(crate) fn to_undo_inside(&self, step: &Path) -> Vec<Begun> {
+        self.records.borrow().to_undo_inside(step, self.only_ends())
+    }
+
+    /// Whether there is anything to do before the function goes on.
+    pub(crate) fn ends_or_undoes(&self) -> bool {
+        self.only_ends() || self.is_to_undo(self.root())
+    }
+
+    /// Goes on when all is undone that had to be.
+    pub(crate) async fn goes_on(self: Rc<Self>) -> Result<(), Error> {
+        let left =
+            self.records.borrow().to_undo_within(self.root(), self.only_ends()).next().cloned();
+        if let Some(path) = left {
+            self.leave(self.why_left(&path));
+            return pending().await;
+        }
+        match self.interrupt().filter(|_| self.only_ends()) {
+            Some(error) => {
+                self.finishes();
+                Err(error)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Why the step at this path is not undone.
+    fn why_left(&self, path: &Path) -> LeaveReason {
+        let records = self.records.borrow();
+        let Some((step, why)) = records.why_left(path) else {
+            let why = format!("{path} is to be undone, and the program has no undo for it");
+            return LeaveReason::Paused(why);
+        };
+        let (step, reason) = (step.clone(), format!("{path} cannot be undone: {why}"));
+        let is_refused = records.is_refused(&step);
+        drop(records);
+        if is_refused {
+            LeaveReason::Refused(self.next_try(&step), reason)
+        } else {
+            LeaveReason::Paused(reason)
+        }
+    }
+
     /// The undo of the step at this path is about to begin. That is recorded where each body is: so an undo that kills
     /// its process is found, as a body is.
     pub(crate) fn begins_undo(&self, step: &Path) {
         if self.records_bodies() {
             let (at, has_undo) = (self.clock().now(), Some(false));
-            let intent = Intent { at, attempt: 1, locks: Vec::new(), has_undo };
+            let intent =
+                Intent { at, attempt: 1, locks: Vec::new(), has_undo, input: None, form: None };
             self.record(&step.undo(), [Event::Intent(intent)]);
         }
         self.records.borrow_mut().begins_undo(step);
     }
 
-    /// The undo of the step at this path has failed.
+    /// The undo of the step at this path has failed, or was refused by a lock around it.
     pub(crate) fn undo_fails(&self, step: &Path, error: &Error) {
-        self.records.borrow_mut().undo_fails(step, cut(&error.to_string(), MOST_OF_ERROR));
+        let mut records = self.records.borrow_mut();
+        records.undo_fails(step, cut(&error.to_string(), MOST_OF_ERROR));
+        if error.code() == codes::DEFENSE_REJECTED {
+            records.refuses(step);
+        }
     }
 
     /// The step at this path is undone.

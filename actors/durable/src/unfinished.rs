@@ -3,7 +3,6 @@
 use asyncsteps_journal::Path;
 use asyncsteps_journal::record::Ending;
 
-use crate::flow::Flow;
 use crate::records::{AtPath, End, Records, is_part_of};
 use crate::settled::Settle;
 
@@ -20,17 +19,6 @@ impl Records {
     pub(crate) fn is_ordered(&self, path: &Path) -> bool {
         let is_ordered = self.at(path).is_some_and(|at| matches!(at.settled, Some(Settle::Undo)));
         is_ordered && !self.is_undone(path)
-    }
-
-    /// The first step that an operator has had undone, and that is not.
-    pub(crate) fn ordered(&self) -> Option<&Path> {
-        self.steps().map(|(path, _)| path).find(|path| self.is_ordered(path))
-    }
-
-    /// All steps to which the program has not come, though they are recorded as begun or done.
-    pub(crate) fn unreached(&self) -> Vec<Path> {
-        let awaited = self.steps().filter(|(_, at)| at.is_awaited);
-        awaited.map(|(path, _)| path.clone()).collect()
     }
 
     /// Why a flow must not end like this: an effect was begun, and is neither done on the way that it took nor
@@ -51,7 +39,7 @@ impl Records {
                     format!("{path} was begun in a step that failed, and is not undone{why_not}");
                 return at.is_begun.then_some(why);
             }
-            at.is_awaited.then(|| {
+            (at.is_awaited && !at.may_stay_open).then(|| {
                 format!("{path} is recorded, and the program has come to a result without it")
             })
         })
@@ -67,31 +55,22 @@ impl Records {
         self.not_undone.insert(path.clone(), why);
     }
 
-    /// Why the undo of the step at this path, which began in this run, has not undone it.
-    pub(crate) fn not_undone(&self, path: &Path) -> Option<&str> {
-        self.not_undone.get(path).map(String::as_str)
+    /// A lock has refused the undo of the step at this path.
+    pub(crate) fn refuses(&mut self, path: &Path) {
+        self.refused.insert(path.clone());
+    }
+
+    /// Whether it has.
+    pub(crate) fn is_refused(&self, path: &Path) -> bool {
+        self.refused.contains(path)
     }
 
     fn why_not(&self, path: &Path) -> String {
-        self.not_undone(path).map_or_else(String::new, |why| format!(": {why}"))
+        self.not_undone.get(path).map_or_else(String::new, |why| format!(": {why}"))
     }
 
-    fn needs_no_undo(&self, path: &Path) -> bool {
+    pub(crate) fn needs_no_undo(&self, path: &Path) -> bool {
         self.is_undone(path) || self.is_closed(path)
-    }
-}
-
-impl Flow {
-    /// Why an operator is asked about a function that failed before its steps were known, by a panic or a mistake
-    /// in them, if it had done something before: it could neither go on from that nor undo it.
-    pub(crate) fn unknown_steps(&self) -> Option<String> {
-        if self.are_steps_known.get() {
-            return None;
-        }
-        let recorded = self.records.borrow().unknown_within(self.root(), &[])?;
-        Some(format!(
-            "{recorded} is recorded, and the function failed before its steps were known: the log has the error"
-        ))
     }
 }
 

@@ -9,14 +9,14 @@ use std::time::Duration;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sim;
 use asyncsteps_core::sync::mutex::Options;
-use asyncsteps_core::{BodyResult, Error, Retry};
+use asyncsteps_core::{Error, Retry};
 use asyncsteps_durable::jobs::Jobs;
-use asyncsteps_durable::{Durable, Node, Recorded};
+use asyncsteps_durable::{Durable, Node};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Returns, Steps};
+use asyncsteps_executor::{Executor, Returns, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::{Clock, LEASE, Timestamp};
 use expect_test::expect_file;
@@ -33,13 +33,14 @@ struct Work {
     note: Option<String>,
 }
 
-fn work(asi: &mut Steps<(), Work>) -> Returns<String> {
-    asi.run("work", async |cx: &Cx<(), Work>, ()| {
-        tokio::time::sleep(Duration::from_secs(cx.params.seconds.into())).await;
-        Ok(cx.params.note.clone().unwrap_or_else(|| "no note".to_owned()))
-    })
-    .recorded()
-    .into()
+fn work(steps: &Steps<(), Work>) -> Returns<String> {
+    steps
+        .run("work", async |cx, ()| {
+            tokio::time::sleep(Duration::from_secs(cx.params.seconds.into())).await;
+            Ok(cx.params.note.clone().unwrap_or_else(|| "no note".to_owned()))
+        })
+        .recorded()
+        .returns()
 }
 
 async fn start() -> (Executor, Node) {
@@ -78,48 +79,48 @@ async fn ask(
 }
 
 /// A charge whose undo fails, after a note that has none.
-fn charge(asi: &mut Steps<(), Work>) -> Returns<()> {
-    asi.run("note", async |_, ()| Ok(())).recorded();
-    asi.run("charge", async |_, ()| Ok(()))
+fn charge(steps: &Steps<(), Work>) -> Returns<()> {
+    steps
+        .run("note", async |_, ()| Ok(()))
+        .recorded()
+        .then("charge", async |_, ()| Ok(()))
         .recorded()
         .undo(async |_, _| Err("Away".into()))
         .then("ship", async |_, ()| Err("NoShip".into()))
         .recorded()
-        .into()
+        .returns()
 }
 
 /// It waits, and holds a lock.
-fn pause(asi: &mut Steps<(), Work>) -> Returns<()> {
-    asi.this().locked(&Mutex::new(Options::default()));
-    asi.pause("pause", Duration::from_secs(60)).into()
+fn pause(steps: &Steps<(), Work>) -> Returns<()> {
+    let own = steps.locked(|_| Mutex::new(Options::default()));
+    own.pause("pause", Duration::from_secs(60)).returns()
 }
 
 /// It is tried again later, and holds a lock. Each attempt takes a second.
-fn retry(asi: &mut Steps<(), Work>) -> Returns<()> {
-    asi.this().locked(&Mutex::new(Options::default()));
-    asi.run("try", async |_, ()| -> BodyResult<()> {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        Err(Error::new("Again").into())
-    })
-    .recorded()
-    .retry(Retry::attempts(2).backoff(Duration::from_secs(30)).on_code("Again"))
-    .into()
+fn retry(steps: &Steps<(), Work>) -> Returns<()> {
+    steps
+        .locked(|_| Mutex::new(Options::default()))
+        .run("try", async |_, ()| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Err(Error::new("Again").into())
+        })
+        .recorded()
+        .retry(Retry::attempts(2).backoff(Duration::from_secs(30)).on_code("Again"))
+        .returns()
 }
 
 /// It goes on when its body ends, and not when its limits do.
-fn limit(asi: &mut Steps<(), Work>) -> Returns<()> {
-    asi.this().timeout(Duration::from_secs(100));
-    asi.substeps("in time", |asi, ()| {
-        asi.run("work", async |_, ()| {
+fn limit(steps: &Steps<(), Work>) -> Returns<()> {
+    let work = |steps: &Steps<(), Work>| {
+        let work = steps.run("work", async |_, ()| {
             tokio::time::sleep(Duration::from_secs(90)).await;
             Ok(())
-        })
-        .recorded()
-        .undo(async |_, _| Ok(()))
-        .into()
-    })
-    .timeout(Duration::from_secs(100))
-    .into()
+        });
+        work.recorded().undo(async |_, _| Ok(())).returns()
+    };
+    let limit = Duration::from_secs(100);
+    steps.timeout(limit).nested("in time", work).timeout(limit).returns()
 }
 
 const ANN: (&str, SecurityLevel) = ("ann", SecurityLevel::SafeOps);

@@ -88,7 +88,7 @@ pub use asyncsteps_futoin::{iface, message, net, url};
 
 pub use self::executor::*;
 #[cfg(feature = "schemars")]
-pub use self::service::{Branches, Cx, Next, Returns, Service, Step, Steps};
+pub use self::plan::{Cx, Either, Returns, Service, Step, Steps};
 
 #[cfg(feature = "schemars")]
 pub mod admin;
@@ -104,8 +104,6 @@ pub mod raw;
 mod recent;
 pub mod recorder;
 pub mod security;
-#[cfg(feature = "schemars")]
-pub mod service;
 mod stored;
 pub mod transport;
 
@@ -120,6 +118,10 @@ pub mod guide {}
 #[cfg(feature = "schemars")]
 #[doc = include_str!("docs/functions.md")]
 pub mod functions {}
+
+#[cfg(feature = "schemars")]
+#[doc = include_str!("docs/plans.md")]
+pub mod plans {}
 
 #[cfg(feature = "schemars")]
 #[doc = include_str!("docs/ftn3.md")]

@@ -14,6 +14,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -21,7 +22,6 @@ use std::time::{Duration, SystemTime};
 
 use asyncsteps_core::replay::ReplayHooks;
 use asyncsteps_core::{Args, BodyResult, Error, RecordedError};
-use serde::{Deserialize, Serialize};
 
 pub use crate::stored::{Codec, Stored};
 
@@ -35,11 +35,15 @@ pub type Later<T> = Pin<Box<dyn Future<Output = T>>>;
 /// What a step has the host do, in a form that the host knows.
 pub type Work = Box<dyn Any>;
 
-/// Runs the undo of a step outside of the steps of its request: with the stored result of the step, if it was done.
-pub type HostUndo = Rc<dyn Fn(Option<Stored>) -> Later<Result<(), Error>>>;
-
 /// What is kept as long as a body runs: the host knows by that that it does.
 pub type Running = Box<dyn Any>;
+
+/// A mistake in steps, which a request has found that came to them: the program cannot go on with the request, and another
+/// one may.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+#[expect(clippy::exhaustive_structs, reason = "it is a text for people")]
+pub struct WrongSteps(pub String);
 
 /// Records one request for its replay.
 pub trait RequestRecorder {
@@ -54,6 +58,17 @@ pub trait RequestRecorder {
     /// The request holds a lock or waits for its place in a limit. So what a step did has to be stored
     /// before the lock is free, and the request cannot be put aside.
     fn locks(&self);
+
+    /// Whether something that an earlier run has begun has to be undone before the function goes on, or the request
+    /// only ends.
+    fn is_to_undo(&self) -> bool;
+
+    /// All that [was to be undone](Self::is_to_undo) is, or has failed to be. Completes when the function may go on;
+    /// never, if the host does not own the request any more.
+    ///
+    /// # Errors
+    /// That with which the request ends instead.
+    fn undone(&self) -> Later<Result<(), Error>>;
 
     /// The steps of the function ended normally. What is left is the check of the result.
     fn finished(&self);
@@ -90,9 +105,6 @@ pub trait StepRecorder: ReplayHooks {
     /// That of the step, if other keys were recorded.
     fn keys(&self, attempt: u32, keys: Vec<String>) -> Result<Vec<String>, Error>;
 
-    /// The memory of one of several things that the body does: by its key, or by its number.
-    fn item(&self, key: &str) -> Rc<dyn StepRecorder>;
-
     /// The memory of steps that the executor adds inside of an attempt of the step, at this path, around those of the
     /// application: it is that of the attempt, or of an iteration or an item in it. If one of them fails, so does that.
     fn inside(&self, attempt: u32, path: &[Part]) -> Rc<dyn ReplayHooks>;
@@ -100,8 +112,18 @@ pub trait StepRecorder: ReplayHooks {
     /// The result that is stored of the step, if it ended well in an earlier run.
     fn stored(&self) -> Option<Stored>;
 
-    /// The step has this undo: the host may run it by itself when the step has been defined, if an operator says so.
-    fn undo_by(&self, undo: HostUndo);
+    /// The step takes this, which is stored before its body begins.
+    fn takes(&self, input: Stored);
+
+    /// What the step [took](Self::takes) in an earlier run, if that is stored.
+    fn input(&self) -> Option<Stored>;
+
+    /// Whether the step, or one inside of it, has to be undone before the function goes on.
+    fn is_to_undo(&self) -> bool;
+
+    /// The attempts of the step in which something has to be undone before the function goes on, with the iteration or
+    /// the item that it is in; the newest first.
+    fn to_undo_inside(&self) -> Vec<Begun>;
 
     /// The undo of the step is about to begin; `None` if it must not run.
     fn begin_undo(&self) -> Later<Option<Running>>;
@@ -140,15 +162,14 @@ pub trait StepRecorder: ReplayHooks {
     fn iterated(&self, iteration: EndedIteration) -> Result<(), Error>;
 }
 
-/// What an iteration of a [loop](crate::Steps::repeat) gives. As [`ControlFlow`](std::ops::ControlFlow),
-/// but a step that gives it can be recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_enums, reason = "an iteration has no other end")]
-pub enum Next<St, T> {
-    /// Another iteration follows, with this state.
-    Continue(St),
-    /// The loop gives this result.
-    Break(T),
+/// An attempt of a step that has begun, or an iteration or an item in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "it is what an undo needs")]
+pub struct Begun {
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// A [`Part::Iteration`] or a [`Part::Item`] of it.
+    pub part: Option<Part>,
 }
 
 /// What a loop has to do after earlier runs of it.
@@ -159,7 +180,7 @@ pub struct Iterations {
     /// are known. Each has the state that it began with, if it was not the first one.
     pub again: Vec<(u64, Option<Stored>)>,
     /// The iteration that follows, with its state if it is not the first one, or the result of the loop.
-    pub next: Next<(u64, Option<Stored>), Stored>,
+    pub next: ControlFlow<Stored, (u64, Option<Stored>)>,
 }
 
 /// An iteration of a loop that ended.
@@ -173,7 +194,7 @@ pub struct EndedIteration {
     /// Whether a step in it can be undone after it ended.
     pub can_be_undone: bool,
     /// What follows.
-    pub next: Next<Stored, Stored>,
+    pub next: ControlFlow<Stored, Stored>,
 }
 
 /// A step, as the host knows it.
@@ -194,7 +215,6 @@ pub struct DefinedStep {
     errors: ErrorsOfService,
     is_undone: Cell<bool>,
     commits: Cell<bool>,
-    is_locked: Cell<bool>,
     has_items: Cell<bool>,
     read: OnceCell<ReadResult>,
 }
@@ -204,6 +224,22 @@ pub struct DefinedStep {
 pub(crate) struct ErrorsOfService {
     pub(crate) record: RecordError,
     pub(crate) recall: fn(&RecordedError) -> Option<Result<BoxError, BoxError>>,
+}
+
+impl ErrorsOfService {
+    /// An error of a step again, of which this was recorded.
+    pub(crate) fn recalled(
+        &self,
+        error: Error,
+        recorded: Option<RecordedError>,
+    ) -> Result<Error, BoxError> {
+        let recorded =
+            recorded.unwrap_or_else(|| RecordedError { code: error.code().to_owned(), json: None });
+        match (self.recall)(&recorded).transpose()? {
+            Some(cause) => Ok(error.with_cause(cause)),
+            None => Ok(error),
+        }
+    }
 }
 
 type RecordError = fn(&Error) -> Option<(RecordedError, Option<BoxError>)>;
@@ -298,7 +334,7 @@ impl DefinedStep {
     ) -> Self {
         let names = RefCell::new(name.iter().map(|(name, _)| *name).collect());
         let (known_as, kind) = (Cell::new(name), Cell::new(None));
-        let (is_undone, is_locked, has_items) = (Cell::default(), Cell::default(), Cell::default());
+        let (is_undone, has_items) = (Cell::default(), Cell::default());
         let (commits, read) = (Cell::default(), OnceCell::new());
         Self {
             source,
@@ -311,7 +347,6 @@ impl DefinedStep {
             errors,
             is_undone,
             commits,
-            is_locked,
             has_items,
             read,
         }
@@ -388,12 +423,6 @@ impl DefinedStep {
         self.is_undone.get()
     }
 
-    /// Whether it runs, and is undone when it is cut, while it holds a lock.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.is_locked.get()
-    }
-
     /// Whether its body does several things.
     #[must_use]
     pub fn has_items(&self) -> bool {
@@ -419,12 +448,7 @@ impl DefinedStep {
         error: Error,
         recorded: Option<RecordedError>,
     ) -> Result<Error, BoxError> {
-        let recorded =
-            recorded.unwrap_or_else(|| RecordedError { code: error.code().to_owned(), json: None });
-        match (self.errors.recall)(&recorded).transpose()? {
-            Some(cause) => Ok(error.with_cause(cause)),
-            None => Ok(error),
-        }
+        self.errors.recalled(error, recorded)
     }
 
     /// Reads a stored result of the step.
@@ -449,11 +473,6 @@ impl DefinedStep {
     #[cfg(feature = "schemars")]
     pub(crate) fn set_can_be_undone(&self) {
         self.is_undone.set(true);
-    }
-
-    #[cfg(feature = "schemars")]
-    pub(crate) fn set_locked(&self) {
-        self.is_locked.set(true);
     }
 
     #[cfg(feature = "schemars")]

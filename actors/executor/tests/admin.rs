@@ -8,11 +8,11 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::{Error, sleep};
 use asyncsteps_executor::admin::Admin;
 use asyncsteps_executor::observe::{Locks, Retention};
-use asyncsteps_executor::plan::{Returns, Steps};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Returns, Steps};
 use expect_test::expect_file;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ impl Till {
                 sleep(Duration::from_millis(cx.params.ms.into())).await;
                 if cx.params.fails { Err(Error::new("InvalidRequest").into()) } else { Ok(true) }
             })
-            .locked(|cx, ()| cx.customers.clone())
+            .locked(|cx| cx.customers.clone())
             .returns()
     }
 

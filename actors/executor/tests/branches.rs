@@ -10,9 +10,9 @@ use std::time::Duration;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sim::{self, Cut, Options};
 use asyncsteps_core::{BodyResult, Code, Error, Outcome, Retry, codes, sleep};
-use asyncsteps_executor::plan::{Cx, Returns, Steps};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Returns, Steps};
 use asyncsteps_executor::{Executor, Service};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -78,7 +78,7 @@ impl Shop {
                         |cx, ()| cx.params.skus.clone(),
                         |sku| {
                             sku.run("reserve", async |cx, sku| cx.reserve(&sku, cx.key()).await)
-                                .locked(|cx, sku| cx.sku(sku))
+                                .locked_by(|cx, sku| cx.sku(sku))
                                 .retry(Retry::attempts(2).on_code(codes::TIMEOUT))
                                 .undo_taking(async |cx, sku, _| {
                                     cx.give_back(sku);
@@ -118,7 +118,7 @@ impl Shop {
                 cx.lines().push(format!("failed {failed:?}"));
                 Ok(cx.params.skus.clone())
             })
-            .then_each("second", Self::told)
+            .then_each("second", |_, skus| skus, Self::told)
             .at_once(2)
             .then("texts", async |_, told| {
                 Ok(told

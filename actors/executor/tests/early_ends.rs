@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use asyncsteps_core::{BodyResult, Code, Error, Retry};
-use asyncsteps_executor::plan::{Cx, Either, Returns, Steps};
 use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Either, Returns, Steps};
 use asyncsteps_executor::{Executor, Service};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;

@@ -11,10 +11,10 @@ use std::time::Duration;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, codes, sync::mutex::Options};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::plan::{Cx, Either, Returns, Steps};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{ConfigError, Executor, Hooks, Service};
+use asyncsteps_executor::{Cx, Either, Returns, Steps};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ impl Payments {
                 Ok((tx, cx.attempt()))
             })
             .timeout(Duration::from_millis(300))
-            .limited(|cx, ()| cx.bank_calls.clone())
+            .limited(|cx| cx.bank_calls.clone())
             .retry(
                 Retry::attempts(4).backoff(Duration::from_millis(50)).on(BankError::is_transient),
             )
@@ -180,14 +180,18 @@ impl Payments {
     fn notify(steps: &Steps<Self, Notify>) -> Returns<Vec<String>> {
         steps
             .run("list", async |cx, ()| Ok(cx.params.customers.clone()))
-            .then_each("notify", |customer| {
-                customer
-                    .run("one", async |cx, customer| {
-                        let key = cx.key().split_once('-').map(|(_, step)| step.to_owned());
-                        Ok(format!("{customer} {}", key.unwrap_or_default()))
-                    })
-                    .returns()
-            })
+            .then_each(
+                "notify",
+                |_, customers| customers,
+                |customer| {
+                    customer
+                        .run("one", async |cx, customer| {
+                            let key = cx.key().split_once('-').map(|(_, step)| step.to_owned());
+                            Ok(format!("{customer} {}", key.unwrap_or_default()))
+                        })
+                        .returns()
+                },
+            )
             .at_once(2)
             .returns()
     }
@@ -436,7 +440,7 @@ impl Payments {
                     .returns()
             })
             .retry(Retry::attempts(2).on(BankError::is_transient))
-            .locked(|cx, _| cx.customers.clone())
+            .locked(|cx| cx.customers.clone())
             .then("length", async |_, text| match text.len() {
                 0 => Ok(Either::A(())),
                 _ => Ok(Either::B(text)),

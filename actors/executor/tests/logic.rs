@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::plan::{Cx, Returns, Steps};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Returns, Steps};
 use asyncsteps_executor::{Executor, Incoming, Service};
 use serde_json::Map;
 

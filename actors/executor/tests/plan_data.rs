@@ -8,8 +8,9 @@ use std::time::Duration;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::{BodyResult, Error, Retry, Template, sync::mutex::Options};
 use asyncsteps_executor::iface::{Loader, Source};
-use asyncsteps_executor::plan::{Cx, Either, Form, FunctionKind, Plan, Returns, Steps, UndoForm};
+use asyncsteps_executor::plan::{Form, FunctionKind, Plan, UndoForm};
 use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Either, Returns, Steps};
 use asyncsteps_executor::{Executor, Service};
 use expect_test::expect;
 use schemars::JsonSchema;
@@ -53,7 +54,11 @@ fn book(steps: &Steps<Travel, Trip>) -> Returns<String> {
             )
         })
         .then("items", async |cx, _| Ok(cx.params.items.clone()))
-        .then_each("all", |item| item.run("take", async |_, item| Ok(item)).returns())
+        .then_each(
+            "all",
+            |_, items| items,
+            |item| item.run("take", async |_, item| Ok(item)).returns(),
+        )
         .at_once(4)
         .then("begin", async |_, all| Ok(all.len()))
         .then_repeat("poll", |poll| {
@@ -92,8 +97,8 @@ fn book(steps: &Steps<Travel, Trip>) -> Returns<String> {
         .as_one()
         .recover(async |_, _| Ok("recovered".to_owned()))
         .then("tell", async |_, told| Ok(told))
-        .limited(|cx, _| cx.seats.key("tell"))
-        .limited(|cx, _| cx.seats.key("others"))
+        .limited(|cx| cx.seats.key("tell"))
+        .limited(|cx| cx.seats.key("others"))
         .returns()
 }
 

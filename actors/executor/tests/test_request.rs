@@ -44,6 +44,7 @@ fn ms(ms: u64) -> Duration {
 struct Service {
     balance: Arc<AtomicI32>,
     recorded: Arc<AtomicI32>,
+    refunds: Arc<AtomicI32>,
     customers: Mutex,
     calls: Limiter,
 }
@@ -60,6 +61,7 @@ impl Service {
         Self {
             balance: Arc::default(),
             recorded: Arc::default(),
+            refunds: Arc::default(),
             customers: Mutex::new(Default::default()),
             calls: Limiter::new(limits),
         }
@@ -78,14 +80,15 @@ impl Service {
     }
 
     fn charge(&self) -> Template {
-        let Self { balance, recorded, customers, calls } = self.clone();
+        let Self { balance, recorded, refunds, customers, calls } = self.clone();
         Template::build(move |asi| {
             let (bank, refund) = (Arc::clone(&balance), Arc::clone(&balance));
             let (recorded, calls) = (Arc::clone(&recorded), calls.clone());
+            let refunds = Arc::clone(&refunds);
             asi.scope(move |asi, ()| {
                 let amount: i32 = asi.param("amount")?;
                 let (bank, refund) = (Arc::clone(&bank), Arc::clone(&refund));
-                let recorded = Arc::clone(&recorded);
+                let (recorded, refunds) = (Arc::clone(&recorded), Arc::clone(&refunds));
                 asi.run(async move |()| {
                     sleep(ms(20)).await;
                     if amount == 999 {
@@ -101,6 +104,7 @@ impl Service {
                 .retry(Retry::attempts(3).backoff(ms(50)))
                 .undo(async move |_: Undo<&i32>| {
                     refund.store(0, Ordering::Relaxed);
+                    refunds.fetch_add(1, Ordering::Relaxed);
                     Ok(())
                 });
                 asi.run(async move |amount: i32| {
@@ -218,6 +222,20 @@ fn a_function_is_undone_wherever_its_request_is_cut() {
             })
         });
         assert!(runs.get() > 10, "{cut}: {}", runs.get());
+    }
+}
+
+#[actix::test]
+async fn each_undo_of_a_request_runs_once_or_twice_as_the_test_says() {
+    tokio::time::pause();
+    for (request, refunds) in [(charge(5), 1), (charge(5).undo_twice(), 2)] {
+        let service = Service::new();
+        let executor = service.executor();
+        let call = request.call::<Value>(&executor);
+        assert!(tokio::time::timeout(ms(50), call).await.is_err(), "the caller leaves");
+        tokio::time::sleep(ms(500)).await;
+        let left = [&service.balance, &service.refunds].map(|it| it.load(Ordering::Relaxed));
+        assert_eq!((left, executor.in_flight_count()), ([0, refunds], 0));
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use asyncsteps_core::{Code, sleep};
-use asyncsteps_executor::plan::{Returns, Steps};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Returns, Steps};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -5,7 +5,7 @@ use minicbor::{Decode, Encode};
 use crate::error::Refused;
 use crate::limits::{LIST_ITEMS, PATH_BYTES, RECORD_BYTES, TEXT_BYTES};
 use crate::path::Path;
-use crate::record::{Ending, Event, Failure, Record};
+use crate::record::{Cause, Ending, Event, Failure, Record};
 
 /// The kind of an event. The numbers are those on disk: a number is never used for another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +89,7 @@ fn check(event: &Event) -> Result<(), Refused> {
                 text(&lock.key)
             })
         }
-        Event::Failed(event) => {
-            text(event.cause.as_ref().map_or("", |cause| &cause.code))?;
-            failure(&event.failure)
-        }
+        Event::Failed(event) => caused(&event.failure, event.cause.as_ref()),
         Event::Outcome(event) => ending(&event.ending),
         Event::Ended(event) => ending(&event.ending),
         Event::Signal(event) => text(&event.name),
@@ -100,16 +97,18 @@ fn check(event: &Event) -> Result<(), Refused> {
             at_most("list", event.keys.len(), LIST_ITEMS)?;
             event.keys.iter().try_for_each(|key| text(key))
         }
-        Event::Unwinding(event) => {
-            at_most("list", event.undos.len(), LIST_ITEMS)?;
-            failure(&event.failure)
-        }
+        Event::Unwinding(event) => caused(&event.failure, event.cause.as_ref()),
         Event::Done(_) | Event::Timer(_) | Event::Iteration(_) => Ok(()),
     }
 }
 
 const fn text(text: &str) -> Result<(), Refused> {
     at_most("text", text.len(), TEXT_BYTES)
+}
+
+fn caused(error: &Failure, cause: Option<&Cause>) -> Result<(), Refused> {
+    text(cause.map_or("", |cause| &cause.code))?;
+    failure(error)
 }
 
 fn failure(failure: &Failure) -> Result<(), Refused> {
@@ -201,6 +200,7 @@ mod tests {
         let (at, attempt, millis) = (Timestamp::from_millis(5), 1, 9);
         let lock = LockToken { lock: "l".to_owned(), key: "k".to_owned(), epoch: Epoch::new(3) };
         let name = || "n".to_owned();
+        let cause = || Some(Cause { code: "Cause".to_owned(), value: Some(value()) });
         let events = [
             Event::Started(Started {
                 template: name(),
@@ -210,14 +210,21 @@ mod tests {
                 deadline: Some(at),
                 trace: None,
             }),
-            Event::Intent(Intent { at, attempt, locks: vec![lock], has_undo: Some(true) }),
+            Event::Intent(Intent {
+                at,
+                attempt,
+                locks: vec![lock],
+                has_undo: Some(true),
+                input: Some(value()),
+                form: Some(IntentForm::Once),
+            }),
             Event::Done(Done { value: value(), attempt, millis }),
             Event::Failed(Failed {
                 failure: failure(),
                 attempt,
                 millis,
                 effect: Effect::Unknown,
-                cause: Some(Cause { code: "Cause".to_owned(), value: Some(value()) }),
+                cause: cause(),
             }),
             Event::Outcome(Outcome {
                 winner: Some(path().branch("b")),
@@ -227,7 +234,7 @@ mod tests {
             Event::Signal(TakenSignal { number: 4, name: name(), value: value() }),
             Event::Keys(Keys { keys: vec![name()] }),
             Event::Iteration(Iteration { index: 1, state: value() }),
-            Event::Unwinding(Unwinding { failed: path(), failure: failure(), undos: vec![path()] }),
+            Event::Unwinding(Unwinding { failed: path(), failure: failure(), cause: cause() }),
             Event::Ended(Ended { ending: Ending::Failed(failure()) }),
         ];
         events.into_iter().map(|event| Record::new(path(), event)).collect()

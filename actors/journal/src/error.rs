@@ -73,6 +73,19 @@ pub enum Error {
         /// The highest one that this program knows.
         known: i64,
     },
+    /// Programs that made the journal in another format have left requests open. Nothing was changed.
+    #[error(
+        "{open} requests of the journal have not ended, and it has the format {found}: the programs that began them \
+         have to end them first, because this one has the format {known}"
+    )]
+    OpenInFormat {
+        /// How many requests have not ended.
+        open: i64,
+        /// The format of the journal.
+        found: i64,
+        /// That of this program.
+        known: i64,
+    },
     /// A record that this program does not understand.
     #[error("record {sequence} of flow {uid}, written by {program}, cannot be read: {reason}")]
     UnknownRecord {
@@ -123,6 +136,7 @@ impl Error {
             | Self::InUse { .. }
             | Self::Emptied { .. }
             | Self::NewerFormat { .. }
+            | Self::OpenInFormat { .. }
             | Self::UnknownRecord { .. }
             | Self::Closed => Repeat::Never,
             Self::Unavailable(_)

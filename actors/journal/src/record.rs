@@ -95,6 +95,50 @@ pub struct Intent {
     /// Whether the step had an undo; `None` in records of programs that did not say so.
     #[n(3)]
     pub has_undo: Option<bool>,
+    /// What the step took, if it is recorded with that.
+    #[n(4)]
+    pub input: Option<Value>,
+    /// What the step was; `None` for an undo, and in records of programs that did not say so.
+    #[n(5)]
+    pub form: Option<IntentForm>,
+}
+
+/// What a crash does to an effect that has begun, as its step said then: a program that has another word for the step
+/// now does not change that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[non_exhaustive]
+pub enum IntentForm {
+    /// It begins again.
+    #[n(0)]
+    Recorded,
+    /// It does not, and its outcome is unknown.
+    #[n(1)]
+    Once,
+    /// It was not committed, so there was none.
+    #[n(2)]
+    Transacted,
+    /// It has none: it only reads or computes.
+    #[n(3)]
+    Repeatable,
+}
+
+impl IntentForm {
+    /// Whether it may have had an effect.
+    #[must_use]
+    pub const fn is_effect(self) -> bool {
+        !matches!(self, Self::Repeatable)
+    }
+
+    /// The word of the step.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Recorded => "`recorded`",
+            Self::Once => "`once`",
+            Self::Transacted => "`transact`",
+            Self::Repeatable => "`repeatable`",
+        }
+    }
 }
 
 /// A lock that is held, as resources know it: they refuse a lower epoch of the same lock and key.
@@ -264,9 +308,9 @@ pub struct Unwinding {
     /// With what.
     #[n(1)]
     pub failure: Failure,
-    /// What is undone, newest first.
-    #[n(2)]
-    pub undos: Vec<Path>,
+    /// The error of the application that caused it, as [`Failed`] has it.
+    #[n(3)]
+    pub cause: Option<Cause>,
 }
 
 /// The end of a flow.

@@ -4,7 +4,6 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::args::Args;
-use crate::completion::Completion;
 use crate::error::Error;
 use crate::flow::Identity;
 use crate::time::Time;
@@ -27,8 +26,8 @@ pub trait ReplayHooks {
     fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration;
 
     /// The time limit of an attempt, or of all attempts together, has passed: how long the step goes on all the
-    /// same, because some of the time does not count, or because an end now would be
-    /// [too early](Self::is_held). Then this is asked again. Zero by default: the limit ends the step.
+    /// same, because some of the time does not count. Then this is asked again. Zero by default: the limit ends the
+    /// step.
     fn left_at_limit(&self, _limit: Limit, _of: Duration, _now: Time) -> Duration {
         Duration::ZERO
     }
@@ -43,16 +42,6 @@ pub trait ReplayHooks {
     /// A limit that [is lifted](Self::is_lifted) has passed: the branches of the flow, and whether another limit ends
     /// what they wait for.
     fn limit_lifted(&self, _branches: &[(Identity, bool)]) {}
-
-    /// An error came to the step, or to this attempt of it, and would end what is inside: whether that is too
-    /// early, because the flow has not come to all that an earlier run has begun inside. By default it is not.
-    fn is_held(&self, _attempt: Option<u32>) -> bool {
-        false
-    }
-
-    /// The error waits at the step, whose branches go on meanwhile, until this is completed. Asked for if the
-    /// step [is held](Self::is_held).
-    fn hold(&self, _attempt: Option<u32>, _error: &Error, _held: Completion) {}
 
     /// An attempt failed with this error, and the next one starts at `next`.
     fn retries(&self, attempt: u32, error: &Error, next: Time);

@@ -16,7 +16,9 @@ fn ms(ms: u64) -> Duration {
 /// The report of a check that has to fail.
 fn report(check: impl FnOnce()) -> String {
     let payload = catch_unwind(AssertUnwindSafe(check)).expect_err("it fails");
-    *payload.downcast::<String>().expect("a report is text")
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.expect("a report is text").to_owned()
 }
 
 /// A bank and a ledger, as the outside world sees them.
@@ -295,6 +297,81 @@ fn each_moment_of_an_error_is_one_at_which_a_step_fails() {
     // nothing recovers from this error, nor is it tried again
     let (runs, uncut) = (ends.borrow().len(), ends.borrow().iter().filter(|ok| **ok).count());
     assert!(runs > 10 && uncut == 2, "{uncut} of {runs}");
+}
+
+/// Charges and then fails; how often its undo began and ended, which is idempotent if it is by key.
+fn charge_and_fail(begun: &Rc<Cell<u32>>, balance: &Rc<Cell<i32>>, is_by_key: bool) -> Flow {
+    let (bank, refund, begun) = (Rc::clone(balance), Rc::clone(balance), Rc::clone(begun));
+    let mut flow = Flow::new();
+    flow.run(async move |()| {
+        bank.set(-5);
+        Ok(())
+    })
+    .named("bank")
+    .undo(async move |_: Undo<&()>| {
+        begun.update(|count| count + 1);
+        sleep(ms(3)).await;
+        if is_by_key {
+            refund.set(0);
+        } else {
+            refund.update(|balance| balance + 5);
+        }
+        sleep(ms(3)).await;
+        Ok(())
+    });
+    flow.run(async |()| Ok(())).named("record");
+    flow
+}
+
+#[test]
+fn an_undo_that_is_not_by_key_is_found_by_a_second_run_and_by_a_cut() {
+    let refund = |is_by_key, cut: Option<&Cut>| {
+        let counts = Rc::new(RefCell::new(Vec::new()));
+        let ended = Rc::clone(&counts);
+        let scenario = move |sim: &Sim| {
+            sim.fail("record", Error::new("Lost"));
+            if cut.is_none() {
+                sim.undo_twice();
+            }
+            let (begun, balance, ended) = (Rc::default(), Rc::default(), Rc::clone(&ended));
+            let flow = charge_and_fail(&begun, &balance, is_by_key);
+            (flow, move |_: Outcome| {
+                ended.borrow_mut().push(begun.get());
+                assert_eq!(balance.get(), 0, "refunded");
+            })
+        };
+        sim::cut_everywhere(cut.unwrap_or(&Cut::Cancel), &exact(), [1], scenario);
+        counts.take()
+    };
+    let cut = refund(true, Some(&Cut::Undo));
+    let [uncut, others @ ..] = &*cut else { panic!("it runs") };
+    assert!(*uncut == 1 && others.len() >= 2 && others.iter().all(|runs| *runs == 2), "{cut:?}");
+    let twice = refund(true, None);
+    assert!(twice.len() > 3 && twice.iter().all(|runs| *runs == 2 || *runs == 0), "{twice:?}");
+    for cut in [None, Some(&Cut::Undo)] {
+        let found = report(|| drop(refund(false, cut)));
+        assert!(found.contains("refunded"), "{found}");
+        let is_named =
+            found.contains("was cut by a crash") && found.contains("in the undo of step `bank`");
+        assert_eq!(is_named, cut.is_some(), "{found}");
+    }
+}
+
+#[test]
+fn undos_of_which_none_runs_twice_or_is_cut_are_reported() {
+    let found = report(|| {
+        sim::check([1, 2], |sim| {
+            sim.undo_twice();
+            sim.start(charge(&Rc::default(), &Mutex::default()));
+        });
+    });
+    assert_eq!(found, "the fault `undo_twice` struck in no run: no undo succeeded");
+    let found = report(|| {
+        sim::cut_everywhere(&Cut::Undo, &exact(), [1], |_| {
+            (charge(&Rc::default(), &Mutex::default()), drop)
+        });
+    });
+    assert_eq!(found, "there was no moment at which a crash could cut the flow");
 }
 
 #[test]

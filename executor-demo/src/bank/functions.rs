@@ -1,9 +1,9 @@
 //! The functions of `demo.bank:1.0`.
 
-use asyncsteps::durable::{Durable, Recorded as _};
+use asyncsteps::durable::Durable;
 use asyncsteps::iface::Source;
-use asyncsteps::plan::Cx;
-use asyncsteps::{BodyResult, Code, Functions, Returns, Service, Steps, codes};
+use asyncsteps::{BodyResult, Code, Functions, Service, codes};
+use asyncsteps::{Cx, Returns, Steps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -72,13 +72,12 @@ async fn authorize(cx: &Cx<Bank, Authorize>) -> BodyResult<Moved> {
     Ok(Moved { amount: cx.authorize(key, customer, amount).await? })
 }
 
-fn capture(asi: &mut Steps<Bank, PaymentOf>) -> Returns<Moved> {
+fn capture(steps: &Steps<Bank, PaymentOf>) -> Returns<Moved> {
     // the books know the key of the payment, so it may run again
-    asi.run("capture", async |cx: &asyncsteps::Cx<Bank, PaymentOf>, ()| {
-        Ok(Moved { amount: cx.capture(&cx.params.key).await? })
-    })
-    .recorded()
-    .into()
+    steps
+        .run("capture", async |cx, ()| Ok(Moved { amount: cx.capture(&cx.params.key).await? }))
+        .recorded()
+        .returns()
 }
 
 async fn refund(cx: &Cx<Bank, PaymentOf>) -> BodyResult<Moved> {

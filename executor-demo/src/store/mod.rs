@@ -260,13 +260,19 @@ impl Store {
         Ok(owed)
     }
 
-    /// The first answer to an order with the same key, if there was one.
+    /// The first answer to an order with the same key, if it has a key and there was one.
     ///
     /// It is asked of the thread that writes, because the first order may still be in its queue
     /// although its asker left.
-    pub fn placed(&self, order: &Arc<NewOrder>) -> Pending<Option<Summary>> {
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails, or the key is that of another order.
+    pub async fn placed(&self, order: &Arc<NewOrder>) -> Result<Option<Summary>, StoreError> {
+        if order.key.is_none() {
+            return Ok(None);
+        }
         let asked = Arc::clone(order);
-        self.write_of(order.items.keys(), move |db| orders::placed(db, &asked))
+        self.write_of(order.items.keys(), move |db| orders::placed(db, &asked)).await
     }
 
     /// An order by its number.

@@ -18,6 +18,15 @@ pub struct NewOrder {
     pub key: Option<String>,
 }
 
+impl NewOrder {
+    /// Its key, told from those of other customers.
+    #[must_use]
+    pub fn full_key(&self) -> Option<String> {
+        // a key has no space, so that the pair is told by the first one
+        self.key.as_ref().map(|key| format!("{key} {}", self.customer))
+    }
+}
+
 /// On what terms an order is placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Terms {

@@ -1,8 +1,7 @@
 //! The body of a step returns the result of a call as it is.
 
 use asyncsteps_core::Code;
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 #[derive(Debug, Code)]
 struct BankDown;

@@ -1,7 +1,6 @@
 //! A branch is a body instead of a step.
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Cx, Returns, Steps};
+use asyncsteps_executor::{Cx, Returns, Service, Steps};
 
 struct Bank;
 

@@ -1,8 +1,7 @@
 //! The result of a call is used without `?`.
 
 use asyncsteps_core::Code;
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 #[derive(Debug, Code)]
 struct BankDown;

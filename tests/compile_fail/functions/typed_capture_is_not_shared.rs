@@ -3,8 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 struct Bank;
 

@@ -1,7 +1,6 @@
 //! A body borrows a value of the function that builds it.
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 struct Bank;
 

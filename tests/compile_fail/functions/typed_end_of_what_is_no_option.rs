@@ -1,7 +1,6 @@
 //! The steps end early by a value that is no `Option`.
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 struct Bank;
 

@@ -3,8 +3,7 @@
 #![deny(unused_must_use)]
 
 use asyncsteps_core::{BodyResult, Code};
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::Cx;
+use asyncsteps_executor::{Cx, Service};
 
 #[derive(Debug, Code)]
 struct BankDown;

@@ -1,8 +1,7 @@
 //! A handler that is an async function returns the result of a call as it is.
 
 use asyncsteps_core::{BodyResult, Code};
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::Cx;
+use asyncsteps_executor::{Cx, Service};
 
 #[derive(Debug, Code)]
 struct BankDown;

@@ -1,7 +1,6 @@
 //! A wrong type is written at the input of a body, where none is needed.
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 struct Bank;
 

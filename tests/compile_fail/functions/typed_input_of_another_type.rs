@@ -1,7 +1,6 @@
 //! The input of a body is used as what it is not.
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 struct Bank;
 

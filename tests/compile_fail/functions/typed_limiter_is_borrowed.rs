@@ -1,8 +1,7 @@
 //! A step borrows its limiter from the service.
 
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 struct Bank {
     calls: Mutex,
@@ -19,7 +18,7 @@ impl Bank {
 }
 
 fn charge(steps: &Steps<Bank, ()>) -> Returns<String> {
-    steps.run("pay", async |cx, ()| Ok(cx.pay(1).await?)).limited(|cx, ()| &cx.calls).returns()
+    steps.run("pay", async |cx, ()| Ok(cx.pay(1).await?)).limited(|cx| &cx.calls).returns()
 }
 
 fn main() {

@@ -1,7 +1,6 @@
 //! A value of the request is used where the steps are built.
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 struct Bank;
 

@@ -1,7 +1,6 @@
 //! The last step returns what the function does not.
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 struct Bank;
 

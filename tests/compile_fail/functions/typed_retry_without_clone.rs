@@ -1,8 +1,7 @@
 //! A step is tried again whose input cannot be cloned.
 
 use asyncsteps_core::Retry;
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Service, Steps};
 
 struct Bank;
 

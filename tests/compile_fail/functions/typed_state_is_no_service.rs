@@ -1,6 +1,6 @@
 //! The state of a function is no service.
 
-use asyncsteps_executor::plan::{Returns, Steps};
+use asyncsteps_executor::{Returns, Steps};
 
 struct Bank;
 

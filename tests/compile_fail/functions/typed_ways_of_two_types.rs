@@ -1,7 +1,6 @@
 //! The ways of a choice return two types.
 
-use asyncsteps_executor::Service;
-use asyncsteps_executor::plan::{Either, Returns, Steps};
+use asyncsteps_executor::{Either, Returns, Service, Steps};
 
 struct Bank;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{BodyResult, Code, Error, codes};
+use asyncsteps_executor::Cx;
 use asyncsteps_executor::iface::FunctionName;
-use asyncsteps_executor::plan::Cx;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Builder, Functions, Service};

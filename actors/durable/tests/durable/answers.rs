@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use asyncsteps_core::{Code, Error};
-use asyncsteps_durable::{Durable, Options, Recorded};
+use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::{Ending, Failure};
 use asyncsteps_journal::{Clock, LEASE, Limits, Uid};
@@ -29,8 +30,8 @@ const BOOK: &str = "test.hotel:1.0:book";
 #[derive(Clone)]
 struct Hotel {
     clock: TestClock,
-    /// How often a room was reserved and given back, by key.
-    rooms: Arc<Mutex<BTreeMap<String, [u32; 2]>>>,
+    /// Whether a room was reserved, and given back, by key.
+    rooms: Arc<Mutex<BTreeMap<String, (bool, bool)>>>,
 }
 
 #[derive(Debug, Code, thiserror::Error)]
@@ -50,53 +51,61 @@ struct Stay {
     pay: i32,
 }
 
-fn book(asi: &mut Steps<Hotel, Stay>) -> Returns<String> {
-    asi.answer_within(LIMIT, || HotelError::Slow);
-    asi.run("reserve", async |cx, ()| {
-        cx.rooms().entry(cx.key().to_owned()).or_default()[0] += 1;
-        Ok(())
-    })
-    .recorded()
-    .undo(async |cx, _| {
-        tokio::time::sleep(LIMIT).await;
-        cx.rooms().entry(cx.key().to_owned()).or_default()[1] += 1;
-        Ok(())
-    })
-    .then("pay", async |cx, ()| {
-        tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
-        Ok("booked".to_owned())
-    })
-    .recorded()
-    .into()
+fn book(steps: &Steps<Hotel, Stay>) -> Returns<String> {
+    steps
+        .answer_within(LIMIT, || HotelError::Slow)
+        .run("reserve", async |cx, ()| {
+            cx.rooms().entry(cx.key().to_owned()).or_default().0 = true;
+            Ok(())
+        })
+        .recorded()
+        .undo(async |cx, _| {
+            tokio::time::sleep(LIMIT).await;
+            cx.rooms().entry(cx.key().to_owned()).or_default().1 = true;
+            Ok(())
+        })
+        .then("pay", async |cx, ()| {
+            tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
+            Ok("booked".to_owned())
+        })
+        .recorded()
+        .returns()
 }
 
 /// The payment commits the request.
-fn sell(asi: &mut Steps<Hotel, Stay>) -> Returns<String> {
-    asi.answer_within(LIMIT, || HotelError::Slow);
-    asi.run("pay", async |cx, ()| {
-        tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
-        Ok("sold".to_owned())
-    })
-    .recorded()
-    .commits()
-    .into()
+fn sell(steps: &Steps<Hotel, Stay>) -> Returns<String> {
+    steps
+        .answer_within(LIMIT, || HotelError::Slow)
+        .run("pay", async |cx, ()| {
+            tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
+            Ok("sold".to_owned())
+        })
+        .recorded()
+        .commits()
+        .returns()
 }
 
 /// What it has done cannot be undone.
-fn stuck(asi: &mut Steps<Hotel, Stay>) -> Returns<String> {
-    asi.run("reserve", async |_, ()| Ok(())).recorded().undo(async |_, _| Err("Away".into()));
-    asi.run("pay", async |_, ()| Err::<String, _>("Refused".into())).recorded().into()
+fn stuck(steps: &Steps<Hotel, Stay>) -> Returns<String> {
+    steps
+        .run("reserve", async |_, ()| Ok(()))
+        .recorded()
+        .undo(async |_, _| Err("Away".into()))
+        .then("pay", async |_, ()| Err::<String, _>("Refused".into()))
+        .recorded()
+        .returns()
 }
 
 /// It may be what kills its process.
-fn kills(asi: &mut Steps<Hotel, Stay>) -> Returns<String> {
-    asi.run("reserve", async |cx, ()| {
-        tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
-        Ok(String::new())
-    })
-    .recorded()
-    .undo(async |_, _| Ok(()))
-    .into()
+fn kills(steps: &Steps<Hotel, Stay>) -> Returns<String> {
+    steps
+        .run("reserve", async |cx, ()| {
+            tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
+            Ok(String::new())
+        })
+        .recorded()
+        .undo(async |_, _| Ok(()))
+        .returns()
 }
 
 impl Hotel {
@@ -104,13 +113,13 @@ impl Hotel {
         Self { clock: TestClock::start(), rooms: Arc::default() }
     }
 
-    fn rooms(&self) -> MutexGuard<'_, BTreeMap<String, [u32; 2]>> {
+    fn rooms(&self) -> MutexGuard<'_, BTreeMap<String, (bool, bool)>> {
         self.rooms.lock().expect("no test panics while it has it")
     }
 
     /// How many rooms are reserved and not given back.
     fn kept(&self) -> usize {
-        self.rooms().values().filter(|[reserved, given_back]| reserved > given_back).count()
+        self.rooms().values().filter(|(reserved, given_back)| reserved > given_back).count()
     }
 
     fn process(&self, journal: Memory) -> (Durable, Executor) {

@@ -7,32 +7,23 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync;
 use asyncsteps_core::sync::mutex;
+use asyncsteps_core::{BodyResult, Undo};
 use asyncsteps_durable::journal::Uid;
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::FlowState;
 use asyncsteps_durable::{Durable, Options};
-use asyncsteps_executor::plan;
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use serde_json::json;
 
-use crate::lab::Nothing;
+use crate::lab::{Nothing, soon};
 use crate::node::{Crash, TestClock, Until, run_until};
 use crate::programs::Node;
 
-/// A function under test.
-pub(crate) type Function = fn(&mut Steps<Bank, Nothing>) -> Returns<String>;
-
-/// A function under test that is a plan, made of these nodes.
-pub(crate) type Planned = fn(&plan::Steps<Bank, Nothing>, &[Node]) -> plan::Returns<String>;
-
-#[derive(Clone, Copy)]
-enum Program {
-    Steps(Function),
-    Plan(Planned),
-}
+/// A function under test, in this process of the bank.
+pub(crate) type Planned = fn(&Steps<Bank, Nothing>, &Bank) -> Returns<String>;
 
 /// An entry of the books: what was done under a name, or undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +42,7 @@ pub(crate) struct Bank {
     pub(crate) lock: sync::Mutex,
     /// A limiter with one place.
     pub(crate) place: sync::Mutex,
-    function: Program,
+    function: Planned,
     /// The steps of a function that is made at random.
     pub(crate) nodes: Arc<[Node]>,
 }
@@ -68,15 +59,7 @@ pub(crate) enum End {
 }
 
 impl Bank {
-    pub(crate) fn new(function: Function) -> Self {
-        Self::with(Program::Steps(function))
-    }
-
-    pub(crate) fn planned(function: Planned) -> Self {
-        Self::with(Program::Plan(function))
-    }
-
-    fn with(function: Program) -> Self {
+    pub(crate) fn new(function: Planned) -> Self {
         let options = mutex::Options { max: 1, max_queue: None };
         Self {
             books: Arc::default(),
@@ -142,14 +125,9 @@ impl Bank {
         let interface = Interface::new("test.bank:1.0".parse().expect("it is a name"));
         let executor = Executor::builder()
             .service(interface, self.clone(), |functions| {
-                match self.function {
-                    Program::Steps(function) => durable.on(functions, "order", function),
-                    Program::Plan(function) => {
-                        let nodes = Arc::clone(&self.nodes);
-                        let order = move |steps: &plan::Steps<_, _>| function(steps, &nodes);
-                        durable.on(functions, "order", order)
-                    }
-                };
+                let (function, bank) = (self.function, self.clone());
+                let order = move |steps: &Steps<_, _>| function(steps, &bank);
+                durable.on(functions, "order", order);
             })
             .build()
             .expect("the bank is complete");
@@ -193,25 +171,26 @@ impl Bank {
     }
 }
 
-/// A step that the bank does after a moment, and undoes.
-macro_rules! deal {
-    ($steps:expr, $name:expr) => {
-        $steps
-            .run($name, async |cx: &Cx<Bank, Nothing>, ()| {
-                crate::lab::soon().await;
-                cx.deal(cx.key());
-                crate::lab::soon().await;
-                Ok(())
-            })
-            .recorded()
-            .undo(async |cx, _| {
-                crate::lab::soon().await;
-                cx.undo(cx.key());
-                Ok(())
-            })
-    };
+/// The body of a step that the bank does after a moment.
+pub(crate) async fn deals<T>(cx: &Cx<Bank, Nothing>, value: T) -> BodyResult<T> {
+    soon().await;
+    cx.deal(cx.key());
+    soon().await;
+    Ok(value)
 }
-pub(crate) use deal;
+
+/// Its undo.
+pub(crate) async fn undoes<T>(cx: &Cx<Bank, Nothing>, _: Undo<&T>) -> BodyResult<()> {
+    soon().await;
+    cx.undo(cx.key());
+    Ok(())
+}
+
+/// The body of a step that does not end by itself.
+pub(crate) async fn stays<T>(_: &Cx<Bank, Nothing>, value: T) -> BodyResult<T> {
+    tokio::time::sleep(Duration::from_secs(100_000)).await;
+    Ok(value)
+}
 
 /// Holds a lock from now on for a while.
 pub(crate) fn hold(lock: &sync::Mutex, time: Duration) {
@@ -220,10 +199,4 @@ pub(crate) fn hold(lock: &sync::Mutex, time: Duration) {
         tokio::time::sleep(time).await;
         drop(guard);
     });
-}
-
-/// A body that does not end by itself.
-pub(crate) async fn hangs(_: &Cx<Bank, Nothing>, (): ()) -> asyncsteps_core::BodyResult<()> {
-    tokio::time::sleep(Duration::from_secs(100_000)).await;
-    Ok(())
 }

@@ -2,21 +2,20 @@
 
 use std::time::Duration;
 
+use asyncsteps_core::BodyResult;
+use asyncsteps_durable::journal::Uid;
 use asyncsteps_durable::journal::record::Ending;
-use asyncsteps_durable::{Options, Recorded, Repeatable};
+use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::{Cx, Returns, Steps};
 
-use crate::bank::{Bank, End, deal, hangs, hold};
+use crate::bank::{Bank, End, Planned, deals, hold, stays, undoes};
 use crate::lab::Nothing;
 use crate::node::{Crash, Kind, run};
 
 const LIMIT: Duration = Duration::from_millis(400);
 
 /// A crash at each record, then `replay` ends the request; what it has begun is undone.
-async fn undone_after_each_crash(
-    function: crate::bank::Function,
-    replay: impl AsyncFn(&Bank, &asyncsteps_durable::Durable, asyncsteps_journal::Uid),
-) {
+async fn undone_after_each_crash(function: Planned, replay: impl AsyncFn(&Bank, &Durable, Uid)) {
     let (mut crashes, mut undone) = (0, 0);
     for append in 1.. {
         let bank = Bank::new(function);
@@ -42,18 +41,20 @@ async fn undone_after_each_crash(
 }
 
 /// The charge is in a section of a lock.
-fn in_section(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.substeps("buy", |asi, ()| {
-        let lock = asi.cx().lock.clone();
-        asi.substeps("section", |asi, ()| {
-            deal!(asi, "charge");
-            asi.run("wait", hangs).recorded().into()
+fn in_section(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .nested("buy", |buy| {
+            buy.nested("section", |section| {
+                let charge = section.run("charge", deals).recorded().undo(undoes);
+                charge.then("wait", stays).recorded().returns()
+            })
+            .locked(|cx| cx.lock.clone())
+            .returns()
         })
-        .locked(&lock)
-        .into()
-    })
-    .timeout(LIMIT);
-    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+        .timeout(LIMIT)
+        .then("end", async |_, ()| Ok(String::new()))
+        .recorded()
+        .returns()
 }
 
 #[test]
@@ -72,23 +73,27 @@ fn a_cancel_waits_for_a_lock_around_what_was_begun() {
 }
 
 /// The charge itself waits for a place, and does not end.
-fn with_place(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.substeps("buy", |asi, ()| {
-        let place = asi.cx().place.clone();
-        asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
-            cx.deal(cx.key());
-            hangs(cx, ()).await
+fn with_place(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .nested("buy", |buy| {
+            buy.run("charge", charges)
+                .recorded()
+                .limited(|cx| cx.place.clone())
+                .undo(undoes)
+                .then("more", async |_, ()| Ok(()))
+                .recorded()
+                .returns()
         })
+        .timeout(LIMIT)
+        .then("end", async |_, ()| Ok(String::new()))
         .recorded()
-        .limited(&place)
-        .undo(async |cx, _| {
-            cx.undo(cx.key());
-            Ok(())
-        });
-        asi.run("more", async |_, ()| Ok(())).recorded().into()
-    })
-    .timeout(LIMIT);
-    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+        .returns()
+}
+
+/// The body of a charge that does not end.
+async fn charges(cx: &Cx<Bank, Nothing>, (): ()) -> BodyResult<()> {
+    cx.deal(cx.key());
+    stays(cx, ()).await
 }
 
 #[test]
@@ -142,18 +147,25 @@ fn a_lock_whose_queue_is_full_is_tried_again_less_and_less_often() {
 }
 
 /// A look-up that is repeated is in front of the charge.
-fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.substeps("buy", |asi, ()| {
-        asi.run("look", async |_, ()| {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            Ok(())
+fn behind_look(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .nested("buy", |buy| {
+            buy.run("look", async |_, ()| {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Ok(())
+            })
+            .repeatable()
+            .then("charge", deals)
+            .recorded()
+            .undo(undoes)
+            .then("wait", stays)
+            .recorded()
+            .returns()
         })
-        .repeatable();
-        deal!(asi, "charge");
-        asi.run("wait", hangs).recorded().into()
-    })
-    .timeout(LIMIT);
-    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+        .timeout(LIMIT)
+        .then("end", async |_, ()| Ok(String::new()))
+        .recorded()
+        .returns()
 }
 
 #[test]
@@ -162,21 +174,23 @@ fn a_limit_waits_for_a_look_up_in_front_of_what_was_begun() {
 }
 
 /// The charge itself is locked, and nothing limits it.
-fn locked(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let lock = asi.cx().lock.clone();
-    asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
-        cx.deal(cx.key());
-        hangs(cx, ()).await
-    })
-    .recorded()
-    .locked(&lock)
-    .undo(async |cx, _| {
-        assert_eq!(cx.lock.load().holders, 1, "it is undone without its lock");
-        assert!(cx.lock.try_lock().is_some(), "it is undone while another request has its lock");
-        cx.undo(cx.key());
-        Ok(())
-    });
-    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+fn locked(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .run("charge", charges)
+        .recorded()
+        .locked(|cx| cx.lock.clone())
+        .undo(async |cx, _| {
+            assert_eq!(cx.lock.load().holders, 1, "it is undone without its lock");
+            assert!(
+                cx.lock.try_lock().is_some(),
+                "it is undone while another request has its lock"
+            );
+            cx.undo(cx.key());
+            Ok(())
+        })
+        .then("end", async |_, ()| Ok(String::new()))
+        .recorded()
+        .returns()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps_durable::{Cancelling, Durable, Options, Recorded};
+use asyncsteps_durable::{Cancelling, Durable, Options};
 use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::memory::Memory;
@@ -11,9 +11,13 @@ use asyncsteps_journal::record::Ending;
 use crate::lab::{Lab, Nothing, result, soon};
 use crate::node::{Crash, Kind, run};
 
-fn order(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
-    asi.substeps("sell", |asi, ()| {
-        asi.run("pay", async |cx, ()| {
+fn order(steps: &Steps<Lab, Nothing>) -> Returns<String> {
+    steps.nested("sell", sell).timeout(LIMIT).returns()
+}
+
+fn sell(steps: &Steps<Lab, Nothing>) -> Returns<String> {
+    steps
+        .run("pay", async |cx, ()| {
             soon().await;
             cx.count("paid");
             Ok(())
@@ -22,24 +26,21 @@ fn order(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
         .undo(async |cx, _| {
             cx.count("repaid");
             Ok(())
-        });
-        asi.run("place", async |cx, ()| {
+        })
+        .then("place", async |cx, ()| {
             soon().await;
             cx.count("placed");
             soon().await;
             if cx.program == 2 { Err("no stock".into()) } else { Ok(()) }
         })
         .recorded()
-        .commits();
-        asi.run("mail", async |_, ()| {
+        .commits()
+        .then("mail", async |_, ()| {
             soon().await;
             Ok("sold".to_owned())
         })
         .recorded()
-        .into()
-    })
-    .timeout(LIMIT)
-    .into()
+        .returns()
 }
 
 /// Longer than it takes to pay, and shorter than the whole.

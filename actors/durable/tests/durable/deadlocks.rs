@@ -2,58 +2,53 @@
 
 use std::time::Duration;
 
+use asyncsteps_durable::Options;
 use asyncsteps_durable::journal::Clock;
 use asyncsteps_durable::journal::record::Ending;
-use asyncsteps_durable::{Options, Recorded, Repeatable};
 use asyncsteps_executor::{Cx, Returns, Steps};
 
-use crate::bank::{Bank, End, Function, deal, hold};
-use crate::lab::{Nothing, soon};
+use crate::bank::{Bank, End, Planned, deals, hold, undoes};
+use crate::lab::Nothing;
 use crate::node::{Crash, Kind, TestClock, run};
 
 const LIMIT: Duration = Duration::from_millis(300);
 
 /// A branch waits for the lock that its own request holds, and begins to wait after this number of milliseconds. Another
 /// branch commits the request.
-fn stuck(asi: &mut Steps<Bank, Nothing>, after: u64) -> Returns<String> {
-    let lock = asi.cx().lock.clone();
-    let inner = lock.clone();
-    asi.parallel("both", move |branches| {
-        branches
-            .run("look", async move |_: &Cx<Bank, Nothing>, ()| {
+fn stuck(steps: &Steps<Bank, Nothing>, after: u64) -> Returns<String> {
+    steps
+        .join("both", |all| {
+            let look = all.run("look", async move |_, ()| {
                 tokio::time::sleep(Duration::from_millis(after)).await;
                 Ok(())
-            })
-            .repeatable()
-            .then("take", async |_, ()| Ok(()))
-            .recorded()
-            .locked(&inner);
-        deal!(branches, "charge").commits();
-    })
-    .locked(&lock);
-    asi.run("end", async |_, ()| Ok("ended".to_owned())).recorded().into()
+            });
+            let take = look.repeatable().then("take", async |_, ()| Ok(()));
+            let charge = all.run("charge", deals).recorded().undo(undoes);
+            (take.recorded().locked(|cx| cx.lock.clone()), charge.commits())
+        })
+        .locked(|cx| cx.lock.clone())
+        .then("end", async |_, _| Ok("ended".to_owned()))
+        .recorded()
+        .returns()
 }
 
-fn of_request(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.this().timeout(LIMIT);
-    stuck(asi, 0)
+fn of_request(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    stuck(steps.timeout(LIMIT), 0)
 }
 
-fn of_step(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.substeps("trip", |asi, ()| stuck(asi, 0)).timeout(LIMIT).into()
+fn of_step(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps.nested("trip", |steps| stuck(steps, 0)).timeout(LIMIT).returns()
 }
 
-fn after_the_commit(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.this().timeout(LIMIT);
-    stuck(asi, 100)
+fn after_the_commit(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    stuck(steps.timeout(LIMIT), 100)
 }
 
-fn after_the_limit(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.this().timeout(LIMIT);
-    stuck(asi, 500)
+fn after_the_limit(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    stuck(steps.timeout(LIMIT), 500)
 }
 
-const FUNCTIONS: [(&str, Function); 4] = [
+const FUNCTIONS: [(&str, Planned); 4] = [
     ("of the request", of_request),
     ("of a step", of_step),
     ("after the commit", after_the_commit),
@@ -61,7 +56,7 @@ const FUNCTIONS: [(&str, Function); 4] = [
 ];
 
 /// The wait fails, and all is undone. Whether the crash came.
-async fn fails(name: &str, function: Function, crash: Option<Crash>) -> bool {
+async fn fails(name: &str, function: Planned, crash: Option<Crash>) -> bool {
     let bank = Bank::new(function);
     let journal = bank.journal();
     let uid = bank.submit(&journal, Options::default()).await;
@@ -106,34 +101,35 @@ fn it_fails_after_a_crash_at_each_record() {
 }
 
 /// A branch comes to its charge later than another one waits for the same lock.
-fn behind_another_branch(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let lock = asi.cx().lock.clone();
-    asi.parallel("both", move |branches| {
-        let look = async |cx: &Cx<Bank, Nothing>, is_slow: bool| {
-            let first = if is_slow { 100_000_000 } else { 1 };
-            let time = if cx.program == "first" { first } else { 20 - 15 * u64::from(is_slow) };
-            tokio::time::sleep(Duration::from_millis(time)).await;
-            Ok(())
-        };
-        let charge = branches.run("look", async move |cx, ()| look(cx, false).await).repeatable();
-        charge
-            .then("charge", async |cx, ()| {
-                soon().await;
-                cx.deal(cx.key());
-                soon().await;
+fn behind_another_branch(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .join("both", |all| {
+            let look = async |cx: &Cx<Bank, Nothing>, is_slow: bool| {
+                let first = if is_slow { 100_000_000 } else { 1 };
+                let time = if cx.program == "first" { first } else { 20 - 15 * u64::from(is_slow) };
+                tokio::time::sleep(Duration::from_millis(time)).await;
                 Ok(())
-            })
-            .recorded()
-            .locked(&lock)
-            .undo(async |cx, _| {
-                cx.undo(cx.key());
-                Ok(())
-            });
-        let other = branches.run("wait", async move |cx, ()| look(cx, true).await).repeatable();
-        let other = other.then("note", async |_, ()| Ok(())).recorded().locked(&lock);
-        other.then("end", async |_, ()| Ok(())).repeatable();
-    });
-    asi.run("end", async |_, ()| Ok("ended".to_owned())).recorded().into()
+            };
+            let charge = all
+                .run("look", async move |cx, ()| look(cx, false).await)
+                .repeatable()
+                .then("charge", deals)
+                .recorded()
+                .locked(|cx| cx.lock.clone())
+                .undo(undoes);
+            let other = all
+                .run("wait", async move |cx, ()| look(cx, true).await)
+                .repeatable()
+                .then("note", async |_, ()| Ok(()))
+                .recorded()
+                .locked(|cx| cx.lock.clone())
+                .then("end", async |_, ()| Ok(()))
+                .repeatable();
+            (charge, other)
+        })
+        .then("end", async |_, _| Ok("ended".to_owned()))
+        .recorded()
+        .returns()
 }
 
 #[test]

@@ -3,20 +3,20 @@
 
 use std::time::Duration;
 
-use asyncsteps_core::{BodyResult, Retry};
+use asyncsteps_core::{BodyResult, Error, Retry};
+use asyncsteps_durable::Options;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::Resume;
-use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Returns, Steps};
+use asyncsteps_executor::{Cx, Either, Returns, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::{Clock, Uid};
 
-use crate::bank::{Bank, End, Entry, deal, hangs, hold};
+use crate::bank::{Bank, End, Entry, deals, hold, stays, undoes};
 use crate::lab::{Nothing, soon};
 use crate::node::{Crash, Kind, TestClock, run};
 
 /// What ends the replay; each is a program of the order as well.
-const WAYS: [&str; 13] = [
+const WAYS: [&str; 12] = [
     "nothing",
     "limit",
     "limit of the step on itself",
@@ -27,7 +27,6 @@ const WAYS: [&str; 13] = [
     "a branch fails",
     "drain",
     "the look-up fails",
-    "the look-up gives another value",
     "a full queue",
     "panic",
 ];
@@ -37,74 +36,83 @@ const ROOM: &str = "order-buy/both/hotel/room";
 const CAR: &str = "order-buy/both/car";
 const CHARGE: &str = "order-buy/pay/charge";
 
-fn order(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.run("look", async |cx: &Cx<Bank, Nothing>, ()| {
-        soon().await;
-        match cx.program {
-            "the look-up fails" => Err("NoLook".into()),
-            other => Ok(other != "the look-up gives another value"),
-        }
-    })
-    .repeatable()
-    .then_substeps("buy", |asi, has_stock| {
-        if !has_stock {
-            return asi.run("note", async |_, ()| Ok(())).recorded().into();
-        }
-        deal!(asi, "reserve");
-        asi.parallel("both", |branches| {
-            let lock = branches.cx().lock.clone();
-            branches.substeps("hotel", |asi, ()| hotel(asi)).locked(&lock);
-            let branch = deal!(branches, "car");
-            let insure = branch.then("insure", async |cx: &Cx<Bank, Nothing>, ()| {
-                soon().await;
-                if cx.program == "a branch fails" { Err("NoInsurance".into()) } else { Ok(()) }
-            });
-            insure.recorded();
-        });
-        asi.substeps("pay", |asi, ()| pay(asi)).timeout(Duration::from_millis(400)).into()
-    });
-    asi.run("confirm", async |_, ()| Ok("confirmed".to_owned())).recorded().into()
+fn order(steps: &Steps<Bank, Nothing>, bank: &Bank) -> Returns<String> {
+    steps
+        .run("look", async |cx, ()| {
+            soon().await;
+            if cx.program == "the look-up fails" { Err("NoLook".into()) } else { Ok(()) }
+        })
+        .repeatable()
+        .then("way", async |_, ()| Ok(Either::<(), ()>::A(())))
+        .recorded()
+        .either(
+            "buy",
+            |buy| {
+                buy.run("reserve", deals)
+                    .recorded()
+                    .undo(undoes)
+                    .then_join("both", |all| {
+                        let hotel = all.nested("hotel", hotel).locked(|cx| cx.lock.clone());
+                        let car = all.run("car", deals).recorded().undo(undoes);
+                        (hotel, car.then("insure", insures).recorded())
+                    })
+                    .then_nested("pay", |steps| pay(steps, bank))
+                    .timeout(Duration::from_millis(400))
+                    .returns()
+            },
+            |nothing| nothing.run("note", async |_, ()| Ok(())).recorded().returns(),
+        )
+        .then("confirm", async |_, ()| Ok("confirmed".to_owned()))
+        .recorded()
+        .returns()
 }
 
-fn hotel(asi: &mut Steps<Bank, Nothing>) -> Returns<()> {
-    let place = asi.cx().place.clone();
+async fn insures(cx: &Cx<Bank, Nothing>, (): ()) -> BodyResult<()> {
+    soon().await;
+    if cx.program == "a branch fails" { Err("NoInsurance".into()) } else { Ok(()) }
+}
+
+fn hotel(steps: &Steps<Bank, Nothing>) -> Returns<()> {
     let retry = Retry::attempts(3).backoff(Duration::from_millis(20)).on_code("TryAgain");
-    asi.run("room", async |cx: &Cx<Bank, Nothing>, ()| {
-        soon().await;
-        cx.deal(cx.key());
-        if cx.attempt() < 2 { Err(asyncsteps_core::Error::new("TryAgain").into()) } else { Ok(()) }
-    })
-    .retry(retry)
-    .limited(&place)
-    .recorded()
-    .undo(async |cx, _| {
-        soon().await;
-        cx.undo(cx.key());
-        Ok(())
-    });
-    asi.run("mail", async |_, ()| Ok(())).recorded().into()
+    steps
+        .run("room", async |cx, ()| {
+            soon().await;
+            cx.deal(cx.key());
+            if cx.attempt() < 2 { Err(Error::new("TryAgain").into()) } else { Ok(()) }
+        })
+        .retry(retry)
+        .limited(|cx| cx.place.clone())
+        .recorded()
+        .undo(undoes)
+        .then("mail", async |_, ()| Ok(()))
+        .recorded()
+        .returns()
 }
 
-fn pay(asi: &mut Steps<Bank, Nothing>) -> Returns<()> {
-    let place = asi.cx().place.clone();
-    if asi.cx().program == "limit of the step on itself" {
-        asi.this().timeout(Duration::from_millis(200));
+fn pay(steps: &Steps<Bank, Nothing, ((), ())>, bank: &Bank) -> Returns<()> {
+    if bank.program == "limit of the step on itself" {
+        steps.timeout(Duration::from_millis(200));
     }
-    asi.run("rate", async |cx: &Cx<Bank, Nothing>, ()| {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        assert_ne!(cx.program, "panic", "the test asked for it");
-        Ok(())
-    })
-    .repeatable();
-    deal!(asi, "charge").limited(&place);
-    let slip = async |cx: &Cx<Bank, Nothing>, ()| -> BodyResult<()> {
-        if cx.program.starts_with("limit") {
-            return hangs(cx, ()).await;
-        }
-        soon().await;
-        Ok(())
-    };
-    asi.run("slip", slip).recorded().into()
+    steps
+        .run("rate", async |cx, _| {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert_ne!(cx.program, "panic", "the test asked for it");
+            Ok(())
+        })
+        .repeatable()
+        .then("charge", deals)
+        .recorded()
+        .undo(undoes)
+        .limited(|cx| cx.place.clone())
+        .then("slip", async |cx, ()| {
+            if cx.program.starts_with("limit") {
+                return stays(cx, ()).await;
+            }
+            soon().await;
+            Ok(())
+        })
+        .recorded()
+        .returns()
 }
 
 /// Prepares a process in which the replay ends in this way.

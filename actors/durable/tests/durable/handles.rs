@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use asyncsteps_durable::{Durable, NotSubmitted, Options, Recorded as _, Schedule, Signals as _};
+use asyncsteps_durable::{Durable, NotSubmitted, Options, Schedule};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Caller, Executor, Returns, Steps};
+use asyncsteps_executor::{Caller, Executor};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::{Query, Resume};
 use asyncsteps_journal::{Error, Refused, Uid};
 use serde_json::json;
 
-fn approved(asi: &mut Steps<(), ()>) -> Returns<String> {
-    asi.wait_for::<String>("approval")
+fn approved(steps: &Steps<(), ()>) -> Returns<String> {
+    steps
+        .wait_signal::<String>("approval")
         .then("approve", async |_, by| Ok(format!("approved by {by}")))
         .recorded()
-        .into()
+        .returns()
 }
 
 /// Handlers of axum and tasks of tokio take such futures only.

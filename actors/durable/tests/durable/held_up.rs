@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_core::{Retry, sync};
-use asyncsteps_durable::{Durable, Options, Recorded};
+use asyncsteps_core::{BodyResult, Retry, sync};
+use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Cx, Returns, Steps};
+use asyncsteps_executor::{Executor, Service};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::{Clock, Journal as _, LEASE, Limits, Timestamp, Uid};
@@ -38,62 +39,61 @@ struct Name {
     name: String,
 }
 
-fn greet(asi: &mut Steps<Greeter, Name>) -> Returns<String> {
-    asi.run("greet", async |cx, ()| {
-        if cx.params.name == "slow" {
-            tokio::time::sleep(SLOW).await;
-        }
-        Ok(format!("hello {}", cx.params.name))
-    })
-    .recorded()
-    .into()
+async fn greets(cx: &Cx<Greeter, Name>, (): ()) -> BodyResult<String> {
+    if cx.params.name == "slow" {
+        tokio::time::sleep(SLOW).await;
+    }
+    Ok(format!("hello {}", cx.params.name))
+}
+
+fn greet(steps: &Steps<Greeter, Name>) -> Returns<String> {
+    steps.run("greet", greets).recorded().returns()
 }
 
 /// The same within a time limit. It can be undone, so its beginning is stored first.
-fn soon(asi: &mut Steps<Greeter, Name>) -> Returns<String> {
-    asi.run("greet", async |cx, ()| {
-        if cx.params.name == "slow" {
-            tokio::time::sleep(SLOW).await;
-        }
-        Ok(format!("hello {}", cx.params.name))
-    })
-    .timeout(SLOW / 2)
-    .recorded()
-    .undo(async |_, _| Ok(()))
-    .recover(async |_, error| Ok(error.code().to_owned()))
-    .then("give", async |_, greeting| Ok(greeting))
-    .recorded()
-    .into()
+fn soon(steps: &Steps<Greeter, Name>) -> Returns<String> {
+    steps
+        .run("greet", greets)
+        .timeout(SLOW / 2)
+        .recorded()
+        .undo(async |_, _| Ok(()))
+        .recover(async |_, error| Ok(error.code().to_owned()))
+        .then("give", async |_, greeting| Ok(greeting))
+        .recorded()
+        .returns()
 }
 
 /// How often the bank was called is the result. Each attempt takes 100 ms of its 600 ms.
-fn pay(asi: &mut Steps<Greeter, Name>) -> Returns<i32> {
+fn pay(steps: &Steps<Greeter, Name>) -> Returns<i32> {
     let bank = Mutex::new(sync::mutex::Options::default());
-    asi.run("pay", async |cx, ()| Ok(called_bank(cx.attempt().try_into()?).await))
+    steps
+        .run("pay", async |cx, ()| Ok(called_bank(cx.attempt().try_into()?).await))
         .recorded()
         .timeout(BANK)
-        .limited(&bank)
+        .limited(move |_| bank.clone())
         .retry(Retry::attempts(4).within(BANK * 2).on_code("Timeout"))
-        .into()
+        .returns()
 }
 
 /// The same with the limit around several steps.
-fn pay_nested(asi: &mut Steps<Greeter, Name>) -> Returns<i32> {
-    let bank = Mutex::new(sync::mutex::Options::default());
-    asi.substeps("pay", move |asi, ()| {
-        asi.run("call", async |_, ()| Ok(called_bank(1).await)).recorded().locked(&bank);
-        asi.run("count", async |_, calls| Ok(called_bank(calls).await)).recorded().into()
-    })
-    .timeout(BANK)
-    .into()
+fn pay_nested(steps: &Steps<Greeter, Name>) -> Returns<i32> {
+    steps.nested("pay", called_twice).timeout(BANK).returns()
 }
 
 /// The same with a limit that the function sets on itself.
-fn pay_within(asi: &mut Steps<Greeter, Name>) -> Returns<i32> {
+fn pay_within(steps: &Steps<Greeter, Name>) -> Returns<i32> {
+    called_twice(steps.timeout(BANK))
+}
+
+fn called_twice(steps: &Steps<Greeter, Name>) -> Returns<i32> {
     let bank = Mutex::new(sync::mutex::Options::default());
-    asi.this().timeout(BANK);
-    asi.run("call", async |_, ()| Ok(called_bank(1).await)).recorded().locked(&bank);
-    asi.run("count", async |_, calls| Ok(called_bank(calls).await)).recorded().into()
+    steps
+        .run("call", async |_, ()| Ok(called_bank(1).await))
+        .recorded()
+        .locked(move |_| bank.clone())
+        .then("count", async |_, calls| Ok(called_bank(calls).await))
+        .recorded()
+        .returns()
 }
 
 async fn called_bank(calls: i32) -> i32 {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use asyncsteps_core::{BodyResult, Error, Retry};
-use asyncsteps_durable::{Durable, Node, Options, Recorded, Signals};
+use asyncsteps_core::{Error, Retry};
+use asyncsteps_durable::{Durable, Node, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Cx, Returns, Steps};
+use asyncsteps_executor::{Executor, Service};
 use asyncsteps_journal::memory::{Fault, Memory};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::FlowState;
@@ -63,45 +64,44 @@ impl Service for Waiter {
 }
 
 /// Its first attempt fails.
-fn again(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
-    asi.run("fail", async |_, ()| -> BodyResult<()> { Err(Error::new("Again").into()) })
+fn again(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
+    steps
+        .run("fail", async |_, ()| Err(Error::new("Again").into()))
         .recorded()
         .retry(Retry::attempts(2).backoff(WAIT).on_code("Again"))
         .recover(async |_, _| Ok(()))
-        .into()
+        .returns()
 }
 
-fn pause(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
-    asi.pause("pause", WAIT).into()
+fn pause(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
+    steps.pause("pause", WAIT).returns()
 }
 
-fn signal(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
-    asi.wait_for_within::<()>("never", WAIT).then("end", async |_, _| Ok(())).recorded().into()
+fn signal(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
+    let wait = steps.wait_signal_within::<()>("never", WAIT);
+    wait.then("end", async |_, _| Ok(())).recorded().returns()
 }
 
 /// It is in time limits, and does not end by itself.
-fn limit(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
-    asi.substeps("limited", |asi, ()| {
-        asi.run("stay", async |_, ()| -> BodyResult<()> {
-            tokio::time::sleep(100 * DAY).await;
-            Ok(())
-        })
-        .recorded()
-        .into()
-    })
-    .timeout(WAIT)
-    .recover(async |_, _| Ok(()))
-    .into()
+fn limit(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
+    let stay = async |_: &Cx<_, _>, ()| {
+        tokio::time::sleep(100 * DAY).await;
+        Ok(())
+    };
+    steps
+        .nested("limited", |steps| steps.run("stay", stay).recorded().returns())
+        .timeout(WAIT)
+        .recover(async |_, _| Ok(()))
+        .returns()
 }
 
 /// The same by a limit that the function sets on itself.
-fn own(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
-    asi.this().timeout(WAIT);
-    asi.wait_for::<()>("never").into()
+fn own(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
+    steps.timeout(WAIT).wait_signal("never").returns()
 }
 
-fn forever(asi: &mut Steps<Waiter, Nothing>) -> Returns<()> {
-    asi.wait_for::<()>("never").into()
+fn forever(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
+    steps.wait_signal("never").returns()
 }
 
 const FUNCTIONS: [&str; 5] = ["again", "pause", "signal", "limit", "own"];

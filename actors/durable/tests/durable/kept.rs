@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::journal::record::Ending;
-use asyncsteps_durable::{Durable, Options, Recorded, Repeatable, Signals};
+use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::request::FlowState;
@@ -13,34 +13,52 @@ use crate::lab::{Lab, Nothing, soon};
 use crate::node::run;
 
 /// Programs: 1 fails at the end, 2 has a result, 3 fails and so does its undo, 4 waits in the body of a step.
-fn order(asi: &mut Steps<Lab, Nothing>) -> Returns<()> {
-    asi.run("look", async |_, ()| Ok(())).repeatable();
-    asi.run("note", async |_, ()| Ok(())).recorded();
-    asi.run("charge", async |_, ()| Ok(()))
+fn order(steps: &Steps<Lab, Nothing>) -> Returns<()> {
+    steps
+        .run("look", async |_, ()| Ok(()))
+        .repeatable()
+        .then("note", async |_, ()| Ok(()))
         .recorded()
-        .undo(async |cx, _| if cx.program == 3 { Err("Away".into()) } else { Ok(()) });
-    asi.pause("rest", Duration::from_secs(1));
-    asi.wait_for_within::<u8>("word", Duration::from_secs(1));
-    asi.each("several", [1, 2], 2, async |cx, item| match (cx.program, item) {
-        (1, 2) => {
-            soon().await;
-            Err("NoSecond".into())
-        }
-        _ => Ok(()),
-    })
-    .recorded();
-    asi.each("undone", [1, 2], 2, async |_, _| Ok(())).recorded().undo(async |_, _| Ok(()));
-    asi.scope("inner", |asi, ()| asi.run("post", async |_, ()| Ok(())).recorded().into());
-    asi.run("mail", async |cx, ()| {
-        if cx.program == 4 {
-            std::future::pending::<()>().await;
-        }
-        Ok(())
-    })
-    .once();
-    asi.run("end", async |cx, ()| if cx.program == 2 { Ok(()) } else { Err("NoEnd".into()) })
+        .then("charge", async |_, ()| Ok(()))
         .recorded()
-        .into()
+        .undo(async |cx, _| if cx.program == 3 { Err("Away".into()) } else { Ok(()) })
+        .then_pause("rest", Duration::from_secs(1))
+        .then_wait_signal_within::<u8>("word", Duration::from_secs(1))
+        .then("list", async |_, _| Ok(vec![1, 2]))
+        .recorded()
+        .then_each(
+            "several",
+            |_, list| list,
+            |item| {
+                let one = item.run("one", async |cx, item| match (cx.program, item) {
+                    (1, 2) => {
+                        soon().await;
+                        Err("NoSecond".into())
+                    }
+                    _ => Ok(item),
+                });
+                one.recorded().returns()
+            },
+        )
+        .then_each(
+            "undone",
+            |_, list| list,
+            |item| {
+                let one = item.run("one", async |_, _| Ok(()));
+                one.recorded().undo(async |_, _| Ok(())).returns()
+            },
+        )
+        .then_scope("inner", |steps| steps.run("post", async |_, _| Ok(())).recorded().returns())
+        .then("mail", async |cx, ()| {
+            if cx.program == 4 {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        })
+        .once()
+        .then("end", async |cx, ()| if cx.program == 2 { Ok(()) } else { Err("NoEnd".into()) })
+        .recorded()
+        .returns()
 }
 
 fn lab(program: u32) -> Lab {
@@ -82,16 +100,16 @@ fn a_request_without_a_result_lists_what_it_keeps() {
         // the first item is done, and the second one has failed
         let (kept, ending) = kept_by(1).await;
         assert!(matches!(ending, Some(Ending::Failed(_))), "{ending:?}");
-        assert_eq!(kept, ["note", "several@0"]);
+        assert_eq!(kept, ["list", "note", "several@0/one"]);
         let (kept, ending) = kept_by(2).await;
         assert!(matches!(ending, Some(Ending::Completed(_))), "{ending:?}");
         assert_eq!(kept, [""; 0]);
         let (kept, ending) = kept_by(3).await;
         assert!(ending.is_none(), "{ending:?}");
-        assert_eq!(kept, ["inner/post", "mail", "note", "several"]);
+        assert_eq!(kept, ["inner/post", "list", "mail", "note", "several@0/one", "several@1/one"]);
         // it is cancelled while it mails, so perhaps it has
         let (kept, ending) = kept_by(4).await;
         assert_eq!(ending, Some(Ending::Cancelled));
-        assert_eq!(kept, ["inner/post", "mail", "note", "several"]);
+        assert_eq!(kept, ["inner/post", "list", "mail", "note", "several@0/one", "several@1/one"]);
     });
 }

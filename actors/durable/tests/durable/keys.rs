@@ -3,12 +3,13 @@
 use std::any::Any;
 use std::rc::Rc;
 
-use asyncsteps_durable::{Durable, Recorded};
+use asyncsteps_durable::Durable;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Caller, Executor, Incoming, ReplyBody, Returns, Service, Steps};
+use asyncsteps_executor::{Caller, Executor, Incoming, ReplyBody, Service};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::Query;
 use serde_json::{Map, Value, json};
@@ -22,8 +23,8 @@ impl Service for Counter {
     type Errors = ();
 }
 
-fn count(asi: &mut Steps<Counter, Nothing>) -> Returns<i32> {
-    asi.run("count", async |_, ()| Ok(1)).recorded().into()
+fn count(steps: &Steps<Counter, Nothing>) -> Returns<i32> {
+    steps.run("count", async |_, ()| Ok(1)).recorded().returns()
 }
 
 /// The header of the key; none that is text if it is empty.

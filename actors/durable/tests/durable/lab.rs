@@ -15,6 +15,8 @@ use serde_json::json;
 
 use crate::node::{Crash, Kind, TestClock, Until, run_until};
 
+type Define = dyn Fn(u32, &Durable, &mut Functions<Lab>) + Send + Sync;
+
 /// What the steps did, by name.
 #[derive(Clone)]
 pub(crate) struct Lab {
@@ -22,8 +24,8 @@ pub(crate) struct Lab {
     clock: TestClock,
     /// Which program the process has.
     pub(crate) program: u32,
-    /// Makes its functions durable.
-    functions: fn(&Durable, &mut Functions<Self>),
+    /// Makes its functions durable, as this program has them.
+    functions: Arc<Define>,
 }
 
 impl Service for Lab {
@@ -32,6 +34,14 @@ impl Service for Lab {
 
 impl Lab {
     pub(crate) fn new(functions: fn(&Durable, &mut Functions<Self>)) -> Self {
+        Self::with_programs(move |_, durable, own| functions(durable, own))
+    }
+
+    /// Its functions differ between programs.
+    pub(crate) fn with_programs(
+        functions: impl Fn(u32, &Durable, &mut Functions<Self>) + Send + Sync + 'static,
+    ) -> Self {
+        let functions = Arc::new(functions);
         Self { counts: Arc::default(), clock: TestClock::start(), program: 1, functions }
     }
 
@@ -65,7 +75,7 @@ impl Lab {
         let interface = Interface::new("test.lab:1.0".parse().expect("it is a name"));
         let executor = Executor::builder()
             .service(interface, self.clone(), |functions| {
-                (self.functions)(&durable, functions);
+                (self.functions)(self.program, &durable, functions);
             })
             .build()
             .expect("the lab is complete");

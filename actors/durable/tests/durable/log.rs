@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps_durable::{Options, Recorded};
+use asyncsteps_durable::Options;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::{Returns, Steps};
@@ -28,13 +28,14 @@ impl io::Write for Lines {
     }
 }
 
-fn long(asi: &mut Steps<Lab, Nothing>) -> Returns<()> {
-    asi.run("long", async |_, ()| {
-        tokio::time::sleep(Duration::from_secs(1_000)).await;
-        Ok(())
-    })
-    .recorded()
-    .into()
+fn long(steps: &Steps<Lab, Nothing>) -> Returns<()> {
+    steps
+        .run("long", async |_, ()| {
+            tokio::time::sleep(Duration::from_secs(1_000)).await;
+            Ok(())
+        })
+        .recorded()
+        .returns()
 }
 
 /// What is logged while a test runs, from INFO on.

@@ -1,21 +1,22 @@
 //! Random numbers and the time of day that decide what a function does.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use asyncsteps_core::{BodyResult, Error, Retry};
-use asyncsteps_durable::Recorded;
-use asyncsteps_executor::{Cx, Next, Returns, Steps};
+use asyncsteps_executor::plan::Given;
+use asyncsteps_executor::{Cx, Returns, Steps};
 use asyncsteps_journal::{Clock, Timestamp};
 
 use crate::lab::{Lab, Nothing, at_each_record, result, soon};
 use crate::node::{TestClock, run};
 
-/// A number and a time, as they were drawn where steps are defined.
+/// A number and a time, as they were drawn in front of the steps that they decide on.
 type Drawn = (u64, u64);
 
-fn draw(asi: &Steps<Lab, Nothing>) -> Drawn {
-    let since = asi.now().duration_since(SystemTime::UNIX_EPOCH).expect("it is after 1970");
-    (asi.random().number(), u64::try_from(since.as_millis()).expect("it is in this age"))
+fn draw(given: &Given<'_, Nothing>) -> Drawn {
+    let since = given.now().duration_since(SystemTime::UNIX_EPOCH).expect("it is after 1970");
+    (given.random().number(), u64::try_from(since.as_millis()).expect("it is in this age"))
 }
 
 /// Counts what a body was given. It runs when that is stored, so a crash does not change it.
@@ -24,48 +25,75 @@ fn see(cx: &Cx<Lab, Nothing>, place: &str, drawn: Drawn) {
     cx.count(format!("key of {place} {}", cx.random().number()));
 }
 
-fn drawn(asi: &mut Steps<Lab, Nothing>) -> Returns<Drawn> {
-    let drawn = draw(asi);
-    asi.run("first", async move |cx, ()| {
-        see(cx, "first", drawn);
-        soon().await;
-        Ok(())
-    })
-    .recorded();
-    asi.substeps("tried", |asi, ()| {
-        let drawn = draw(asi);
-        asi.run("try", async move |cx, ()| -> BodyResult<()> {
-            see(cx, "try", drawn);
-            soon().await;
-            if cx.counted("failed") == 0 {
-                cx.count("failed");
-                return Err(Error::new("Again").into());
-            }
-            Ok(())
-        })
-        .recorded()
-        .into()
-    })
-    .retry(Retry::attempts(3).backoff(Duration::from_secs(1)).on_code("Again"));
-    asi.repeat("twice", 0, |asi, count| {
-        let drawn = draw(asi);
-        asi.run("turn", async move |cx, ()| {
-            see(cx, &format!("turn {count}"), drawn);
-            soon().await;
-            Ok(if count == 0 { Next::Continue(1) } else { Next::Break(()) })
-        })
-        .recorded()
-        .into()
-    })
-    .recorded();
-    asi.run("last", async move |cx, ()| {
-        see(cx, "last", drawn);
-        Ok(drawn)
-    })
-    .recorded()
-    .into()
+async fn tries(cx: &Cx<Lab, Nothing>, drawn: Drawn) -> BodyResult<()> {
+    see(cx, "try", drawn);
+    soon().await;
+    if cx.counted("failed") == 0 {
+        cx.count("failed");
+        return Err(Error::new("Again").into());
+    }
+    Ok(())
 }
 
+async fn turns(cx: &Cx<Lab, Nothing>, (count, drawn): (i32, Drawn)) -> BodyResult<i32> {
+    see(cx, &format!("turn {count}"), drawn);
+    soon().await;
+    Ok(count + 1)
+}
+
+fn drawn(steps: &Steps<Lab, Nothing>) -> Returns<Drawn> {
+    let again = Retry::attempts(3).backoff(Duration::from_secs(1)).on_code("Again");
+    steps
+        .when_some(
+            "begin",
+            |given, ()| Some(draw(given)),
+            |steps| {
+                let first = steps.run("first", async |cx, drawn| {
+                    see(cx, "first", drawn);
+                    soon().await;
+                    Ok(())
+                });
+                first.recorded().returns()
+            },
+        )
+        .then_nested("tried", |steps| {
+            let decide = |given: &Given<'_, _>, _| Some(draw(given));
+            steps
+                .when_some("draw", decide, |steps| steps.run("try", tries).recorded().returns())
+                .returns()
+        })
+        .retry(again)
+        .then("count", async |_, _| Ok(0))
+        .recorded()
+        .then_repeat("twice", |turn| {
+            let decide = |given: &Given<'_, _>, count| vec![(count, draw(given))];
+            turn.each("draw", decide, |turn| turn.run("turn", turns).recorded().returns())
+                .then("next", async |_, next| {
+                    Ok(if next[0] < 2 {
+                        ControlFlow::Continue(next[0])
+                    } else {
+                        ControlFlow::Break(())
+                    })
+                })
+                .repeatable()
+                .returns()
+        })
+        .recorded_with_input()
+        .then_when_some(
+            "end",
+            |given, ()| Some(draw(given)),
+            |steps| {
+                let last = steps.run("last", async |cx, drawn| {
+                    see(cx, "last", drawn);
+                    Ok(drawn)
+                });
+                last.recorded().returns()
+            },
+        )
+        .then("result", async |_, drawn| drawn.ok_or_else(|| "NotDrawn".into()))
+        .repeatable()
+        .returns()
+}
 /// How many different things were counted that begin like this.
 fn different(lab: &Lab, beginning: &str) -> usize {
     lab.all_counted().keys().filter(|what| what.starts_with(beginning)).count()

@@ -1,53 +1,72 @@
 //! Loops whose iterations survive a crash.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
-use asyncsteps_core::Retry;
-use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Next, Returns, Steps};
+use asyncsteps_core::{BodyResult, Retry, Undo};
+use asyncsteps_durable::{Durable, Options};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Either, Executor, Returns, Steps};
+use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::{Event, Journal, Limits};
 
 use crate::lab::{Lab, Nothing, at_each_record, result, soon};
-use crate::node::{Crash, Kind, Until, run, run_until};
+use crate::node::{Crash, Kind, TestClock, Until, run, run_until};
 
 fn lab() -> Lab {
     Lab::new(|durable, functions| {
         durable.on(functions, "sum", sum);
         durable.on(functions, "long", long);
         durable.on(functions, "saga", saga);
+        durable.on(functions, "dynamic", dynamic);
         durable.on(functions, "fails", fails);
         durable.on(functions, "scopes", scopes);
         durable.on(functions, "again", again);
-        durable.on(functions, "vague", vague);
     })
 }
 
+type Turn<B> = ControlFlow<B, i32>;
+
+/// Where a loop begins.
+async fn zero(_: &Cx<Lab, Nothing>, (): ()) -> BodyResult<i32> {
+    Ok(0)
+}
+
 /// Adds up 0 to 4: each number is counted by a step, and handed on by another one.
-fn sum(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
-    asi.repeat("loop", (0, 0), |asi, (number, sum): (i32, i32)| {
-        asi.run("count", async move |cx, ()| {
-            soon().await;
-            cx.count(format!("count {number}"));
-            cx.count(cx.key().rsplit('-').next().unwrap_or_default());
-            Ok(number)
+fn sum(steps: &Steps<Lab, Nothing>) -> Returns<i32> {
+    steps
+        .run("begin", async |_, ()| Ok((0, 0)))
+        .repeatable()
+        .then_repeat("loop", |turn| {
+            turn.run("count", async |cx, (number, sum): (i32, i32)| {
+                soon().await;
+                cx.count(format!("count {number}"));
+                cx.count(cx.key().rsplit('-').next().unwrap_or_default());
+                Ok((number, sum))
+            })
+            .recorded()
+            .then("add", async |_, (number, sum)| {
+                soon().await;
+                Ok((number + 1, sum + number))
+            })
+            .recorded()
+            .then("next", async |_, (number, sum)| {
+                Ok(match number {
+                    5 => ControlFlow::Break(sum),
+                    _ => ControlFlow::Continue((number, sum)),
+                })
+            })
+            .repeatable()
+            .returns()
+        })
+        .recorded_with_input()
+        .then("after", async |cx, sum| {
+            cx.count("after");
+            Ok(sum)
         })
         .recorded()
-        .then("add", async move |_, number| {
-            soon().await;
-            let sum = sum + number;
-            Ok(if number == 4 { Next::Break(sum) } else { Next::Continue((number + 1, sum)) })
-        })
-        .recorded()
-        .into()
-    })
-    .recorded()
-    .then("after", async |cx, sum| {
-        cx.count("after");
-        Ok(sum)
-    })
-    .recorded()
-    .into()
+        .returns()
 }
 
 #[test]
@@ -72,17 +91,24 @@ fn iterations() -> i32 {
     if std::env::var_os("LONG_TESTS").is_some() { 100_000 } else { 2_000 }
 }
 
-fn long(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
-    asi.repeat("loop", 0, |asi, number: i32| {
-        asi.run("count", async move |_, ()| Ok(number + 1)).recorded();
-        asi.run("next", async move |_, number: i32| {
-            Ok(if number == iterations() { Next::Break(number) } else { Next::Continue(number) })
-        })
+fn long(steps: &Steps<Lab, Nothing>) -> Returns<i32> {
+    steps
+        .run("begin", zero)
         .repeatable()
-        .into()
-    })
-    .recorded()
-    .into()
+        .then_repeat("loop", |turn| {
+            turn.run("count", async |_, number| Ok(number + 1))
+                .recorded()
+                .then("next", async |_, number| Ok(until(iterations(), number)))
+                .repeatable()
+                .returns()
+        })
+        .recorded_with_input()
+        .returns()
+}
+
+/// The loop ends with the last number.
+const fn until(last: i32, number: i32) -> Turn<i32> {
+    if number == last { ControlFlow::Break(number) } else { ControlFlow::Continue(number) }
 }
 
 #[test]
@@ -103,35 +129,48 @@ fn a_loop_has_as_many_iterations_as_it_likes_and_keeps_the_records_of_one() {
 }
 
 /// Each iteration takes something, which is given back when the step after the loop fails.
-fn saga(asi: &mut Steps<Lab, Nothing>) -> Returns<String> {
-    asi.repeat("loop", 0, |asi, number: i32| {
-        // only the first and the third one can be undone
-        let step = asi.run("take", async move |cx: &Cx<Lab, Nothing>, ()| {
+fn saga(steps: &Steps<Lab, Nothing>) -> Returns<String> {
+    steps
+        .run("begin", zero)
+        .repeatable()
+        .then_repeat("loop", |turn| {
+            // only the first and the third one can be undone
+            turn.run("way", async |_, number| {
+                Ok(if number == 0 || number == 2 { Either::A(number) } else { Either::B(number) })
+            })
+            .recorded()
+            .either(
+                "either",
+                |one| {
+                    one.run("take", takes).recorded_with_input().undo_taking(gives_back).returns()
+                },
+                |other| other.run("take", takes).recorded().returns(),
+            )
+            .then("next", async |_, number| Ok(until(4, number + 1)))
+            .repeatable()
+            .returns()
+        })
+        .recorded_with_input()
+        .then("fail", async |_, _| {
             soon().await;
-            cx.count(format!("take {number}"));
-            Ok(number + 1)
-        });
-        let step = step.recorded();
-        let step = match number {
-            0 | 2 => step.undo(async move |cx, _| {
-                cx.count(format!("undo {number}"));
-                soon().await;
-                Ok(())
-            }),
-            _ => step,
-        };
-        let next = async |_: &Cx<Lab, Nothing>, number| {
-            Ok(if number == 4 { Next::Break(()) } else { Next::Continue(number) })
-        };
-        step.then("next", next).repeatable().into()
-    })
-    .recorded();
-    asi.run("fail", async |_, ()| {
-        soon().await;
-        Err::<String, _>("it fails".into())
-    })
-    .recorded()
-    .into()
+            Err::<String, _>("it fails".into())
+        })
+        .recorded()
+        .returns()
+}
+
+async fn takes(cx: &Cx<Lab, Nothing>, number: i32) -> BodyResult<i32> {
+    soon().await;
+    cx.count(format!("take {number}"));
+    Ok(number)
+}
+
+/// Its undo.
+async fn gives_back(cx: &Cx<Lab, Nothing>, number: &i32, _: Undo<&i32>) -> BodyResult<()> {
+    soon().await;
+    cx.count(format!("undo {number}"));
+    soon().await;
+    Ok(())
 }
 
 #[test]
@@ -152,35 +191,80 @@ fn what_iterations_did_is_undone_when_a_later_step_fails() {
     ));
 }
 
-/// The third iteration fails in its second step, twice; the loop is tried again as a whole.
-fn fails(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
-    asi.repeat("loop", 0, |asi, number: i32| {
-        asi.run("take", async move |cx: &Cx<Lab, Nothing>, ()| {
-            soon().await;
-            cx.count(format!("take {number}"));
-            Ok(())
+/// The same with steps that only a value knows.
+fn dynamic(steps: &Steps<Lab, Nothing>) -> Returns<String> {
+    steps
+        .run("begin", zero)
+        .repeatable()
+        .then_repeat("loop", |turn| {
+            turn.run("which", async |_, number| Ok(number))
+                .recorded()
+                .dynamic("take", |steps, number| {
+                    let take = steps.run("take", async move |cx, ()| takes(cx, number).await);
+                    take.recorded().undo(async move |cx, _| {
+                        cx.count(format!("undo {number}"));
+                        soon().await;
+                        Ok(())
+                    })
+                })
+                .then("next", async |_, number| Ok(until(2, number + 1)))
+                .repeatable()
+                .returns()
         })
+        .recorded_with_input()
+        .then("fail", async |_, _| Err::<String, _>("it fails".into()))
         .recorded()
-        .undo(async move |cx, _| {
-            soon().await;
-            cx.count(format!("undo {number}"));
-            Ok(())
-        });
-        asi.run("check", async move |cx: &Cx<Lab, Nothing>, ()| {
-            soon().await;
-            cx.count(format!("check {number}"));
-            match number {
-                2 if cx.counted("check 2") < 3 => Err("not yet".into()),
-                3 => Ok(Next::Break(number)),
-                _ => Ok(Next::Continue(number + 1)),
+        .returns()
+}
+
+#[test]
+fn what_dynamic_steps_of_iterations_did_is_undone_when_a_later_step_fails() {
+    run(at_each_record(
+        lab,
+        "dynamic",
+        async |_, _| {},
+        |lab, ending, crash| {
+            assert!(matches!(ending, Ending::Failed(_)), "{ending:?}: {crash:?}");
+            for number in 0..2 {
+                assert!(lab.counted(&format!("take {number}")) >= 1, "{crash:?}");
+                let undone = lab.counted(&format!("undo {number}"));
+                assert!((1..=2).contains(&undone), "{number} undone {undone} times: {crash:?}");
             }
+        },
+    ));
+}
+
+/// The third iteration fails in its second step, twice; the loop is tried again as a whole.
+fn fails(steps: &Steps<Lab, Nothing>) -> Returns<i32> {
+    let retry = Retry::attempts(5).backoff(Duration::from_millis(50)).on_code("InternalError");
+    steps
+        .run("begin", zero)
+        .repeatable()
+        .then_repeat("loop", |turn| {
+            turn.run("take", takes)
+                .recorded_with_input()
+                .undo_taking(gives_back)
+                .then("check", async |cx, number| {
+                    soon().await;
+                    cx.count(format!("check {number}"));
+                    match number {
+                        2 if cx.counted("check 2") < 3 => Err("not yet".into()),
+                        _ => Ok(number),
+                    }
+                })
+                .recorded()
+                .then("next", async |_, number| {
+                    Ok(match number {
+                        3 => Turn::Break(number),
+                        _ => Turn::Continue(number + 1),
+                    })
+                })
+                .repeatable()
+                .returns()
         })
-        .recorded()
-        .into()
-    })
-    .retry(Retry::attempts(5).backoff(Duration::from_millis(50)).on_code("InternalError"))
-    .recorded()
-    .into()
+        .retry(retry)
+        .recorded_with_input()
+        .returns()
 }
 
 #[test]
@@ -205,25 +289,31 @@ fn a_loop_that_is_tried_again_begins_anew_after_its_iterations_were_undone() {
 }
 
 /// Iterations with undo inside of a scope, whose end is final.
-fn scopes(asi: &mut Steps<Lab, Nothing>) -> Returns<()> {
-    asi.repeat("loop", 0, |asi, number: i32| {
-        asi.scope("whole", move |asi, ()| {
-            asi.run("take", async |_, ()| Ok(())).recorded().undo(async |_, _| Ok(()));
-            asi.run("next", async move |_, ()| {
-                Ok(if number == 99 { Next::Break(()) } else { Next::Continue(number + 1) })
-            })
+fn scopes(steps: &Steps<Lab, Nothing>) -> Returns<()> {
+    let whole = |turn: &Steps<_, _, _>| {
+        turn.run("take", async |_, number| Ok(number))
             .recorded()
-            .into()
+            .undo(async |_, _| Ok(()))
+            .then("count", async |_, number| Ok(number + 1))
+            .recorded()
+            .returns()
+    };
+    steps
+        .run("begin", zero)
+        .repeatable()
+        .then_repeat("loop", |turn| {
+            turn.scope("whole", whole)
+                .then("next", async |_, number| Ok(until(100, number)))
+                .repeatable()
+                .returns()
         })
-        .into()
-    })
-    .recorded();
-    asi.run("after", async |cx, ()| {
-        cx.count("after");
-        std::future::pending().await
-    })
-    .recorded()
-    .into()
+        .recorded_with_input()
+        .then("after", async |cx, _| {
+            cx.count("after");
+            std::future::pending().await
+        })
+        .recorded()
+        .returns()
 }
 
 #[test]
@@ -244,26 +334,36 @@ fn a_scope_that_ended_leaves_no_records_of_an_iteration() {
 }
 
 /// A loop in a loop.
-fn again(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
-    asi.repeat("outer", 0, |asi, outer: i32| {
-        asi.repeat("inner", 0, move |asi, inner: i32| {
-            asi.run("count", async move |cx, ()| {
-                soon().await;
-                cx.count(format!("{outer} {inner}"));
-                Ok(if inner == 2 { Next::Break(outer + 1) } else { Next::Continue(inner + 1) })
-            })
-            .recorded()
-            .into()
-        })
-        .recorded()
-        .then("next", async |_, next| {
-            Ok(if next == 3 { Next::Break(next) } else { Next::Continue(next) })
-        })
+fn again(steps: &Steps<Lab, Nothing>) -> Returns<i32> {
+    steps
+        .run("begin", zero)
         .repeatable()
-        .into()
-    })
-    .recorded()
-    .into()
+        .then_repeat("outer", |turn| {
+            turn.run("first", async |_, outer| Ok((outer, 0)))
+                .repeatable()
+                .then_repeat("inner", |turn| {
+                    turn.run("count", async |cx, (outer, inner): (i32, i32)| {
+                        soon().await;
+                        cx.count(format!("{outer} {inner}"));
+                        Ok((outer, inner + 1))
+                    })
+                    .recorded()
+                    .then("next", async |_, (outer, inner)| {
+                        Ok(match inner {
+                            3 => ControlFlow::Break(outer + 1),
+                            _ => ControlFlow::Continue((outer, inner)),
+                        })
+                    })
+                    .repeatable()
+                    .returns()
+                })
+                .recorded_with_input()
+                .then("next", async |_, next| Ok(until(3, next)))
+                .repeatable()
+                .returns()
+        })
+        .recorded_with_input()
+        .returns()
 }
 
 #[test]
@@ -281,21 +381,23 @@ fn a_loop_in_a_loop_goes_on_in_both() {
     ));
 }
 
-fn vague(asi: &mut Steps<Lab, Nothing>) -> Returns<i32> {
-    asi.repeat("loop", 0, |asi, number: i32| {
-        asi.run("end", async move |_, ()| Ok(Next::Break(number))).recorded().into()
-    })
-    .into()
-}
-
 #[test]
 fn a_loop_says_that_its_state_is_recorded() {
-    run(async {
-        let lab = lab();
-        let journal = lab.journal();
-        let uid = lab.submit(&journal, "vague", Options::default()).await;
-        let (ending, _) = lab.ended(&journal, uid, &[]).await;
-        let Ending::Failed(failure) = ending else { panic!("{ending:?}") };
-        assert_eq!(failure.code, "InternalError");
+    let vague = |steps: &Steps<(), Nothing>| {
+        steps
+            .run("begin", async |_, ()| Ok(0))
+            .repeatable()
+            .then_repeat("loop", |turn| {
+                turn.run("end", async |_, number| Ok(Turn::Break(number))).repeatable().returns()
+            })
+            .returns()
+    };
+    let durable = Durable::new(Memory::new(TestClock::start()));
+    let interface = Interface::new("test.vague:1.0".parse().expect("it is a name"));
+    let executor = Executor::builder().service(interface, (), |functions| {
+        durable.on(functions, "vague", vague);
     });
+    let mistake = executor.build().expect_err("the loop does not say it").to_string();
+    let needs = "`loop` does not say what a crash does to it: `recorded_with_input()`";
+    assert!(mistake.contains(needs), "{mistake}");
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod bank;
 mod catching_up;
+mod changed;
 mod changes;
 mod commits;
 mod deadlocks;

@@ -1,100 +1,114 @@
-//! Limits that steps set on themselves from within, by `asi.this().timeout(..)`: they are recorded as those that are
-//! said behind a step.
+//! Limits that are said of steps as a whole, by `steps.timeout(..)`: they are recorded as those that are said behind a
+//! step.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
+use asyncsteps_core::BodyResult;
+use asyncsteps_durable::Options;
 use asyncsteps_durable::journal::record::Ending;
-use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Next, Returns, Steps};
+use asyncsteps_executor::{Returns, Step, Steps};
 
-use crate::bank::{Bank, End, Function, deal};
+use crate::bank::{Bank, End, Planned, deals, undoes};
 use crate::lab::Nothing;
 use crate::node::{Crash, Kind, run};
 
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// A step that takes so long; only the first run of it is recorded.
-macro_rules! takes {
-    ($steps:expr, $name:expr, $millis:expr) => {
-        $steps.run($name, async |_: &Cx<Bank, Nothing>, ()| {
-            tokio::time::sleep(Duration::from_millis($millis)).await;
-            Ok(())
-        })
-    };
+/// The body of a step that takes so long.
+async fn takes(millis: u64) -> BodyResult<()> {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+    Ok(())
 }
 
 /// It takes longer than the limit; what a run after a crash still has to do takes less.
-fn slow(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    deal!(asi, "charge");
-    takes!(asi, "wait", 200).recorded();
-    takes!(asi, "last", 300)
+fn slow(steps: &Steps<Bank, Nothing>) -> Returns<String> {
+    behind(steps.run("charge", deals).recorded().undo(undoes))
+}
+
+/// What is behind the charge.
+fn behind(charge: Step<Bank, Nothing, (), (), ()>) -> Returns<String> {
+    charge
+        .then("wait", async |_, ()| takes(200).await)
+        .recorded()
+        .then("last", async |_, ()| takes(300).await)
         .repeatable()
         .then("end", async |_, ()| Ok(String::new()))
         .repeatable()
-        .into()
+        .returns()
 }
 
-fn whole(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.this().timeout(LIMIT);
-    slow(asi)
+fn limited(steps: &Steps<Bank, Nothing>) -> Returns<String> {
+    slow(steps.timeout(LIMIT))
 }
 
-fn nested(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    deal!(asi, "before");
-    asi.substeps("trip", |asi, ()| whole(asi)).into()
+fn whole(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    limited(steps)
 }
 
-fn scope(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.scope("trip", |asi, ()| whole(asi)).into()
+fn nested(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    let before = steps.run("before", deals).recorded().undo(undoes);
+    before.then_nested("trip", limited).returns()
+}
+
+fn scope(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps.scope("trip", limited).returns()
 }
 
 /// The last call counts.
-fn twice(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.this().timeout(LIMIT * 1_000_000);
-    asi.this().timeout(LIMIT);
-    slow(asi)
+fn twice(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    slow(steps.timeout(LIMIT * 1_000_000).timeout(LIMIT))
 }
 
 /// One limit inside of another one.
-fn both(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.this().timeout(LIMIT * 1_000_000);
-    asi.substeps("trip", |asi, ()| whole(asi)).timeout(LIMIT * 1_000_000).into()
+fn both(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    let steps = steps.timeout(LIMIT * 1_000_000);
+    steps.nested("trip", limited).timeout(LIMIT * 1_000_000).returns()
 }
 
-fn behind_lock(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let (lock, place) = (asi.cx().lock.clone(), asi.cx().place.clone());
-    asi.this().locked(&lock).limited(&place).timeout(LIMIT);
-    slow(asi)
+fn behind_lock(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    slow(steps.locked(|cx| cx.lock.clone()).limited(|cx| cx.place.clone()).timeout(LIMIT))
 }
 
 /// The step fails first and goes on.
-fn after_failure(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.this().timeout(LIMIT);
-    asi.run("fail", async |_, ()| Err::<(), _>("Refused".into()))
-        .recorded()
-        .recover(async |_, _| Ok(()));
-    slow(asi)
+fn after_failure(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    let fails = steps.timeout(LIMIT).run("fail", async |_, ()| Err::<(), _>("Refused".into()));
+    let recovered = fails.recorded().recover(async |_, _| Ok(()));
+    behind(recovered.then("charge", deals).recorded().undo(undoes))
 }
 
 /// Each pass has a limit of its own, and the last one takes too long.
-fn passes(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.repeat("loop", 0, |asi, pass: i32| {
-        asi.this().timeout(LIMIT);
-        deal!(asi, "charge");
-        takes!(asi, "wait", 200).recorded();
-        asi.run("last", async move |cx: &Cx<Bank, Nothing>, ()| {
-            let is_slow = pass == 2 && cx.program != "quick";
-            tokio::time::sleep(Duration::from_millis(if is_slow { 300 } else { 50 })).await;
-            Ok(if pass == 2 { Next::Break(String::new()) } else { Next::Continue(pass + 1) })
+fn passes(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .run("begin", async |_, ()| Ok(0))
+        .repeatable()
+        .then_repeat("loop", |steps| {
+            steps
+                .timeout(LIMIT)
+                .run("charge", deals)
+                .recorded()
+                .undo(undoes)
+                .then("wait", async |_, pass| takes(200).await.map(|()| pass))
+                .recorded()
+                .then("last", async |cx, pass| {
+                    let is_slow = pass == 2 && cx.program != "quick";
+                    takes(if is_slow { 300 } else { 50 }).await.map(|()| pass)
+                })
+                .recorded()
+                .then("next", async |_, pass| {
+                    Ok(match pass {
+                        2 => ControlFlow::Break(String::new()),
+                        _ => ControlFlow::Continue(pass + 1),
+                    })
+                })
+                .repeatable()
+                .returns()
         })
-        .recorded()
-        .into()
-    })
-    .recorded()
-    .into()
+        .recorded_with_input()
+        .returns()
 }
 
-const FUNCTIONS: [(&str, Function); 8] = [
+const FUNCTIONS: [(&str, Planned); 8] = [
     ("whole", whole),
     ("nested", nested),
     ("scope", scope),
@@ -106,7 +120,7 @@ const FUNCTIONS: [(&str, Function); 8] = [
 ];
 
 /// The request ends by its limit with nothing kept. Whether all the crashes happened.
-async fn ends_by_its_limit(name: &str, function: Function, crashes: &[Crash]) -> bool {
+async fn ends_by_its_limit(name: &str, function: Planned, crashes: &[Crash]) -> bool {
     let bank = Bank::new(function);
     let journal = bank.journal();
     let uid = bank.submit(&journal, Options::default()).await;
@@ -173,19 +187,28 @@ fn each_pass_of_a_loop_has_a_limit_of_its_own() {
 }
 
 /// A pass fails, and its own handler has the loop go on.
-fn recovers(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.repeat("loop", 0, |asi, pass: i32| {
-        asi.this().on_error(|asi, _| asi.success((Next::<i32, String>::Continue(1),)));
-        deal!(asi, "charge");
-        asi.run("last", async move |_: &Cx<Bank, Nothing>, ()| match pass {
-            0 => Err("Refused".into()),
-            _ => Ok(Next::Break(String::new())),
+fn recovers(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .run("begin", async |_, ()| Ok(0))
+        .repeatable()
+        .then_repeat("loop", |steps| {
+            steps
+                .run("charge", deals)
+                .recorded()
+                .undo(undoes)
+                .then("last", async |_, pass| match pass {
+                    0 => Err("Refused".into()),
+                    _ => Ok(String::new()),
+                })
+                .recorded()
+                .then("next", async |_, result| Ok(ControlFlow::Break(result)))
+                .repeatable()
+                .as_one()
+                .recover(async |_, _| Ok(ControlFlow::Continue(1)))
+                .returns()
         })
-        .recorded()
-        .into()
-    })
-    .recorded()
-    .into()
+        .recorded_with_input()
+        .returns()
 }
 
 #[test]
@@ -207,20 +230,24 @@ fn a_loop_goes_on_after_a_pass_that_has_recovered() {
 }
 
 /// A step that ends within its limit, and one behind it that takes longer than that and has no undo.
-fn behind(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.substeps("trip", |asi, ()| {
-        deal!(asi, "charge");
-        takes!(asi, "look", 1).repeatable().into()
-    })
-    .timeout(LIMIT);
-    takes!(asi, "print", 1_000).recorded();
-    asi.run("end", async |_, ()| Ok(String::new())).repeatable().into()
+fn ended(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .nested("trip", |steps| {
+            let charge = steps.run("charge", deals).recorded().undo(undoes);
+            charge.then("look", async |_, ()| takes(1).await).repeatable().returns()
+        })
+        .timeout(LIMIT)
+        .then("print", async |_, ()| takes(1_000).await)
+        .recorded()
+        .then("end", async |_, ()| Ok(String::new()))
+        .repeatable()
+        .returns()
 }
 
 #[test]
 fn a_limit_does_not_strike_what_had_ended_before_the_crash() {
     run(async {
-        let bank = Bank::new(behind);
+        let bank = Bank::new(ended);
         let journal = bank.journal();
         let uid = bank.submit(&journal, Options::default()).await;
         let (durable, executor) = bank.serve(journal.clone());

@@ -2,27 +2,14 @@
 
 use std::time::Duration;
 
-use asyncsteps_core::{BodyResult, Error, Retry, Undo};
+use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_durable::Options;
 use asyncsteps_durable::journal::record::Ending;
-use asyncsteps_executor::plan::{Cx, Either, Returns, Steps};
+use asyncsteps_executor::{Cx, Either, Returns, Steps};
 
-use crate::bank::{Bank, End};
+use crate::bank::{Bank, End, deals, undoes};
 use crate::lab::{Nothing, soon};
 use crate::node::{Crash, Kind, run};
-use crate::programs::Node;
-
-async fn deals(cx: &Cx<Bank, Nothing>, number: u32) -> BodyResult<u32> {
-    soon().await;
-    cx.deal(cx.key());
-    Ok(number)
-}
-
-async fn undoes(cx: &Cx<Bank, Nothing>, _: Undo<&u32>) -> BodyResult<()> {
-    soon().await;
-    cx.undo(cx.key());
-    Ok(())
-}
 
 async fn fails_once(cx: &Cx<Bank, Nothing>, number: u32) -> BodyResult<u32> {
     soon().await;
@@ -30,7 +17,7 @@ async fn fails_once(cx: &Cx<Bank, Nothing>, number: u32) -> BodyResult<u32> {
 }
 
 /// Groups that are tried again, each beside steps of the same names; a way; a part that is final.
-fn forms(steps: &Steps<Bank, Nothing>, _: &[Node]) -> Returns<String> {
+fn forms(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
     let again = || Retry::attempts(2).on_code("TryAgain");
     steps
         .run("a", async |_, ()| Ok(1))
@@ -79,7 +66,7 @@ fn forms_of_plans_go_on_after_a_crash_at_each_record() {
         for program in ["", "fails"] {
             let mut crashes = 0;
             for append in 1.. {
-                let bank = Bank::planned(forms).process(program, None);
+                let bank = Bank::new(forms).process(program, None);
                 let journal = bank.journal();
                 let uid = bank.submit(&journal, Options::default()).await;
                 let crash = Crash { append, kind: Kind::AfterStored };

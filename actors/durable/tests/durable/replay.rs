@@ -8,10 +8,10 @@ use crate::lab::Lab;
 use crate::node::run;
 
 /// What the check tells of the only request in a dump.
-async fn checked(lab: &Lab, dump: &Dump, program: u32) -> Option<String> {
+fn checked(lab: &Lab, dump: &Dump, program: u32) -> Option<String> {
     let new = lab.clone().with_program(program);
-    let (durable, executor) = new.process(lab.journal());
-    let mut replayed = durable.replay_check(&executor, dump).await;
+    let (durable, _) = new.process(lab.journal());
+    let mut replayed = durable.replay_check(dump);
     assert_eq!(replayed.len(), dump.flows().len());
     replayed.pop().and_then(|request| request.divergence)
 }
@@ -34,10 +34,10 @@ fn open_requests_are_checked_without_carrying_anything_out() {
                 let bytes = dump.to_bytes().expect("it was stored");
                 let dump = Dump::from_bytes(&bytes).expect("it was written");
                 let counted = lab.all_counted();
-                assert_eq!(checked(&lab, &dump, 1).await, None, "{function}, {crash:?}");
-                assert_eq!(checked(&lab, &dump, good).await, None, "{function}, {crash:?}");
+                assert_eq!(checked(&lab, &dump, 1), None, "{function}, {crash:?}");
+                assert_eq!(checked(&lab, &dump, good), None, "{function}, {crash:?}");
                 if other > 0
-                    && let Some(why) = checked(&lab, &dump, other).await
+                    && let Some(why) = checked(&lab, &dump, other)
                 {
                     let recorded = "is recorded, and the program has only test.lab:1:shorter/hold,";
                     assert!(why.contains(recorded), "{why}");

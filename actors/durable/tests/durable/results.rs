@@ -1,6 +1,5 @@
 //! Results that a journal has to tell apart.
 
-use asyncsteps_durable::Recorded;
 use asyncsteps_executor::{Returns, Steps};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,8 +19,9 @@ fn answer() -> Answer {
     Answer { body, note: None, tags: vec![Value::Null, json!([])] }
 }
 
-fn nulls(asi: &mut Steps<Lab, Nothing>) -> Returns<Value> {
-    asi.run("null", async |_, ()| Ok(Value::Null))
+fn nulls(steps: &Steps<Lab, Nothing>) -> Returns<Value> {
+    steps
+        .run("null", async |_, ()| Ok(Value::Null))
         .recorded()
         .then("answer", async |_, null| {
             assert_eq!(null, Value::Null);
@@ -38,7 +38,7 @@ fn nulls(asi: &mut Steps<Lab, Nothing>) -> Returns<Value> {
             Ok(json!([null, []]))
         })
         .recorded()
-        .into()
+        .returns()
 }
 
 #[test]

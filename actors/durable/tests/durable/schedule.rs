@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps_durable::{Durable, NotSubmitted, Recorded, Schedule};
+use asyncsteps_durable::{Durable, NotSubmitted, Schedule};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::{Clock, Timestamp};
 use schemars::JsonSchema;
@@ -36,15 +37,16 @@ struct Report {
     of: String,
 }
 
-fn report(asi: &mut Steps<Reports, Report>) -> Returns<()> {
-    asi.run("report", async |cx, ()| {
-        let user = cx.request().user().map(|user| user.local_id().to_owned());
-        let made = format!("{} for {}", cx.params.of, user.unwrap_or_default());
-        cx.made.lock().expect("no test panics here").push((cx.clock.now(), made));
-        Ok(())
-    })
-    .recorded()
-    .into()
+fn report(steps: &Steps<Reports, Report>) -> Returns<()> {
+    steps
+        .run("report", async |cx, ()| {
+            let user = cx.request().user().map(|user| user.local_id().to_owned());
+            let made = format!("{} for {}", cx.params.of, user.unwrap_or_default());
+            cx.made.lock().expect("no test panics here").push((cx.clock.now(), made));
+            Ok(())
+        })
+        .recorded()
+        .returns()
 }
 
 impl Reports {

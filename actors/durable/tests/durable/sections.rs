@@ -3,81 +3,83 @@
 use std::time::Duration;
 
 use asyncsteps_core::Retry;
+use asyncsteps_durable::Options;
 use asyncsteps_durable::journal::record::Ending;
-use asyncsteps_durable::{Options, Recorded, Repeatable};
-use asyncsteps_executor::{Cx, Returns, Steps};
+use asyncsteps_executor::{Returns, Steps};
 
-use crate::bank::{Bank, End, Function, deal, hold};
+use crate::bank::{Bank, End, Planned, deals, hold, undoes};
 use crate::lab::{Nothing, soon};
 use crate::node::{Crash, Kind, run};
 
-fn trip(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let place = asi.cx().place.clone();
-    asi.parallel("reserve", move |branches| {
-        branches
-            .substeps("hotel", |asi, ()| {
-                deal!(asi, "room");
-                asi.run("mail", async |_, ()| Ok(())).recorded().into()
-            })
-            .limited(&place);
-        deal!(branches, "car");
-    });
-    deal!(asi, "charge");
-    asi.run("confirm", async |_: &Cx<Bank, Nothing>, ()| {
-        soon().await;
-        Err::<String, _>("Refused".into())
-    })
-    .repeatable()
-    .into()
-}
-
-fn locked(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let lock = asi.cx().lock.clone();
-    asi.substeps("trip", |asi, ()| trip(asi)).locked(&lock).into()
-}
-
-fn limited(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let lock = asi.cx().lock.clone();
-    asi.substeps("trip", |asi, ()| trip(asi)).limited(&lock).into()
-}
-
-fn both(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let lock = asi.cx().lock.clone();
-    asi.substeps("trip", |asi, ()| {
-        let lock = asi.cx().place.clone();
-        asi.substeps("inner", |asi, ()| trip_without_place(asi)).locked(&lock).into()
-    })
-    .locked(&lock)
-    .into()
-}
-
-fn trip_without_place(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    deal!(asi, "charge");
-    asi.run("confirm", async |_: &Cx<Bank, Nothing>, ()| Err::<String, _>("Refused".into()))
+fn trip(steps: &Steps<Bank, Nothing>) -> Returns<String> {
+    steps
+        .join("reserve", |all| {
+            let hotel = all
+                .nested("hotel", |steps| {
+                    let room = steps.run("room", deals).recorded().undo(undoes);
+                    room.then("mail", async |_, ()| Ok(())).recorded().returns()
+                })
+                .limited(|cx| cx.place.clone());
+            (hotel, all.run("car", deals).recorded().undo(undoes))
+        })
+        .then("charge", deals)
+        .recorded()
+        .undo(undoes)
+        .then("confirm", async |_, _| {
+            soon().await;
+            Err::<String, _>("Refused".into())
+        })
         .repeatable()
-        .into()
+        .returns()
 }
 
-fn tried_again(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let (lock, retry) = (asi.cx().lock.clone(), Retry::attempts(3).on_code("Refused"));
-    asi.substeps("trip", |asi, ()| trip(asi)).locked(&lock).retry(retry).into()
+fn locked(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps.nested("trip", trip).locked(|cx| cx.lock.clone()).returns()
 }
 
-fn tried_again_limited(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let (lock, retry) = (asi.cx().lock.clone(), Retry::attempts(3).on_code("Refused"));
-    asi.substeps("trip", |asi, ()| trip(asi)).limited(&lock).retry(retry).into()
+fn limited(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps.nested("trip", trip).limited(|cx| cx.lock.clone()).returns()
 }
 
-fn branch(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.parallel("both", |branches| {
-        let lock = branches.cx().lock.clone();
-        branches.substeps("trip", |asi, ()| trip(asi)).locked(&lock);
-        deal!(branches, "other");
-    });
-    asi.run("end", async |_, ()| Ok("ended".to_owned())).recorded().into()
+fn both(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    let inner = |steps: &Steps<Bank, Nothing>| {
+        steps.nested("inner", trip_without_place).locked(|cx| cx.place.clone()).returns()
+    };
+    steps.nested("trip", inner).locked(|cx| cx.lock.clone()).returns()
 }
 
-const FUNCTIONS: [(&str, Function); 6] = [
+fn trip_without_place(steps: &Steps<Bank, Nothing>) -> Returns<String> {
+    steps
+        .run("charge", deals)
+        .recorded()
+        .undo(undoes)
+        .then("confirm", async |_, ()| Err::<String, _>("Refused".into()))
+        .repeatable()
+        .returns()
+}
+
+fn tried_again(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    let trip = steps.nested("trip", trip).locked(|cx| cx.lock.clone());
+    trip.retry(Retry::attempts(3).on_code("Refused")).returns()
+}
+
+fn tried_again_limited(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    let trip = steps.nested("trip", trip).limited(|cx| cx.lock.clone());
+    trip.retry(Retry::attempts(3).on_code("Refused")).returns()
+}
+
+fn branch(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .join("both", |all| {
+            let trip = all.nested("trip", trip).locked(|cx| cx.lock.clone());
+            (trip, all.run("other", deals).recorded().undo(undoes))
+        })
+        .then("end", async |_, _| Ok("ended".to_owned()))
+        .recorded()
+        .returns()
+}
+
+const FUNCTIONS: [(&str, Planned); 6] = [
     ("locked", locked),
     ("limited", limited),
     ("both", both),

@@ -2,48 +2,62 @@
 
 use std::time::Duration;
 
+use asyncsteps_core::BodyResult;
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::{FlowState, Resume};
-use asyncsteps_durable::{Durable, NotSettled, Options, Recorded, Repeatable, Settle};
+use asyncsteps_durable::{Durable, NotSettled, Options, Settle};
 use asyncsteps_executor::{Cx, Returns, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation, SeededFaults};
 use asyncsteps_journal::{Error, Event, Journal, Path, Refused, Uid};
 use futures_util::future::join4;
 
-use crate::bank::{Bank, End, deal};
+use crate::bank::{Bank, End, deals, undoes};
 use crate::lab::{Nothing, soon};
 use crate::node::{Crash, Kind, run};
 
 const CHARGE: &str = "order-charge";
 
 /// A look-up that is repeated is in front of the charge.
-fn behind_look(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    deal!(asi, "reserve");
-    asi.run(
-        "look",
-        async |cx: &Cx<Bank, Nothing>, ()| {
-            if cx.program == "no look" { Err("NoLook".into()) } else { Ok(()) }
-        },
-    )
-    .repeatable();
-    match asi.cx().program {
-        "no undo" => {
-            asi.run("charge", async |cx, ()| {
-                cx.deal(cx.key());
-                Ok(())
-            })
-            .recorded();
-        }
-        _ => _ = deal!(asi, "charge"),
-    }
-    asi.run("ship", async |_, ()| Ok("shipped".to_owned())).recorded().into()
+fn behind_look(steps: &Steps<Bank, Nothing>, bank: &Bank) -> Returns<String> {
+    let look = steps
+        .run("reserve", deals)
+        .recorded()
+        .undo(undoes)
+        .then("look", async |cx, ()| match cx.program {
+            "no look" | "away" => Err("NoLook".into()),
+            _ => Ok(()),
+        })
+        .repeatable();
+    let charge = match bank.program {
+        "no undo" => look.then("charge", deals_at_once).recorded(),
+        _ => look.then("charge", deals).recorded().undo(async |cx, undo| match cx.program {
+            "away" => Err("Away".into()),
+            _ => undoes(cx, undo).await,
+        }),
+    };
+    charge.then("ship", ships).recorded().returns()
+}
+
+/// The bank does it before anything else can happen.
+async fn deals_at_once(cx: &Cx<Bank, Nothing>, (): ()) -> BodyResult<()> {
+    cx.deal(cx.key());
+    Ok(())
+}
+
+async fn ships(_: &Cx<Bank, Nothing>, (): ()) -> BodyResult<String> {
+    Ok("shipped".to_owned())
+}
+
+async fn ships_nothing(_: &Cx<Bank, Nothing>, (): ()) -> BodyResult<String> {
+    Err("NoShip".into())
 }
 
 fn charge() -> Path {
     "test.bank:1:order/charge".parse().expect("it is a path")
 }
 
-/// A request that was paused by this program after its charge was begun.
+/// A request that was paused by this program after its charge was begun: it cannot undo that. Beside it a process with a
+/// program that can.
 async fn paused(bank: &Bank, program: &'static str, append: usize) -> (Memory, Uid, Bank, Durable) {
     let journal = bank.journal();
     let uid = bank.submit(&journal, Options::default()).await;
@@ -54,6 +68,7 @@ async fn paused(bank: &Bank, program: &'static str, append: usize) -> (Memory, U
         End::Paused(reason) => assert!(reason.contains(charge().as_str()), "{reason}"),
         End::Ended(ending) => panic!("{ending:?}"),
     }
+    let next = if program == "away" { bank.process("no look", None) } else { next };
     let (durable, _) = next.serve(journal.clone());
     (journal, uid, next, durable)
 }
@@ -78,8 +93,8 @@ async fn is_recorded(durable: &Durable, uid: Uid) {
 fn a_step_that_the_request_does_not_reach_is_undone_as_an_operator_says() {
     run(async {
         let bank = Bank::new(behind_look);
-        let (journal, uid, next, durable) = paused(&bank, "no look", 4).await;
-        assert_eq!(bank.kept(), [CHARGE, "order-reserve"]);
+        let (journal, uid, next, durable) = paused(&bank, "away", 4).await;
+        assert_eq!(bank.kept(), [CHARGE]);
         durable.settle(uid, &charge(), Settle::Undo, "ann", "case 7").await.expect("it is paused");
         let end = next.replay(&journal, uid).await;
         assert!(matches!(end, End::Ended(Ending::Failed(_))), "{end:?}");
@@ -93,7 +108,7 @@ fn a_step_is_kept_or_was_undone_as_an_operator_says() {
     run(async {
         for (how, kept) in [(Settle::Kept, vec![CHARGE]), (Settle::Undone, vec![CHARGE])] {
             let bank = Bank::new(behind_look);
-            let (journal, uid, next, durable) = paused(&bank, "no look", 4).await;
+            let (journal, uid, next, durable) = paused(&bank, "away", 4).await;
             durable.settle(uid, &charge(), how, "ann", "case 7").await.expect("it is paused");
             let end = next.replay(&journal, uid).await;
             assert!(matches!(end, End::Ended(Ending::Failed(_))), "{end:?}");
@@ -139,21 +154,21 @@ fn an_undo_that_the_program_lacks_is_not_forgotten() {
 }
 
 /// An undo that fails while the bank is away.
-fn undo_fails(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
-        cx.deal(cx.key());
-        Ok(())
-    })
-    .recorded()
-    .undo(async |cx, _| {
-        soon().await;
-        if cx.program == "away" {
-            return Err("Away".into());
-        }
-        cx.undo(cx.key());
-        Ok(())
-    });
-    asi.run("ship", async |_, ()| Err("NoShip".into())).recorded().into()
+fn undo_fails(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .run("charge", deals_at_once)
+        .recorded()
+        .undo(async |cx, _| {
+            soon().await;
+            if cx.program == "away" {
+                return Err("Away".into());
+            }
+            cx.undo(cx.key());
+            Ok(())
+        })
+        .then("ship", ships_nothing)
+        .recorded()
+        .returns()
 }
 
 #[test]
@@ -187,13 +202,13 @@ fn an_undo_that_failed_pauses_the_request_and_is_tried_again() {
 fn only_what_a_paused_request_has_begun_is_settled() {
     run(async {
         let bank = Bank::new(behind_look);
-        let (journal, uid, _, durable) = paused(&bank, "no look", 4).await;
+        let (journal, uid, _, durable) = paused(&bank, "away", 4).await;
         let ship = "test.bank:1:order/ship".parse().expect("it is a path");
         let settled = durable.settle(uid, &ship, Settle::Kept, "ann", "").await;
         assert!(matches!(settled, Err(NotSettled::NoStep(path)) if path == ship));
         durable.resume(uid, Resume::Continue).await.expect("it is paused");
         let end = bank.replay(&journal, uid).await;
-        assert!(matches!(end, End::Ended(Ending::Completed(_))), "{end:?}");
+        assert!(matches!(end, End::Ended(Ending::Failed(_))), "{end:?}");
         let settled = durable.settle(uid, &charge(), Settle::Kept, "ann", "").await;
         let refused =
             matches!(settled, Err(NotSettled::Journal(Error::Refused(Refused::NotStopped(_)))));
@@ -206,7 +221,7 @@ fn of_orders_at_once_the_one_that_is_acknowledged_is_carried_out() {
     run(async {
         for seed in 0..30 {
             let bank = Bank::new(behind_look);
-            let (journal, uid, next, _) = paused(&bank, "no look", 4).await;
+            let (journal, uid, next, _) = paused(&bank, "away", 4).await;
             // some overtake others, and the first answer may be lost
             let mut is_lost = seed % 3 > 0;
             let lost = move |operation: Operation| {
@@ -261,31 +276,34 @@ fn a_step_that_began_without_an_undo_is_not_ordered_to_be_undone() {
 }
 
 /// An undo that the program has fail in its way.
-fn undo_fails_as(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let charge = asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
-        cx.deal(cx.key());
-        Ok(())
-    });
-    charge.recorded().undo(async |cx, _| {
-        let (hangs, program) = (cx.program == "hangs", cx.program);
-        tokio::time::sleep(Duration::from_secs(if hangs { 100_000 } else { 1 })).await;
-        Err(asyncsteps_core::Error::with_info("Away", program).into())
-    });
-    asi.run("ship", async |_, ()| Err("NoShip".into())).recorded().into()
+fn undo_fails_as(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .run("charge", deals_at_once)
+        .recorded()
+        .undo(async |cx, _| {
+            let (hangs, program) = (cx.program == "hangs", cx.program);
+            tokio::time::sleep(Duration::from_secs(if hangs { 100_000 } else { 1 })).await;
+            Err(asyncsteps_core::Error::with_info("Away", program).into())
+        })
+        .then("ship", ships_nothing)
+        .recorded()
+        .returns()
 }
 
 /// Longer than the journal takes a text, with characters that not each journal can store, and that are cut in the
 /// middle.
 const LONG: &str = concat!("\0\u{1f600}", include_str!("settled.rs"));
 
+const CUT: &str = "Away: \u{fffd}\u{1f600}//! The ways out of a pause";
+
 #[test]
 fn the_reason_of_a_pause_says_why_the_undo_failed() {
     run(async {
         let charge = charge();
-        for (program, why) in [
-            ("the bank is closed", "Away: the bank is closed"),
-            ("hangs", "it has not ended in time"),
-            (LONG, "Away: \u{fffd}\u{1f600}//! The ways out of a pause"),
+        for (program, why, why_ordered) in [
+            ("the bank is closed", "Away: the bank is closed", "Away: the bank is closed"),
+            ("hangs", "it has not ended in time", "Timeout: the limit of 30s"),
+            (LONG, CUT, CUT),
         ] {
             let bank = Bank::new(undo_fails_as).process(program, None);
             let journal = bank.journal();
@@ -299,21 +317,21 @@ fn the_reason_of_a_pause_says_why_the_undo_failed() {
             settled.await.expect("it is paused");
             let End::Paused(reason) = bank.replay(&journal, uid).await else { panic!("it ended") };
             assert!(reason.contains("order/charge cannot be undone"), "{reason}");
-            assert!(reason.contains(why) && reason.len() < 1_000, "{reason}");
+            assert!(reason.contains(why_ordered) && reason.len() < 1_000, "{reason}");
         }
     });
 }
 
 /// Its later program has steps with long names instead.
-fn renames(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    if asi.cx().program == "long names" {
-        for letter in ["x", "y", "z"] {
-            asi.run(letter.repeat(1_800).leak(), async |_, ()| Ok(())).recorded();
-        }
+fn renames(steps: &Steps<Bank, Nothing>, bank: &Bank) -> Returns<String> {
+    let begin = if bank.program == "long names" {
+        ["x", "y", "z"].iter().fold(steps.pass().erased(), |before, letter| {
+            before.then(letter.repeat(1_800).leak(), async |_, ()| Ok(())).recorded().erased()
+        })
     } else {
-        deal!(asi, "charge");
-    }
-    asi.run("ship", async |_, ()| Ok("shipped".to_owned())).recorded().into()
+        steps.run("charge", deals).recorded().undo(undoes).erased()
+    };
+    begin.then("ship", ships).recorded().returns()
 }
 
 #[test]
@@ -332,17 +350,22 @@ fn a_reason_that_is_longer_than_a_text_of_the_journal_is_cut() {
 }
 
 /// A look-up that is repeated, deep in a step that ended before the charge.
-fn deep_look(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
+fn deep_look(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
     let look = async |cx: &Cx<Bank, Nothing>, ()| {
         soon().await;
         if cx.program == "no look" { Err("NoLook".into()) } else { Ok(()) }
     };
-    asi.substeps("trip", move |asi, ()| {
-        asi.substeps("inner", move |asi, ()| asi.run("look", look).repeatable().into()).into()
-    })
-    .timeout(Duration::from_secs(1_000));
-    deal!(asi, "charge");
-    asi.run("ship", async |_, ()| Ok("shipped".to_owned())).recorded().into()
+    steps
+        .nested("trip", |trip| {
+            trip.nested("inner", |inner| inner.run("look", look).repeatable().returns()).returns()
+        })
+        .timeout(Duration::from_secs(1_000))
+        .then("charge", deals)
+        .recorded()
+        .undo(undoes)
+        .then("ship", ships)
+        .recorded()
+        .returns()
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use asyncsteps_core::{BodyResult, Retry, Undo};
-use asyncsteps_durable::{Durable, Recorded};
+use asyncsteps_durable::Durable;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Cx, Returns, Steps};
+use asyncsteps_executor::{Executor, Service};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::record::Ending;
 use schemars::JsonSchema;
@@ -128,53 +129,19 @@ async fn soon() {
     tokio::time::sleep(Duration::from_millis(3)).await;
 }
 
-fn order(asi: &mut Steps<Shop, Order>) -> Returns<String> {
-    asi.run("reserve", async |cx, ()| {
-        soon().await;
-        cx.0.act("reserve", cx.key())
-    })
-    .recorded()
-    .undo(async |cx, outcome| {
-        if let Undo::Done(given) = outcome {
-            assert_eq!(given, cx.key());
-        }
-        soon().await;
-        cx.0.undo("reserve", cx.key())
-    });
-    asi.run("charge", async |cx: &Cx<Shop, Order>, _: String| {
-        cx.0.facts().asked += 1;
-        if cx.attempt() < 3 {
-            return Err(Failed::Transient.into());
-        }
-        soon().await;
-        cx.params.fails_at("charge")?;
-        cx.0.act("charge", cx.key())
-    })
-    .retry(
-        Retry::attempts(4)
-            .backoff(Duration::from_millis(50))
-            .on(|error| matches!(error, Failed::Transient)),
-    )
-    .recorded()
-    .undo(async |cx, _| cx.0.undo("charge", cx.key()));
-    asi.parallel("tell", |branches| {
-        branches
-            .run("mail", async |cx, ()| {
-                soon().await;
-                cx.params.fails_at("mail")?;
-                cx.0.act("mail", cx.key())
-            })
-            .recorded();
-        branches
-            .run("audit", async |_, ()| {
-                soon().await;
-                soon().await;
-                Ok(())
-            })
-            .recorded();
-    });
-    asi.substeps("ship", |asi, ()| {
-        asi.run("label", async |cx, ()| {
+async fn charges(cx: &Cx<Shop, Order>, _: String) -> BodyResult<String> {
+    cx.0.facts().asked += 1;
+    if cx.attempt() < 3 {
+        return Err(Failed::Transient.into());
+    }
+    soon().await;
+    cx.params.fails_at("charge")?;
+    cx.0.act("charge", cx.key())
+}
+
+fn ship(steps: &Steps<Shop, Order, ((), ())>) -> Returns<String> {
+    steps
+        .run("label", async |cx, _| {
             soon().await;
             cx.0.act("label", cx.key())
         })
@@ -182,8 +149,8 @@ fn order(asi: &mut Steps<Shop, Order>) -> Returns<String> {
         .undo(async |cx, _| {
             soon().await;
             cx.0.undo("label", cx.key())
-        });
-        asi.run("carrier", async |cx: &Cx<Shop, Order>, label: String| {
+        })
+        .then("carrier", async |cx, label: String| {
             soon().await;
             cx.params.fails_at("carrier")?;
             if cx.params.fails_at == "slow" {
@@ -192,15 +159,49 @@ fn order(asi: &mut Steps<Shop, Order>) -> Returns<String> {
             Ok(label)
         })
         .recorded()
-        .into()
-    })
-    .timeout(Duration::from_secs(1000))
-    .then("record", async |cx, label: String| {
-        cx.params.fails_at("record")?;
-        Ok(format!("shipped {label}"))
-    })
-    .recorded()
-    .into()
+        .returns()
+}
+
+fn order(steps: &Steps<Shop, Order>) -> Returns<String> {
+    let again = Retry::attempts(4).backoff(Duration::from_millis(50));
+    steps
+        .run("reserve", async |cx, ()| {
+            soon().await;
+            cx.0.act("reserve", cx.key())
+        })
+        .recorded()
+        .undo(async |cx, outcome| {
+            if let Undo::Done(given) = outcome {
+                assert_eq!(given, cx.key());
+            }
+            soon().await;
+            cx.0.undo("reserve", cx.key())
+        })
+        .then("charge", charges)
+        .retry(again.on(|error| matches!(error, Failed::Transient)))
+        .recorded()
+        .undo(async |cx, _| cx.0.undo("charge", cx.key()))
+        .then_join("tell", |all| {
+            let mail = all.run("mail", async |cx, _| {
+                soon().await;
+                cx.params.fails_at("mail")?;
+                cx.0.act("mail", cx.key()).map(|_| ())
+            });
+            let audit = all.run("audit", async |_, _| {
+                soon().await;
+                soon().await;
+                Ok(())
+            });
+            (mail.recorded(), audit.recorded())
+        })
+        .then_nested("ship", ship)
+        .timeout(Duration::from_secs(1000))
+        .then("record", async |cx, label| {
+            cx.params.fails_at("record")?;
+            Ok(format!("shipped {label}"))
+        })
+        .recorded()
+        .returns()
 }
 
 /// A process that has the shop.

@@ -5,37 +5,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use asyncsteps_core::{Error, Retry};
+use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_durable::journal::memory::{Fault, Memory, Operation};
 use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::{FlowState, Query};
 use asyncsteps_durable::journal::{Clock, LEASE};
-use asyncsteps_durable::{Durable, Options, Recorded, Repeatable, Signals};
+use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
-use asyncsteps_executor::{Cx, Executor, Returns, Steps};
+use asyncsteps_executor::{Cx, Executor, Returns, Step, Steps};
 
-use crate::bank::{Bank, End, Function, deal, hangs, hold};
+use crate::bank::{Bank, End, Planned, deals, hold, stays, undoes};
 use crate::lab::Nothing;
 use crate::log::logged;
 use crate::node::{TestClock, run};
 
-fn undo_hangs(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
-        cx.deal(cx.key());
-        Ok(())
-    })
-    .recorded()
-    .undo(async |cx, _| {
-        if cx.program == "unreachable" {
-            tokio::time::sleep(Duration::from_secs(100_000)).await;
-        }
-        cx.undo(cx.key());
-        Ok(())
-    });
-    asi.run("confirm", async |_: &Cx<Bank, Nothing>, ()| Err::<String, _>("Refused".into()))
+fn undo_hangs(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    steps
+        .run("charge", async |cx, ()| {
+            cx.deal(cx.key());
+            Ok(())
+        })
+        .recorded()
+        .undo(async |cx, _| {
+            if cx.program == "unreachable" {
+                tokio::time::sleep(Duration::from_secs(100_000)).await;
+            }
+            cx.undo(cx.key());
+            Ok(())
+        })
+        .then("confirm", async |_, ()| Err("Refused".into()))
         .repeatable()
-        .into()
+        .returns()
 }
 
 #[test]
@@ -60,49 +61,49 @@ fn an_undo_that_the_end_of_the_grace_cuts_goes_on_at_the_next_owner() {
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn ends(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.run("end", async |_, ()| Ok(String::new())).recorded().into()
+/// A chain of steps that return nothing.
+type Chain<A> = Step<Bank, Nothing, (), A, ()>;
+
+fn charge(steps: &Steps<Bank, Nothing>) -> Chain<()> {
+    steps.run("charge", deals).recorded().undo(undoes)
 }
 
-fn pauses(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let lock = asi.cx().place.clone();
-    asi.this().locked(&lock);
-    deal!(asi, "charge");
-    asi.pause("pause", HOUR);
-    ends(asi)
+async fn nothing(_: &Cx<Bank, Nothing>, (): ()) -> BodyResult<String> {
+    Ok(String::new())
 }
 
-fn waits_for_signal(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let lock = asi.cx().place.clone();
-    asi.this().locked(&lock);
-    deal!(asi, "charge");
-    asi.wait_for::<()>("paid");
-    ends(asi)
+fn end<A: 'static>(before: Chain<A>) -> Returns<String> {
+    before.then("end", nothing).recorded().returns()
 }
 
-fn waits_for_lock(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    deal!(asi, "charge");
-    let lock = asi.cx().lock.clone();
-    asi.substeps("section", |asi, ()| ends(asi)).locked(&lock).into()
+fn pauses(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    end(charge(steps.locked(|cx| cx.place.clone())).then_pause("pause", HOUR))
 }
 
-fn retries(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    let lock = asi.cx().place.clone();
-    asi.this().locked(&lock);
-    deal!(asi, "charge");
-    asi.run("again", async |_: &Cx<Bank, Nothing>, ()| Err::<String, _>(Error::new("Again").into()))
+fn waits_for_signal(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    end(charge(steps.locked(|cx| cx.place.clone())).then_wait_signal("paid"))
+}
+
+fn waits_for_lock(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    charge(steps)
+        .then_nested("section", |section| section.run("end", nothing).recorded().returns())
+        .locked(|cx| cx.lock.clone())
+        .returns()
+}
+
+fn retries(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    charge(steps.locked(|cx| cx.place.clone()))
+        .then("again", async |_, ()| Err(Error::new("Again").into()))
         .recorded()
         .retry(Retry::attempts(2).backoff(HOUR).on_code("Again"))
-        .into()
+        .returns()
 }
 
-fn repeats(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    deal!(asi, "charge");
-    asi.run("look", hangs).repeatable();
-    ends(asi)
+fn repeats(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    end(charge(steps).then("look", stays).repeatable())
 }
 
-const WAITING: [(&str, Function); 5] = [
+const WAITING: [(&str, Planned); 5] = [
     ("a pause", pauses),
     ("a signal", waits_for_signal),
     ("a lock", waits_for_lock),
@@ -137,16 +138,14 @@ fn requests_that_wait_go_back_to_the_journal_when_the_executor_closes() {
     }
 }
 
-fn charges_slowly(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
+fn charges_slowly(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    let charge = steps.run("charge", async |cx, ()| {
         tokio::time::sleep(Duration::from_secs(8)).await;
         cx.deal(cx.key());
         Ok(())
-    })
-    .recorded()
-    .undo(async |_, _| Ok(()));
-    asi.pause("pause", Duration::from_secs(5));
-    ends(asi)
+    });
+    let charge = charge.recorded().undo(async |_, _| Ok(()));
+    end(charge.then_pause("pause", Duration::from_secs(5)))
 }
 
 #[test]
@@ -170,16 +169,13 @@ fn an_effect_goes_on_within_the_grace() {
 }
 
 /// It holds no lock, so no node has it while it pauses.
-fn is_parked(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    deal!(asi, "charge");
-    asi.pause("pause", HOUR);
-    ends(asi)
+fn is_parked(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    end(charge(steps).then_pause("pause", HOUR))
 }
 
 /// Its callers wait for so long.
-fn answers_within(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.answer_within(Duration::from_secs(4), || Error::new("Timeout"));
-    pauses(asi)
+fn answers_within(steps: &Steps<Bank, Nothing>, bank: &Bank) -> Returns<String> {
+    pauses(steps.answer_within(Duration::from_secs(4), || Error::new("Timeout")), bank)
 }
 
 /// Has ann call the function, and closes the executor after a while; returns the answer, and how long after the close
@@ -202,7 +198,7 @@ async fn call_and_close(executor: &Executor, after: Duration) -> (Result<String,
 
 #[test]
 fn callers_of_requests_that_go_back_to_the_journal_are_answered_when_the_executor_closes() {
-    let parked: [(&str, Function); 2] =
+    let parked: [(&str, Planned); 2] =
         [("no node has it", is_parked), ("a caller's limit", answers_within)];
     for (name, function) in WAITING.into_iter().chain(parked) {
         run(async {
@@ -247,14 +243,13 @@ fn a_caller_whose_request_is_loaded_when_the_executor_closes_is_answered() {
     });
 }
 
-fn charges_for_a_while(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.run("charge", async |cx: &Cx<Bank, Nothing>, ()| {
+fn charges_for_a_while(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    let charge = steps.run("charge", async |cx, ()| {
         tokio::time::sleep(Duration::from_secs(3)).await;
         cx.deal(cx.key());
         Ok(())
-    })
-    .recorded();
-    ends(asi)
+    });
+    end(charge.recorded())
 }
 
 #[test]

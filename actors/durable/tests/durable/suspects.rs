@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_core::{Error, codes, sync};
-use asyncsteps_durable::{Durable, Node, Options, Recorded, Repeatable};
+use asyncsteps_core::{BodyResult, Error, codes, sync};
+use asyncsteps_durable::{Durable, Node, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Cx, Either, Returns, Steps};
+use asyncsteps_executor::{Executor, Service};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query};
 use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, Uid};
@@ -61,56 +62,56 @@ struct Order {
     blocks: bool,
 }
 
-fn order(asi: &mut Steps<Shop, Order>) -> Returns<()> {
-    asi.run("pay", async |cx, ()| {
-        if cx.params.blocks {
-            // no task of the arbiter runs meanwhile
-            tokio::time::advance(LEASE * 2).await;
-        }
-        tokio::time::sleep(Duration::from_millis(cx.params.takes.try_into()?)).await;
-        Ok(())
-    })
-    .recorded()
-    .undo(async |_, _| Ok(()))
-    .into()
+fn order(steps: &Steps<Shop, Order>) -> Returns<()> {
+    steps
+        .run("pay", async |cx, ()| {
+            if cx.params.blocks {
+                // no task of the arbiter runs meanwhile
+                tokio::time::advance(LEASE * 2).await;
+            }
+            tokio::time::sleep(Duration::from_millis(cx.params.takes.try_into()?)).await;
+            Ok(())
+        })
+        .recorded()
+        .undo(async |_, _| Ok(()))
+        .returns()
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Booking {
-    room: i32,
+    room: u8,
     /// The body kills the process.
     kills: bool,
 }
 
 /// A room is booked under its lock.
-fn booking(asi: &mut Steps<Shop, Booking>) -> Returns<()> {
-    let cx = asi.cx();
-    let room = usize::try_from(cx.params.room).expect("it is one of the rooms");
-    let room = cx.rooms[room].clone();
-    asi.run("book", async |cx, ()| {
-        if cx.params.kills {
-            tokio::time::sleep(ORDER * 3).await;
-            cx.killed.notify_one();
-            std::future::pending::<()>().await;
-        }
-        tokio::time::sleep(ORDER).await;
-        Ok(())
-    })
-    .recorded()
-    .undo(async |_, _| Ok(()))
-    .locked(&room)
-    .into()
+fn booking(steps: &Steps<Shop, Booking>) -> Returns<()> {
+    steps
+        .run("book", async |cx, ()| {
+            if cx.params.kills {
+                tokio::time::sleep(ORDER * 3).await;
+                cx.killed.notify_one();
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(ORDER).await;
+            Ok(())
+        })
+        .recorded()
+        .undo(async |_, _| Ok(()))
+        .locked(|cx| cx.rooms.get(usize::from(cx.params.room)).cloned())
+        .returns()
 }
 
 /// Its body kills the process, and cannot be undone.
-fn crash(asi: &mut Steps<Shop, Nothing>) -> Returns<()> {
-    asi.run("crash", async |cx, ()| {
-        cx.killed.notify_one();
-        std::future::pending::<()>().await;
-        Ok(())
-    })
-    .recorded()
-    .into()
+fn crash(steps: &Steps<Shop, Nothing>) -> Returns<()> {
+    steps
+        .run("crash", async |cx, ()| {
+            cx.killed.notify_one();
+            std::future::pending::<()>().await;
+            Ok(())
+        })
+        .recorded()
+        .returns()
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -120,14 +121,26 @@ struct Trip {
 }
 
 /// It fails, and the undo of what it has done before kills the process.
-fn trip(asi: &mut Steps<Shop, Trip>) -> Returns<()> {
-    let cx = asi.cx();
-    asi.run("pay", async |_, ()| Ok(())).recorded().undo(async |cx, _| {
-        cx.killed.notify_one();
-        std::future::pending().await
-    });
-    let fails = asi.run("fly", async |_, ()| Err(Error::new(codes::COMM_ERROR).into()));
-    if cx.params.repeats { fails.repeatable().into() } else { fails.recorded().into() }
+fn trip(steps: &Steps<Shop, Trip>) -> Returns<()> {
+    steps
+        .run("pay", async |cx, ()| {
+            Ok(if cx.params.repeats { Either::A(()) } else { Either::B(()) })
+        })
+        .recorded()
+        .undo(async |cx, _| {
+            cx.killed.notify_one();
+            std::future::pending().await
+        })
+        .either(
+            "fly",
+            |repeats| repeats.run("fly", fly).repeatable().returns(),
+            |records| records.run("fly", fly).recorded().returns(),
+        )
+        .returns()
+}
+
+async fn fly(_: &Cx<Shop, Trip>, (): ()) -> BodyResult<()> {
+    Err(Error::new(codes::COMM_ERROR).into())
 }
 
 fn rooms() -> [Mutex; 3] {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use asyncsteps_core::{Code, Error, ErrorExt};
 use asyncsteps_durable::journal::memory::Memory;
-use asyncsteps_durable::{Durable, Options, Recorded};
+use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
+use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Returns, Steps};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::limits::VALUE_BYTES;
 use asyncsteps_journal::request::FlowState;
@@ -51,22 +52,23 @@ enum BankError {
 #[error("opaque")]
 struct Opaque(u32);
 
-fn pay(asi: &mut Steps<Bank, Nothing>) -> Returns<String> {
-    asi.run("charge", async |cx, ()| {
-        soon().await;
-        Err((cx.raise)().into())
-    })
-    .recorded()
-    .recover(async |cx: &Cx<Bank, Nothing>, error| {
-        soon().await;
-        Ok((cx.find)(error))
-    })
-    .then("end", async |_, found: String| {
-        soon().await;
-        Ok(found)
-    })
-    .recorded()
-    .into()
+fn pay(steps: &Steps<Bank, Nothing>) -> Returns<String> {
+    steps
+        .run("charge", async |cx, ()| {
+            soon().await;
+            Err((cx.raise)().into())
+        })
+        .recorded()
+        .recover(async |cx, error| {
+            soon().await;
+            Ok((cx.find)(error))
+        })
+        .then("end", async |_, found| {
+            soon().await;
+            Ok(found)
+        })
+        .recorded()
+        .returns()
 }
 
 fn process(journal: Memory, bank: Bank) -> (Durable, Executor) {
@@ -196,11 +198,12 @@ enum NewBankError {
     NoCard(String),
 }
 
-fn pay_at_new_bank(asi: &mut Steps<NewBank, Nothing>) -> Returns<String> {
-    asi.run("charge", async |_, ()| Ok(String::new()))
+fn pay_at_new_bank(steps: &Steps<NewBank, Nothing>) -> Returns<String> {
+    steps
+        .run("charge", async |_, ()| Ok(String::new()))
         .recorded()
         .recover(async |_, error| Ok(format!("{:?}", error.find::<NewBankError>())))
-        .into()
+        .returns()
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::{env, fs, process};
 
-use asyncsteps_core::{BodyResult, Error};
-use asyncsteps_durable::{Durable, Node, Options, Recorded, Transacts};
+use asyncsteps_core::{BodyResult, Error, Retry, Undo};
+use asyncsteps_durable::{Durable, Node, Options, ThenTransacts};
 use asyncsteps_executor::security::{SecurityLevel, User};
-use asyncsteps_executor::service::Transacted;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Functions, Returns, Service, Step, Steps};
+use asyncsteps_executor::{Executor, Functions, Service};
+use asyncsteps_executor::{Returns, Step, Steps};
 use asyncsteps_journal::postgres::{self, Client, Postgres};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::sqlite::{self, Sqlite};
@@ -134,6 +134,15 @@ pub(crate) fn params(name: &str, then: Then) -> Params {
     Params { name: name.to_owned(), then }
 }
 
+/// Where the steps of a function of the bank begin.
+pub(crate) type Booking = Steps<Bank, Params>;
+
+/// A function of the bank, and the database of its transactions.
+type Function = fn(&Booking, &Database) -> Returns<String>;
+
+/// Steps of which the last one returns `T`.
+type Chain<T> = Step<Bank, Params, (), (), T>;
+
 #[derive(Clone)]
 pub(crate) struct Bank {
     pub(crate) database: Database,
@@ -201,8 +210,21 @@ impl Bank {
     /// A process with the functions of the bank.
     pub(crate) fn process(&self) -> (Durable, Executor) {
         let durable = self.database.durable();
-        let executor = self.executor(|functions| declare(&durable, functions));
+        let executor = self.executor(|functions| self.declare(&durable, functions));
         (durable, executor)
+    }
+
+    pub(crate) fn declare(&self, durable: &Durable, functions: &mut Functions<Self>) {
+        durable.on(functions, "book", self.of(book));
+        durable.on(functions, "declined", self.of(declined));
+        durable.on(functions, "tried", self.of(tried));
+        durable.on(functions, "undone", self.of(undone));
+    }
+
+    /// The function, whose transactions are those of the bank's database.
+    pub(crate) fn of(&self, function: Function) -> impl Fn(&Booking) -> Returns<String> + use<> {
+        let database = self.database.clone();
+        move |steps| function(steps, &database)
     }
 
     pub(crate) fn executor(&self, declare: impl FnOnce(&mut Functions<Self>)) -> Executor {
@@ -234,67 +256,53 @@ pub(crate) fn result(ending: Ending) -> String {
     value.decode().expect("it is a text")
 }
 
-pub(crate) fn declare(durable: &Durable, functions: &mut Functions<Bank>) {
-    durable.on(functions, "book", book);
-    durable.on(functions, "declined", declined);
-    durable.on(functions, "tried", tried);
-    durable.on(functions, "undone", undone);
-}
-
-/// The step that books.
-pub(crate) fn transact(
-    asi: &mut Steps<Bank, Params>,
-) -> Step<'_, Bank, Params, (), String, Transacted> {
-    match &asi.cx().database {
-        Database::File(journal) => {
-            let journal = journal.clone();
-            asi.transact("book", move |cx, ()| {
-                // what waits is only asked of a server
-                let (bank, params) = (Bank::clone(cx), Params::clone(&cx.params));
-                journal.transaction(move |db| bank.book_in_file(db, &params))
-            })
-        }
-        Database::Server(journal) => {
-            let journal = journal.clone();
-            asi.transact("book", move |cx, ()| {
-                let cx = cx.clone();
-                journal.transaction(async move |db| cx.book_on_server(db, &cx.params).await)
-            })
-        }
+/// The step that books, behind others.
+fn transact(before: Chain<()>, database: &Database) -> Chain<String> {
+    match database.clone() {
+        Database::File(journal) => before.then_transact("book", move |cx, ()| {
+            // what waits is only asked of a server
+            let (bank, params) = (Bank::clone(cx), Params::clone(&cx.params));
+            journal.transaction(move |db| bank.book_in_file(db, &params))
+        }),
+        Database::Server(journal) => before.then_transact("book", move |cx, ()| {
+            let cx = cx.clone();
+            journal.transaction(async move |db| cx.book_on_server(db, &cx.params).await)
+        }),
     }
 }
 
-pub(crate) fn book(asi: &mut Steps<Bank, Params>) -> Returns<String> {
-    asi.run("before", async |_, ()| Ok(())).recorded();
-    transact(asi)
+pub(crate) fn book(steps: &Booking, database: &Database) -> Returns<String> {
+    let before = steps.run("before", async |_, ()| Ok(())).recorded();
+    transact(before, database)
         .then("after", async |cx, booked| {
             cx.count("after");
             Ok(booked)
         })
         .recorded()
-        .into()
+        .returns()
 }
 
-fn declined(asi: &mut Steps<Bank, Params>) -> Returns<String> {
-    transact(asi)
+fn declined(steps: &Booking, database: &Database) -> Returns<String> {
+    transact(steps.pass(), database)
         .recover(async |_, error| Ok(error.code().to_owned()))
         .then("after", async |_, booked| Ok(booked))
         .recorded()
-        .into()
+        .returns()
 }
 
-fn tried(asi: &mut Steps<Bank, Params>) -> Returns<String> {
-    transact(asi).retry(asyncsteps_core::Retry::attempts(3).on_code("Declined")).into()
+fn tried(steps: &Booking, database: &Database) -> Returns<String> {
+    transact(steps.pass(), database).retry(Retry::attempts(3).on_code("Declined")).returns()
 }
 
-fn undone(asi: &mut Steps<Bank, Params>) -> Returns<String> {
-    transact(asi).undo(async |cx, booked| {
-        if let asyncsteps_core::Undo::Done(booked) = booked {
-            cx.count(&format!("{booked} no more"));
-        }
-        Ok(())
-    });
-    asi.run("later", async |_, ()| BodyResult::<String>::Err(Error::new("Later").into()))
+fn undone(steps: &Booking, database: &Database) -> Returns<String> {
+    transact(steps.pass(), database)
+        .undo(async |cx, booked| {
+            if let Undo::Done(booked) = booked {
+                cx.count(&format!("{booked} no more"));
+            }
+            Ok(())
+        })
+        .then("later", async |_, _| Err(Error::new("Later").into()))
         .recorded()
-        .into()
+        .returns()
 }

@@ -8,9 +8,7 @@ use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::FlowState;
 use asyncsteps_journal::{Event, Uid};
 
-use crate::bank::{
-    Bank, Database, Folder, Then, ann, book, declare, in_each, params, result, submit,
-};
+use crate::bank::{Bank, Database, Folder, Then, ann, book, in_each, params, result, submit};
 
 async fn ended(durable: &Durable, uid: Uid) -> Ending {
     let ended = tokio::time::timeout(Duration::from_secs(60), durable.ended(uid)).await;
@@ -113,7 +111,7 @@ fn without_a_journal_it_is_booked_alone() {
     in_each("alone", async |database| {
         let bank = Bank::new(database.clone());
         let executor = bank.executor(|functions| {
-            functions.on("book", book);
+            functions.on("book", bank.of(book));
         });
         let parameters = serde_json::to_value(params("alone", Then::Ends)).expect("they are JSON");
         let serde_json::Value::Object(parameters) = parameters else {
@@ -134,7 +132,7 @@ fn a_journal_without_a_database_is_refused_before_anything_is_done() {
         let folder = Folder::new("memory");
         let bank = Bank::new(Database::in_file(&folder.file()).await);
         let durable = Durable::new(Memory::default());
-        let executor = bank.executor(|functions| declare(&durable, functions));
+        let executor = bank.executor(|functions| bank.declare(&durable, functions));
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         let uid = submit(&durable, "book", params("none", Then::Ends)).await;
         let Ending::Failed(failure) = ended(&durable, uid).await else { panic!("it is refused") };
@@ -155,7 +153,7 @@ fn another_database_than_that_of_the_journal_pauses_the_request() {
             panic!("it is a file")
         };
         let durable = Durable::new(journal);
-        let executor = bank.executor(|functions| declare(&durable, functions));
+        let executor = bank.executor(|functions| bank.declare(&durable, functions));
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         let uid = submit(&durable, "book", params("other", Then::Ends)).await;
         let flow = loop {

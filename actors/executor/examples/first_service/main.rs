@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use asyncsteps::http::{self, Server};
-use asyncsteps::plan::{Cx, Returns, Steps};
 use asyncsteps::sync::Mutex;
 use asyncsteps::typed::Interface;
-use asyncsteps::{BodyResult, Code, Executor, Retry, Service, observe, sleep};
+use asyncsteps::{BodyResult, Code, Cx, Executor, Retry, Returns, Service, Steps, observe, sleep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -239,6 +238,20 @@ mod tests {
                         assert!([(0, 0), (1, 2)].contains(&world.sold()), "{:?}", world.sold());
                     }
                 })
+            });
+        }
+    }
+
+    /// An undo may run again from its beginning, as after a crash: it is idempotent by key.
+    #[test]
+    fn a_reservation_is_undone_once_however_often_its_undos_run() {
+        for cut in [Cut::Undo, Cut::Cancel] {
+            sim::cut_everywhere(&cut, &Options::default(), 0..3, |sim| {
+                let world = World::default();
+                sim.undo_twice();
+                sim.fail("confirm", Error::new("Down"));
+                let flow = reserve(2).flow(&world.executor());
+                (flow, move |_| assert_eq!(world.sold(), (0, 0)))
             });
         }
     }

@@ -16,8 +16,8 @@ use super::types::{
 use crate::executor::{Builder, Functions, InFlightFilter};
 use crate::observe::Locks;
 use crate::plan::Cx;
+use crate::plan::Service;
 use crate::security::SecurityLevel;
-use crate::service::Service;
 
 /// How many flows and requests are told unless a caller asks for another number.
 const MOST: u16 = 100;

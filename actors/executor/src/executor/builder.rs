@@ -16,11 +16,12 @@ use super::handle::{Config, Executor};
 use super::hooks::{GuardedHooks, Hooks};
 use super::invoker::Invoker;
 use super::registry::Registry;
+use super::result::result_step;
 use crate::channel::Channel;
 use crate::observe::{Exporter, Recorder, Retention, Sampling};
-use crate::security::{MacAlgorithm, SecurityProvider};
 #[cfg(feature = "schemars")]
-use crate::service::Service;
+use crate::plan::Service;
+use crate::security::{MacAlgorithm, SecurityProvider};
 
 /// Default of [`Builder::request_timeout`] (FTN6 §1.2): what a person waits without doubt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,7 +88,7 @@ impl Builder {
             forwarded: None,
         };
         let (registry, keep, errors) =
-            (Registry::default(), Some(Retention::default()), Vec::new());
+            (Registry::new(result_step()), Some(Retention::default()), Vec::new());
         Self { config, registry, keep, exporter: None, errors }
     }
 

@@ -20,7 +20,6 @@ use super::reply::Reply;
 use super::reply_context::ReplyContext;
 use super::request::RequestInfo;
 use super::request_flow_owner::RequestFlowOwner;
-use super::result::add_result_step;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
 use crate::observe;
@@ -80,6 +79,10 @@ impl Executor {
         };
         let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
         let mut flow = template.flow();
+        #[cfg(feature = "test")]
+        if incoming.undoes_twice {
+            flow.undo_twice();
+        }
         if let Some(call) = incoming.call {
             call.begin(&mut flow);
         }
@@ -102,7 +105,6 @@ impl Executor {
             result: ResultDraft::default(),
             response: None,
         });
-        add_result_step(&mut flow);
         if let Some(flow) = host_flow(flow, RequestFlowOwner(Rc::clone(&exchange))) {
             if self.shared.grace_end.is_reached() {
                 flow.cancel();

@@ -12,6 +12,7 @@ use super::invoker::{Invocation, Invoker};
 use super::not_hosted::NotHosted;
 use super::registry::{HostedFunction, Registry};
 use super::request::RequestSteps;
+use super::result::result_step;
 use crate::channel::ChannelKind;
 
 /// What is declared of a function that is hosted elsewhere: any result. Its parameters are not checked
@@ -35,6 +36,7 @@ pub(super) fn forwarded(invoker: Arc<dyn Invoker>) -> Option<HostedFunction> {
         let invoker = Arc::clone(&invoker);
         asi.add(move |asi, ()| forward(asi, Arc::clone(&invoker))).named("forward");
         asi.add(|asi, (result,): (Option<Value>,)| answer(asi, result)).named("answer");
+        asi.copy_from(&result_step());
     });
     HostedFunction::forwarded(&DEFINITION, &template)
 }

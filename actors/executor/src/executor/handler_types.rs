@@ -4,7 +4,7 @@ use std::any::{TypeId, type_name};
 use std::collections::BTreeSet;
 use std::fmt;
 
-use asyncsteps_core::{Args, Arguments, Codes, Error, codes};
+use asyncsteps_core::{Args, Codes, Error, codes};
 use asyncsteps_futoin::iface::{Definition, Function};
 use asyncsteps_futoin::typed::{DeclaredFunction, Interface, Mismatch, differences};
 use schemars::JsonSchema;
@@ -13,14 +13,15 @@ use serde::Serialize;
 use super::config_error::ConfigError;
 use super::result_draft::Returned;
 use super::standard::STANDARD;
+use crate::plan::{Ended, Handler, Service};
 use crate::raw::RawOutput;
 use crate::recorder::OUTCOME_UNKNOWN;
 
 /// What can be done with the types of a handler.
 #[derive(Clone, Copy)]
 pub(super) struct HandlerTypes {
-    /// Writes what the last step gives as JSON.
-    pub(super) write: fn(Args) -> Result<Written, Error>,
+    /// Writes what the last step returned as JSON.
+    pub(super) write: fn(Args) -> Result<Ended<Written>, Error>,
     differences: fn(&Definition, &str) -> Vec<ConfigError>,
     /// Declares a function with these types, unless it is declared already.
     pub(super) declare: fn(&mut Interface, &str),
@@ -29,22 +30,27 @@ pub(super) struct HandlerTypes {
 }
 
 impl HandlerTypes {
-    /// The types of a handler that takes `P`, gives `(R,)` and fails with errors of `E`; whether it takes raw data
-    /// as well.
+    /// The types of a handler.
     ///
     /// Callers of one `behind` a host may also get [`OUTCOME_UNKNOWN`].
-    pub(super) fn new<P, R, E>(behind: bool, takes_raw: bool) -> Self
+    pub(super) fn new<S, Form, H>(behind: bool) -> Self
     where
-        P: JsonSchema,
-        R: FunctionResult,
-        E: Codes,
+        S: Service,
+        H: Handler<S, Form>,
+        H::Params: JsonSchema,
+        H::Result: FunctionResult,
     {
-        let declare = match (behind, takes_raw) {
-            (true, _) => declare_behind::<P, R, E>,
-            (false, false) => declare::<P, R, E>,
-            (false, true) => declare_upload::<P, R, E>,
+        let declare = match (behind, H::TAKES_RAW) {
+            (true, _) => declare_behind::<H::Params, H::Result, S::Errors>,
+            (false, false) => declare::<H::Params, H::Result, S::Errors>,
+            (false, true) => declare_upload::<H::Params, H::Result, S::Errors>,
         };
-        Self { write: R::write, differences: R::differences::<P>, declare, takes_raw }
+        let write = |returned| {
+            let (result, head) = H::ended(returned)?;
+            Ok((result.write()?, head))
+        };
+        let differences = H::Result::differences::<H::Params>;
+        Self { write, differences, declare, takes_raw: H::TAKES_RAW }
     }
 
     /// The points in which the types differ from the definition.
@@ -78,10 +84,10 @@ fn is_nothing<R: 'static>() -> bool {
     label = "callers cannot be sent this",
     note = "derive `serde::Serialize` and `schemars::JsonSchema` for a type of your own; raw data are a `RawOutput`"
 )]
-pub trait FunctionResult: 'static {
-    /// It as callers get it, of what the last step returned.
+pub trait FunctionResult: Sized + 'static {
+    /// It as callers get it.
     #[doc(hidden)]
-    fn write(args: Args) -> Result<Written, Error>;
+    fn write(self) -> Result<Written, Error>;
 
     #[doc(hidden)]
     fn differences<P: JsonSchema>(definition: &Definition, function: &str) -> Vec<ConfigError>;
@@ -109,12 +115,12 @@ impl fmt::Debug for Written {
 
 #[diagnostic::do_not_recommend]
 impl<R: Serialize + JsonSchema + 'static> FunctionResult for R {
-    fn write(args: Args) -> Result<Written, Error> {
-        let (result,) = <(R,)>::from_args(args).map_err(internal)?;
+    fn write(self) -> Result<Written, Error> {
         if is_nothing::<R>() {
             return Ok(Written(Returned::nothing()));
         }
-        let result = serde_json::to_value(result).map_err(internal)?;
+        let result = serde_json::to_value(self)
+            .map_err(|cause| Error::caused_by(codes::INTERNAL_ERROR, cause))?;
         Ok(Written(Returned::json(result, type_name::<R>())))
     }
 
@@ -135,10 +141,9 @@ impl<R: Serialize + JsonSchema + 'static> FunctionResult for R {
 }
 
 impl FunctionResult for RawOutput {
-    fn write(args: Args) -> Result<Written, Error> {
-        let (output,) = <(Self,)>::from_args(args).map_err(internal)?;
+    fn write(self) -> Result<Written, Error> {
         // all is written
-        drop(output);
+        drop(self);
         Ok(Written(Returned::nothing()))
     }
 
@@ -170,10 +175,6 @@ impl FunctionResult for RawOutput {
 fn raw_difference(definition: &Definition, function: &str, at: &str, what: &str) -> ConfigError {
     let (iface, function) = (definition.id().clone(), function.to_owned());
     ConfigError::Type { iface, function, at: at.to_owned(), what: what.to_owned() }
-}
-
-fn internal(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::caused_by(codes::INTERNAL_ERROR, cause)
 }
 
 fn differences_of<P: JsonSchema, R: JsonSchema>(

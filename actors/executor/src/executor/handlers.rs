@@ -10,12 +10,11 @@ use serde::de::DeserializeOwned;
 use super::functions::Functions;
 use super::handler_types::{FunctionResult, HandlerTypes, codes_to_declare};
 use super::implementation::Implementation;
-use crate::plan::{Mistake, Plan};
-use crate::service::{Built, FunctionOf, Handler, Service};
+use crate::plan::{Built, FunctionOf, Handler, Mistake, Plan, Planned, Service};
 
 impl<S> Functions<S> {
     /// The function's business logic as a handler with types: a function that adds steps, or an
-    /// `async fn`; see [`service`](crate::service). Its errors are those of [`add`](Self::add), with
+    /// `async fn`; see [`functions`](crate::functions). Its errors are those of [`add`](Self::add), with
     /// the codes of [`Service::Errors`].
     ///
     /// Each point in which the types differ from the definition is an error when the executor is
@@ -29,19 +28,20 @@ impl<S> Functions<S> {
         H::Params: DeserializeOwned + JsonSchema,
         H::Result: FunctionResult,
     {
-        self.host(function, handler, None, Location::caller())
+        self.host(function, handler, None, Location::caller());
+        self
     }
 
     /// The same for a function whose requests a host [remembers](crate::recorder). Callers get `front`,
     /// which has the host carry the request out; the handler runs for requests
-    /// [with a memory](crate::Incoming::with_memory).
+    /// [with a memory](crate::Incoming::with_memory). Returns the steps of the function, if they are known.
     #[track_caller]
     pub fn on_behind<Form, H>(
         &mut self,
         front: &Template,
         function: &'static str,
         handler: H,
-    ) -> &mut Self
+    ) -> Option<Arc<Planned>>
     where
         S: Service,
         H: Handler<S, Form>,
@@ -57,7 +57,7 @@ impl<S> Functions<S> {
         handler: H,
         front: Option<Template>,
         source: &'static Location<'static>,
-    ) -> &mut Self
+    ) -> Option<Arc<Planned>>
     where
         S: Service,
         H: Handler<S, Form>,
@@ -69,15 +69,15 @@ impl<S> Functions<S> {
             let what = "a function that a host records cannot take raw data".to_owned();
             self.mistakes(function, vec![Mistake { source, what }]);
         }
-        let types =
-            HandlerTypes::new::<H::Params, H::Result, S::Errors>(front.is_some(), H::TAKES_RAW);
+        let types = HandlerTypes::new::<S, Form, H>(front.is_some());
         let of = FunctionOf { name: function, state: Arc::clone(&self.state), source, front };
-        let Built { template, front, plan, mistakes } = Arc::new(handler).build(&of);
+        let Built { template, front, plan, planned, mistakes } = Arc::new(handler).build(&of);
         self.mistakes(function, mistakes);
         let plan = plan.map(|plan| {
             let function = format!("{}:{function}", self.interface());
             Arc::new(Plan { function, ..plan })
         });
-        self.set(function, Some(Implementation::typed((template, front), types, plan)))
+        self.set(function, Some(Implementation::typed((template, front), types, plan)));
+        planned
     }
 }

@@ -13,6 +13,7 @@ use super::handler_types::{HandlerTypes, Written};
 use super::result_draft::Returned;
 #[cfg(feature = "schemars")]
 use crate::plan::Plan;
+use crate::raw::Head;
 
 /// The business logic of a function.
 pub(super) struct Implementation {
@@ -38,6 +39,18 @@ impl Implementation {
         Self { template, front, types: Some(types), plan }
     }
 
+    /// The same with these steps behind it.
+    pub(super) fn followed_by(self, steps: &Template) -> Self {
+        let whole = |function: &Template| {
+            Template::build(|whole| {
+                whole.copy_from(function);
+                whole.copy_from(steps);
+            })
+        };
+        let (template, front) = (whole(&self.template), self.front.as_ref().map(whole));
+        Self { template, front, ..self }
+    }
+
     /// The template of a request, which its host remembers or not.
     pub(super) fn template(&self, is_remembered: bool) -> &Template {
         self.front.as_ref().filter(|_| !is_remembered).unwrap_or(&self.template)
@@ -53,16 +66,16 @@ impl Implementation {
         Vec::new()
     }
 
-    /// What the last step gave, as a result can be merged of it.
-    pub(super) fn written(&self, args: Args) -> Result<Returned, Error> {
+    /// What the last step returned, as a result can be merged of it, and what the answer says beside it.
+    pub(super) fn written(&self, args: Args) -> Result<(Returned, Option<Box<Head>>), Error> {
         // what callers get instead gives its result with `reply`
         #[cfg(feature = "schemars")]
         let is_front = self.front.is_some() && args.is_empty();
         #[cfg(feature = "schemars")]
         if let Some(types) = self.types.filter(|_| !is_front) {
-            return (types.write)(args).map(|Written(returned)| returned);
+            return (types.write)(args).map(|(Written(returned), head)| (returned, head));
         }
-        Ok(args.into())
+        Ok((args.into(), None))
     }
 }
 

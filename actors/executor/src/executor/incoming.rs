@@ -44,6 +44,9 @@ pub(super) struct RequestParts {
     pub(super) fences: Vec<FencingToken>,
     /// What its host remembers of it.
     pub(super) memory: Option<Rc<dyn RequestRecorder>>,
+    /// A test has each of its undos run twice.
+    #[cfg(feature = "test")]
+    pub(super) undoes_twice: bool,
 }
 
 impl Incoming {
@@ -66,6 +69,8 @@ impl Incoming {
             trace: None,
             fences: Vec::new(),
             memory: None,
+            #[cfg(feature = "test")]
+            undoes_twice: false,
         }))
     }
 

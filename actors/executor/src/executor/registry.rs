@@ -25,7 +25,6 @@ use crate::plan::{FunctionKind, Plan};
 use crate::security::SecurityLevel;
 
 /// The hosted interfaces by name; shared by all arbiters, and open while requests are served.
-#[derive(Default)]
 pub(super) struct Registry {
     /// Each major version of an interface once.
     interfaces: DashMap<Box<str>, Vec<HostedInterface>>,
@@ -36,6 +35,8 @@ pub(super) struct Registry {
     declarations: Mutex<Vec<Declaration>>,
     /// What the executor checks, for those that have asked before it was built.
     pub(super) checks: RequestChecks,
+    /// Comes behind the steps of each function.
+    result_step: Template,
 }
 
 /// One name and major version under which functions can be called.
@@ -85,6 +86,17 @@ impl Conditions {
 }
 
 impl Registry {
+    pub(super) fn new(result_step: Template) -> Self {
+        Self {
+            interfaces: DashMap::default(),
+            parents: Mutex::default(),
+            max_request_size: AtomicUsize::default(),
+            declarations: Mutex::default(),
+            checks: RequestChecks::default(),
+            result_step,
+        }
+    }
+
     pub(super) fn register<S>(
         &self,
         declaration: Declaration,
@@ -101,7 +113,10 @@ impl Registry {
             let level = |name: &str| name.parse().unwrap_or(SecurityLevel::System);
             let hosted = HostedFunction {
                 definition: Arc::clone(&definition),
-                implementation: implementations.remove(&name).flatten(),
+                implementation: implementations
+                    .remove(&name)
+                    .flatten()
+                    .map(|it| it.followed_by(&self.result_step)),
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
                 function: Arc::clone(function),
                 conditions,

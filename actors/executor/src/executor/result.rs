@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 
-use asyncsteps_core::{Args, AsyncSteps, Error, Flow, StepResult, codes};
+use asyncsteps_core::{Args, AsyncSteps, Error, StepResult, Template, codes};
 use asyncsteps_futoin::message::Response;
 use serde_json::{Number, Value};
 
@@ -16,13 +16,13 @@ use crate::channel::ChannelKind;
 /// What an answer has beside its result, in bytes: an id and a signature.
 const ENVELOPE: usize = 512;
 
-/// Adds the step for the result of a request behind those of its function.
-pub(super) fn add_result_step(flow: &mut Flow) {
-    flow.add(finish).named("result");
+/// The step for the result, to stand behind those of a function.
+pub(super) fn result_step() -> Template {
+    Template::build(|steps| _ = steps.add(finish).named("result"))
 }
 
 /// The step for the result: it takes what the last step of the function returned.
-pub(super) fn finish(asi: &mut AsyncSteps, returned: Args) -> StepResult {
+fn finish(asi: &mut AsyncSteps, returned: Args) -> StepResult {
     let info = asi.request_mut()?;
     let exchange = &info.exchange;
     if !exchange.function.declared().rawresult() || exchange.can_reply() {
@@ -34,14 +34,17 @@ pub(super) fn finish(asi: &mut AsyncSteps, returned: Args) -> StepResult {
 /// The response with the result, merged in the order of FTN6 §2.9, and checked unless that is switched
 /// off.
 fn response(info: &mut RequestInfo, returned: Args) -> Result<Response, Error> {
-    let returned = match info.exchange.function.implementation() {
+    let (returned, head) = match info.exchange.function.implementation() {
         Ok(implementation) => implementation.written(returned).map_err(|error| {
             let cause = error.source().map(causes);
             tracing::error!(cause, "the result of the function cannot be written");
             invalid_result()
         })?,
-        Err(_) => returned.into(),
+        Err(_) => (returned.into(), None),
     };
+    if head.is_some() {
+        info.head = head;
+    }
     let mut result = info.take_result().merge(returned).map_err(|NotMerged(types)| {
         tracing::error!(returned = %types, "what the last step returned cannot be in the result");
         invalid_result()

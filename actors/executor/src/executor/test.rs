@@ -25,7 +25,6 @@ use super::reply::{Reply, ReplyBody};
 use super::reply_context::ReplyContext;
 use super::request::RequestInfo;
 use super::request_flow_owner::RequestFlowOwner;
-use super::result::finish;
 use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
 use crate::channel::Channel;
@@ -92,6 +91,7 @@ pub struct TestRequest {
     params: Map<String, Value>,
     caller: Caller,
     channel: Channel,
+    undoes_twice: bool,
 }
 
 /// The name of the step that stands for the request.
@@ -108,6 +108,7 @@ impl TestRequest {
             params: Map::new(),
             caller: Caller::default(),
             channel: Channel::local(),
+            undoes_twice: false,
         }
     }
 
@@ -138,6 +139,15 @@ impl TestRequest {
     /// secure.
     pub fn channel(self, channel: Channel) -> Self {
         Self { channel, ..self }
+    }
+
+    /// Has each undo of the request that succeeded run a second time when it is [called](Self::call), with what it
+    /// undoes and the key of its step: a [durable](crate::recorder) request does so when a crash came before the end
+    /// of the undo was stored. What an undo does by that key is the same however often it runs.
+    ///
+    /// For its [flow](Self::flow) there is [`Sim::undo_twice`](sim::Sim::undo_twice).
+    pub fn undo_twice(self) -> Self {
+        Self { undoes_twice: true, ..self }
     }
 
     /// Carries the request out on this arbiter; gives its result, which for a function without one is
@@ -189,7 +199,7 @@ impl TestRequest {
     /// use std::sync::atomic::{AtomicI32, Ordering};
     ///
     /// use asyncsteps_executor::{Executor, Service, test::TestRequest, typed::Interface};
-    /// use asyncsteps_executor::plan::{Returns, Steps};
+    /// use asyncsteps_executor::{Returns, Steps};
     ///
     /// struct Shop;
     /// impl Service for Shop { type Errors = (); }
@@ -242,8 +252,10 @@ impl TestRequest {
     }
 
     fn into_incoming(self) -> Incoming {
-        let Self { function, params, caller, channel } = self;
-        Incoming::new(Request::new(&function, params), channel).with_caller(caller)
+        let Self { function, params, caller, channel, undoes_twice } = self;
+        let mut incoming = Incoming::new(Request::new(&function, params), channel);
+        incoming.0.undoes_twice = undoes_twice;
+        incoming.with_caller(caller)
     }
 }
 
@@ -320,7 +332,6 @@ impl Running {
         let fails = Rc::clone(&failure);
         asi.scope(move |asi, ()| {
             asi.copy_from(&template);
-            asi.add(finish).named("result");
         })
         .named(REQUEST)
         .located_at(source)

@@ -4,9 +4,8 @@ use std::fmt::{self, Write};
 use std::panic::Location;
 use std::rc::Rc;
 
-use super::place::{Inside, write_step};
+use super::place::{Inside, write_item, write_step};
 use super::recorded::RecordedLevel;
-use crate::service::write_item;
 
 /// One attempt of a step with sub-steps, or an iteration or item in it: what a request has around a step.
 pub(super) struct Around {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use asyncsteps_core::{Arguments, AsyncSteps, StepResult};
 
 use super::cx::Cx;
-use super::node::Form;
+use super::form::Form;
+use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
-use crate::service::Service;
 
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step whose sub-steps are added by a callback of FTN12 (§1.1) when a request comes to it: for steps in
@@ -17,7 +17,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     ///
     /// ```
     /// use asyncsteps_core::Template;
-    /// use asyncsteps_executor::plan::{Returns, Steps};
+    /// use asyncsteps_executor::{Returns, Steps};
     ///
     /// fn answer(steps: &Steps<(), ()>) -> Returns<i32> {
     ///     let double = Template::build(|asi| {

@@ -1,15 +1,21 @@
 //! Steps that only some requests need, ways of which a request takes one, and steps that end early.
 
 use std::ops::ControlFlow;
+use std::panic::Location;
 use std::sync::Arc;
 
 use asyncsteps_core::Args;
 
 use super::cx::Cx;
-use super::node::{Form, Level};
-use super::step::{Chain, OrEnd, Returns, Step, group, pass};
+use super::form::Form;
+use super::given::Given;
+use super::mistake::Mistake;
+use super::node::Level;
+use super::planned::Define;
+use super::returns::IntoReturns;
+use super::service::Service;
+use super::step::{Chain, OrEnd, Step, group, pass};
 use super::steps::Steps;
-use crate::service::Service;
 
 /// One of two values, which decides on one of two ways; see [`Step::either`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -25,15 +31,15 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step whose sub-steps run if `value` returns something, which the first of them takes. It returns their
     /// result, or `None`.
     #[track_caller]
-    pub fn when_some<X, T>(
+    pub fn when_some<X, R>(
         &self,
         name: &'static str,
-        value: impl Fn(&Cx<S, P>, I) -> Option<X> + Send + Sync + 'static,
-        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
-    ) -> Step<S, P, I, I, Option<T>>
+        value: impl Fn(&Given<'_, P>, I) -> Option<X> + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> R,
+    ) -> Step<S, P, I, I, Option<R::Result>>
     where
         X: 'static,
-        T: 'static,
+        R: IntoReturns<S, P, X>,
     {
         when_some(Chain::new(), name, value, steps)
     }
@@ -41,22 +47,22 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step whose sub-steps are those of a function, or of a part of it: they have a name of their own in paths
     /// and [keys](Cx::key).
     #[track_caller]
-    pub fn nested<T: 'static>(
+    pub fn nested<R: IntoReturns<S, P, I>>(
         &self,
         name: &'static str,
-        steps: impl FnOnce(&Self) -> Returns<T>,
-    ) -> Step<S, P, I, I, T> {
+        steps: impl FnOnce(&Self) -> R,
+    ) -> Step<S, P, I, I, R::Result> {
         group(Chain::new(), name, Level::of(Self::inside(steps)))
     }
 
     /// [`nested`](Self::nested) steps whose normal end is final: what they did is not undone any more when a later
     /// step fails, see [`AsyncSteps::scope`](asyncsteps_core::AsyncSteps::scope).
     #[track_caller]
-    pub fn scope<T: 'static>(
+    pub fn scope<R: IntoReturns<S, P, I>>(
         &self,
         name: &'static str,
-        steps: impl FnOnce(&Self) -> Returns<T>,
-    ) -> Step<S, P, I, I, T> {
+        steps: impl FnOnce(&Self) -> R,
+    ) -> Step<S, P, I, I, R::Result> {
         scope(Chain::new(), name, Level::of(Self::inside(steps)))
     }
 }
@@ -71,22 +77,22 @@ where
 {
     /// [`nested`](Steps::nested) steps that take the result of the step before.
     #[track_caller]
-    pub fn then_nested<U: 'static>(
+    pub fn then_nested<R: IntoReturns<S, P, T>>(
         self,
         name: &'static str,
-        steps: impl FnOnce(&Steps<S, P, T>) -> Returns<U>,
-    ) -> Step<S, P, I, T, U, E> {
+        steps: impl FnOnce(&Steps<S, P, T>) -> R,
+    ) -> Step<S, P, I, T, R::Result, E> {
         let level = Level::of(Steps::inside(steps));
         group(self.into_chain(), name, level)
     }
 
     /// [`scope`](Steps::scope) of steps that take the result of the step before.
     #[track_caller]
-    pub fn then_scope<U: 'static>(
+    pub fn then_scope<R: IntoReturns<S, P, T>>(
         self,
         name: &'static str,
-        steps: impl FnOnce(&Steps<S, P, T>) -> Returns<U>,
-    ) -> Step<S, P, I, T, U, E> {
+        steps: impl FnOnce(&Steps<S, P, T>) -> R,
+    ) -> Step<S, P, I, T, R::Result, E> {
         let level = Level::of(Steps::inside(steps));
         scope(self.into_chain(), name, level)
     }
@@ -95,8 +101,7 @@ where
     /// has both.
     ///
     /// ```
-    /// # use asyncsteps_executor::Service;
-    /// # use asyncsteps_executor::plan::{Either, Returns, Steps};
+    /// # use asyncsteps_executor::{Either, Returns, Service, Steps};
     /// # struct Payments;
     /// # impl Service for Payments { type Errors = (); }
     /// # struct Charge { card: Option<String> }
@@ -107,24 +112,25 @@ where
     ///         })
     ///         .either(
     ///             "pay",
-    ///             |gift| gift.run("gift", async |_, ()| Ok("nothing to pay".to_owned())).returns(),
-    ///             |card| card.run("card", async |_, card| Ok(format!("paid by {card}"))).returns(),
+    ///             |gift| gift.run("gift", async |_, ()| Ok("nothing to pay".to_owned())),
+    ///             |card| card.run("card", async |_, card| Ok(format!("paid by {card}"))),
     ///         )
     ///         .returns()
     /// }
     /// ```
     #[track_caller]
-    pub fn either<X, Y, U>(
+    pub fn either<X, Y, Q, R>(
         self,
         name: &'static str,
-        one: impl FnOnce(&Steps<S, P, X>) -> Returns<U>,
-        other: impl FnOnce(&Steps<S, P, Y>) -> Returns<U>,
-    ) -> Step<S, P, I, T, U, E>
+        one: impl FnOnce(&Steps<S, P, X>) -> Q,
+        other: impl FnOnce(&Steps<S, P, Y>) -> R,
+    ) -> Step<S, P, I, T, Q::Result, E>
     where
         T: Into<Either<X, Y>>,
         X: 'static,
         Y: 'static,
-        U: 'static,
+        Q: IntoReturns<S, P, X>,
+        R: IntoReturns<S, P, Y, Result = Q::Result>,
     {
         let level = Level::of_ways(vec![Steps::inside(one), Steps::inside(other)]);
         let inside = Some(Arc::clone(&level));
@@ -145,15 +151,15 @@ where
 
     /// [`when_some`](Steps::when_some) for what the step before returns.
     #[track_caller]
-    pub fn then_when_some<X, U>(
+    pub fn then_when_some<X, R>(
         self,
         name: &'static str,
-        value: impl Fn(&Cx<S, P>, T) -> Option<X> + Send + Sync + 'static,
-        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<U>,
-    ) -> Step<S, P, I, T, Option<U>, E>
+        value: impl Fn(&Given<'_, P>, T) -> Option<X> + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> R,
+    ) -> Step<S, P, I, T, Option<R::Result>, E>
     where
         X: 'static,
-        U: 'static,
+        R: IntoReturns<S, P, X>,
     {
         when_some(self.into_chain(), name, value, steps)
     }
@@ -161,29 +167,43 @@ where
     /// Sub-steps whose number or kind only the value knows that the step before returns: they are defined when a
     /// request reaches them, by a function of nothing but that value. A plan cannot show them, so this is for what
     /// no other form can say.
+    ///
+    /// In a [durable](crate::recorder) function it comes directly behind a body whose result is recorded, and that does
+    /// not recover: before a request goes on, the steps are defined from that.
     #[track_caller]
-    pub fn dynamic<U: 'static>(
+    pub fn dynamic<R: IntoReturns<S, P, ()>>(
         self,
         name: &'static str,
-        steps: impl Fn(&Steps<S, P>, T) -> Returns<U> + Send + Sync + 'static,
-    ) -> Step<S, P, I, T, U, E> {
-        self.into_chain().substeps(
+        steps: impl Fn(&Steps<S, P>, T) -> R + Send + Sync + 'static,
+    ) -> Step<S, P, I, T, R::Result, E> {
+        let (source, facts) = (Location::caller(), &self.last.facts);
+        let read = facts.read.clone().filter(|_| !facts.passes && !facts.recovers);
+        let nodes = Arc::new(move |value| Steps::inside(|at: &Steps<S, P>| steps(at, value)));
+        let of_host = Arc::clone(&nodes);
+        let define = Arc::new(move |cx: &Cx<S, P>, value: T| {
+            let define = || Level::of(nodes(value));
+            let level = Mistake::catch(source, define).map_err(Mistake::into_error)?;
+            let mut mistakes = Vec::new();
+            level.complete(1 + cx.depth(), &mut mistakes);
+            if cx.host().is_some() {
+                level.check_recorded(&mut mistakes);
+            }
+            mistakes.pop().map_or(Ok(level), |mistake| Err(mistake.into_error()))
+        });
+        let of_undo = Arc::clone(&define);
+        let mut step = self.into_chain().substeps(
             name,
             Form::Dynamic,
             None,
             move |asi, cx: Cx<S, P>, value: T, _| {
-                let level = Level::of(Steps::inside(|at: &Steps<S, P>| steps(at, value)));
-                let mut mistakes = Vec::new();
-                level.complete(1 + cx.depth(), &mut mistakes);
-                if cx.host().is_some() {
-                    level.check_words(&mut mistakes);
-                }
-                match mistakes.pop() {
-                    None => level.enter(asi, level.inside(cx, None, None)?, ()),
-                    Some(mistake) => Err(mistake.into_error().into()),
-                }
+                let level = define(&cx, value)?;
+                level.enter(asi, level.inside(cx, None, None)?, ())
             },
-        )
+        );
+        step.last.said.define = Some(of_undo);
+        step.last.facts.define =
+            read.map(|read| Define::new(source, read, move |value| of_host(value)));
+        step
     }
 }
 
@@ -258,25 +278,27 @@ where
 }
 
 #[track_caller]
-fn when_some<S, P, I, A, X, T, E>(
+fn when_some<S, P, I, A, X, R, E>(
     chain: Chain<S, P>,
     name: &'static str,
-    value: impl Fn(&Cx<S, P>, A) -> Option<X> + Send + Sync + 'static,
-    steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
-) -> Step<S, P, I, A, Option<T>, E>
+    value: impl Fn(&Given<'_, P>, A) -> Option<X> + Send + Sync + 'static,
+    steps: impl FnOnce(&Steps<S, P, X>) -> R,
+) -> Step<S, P, I, A, Option<R::Result>, E>
 where
     S: Service,
     P: 'static,
     A: 'static,
     X: 'static,
-    T: 'static,
+    R: IntoReturns<S, P, X>,
 {
     let level = Level::of(Steps::inside(steps));
     let inside = Some(Arc::clone(&level));
     chain.substeps(name, Form::When, inside, move |asi, cx: Cx<S, P>, input, _| {
-        let Some(value) = value(&cx, input) else { return asi.success((cx, None::<T>)) };
+        let Some(value) = value(&Given::to(&cx), input) else {
+            return asi.success((cx, None::<R::Result>));
+        };
         level.enter(asi, level.inside(cx, None, None)?, value)?;
-        asi.add_inner(|asi, (cx, result): (Cx<S, P>, T)| asi.success((cx, Some(result))));
+        asi.add_inner(|asi, (cx, result): (Cx<S, P>, R::Result)| asi.success((cx, Some(result))));
         Ok(())
     })
 }

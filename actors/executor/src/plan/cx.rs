@@ -12,16 +12,17 @@ use std::time::SystemTime;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::{FencingToken, fences};
-use asyncsteps_core::{AsyncSteps, Error};
+use asyncsteps_core::{AsyncSteps, Error, codes};
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::around::Around;
 use super::place::{Inside, StepId, write_step};
 use super::recorded::{Host, RecordedLevel, RecordedStep};
+use super::service::{Service, errors_of};
 use crate::executor::{RequestSteps, ServedRequest};
 use crate::raw::{Head, RawOutput};
-use crate::recorder::{DefinedStep, Form, OfRequest as Recorded};
-use crate::service::{Service, errors_of, random_id, read};
+use crate::recorder::{DefinedStep, Form, OfRequest as Recorded, StepRecorder};
 
 /// What the body of a step gets: the state of the service, to which it dereferences, the parameters,
 /// and what is known of the request and of the step.
@@ -98,6 +99,9 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
     }
 }
 
+/// What steps take: the context of the step before them, and its result.
+pub(super) type With<S, P, A> = (Cx<S, P>, A);
+
 impl<S: Service, P> Cx<S, P> {
     /// The request that the function serves.
     #[must_use]
@@ -124,8 +128,7 @@ impl<S: Service, P> Cx<S, P> {
     ///
     /// ```
     /// # use std::cell::Cell;
-    /// # use asyncsteps_executor::Service;
-    /// # use asyncsteps_executor::plan::{Cx, Returns, Steps};
+    /// # use asyncsteps_executor::{Cx, Returns, Service, Steps};
     /// #[derive(Default)]
     /// struct Asked(Cell<u32>);
     ///
@@ -255,6 +258,12 @@ impl<S: Service, P> Cx<S, P> {
         self.recorded.as_ref()
     }
 
+    /// What the host of the request records of the step, or of the steps that it is a part of.
+    pub(super) fn recorder(&self) -> Option<Rc<dyn StepRecorder>> {
+        let of_step = self.recorded.as_ref().map(|step| Rc::clone(&step.memory));
+        of_step.or_else(|| self.level().map(|level| Rc::clone(&level.around)))
+    }
+
     /// The steps beside the step, if a host records them.
     pub(super) fn level(&self) -> Option<&Rc<RecordedLevel>> {
         let host = self.host()?;
@@ -335,5 +344,24 @@ impl<S: Service, P> fmt::Debug for Cx<S, P> {
             .field("step", &self.step)
             .field("attempt", &self.attempt)
             .finish_non_exhaustive()
+    }
+}
+
+/// Reads the parameters of a request; a function without any may take `()`.
+pub(crate) fn read<P: DeserializeOwned>(params: &Map<String, Value>) -> Result<P, Error> {
+    if params.is_empty()
+        && let Ok(nothing) = P::deserialize(Value::Null)
+    {
+        return Ok(nothing);
+    }
+    P::deserialize(params).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
+}
+
+/// 128 random bits.
+pub(crate) fn random_id() -> Box<str> {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)).into(),
+        Err(error) => panic!("the system gives no random bytes: {error}"),
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::data::{FunctionKind, Plan, PlanRetry, PlanStep, cut};
 use super::form::Form;
 use super::node::{Level, Node};
+use super::service::Service;
 use super::work::AT_ONCE;
 use crate::recorder::Kind;
-use crate::service::Service;
 
 /// The most letters of a type: those of generic types can be kilobytes.
 const TYPE: usize = 200;

@@ -9,15 +9,21 @@ use std::vec;
 use asyncsteps_core::{AsyncSteps, Error, StepResult, codes};
 
 use super::cx::Cx;
+use super::form::Form;
+use super::given::Given;
 use super::join::{Results, result_of};
-use super::node::{Form, Level};
+use super::node::Level;
 use super::place::Inside;
-use super::step::{Chain, Returns, Step};
+use super::returns::IntoReturns;
+use super::service::Service;
+use super::step::{Chain, Step};
 use super::steps::Steps;
-use crate::service::Service;
 
 /// The key of an item, which tells it from the others whatever their order.
 type KeyOf<X> = Box<dyn Fn(&X) -> String + Send + Sync>;
+
+/// Items, with their keys if they have some.
+type Keyed<X> = (Vec<X>, Option<Vec<Rc<str>>>);
 
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step that runs the same steps for each item that `items` returns, each item in a branch of its own;
@@ -28,8 +34,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     ///
     /// ```
     /// # use asyncsteps_core::BodyResult;
-    /// # use asyncsteps_executor::Service;
-    /// # use asyncsteps_executor::plan::{Returns, Steps};
+    /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Shop;
     /// # impl Service for Shop { type Errors = (); }
     /// # impl Shop {
@@ -42,22 +47,21 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     ///         .each("reserve all", |cx, ()| cx.params.skus.clone(), |item| {
     ///             item.run("reserve", async |cx, sku| cx.reserve(cx.key(), &sku).await)
     ///                 .undo(async |cx, _| cx.give_back(cx.key()).await)
-    ///                 .returns()
     ///         })
     ///         .at_once(8)
     ///         .returns()
     /// }
     /// ```
     #[track_caller]
-    pub fn each<X, T>(
+    pub fn each<X, R>(
         &self,
         name: &'static str,
-        items: impl Fn(&Cx<S, P>, I) -> Vec<X> + Send + Sync + 'static,
-        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
-    ) -> Step<S, P, I, I, Vec<T>>
+        items: impl Fn(&Given<'_, P>, I) -> Vec<X> + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> R,
+    ) -> Step<S, P, I, I, Vec<R::Result>>
     where
         X: 'static,
-        T: 'static,
+        R: IntoReturns<S, P, X>,
     {
         each(Chain::new(), name, (items, None), steps)
     }
@@ -65,16 +69,16 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// [`each`](Self::each) for items that have keys of their own: the [keys](Cx::key) of the steps inside have
     /// these in place of positions. Two items with one key are an InternalError before anything is done.
     #[track_caller]
-    pub fn each_by<X, T>(
+    pub fn each_by<X, R>(
         &self,
         name: &'static str,
-        items: impl Fn(&Cx<S, P>, I) -> Vec<X> + Send + Sync + 'static,
+        items: impl Fn(&Given<'_, P>, I) -> Vec<X> + Send + Sync + 'static,
         key: impl Fn(&X) -> String + Send + Sync + 'static,
-        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
-    ) -> Step<S, P, I, I, Vec<T>>
+        steps: impl FnOnce(&Steps<S, P, X>) -> R,
+    ) -> Step<S, P, I, I, Vec<R::Result>>
     where
         X: 'static,
-        T: 'static,
+        R: IntoReturns<S, P, X>,
     {
         each(Chain::new(), name, (items, Some(Box::new(key))), steps)
     }
@@ -86,96 +90,101 @@ where
     P: 'static,
     I: 'static,
     A: 'static,
-    T: IntoIterator<Item: 'static> + 'static,
+    T: 'static,
 {
-    /// [`each`](Steps::each) for the items that the step before returns.
+    /// [`each`](Steps::each) for the items that `items` makes of what the step before returns.
     #[track_caller]
-    pub fn then_each<U: 'static>(
+    pub fn then_each<X, R>(
         self,
         name: &'static str,
-        steps: impl FnOnce(&Steps<S, P, T::Item>) -> Returns<U>,
-    ) -> Step<S, P, I, T, Vec<U>, E> {
-        each(
-            self.into_chain(),
-            name,
-            (|_: &Cx<S, P>, items: T| items.into_iter().collect(), None),
-            steps,
-        )
+        items: impl Fn(&Given<'_, P>, T) -> Vec<X> + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> R,
+    ) -> Step<S, P, I, T, Vec<R::Result>, E>
+    where
+        X: 'static,
+        R: IntoReturns<S, P, X>,
+    {
+        each(self.into_chain(), name, (items, None), steps)
     }
 
-    /// [`each_by`](Steps::each_by) for the items that the step before returns.
+    /// [`each_by`](Steps::each_by) for the items that `items` makes of what the step before returns.
     #[track_caller]
-    pub fn then_each_by<U: 'static>(
+    pub fn then_each_by<X, R>(
         self,
         name: &'static str,
-        key: impl Fn(&T::Item) -> String + Send + Sync + 'static,
-        steps: impl FnOnce(&Steps<S, P, T::Item>) -> Returns<U>,
-    ) -> Step<S, P, I, T, Vec<U>, E> {
-        let items = |_: &Cx<S, P>, items: T| items.into_iter().collect();
+        items: impl Fn(&Given<'_, P>, T) -> Vec<X> + Send + Sync + 'static,
+        key: impl Fn(&X) -> String + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> R,
+    ) -> Step<S, P, I, T, Vec<R::Result>, E>
+    where
+        X: 'static,
+        R: IntoReturns<S, P, X>,
+    {
         each(self.into_chain(), name, (items, Some(Box::new(key))), steps)
     }
 }
 
 #[track_caller]
-fn each<S, P, I, A, X, T, E, F>(
+fn each<S, P, I, A, X, R, E, F>(
     chain: Chain<S, P>,
     name: &'static str,
     (items, key): (F, Option<KeyOf<X>>),
-    steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
-) -> Step<S, P, I, A, Vec<T>, E>
+    steps: impl FnOnce(&Steps<S, P, X>) -> R,
+) -> Step<S, P, I, A, Vec<R::Result>, E>
 where
     S: Service,
     P: 'static,
     A: 'static,
     X: 'static,
-    T: 'static,
-    F: Fn(&Cx<S, P>, A) -> Vec<X> + Send + Sync + 'static,
+    R: IntoReturns<S, P, X>,
+    F: Fn(&Given<'_, P>, A) -> Vec<X> + Send + Sync + 'static,
 {
     let level = Level::of(Steps::inside(steps));
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::Each, inside, move |asi, cx: Cx<S, P>, input, said: &_| {
-        let items = items(&cx, input);
-        let keys = key.as_ref().map(|key| keys(&items, key)).transpose()?;
-        let (count, source) = (items.len(), cx.source());
-        let inside = cx.recorded().map(|step| step.inside(cx.attempt()));
-        if let Some(step) = cx.recorded() {
-            let numbers = || (0..count).map(|number| number.to_string()).collect();
-            let texts = keys.as_ref().map(|keys| keys.iter().map(ToString::to_string).collect());
-            step.memory.keys(cx.attempt(), texts.unwrap_or_else(numbers))?;
-        }
-        let all = All {
-            of_step: cx.clone(),
-            level: Arc::clone(&level),
-            left: RefCell::new(items.into_iter().enumerate()),
-            keys,
-            results: Results::of(count),
-        };
-        let results = all.results.clone();
-        let all = Rc::new(all);
-        let of_branches = inside.clone();
-        let mut step = asi.parallel(|parallel| {
-            for _ in 0..said.items.at_once.min(count) {
-                let all = Rc::clone(&all);
-                let Some(inside) = of_branches.clone() else {
-                    parallel.make_loop(move |asi| all.next(asi)).located_at(source);
-                    continue;
-                };
-                let mut branch = parallel.add(move |asi, ()| {
-                    asi.make_loop(move |asi| all.next(asi)).located_at(source);
-                });
-                branch.remembered(inside).located_at(source);
+    let has_keys = key.is_some();
+    let mut step =
+        chain.substeps(name, Form::Each, inside, move |asi, cx: Cx<S, P>, input, said: &_| {
+            let items = items(&Given::to(&cx), input);
+            let keys = key.as_ref().map(|key| keys(&items, key)).transpose()?;
+            let (items, keys) = in_recorded_order(&cx, (items, keys))?;
+            let (count, source) = (items.len(), cx.source());
+            let inside = cx.recorded().map(|step| step.inside(cx.attempt()));
+            let all = All {
+                of_step: cx.clone(),
+                level: Arc::clone(&level),
+                left: RefCell::new(items.into_iter().enumerate()),
+                keys,
+                results: Results::of(count),
+            };
+            let results = all.results.clone();
+            let all = Rc::new(all);
+            let of_branches = inside.clone();
+            let mut step = asi.parallel(|parallel| {
+                for _ in 0..said.items.at_once.min(count) {
+                    let all = Rc::clone(&all);
+                    let Some(inside) = of_branches.clone() else {
+                        parallel.make_loop(move |asi| all.next(asi)).located_at(source);
+                        continue;
+                    };
+                    let mut branch = parallel.add(move |asi, ()| {
+                        asi.make_loop(move |asi| all.next(asi)).located_at(source);
+                    });
+                    branch.remembered(inside).located_at(source);
+                }
+            });
+            step.located_at(source);
+            if let Some(inside) = inside {
+                step.remembered(inside);
             }
+            asi.add_inner(move |asi, ()| {
+                let results =
+                    results.take().map(|result| result_of::<S, P, R::Result>(Some(result)));
+                asi.success((cx, results.collect::<Result<Vec<R::Result>, _>>()?))
+            });
+            Ok(())
         });
-        step.located_at(source);
-        if let Some(inside) = inside {
-            step.remembered(inside);
-        }
-        asi.add_inner(move |asi, ()| {
-            let results = results.take().map(|result| result_of::<S, P, T>(Some(result)));
-            asi.success((cx, results.collect::<Result<Vec<T>, _>>()?))
-        });
-        Ok(())
-    })
+    step.last.facts.has_keys = has_keys;
+    step
 }
 
 /// The items of a step while they are carried out.
@@ -195,9 +204,7 @@ impl<S: Service, P: 'static, X: 'static> All<S, P, X> {
             return asi.break_loop(None);
         };
         let key = self.keys.as_ref().and_then(|keys| keys.get(number).cloned());
-        let inside = Some(Inside::Item(number, key));
-        let cx = self.level.inside(self.of_step.clone(), None, inside)?;
-        self.level.enter_inside(asi, &self.of_step, (cx, item))?;
+        self.level.enter_inside(asi, &self.of_step, (Inside::Item(number, key), item))?;
         self.results.keep(asi, number);
         Ok(())
     }
@@ -219,4 +226,24 @@ fn keys<X>(items: &[X], key: &KeyOf<X>) -> Result<Vec<Rc<str>>, Error> {
             }
         })
         .collect()
+}
+
+/// Items and their keys, in the order in which the step began with them before a crash.
+fn in_recorded_order<S: Service, P, X>(
+    cx: &Cx<S, P>,
+    (items, keys): Keyed<X>,
+) -> Result<Keyed<X>, Error> {
+    let Some(step) = cx.recorded() else { return Ok((items, keys)) };
+    let Some(keys) = keys else {
+        step.numbers(cx.attempt(), items.len())?;
+        return Ok((items, None));
+    };
+    let recorded =
+        step.memory.keys(cx.attempt(), keys.iter().map(ToString::to_string).collect())?;
+    let places: HashMap<&str, usize> =
+        recorded.iter().enumerate().map(|(place, key)| (&**key, place)).collect();
+    let mut ordered: Vec<_> = keys.into_iter().zip(items).collect();
+    ordered.sort_by_key(|(key, _)| places.get(&**key).copied());
+    let (keys, items) = ordered.into_iter().unzip();
+    Ok((items, Some(keys)))
 }

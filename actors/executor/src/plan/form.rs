@@ -47,3 +47,30 @@ pub enum UndoForm {
     /// What the step took as well: [`undo_taking`](super::Step::undo_taking).
     OfInputAndResult,
 }
+
+impl Form {
+    /// The first steps inside take what such a step takes.
+    pub(super) fn passes_inside(self) -> bool {
+        matches!(self, Self::Group | Self::Scope | Self::Join)
+    }
+
+    /// What such a step is, in the text of a mistake.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Body => "which is a body",
+            Self::Scope => "which is a scope: the steps inside have policies of their own",
+            Self::Group => "which is a group: the steps inside have policies of their own",
+            Self::Join => "which has branches: the steps inside have policies of their own",
+            Self::Each => "which has items: the steps inside have policies of their own",
+            Self::Race => "which is a race: the steps inside have policies of their own",
+            Self::Repeat => "which is a loop: the steps inside have policies of their own",
+            Self::When | Self::Either => {
+                "which chooses: the steps inside have policies of their own"
+            }
+            Self::OrEnd => "which ends the steps early",
+            Self::Dynamic => "which is dynamic: the steps inside have policies of their own",
+            Self::Asi => "which has steps of FTN12: they have policies of their own",
+            Self::Pass => "which is no step",
+        }
+    }
+}

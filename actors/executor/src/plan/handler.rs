@@ -1,22 +1,24 @@
 //! The plan of a function of an executor.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps_core::{AsyncSteps, BodyResult, Error, StepResult, Template};
+use asyncsteps_core::{Args, AsyncSteps, BodyResult, Error, StepError, StepResult, Template};
 use serde::de::DeserializeOwned;
 
+use super::answer::AnswerWithin;
 use super::cx::Cx;
 use super::data::Plan;
-use super::node::{Level, Mistake};
+use super::function::{Built, Ended, FunctionOf, Handler, typed};
+use super::mistake::Mistake;
+use super::node::Level;
+use super::planned::Planned;
+use super::service::{Service, coded};
 use super::step::Returns;
-use super::steps::{AnswerLimit, Defined, Steps};
+use super::steps::{Defined, Steps};
 use super::whole::run_whole;
 use crate::executor::RequestSteps;
 use crate::raw::RawInput;
-use crate::service::{AnswerWithin, Built, FunctionOf, Handler, Service, coded};
 
 /// The form of handlers that return a plan.
 #[derive(Debug)]
@@ -79,6 +81,10 @@ where
     {
         built::<S, P, _, R>(function, |steps| self(steps))
     }
+
+    fn ended(returned: Args) -> Result<Ended<R>, Error> {
+        ended::<S, P, R>(returned)
+    }
 }
 
 impl<S, P, R, F> Handler<S, (Awaits, P, R)> for F
@@ -103,6 +109,10 @@ where
         };
         built::<S, P, _, R>(function, handler)
     }
+
+    fn ended(returned: Args) -> Result<Ended<R>, Error> {
+        ended::<S, P, R>(returned)
+    }
 }
 
 /// What serves the requests of a function with these steps.
@@ -111,19 +121,15 @@ fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
     handler: impl FnOnce(&Steps<S, P, I>) -> Returns<R>,
 ) -> Built {
     let source = function.source;
-    let Defined { nodes, answer } =
-        match catch_unwind(AssertUnwindSafe(|| Steps::define(source, handler))) {
-            Ok(defined) => defined,
-            Err(panic) => {
-                let mistake = panic.downcast::<Mistake>().map(|mistake| *mistake);
-                let of_panic = |panic: Box<_>| Mistake { source, what: text_of(&*panic) };
-                return Built::mistaken(vec![mistake.unwrap_or_else(of_panic)]);
-            }
-        };
+    let Defined { nodes, answer } = match Mistake::catch(source, || Steps::define(source, handler))
+    {
+        Ok(defined) => defined,
+        Err(mistake) => return Built::mistaken(vec![mistake]),
+    };
     let (level, mut mistakes) = (Level::of(nodes), Vec::new());
     level.complete(0, &mut mistakes);
     if function.front.is_some() {
-        level.check_words(&mut mistakes);
+        level.check_recorded(&mut mistakes);
     }
     if !mistakes.is_empty() {
         return Built::mistaken(mistakes);
@@ -131,77 +137,76 @@ fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
     let limit = answer.as_ref().map(|(answer, _)| answer.limit);
     let of_front = answer.as_ref().map(|(answer, _)| answer.clone());
     let plan = Plan::of(function.name, &level, limit);
+    let planned = function.front.is_some().then(|| Arc::new(Planned::of(&level)));
     let service = Arc::clone(&function.state);
     let template = Template::build(|steps| {
         steps
             .add(move |asi, ()| {
                 let cx = Cx::<S, P>::of_request(asi, &service, source)?;
                 let Some((answer, source)) = answer.as_ref().filter(|_| cx.host().is_none()) else {
-                    return whole::<_, _, I, R>(&level, asi, cx);
+                    return start::<_, _, I>(&level, asi, cx);
                 };
                 let arrived = asi.request()?.begun();
                 let level = Arc::clone(&level);
-                let steps = move |asi: &mut AsyncSteps| whole::<_, _, I, R>(&level, asi, cx);
-                AnswerWithin::of_plan(answer).add(asi, (arrived, source), steps)
+                let steps = move |asi: &mut AsyncSteps| start::<_, _, I>(&level, asi, cx);
+                answer.clone().add(asi, (arrived, source), steps)
             })
             .named(function.name)
             .located_at(source)
             .on_error(|_, error| Err(coded::<S>(error.clone().into())));
     });
     let front = function.front.clone().map(|front| in_front(front, of_front));
-    Built { template, front, plan: Some(plan), mistakes }
+    Built { template, front, plan: Some(plan), planned, mistakes }
 }
 
-/// Has the running step run the steps of the function, and return what the last of them does.
-fn whole<S: Service, P: 'static, I: FirstInput, R: 'static>(
+/// The result of a request, which the last step of its function returned with its context.
+fn ended<S: Service, P: 'static, R: 'static>(returned: Args) -> Result<Ended<R>, Error> {
+    let (cx, result) = typed::<(Cx<S, P>, R)>(returned)?;
+    Ok((result, cx.take_head()))
+}
+
+/// Has the running step run the steps of the function, which its host may record.
+fn start<S: Service, P: 'static, I: FirstInput>(
     level: &Arc<Level<S, P>>,
     asi: &mut AsyncSteps,
     cx: Cx<S, P>,
 ) -> StepResult {
     let input = I::of_request(asi)?;
-    start(level, asi, cx, input)?;
-    asi.add_inner(|asi, (cx, result): (Cx<S, P>, R)| {
-        if let Some(head) = cx.take_head() {
-            *asi.head_mut()? = *head;
-        }
-        asi.success((result,))
-    });
-    Ok(())
-}
-
-/// Has the running step run the steps of the function, which its host may record.
-fn start<S: Service, P: 'static, I: 'static>(
-    level: &Arc<Level<S, P>>,
-    asi: &mut AsyncSteps,
-    cx: Cx<S, P>,
-    input: I,
-) -> StepResult {
     let Some(host) = cx.host() else { return level.enter(asi, cx, input) };
     let (level, source) = (Arc::clone(level), cx.source());
     let recorders = (Rc::clone(&host.request), Rc::clone(&host.function));
-    run_whole(asi, source, recorders, move |asi| {
-        level.begin_function(&cx)?;
-        level.enter(asi, cx, input)
-    });
+    let recorded = Rc::new(level.of_function(&cx, host));
+    let _ = host.level.set(Rc::clone(&recorded));
+    if host.request.is_to_undo() {
+        let (level, cx, request) = (Arc::clone(&level), cx.clone(), Rc::clone(&host.request));
+        asi.add(move |asi, ()| {
+            asi.add(move |asi, ()| level.undo(asi, &cx, None))
+                .located_at(source)
+                .on_error(|asi, _| asi.success(()));
+            asi.run(async move |()| request.undone().await.map_err(StepError::from))
+                .located_at(source);
+        })
+        .located_at(source);
+    }
+    asi.add(move |asi, ()| {
+        run_whole(asi, source, recorders, move |asi| {
+            recorded.begin()?;
+            level.enter(asi, cx, input)
+        });
+    })
+    .located_at(source);
     Ok(())
 }
 
 /// What callers get of a function whose requests a host records, in a flow that knows how long the caller waits.
-fn in_front(front: Template, answer: Option<AnswerLimit>) -> Template {
+fn in_front(front: Template, answer: Option<AnswerWithin>) -> Template {
     Template::build(|steps| {
         steps.add(move |asi, ()| {
             if let Some(answer) = &answer {
-                asi.extend(AnswerWithin::of_plan(answer));
+                asi.extend(answer.clone());
             }
             asi.copy_from(&front);
             Ok(())
         });
     })
-}
-
-/// What a panic says.
-fn text_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the handler panics: {}", text.unwrap_or("without a message"))
 }

@@ -10,49 +10,12 @@ use std::vec;
 use asyncsteps_core::{Args, Arguments, AsyncSteps, Error, StepResult, codes};
 
 use super::cx::Cx;
-use super::node::{Form, Level, Node};
-use super::step::{Chain, EndsAs, Returns, Step};
+use super::form::Form;
+use super::node::{Level, Node};
+use super::returns::IntoReturns;
+use super::service::Service;
+use super::step::{Chain, Step};
 use super::steps::Steps;
-use crate::service::Service;
-
-/// A branch of [`join`](Steps::join): a step, or what a function returns.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no branch",
-    label = "a branch is no step",
-    note = "a branch is a step, `all.run(\"name\", async |cx, ()| ..)`, or what `.returns()` returns"
-)]
-pub trait AsBranch<S: Service, P, I> {
-    /// What it returns.
-    type Result: 'static;
-
-    /// What it is in a plan.
-    #[doc(hidden)]
-    fn into_returns(self) -> Returns<Self::Result>;
-}
-
-impl<S, P, I, A, T, E> AsBranch<S, P, I> for Step<S, P, I, A, T, E>
-where
-    S: Service,
-    P: 'static,
-    I: 'static,
-    A: 'static,
-    T: 'static,
-    E: EndsAs<T>,
-{
-    type Result = T;
-
-    fn into_returns(self) -> Returns<T> {
-        self.returns()
-    }
-}
-
-impl<S: Service, P, I, T: 'static> AsBranch<S, P, I> for Returns<T> {
-    type Result = T;
-
-    fn into_returns(self) -> Self {
-        self
-    }
-}
 
 /// The branches of [`join`](Steps::join): a tuple of two to eight.
 #[diagnostic::on_unimplemented(
@@ -86,7 +49,7 @@ macro_rules! branches {
             S: Service,
             P: 'static,
             I: 'static,
-            $($branch: AsBranch<S, P, I>,)*
+            $($branch: IntoReturns<S, P, I>,)*
         {
             type Results = ($($branch::Result,)*);
 
@@ -156,8 +119,7 @@ impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
     ///
     /// ```
     /// # use asyncsteps_core::BodyResult;
-    /// # use asyncsteps_executor::Service;
-    /// # use asyncsteps_executor::plan::{Returns, Steps};
+    /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Travel;
     /// # impl Service for Travel { type Errors = (); }
     /// # impl Travel {

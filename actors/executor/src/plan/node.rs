@@ -1,22 +1,20 @@
 //! The plan of a function: a tree of steps that nothing changes once it is built.
 
-use std::fmt;
-use std::panic::{Location, resume_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use asyncsteps_core::{
-    Args, Arguments, AsyncSteps, Error, Retry, StepResult, Template, TemplateSteps, codes,
-};
+use asyncsteps_core::{Args, AsyncSteps, Error, StepResult, Template, TemplateSteps};
 
 use super::cx::Cx;
-pub(super) use super::form::{Form, UndoForm};
+use super::facts::Facts;
+use super::form::Form;
+use super::locks::Held;
+use super::mistake::Mistake;
 use super::place::{Inside, Place, StepId};
-use super::recorded::{RecordedLevel, RecordedStep};
-use crate::recorder::{self, DefinedStep, HostUndo, Kind, Part};
-use crate::service::{Service, errors_of};
-use crate::stored::{Codec, Stored};
+use super::recorded::{Host, RecordedLevel, RecordedStep};
+use super::service::{Service, errors_of};
+use super::taken::Taken;
+use crate::recorder::{self, DefinedStep, Kind, Part};
 
 /// A step of a plan.
 pub(super) struct Node<S: Service, P> {
@@ -33,10 +31,30 @@ pub(super) trait Work<S: Service, P>: Send + Sync {
     /// returns the same; for requests that a host records, or for others.
     fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool);
 
-    /// The undo of the step, for the host of the request, if it has one.
-    fn host_undo(&self, cx: Cx<S, P>) -> Option<HostUndo> {
-        drop(cx);
-        None
+    /// The locks and limiters that the step holds, which took this.
+    fn held(&self, cx: &Cx<S, P>, taken: Option<&Taken>) -> Result<Held, Error>;
+
+    /// Adds the undo of the step to the running one, which took this, if it has one and is a body; `result` is what is
+    /// recorded of it.
+    fn undo(
+        self: Arc<Self>,
+        asi: &mut AsyncSteps,
+        cx: Cx<S, P>,
+        taken: Option<&Taken>,
+        result: Option<Args>,
+    ) -> StepResult {
+        let _ = (asi, cx, taken, result);
+        Ok(())
+    }
+
+    /// What is inside, if only what the step took tells that.
+    fn define(
+        &self,
+        cx: &Cx<S, P>,
+        taken: Option<&Taken>,
+    ) -> Result<Option<Arc<Level<S, P>>>, Error> {
+        let _ = (cx, taken);
+        Ok(None)
     }
 }
 
@@ -45,6 +63,8 @@ pub(super) struct Level<S: Service, P> {
     ways: Vec<Way<S, P>>,
     extent: Extent,
     pub(super) has_undo: bool,
+    /// A step in it can be undone when all have ended.
+    pub(super) keeps_undo: bool,
 }
 
 /// What steps that are defined together are of the level around them.
@@ -67,60 +87,6 @@ struct Way<S: Service, P> {
     template: Template,
     /// For requests that a host records.
     recorded: OnceLock<Template>,
-}
-
-/// What is known of a step before it runs.
-#[derive(Clone, Debug)]
-pub(super) struct Facts {
-    pub(super) form: Form,
-    /// The types of what it takes and returns.
-    pub(super) takes: &'static str,
-    pub(super) returns: &'static str,
-    pub(super) locks: usize,
-    pub(super) limiters: usize,
-    pub(super) timeout: Option<Duration>,
-    pub(super) retry: Option<Retry>,
-    pub(super) undo: Option<UndoForm>,
-    pub(super) recovers: bool,
-    pub(super) is_shielded: bool,
-    pub(super) at_once: Option<usize>,
-    /// How many items win a race, and how many have to.
-    pub(super) first: Option<usize>,
-    pub(super) at_least: Option<usize>,
-    /// What the host of a request that it records does with the body.
-    pub(super) kind: Option<Kind>,
-    pub(super) commits: bool,
-    /// The names that it had before, the newest first.
-    pub(super) was: Vec<&'static str>,
-    /// Reads a stored result.
-    pub(super) read: Option<Read>,
-    /// It was said of a step that can have no such policy.
-    pub(super) misplaced: Vec<&'static str>,
-}
-
-/// Reads a stored result of a step.
-#[derive(Clone)]
-pub(super) struct Read(Arc<ReadResult>);
-
-type ReadResult = dyn Fn(&Stored) -> Result<Args, Error> + Send + Sync;
-
-impl Read {
-    pub(super) fn of<T: 'static>(codec: Codec<T>) -> Self {
-        Self(Arc::new(move |stored| Ok(((codec.read)(stored)?,).into_args())))
-    }
-}
-
-impl fmt::Debug for Read {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Read")
-    }
-}
-
-/// A mistake in a plan, for the one who wrote it.
-#[derive(Clone, Debug)]
-pub(crate) struct Mistake {
-    pub(crate) source: &'static Location<'static>,
-    pub(crate) what: String,
 }
 
 impl<S: Service, P: 'static> Level<S, P> {
@@ -146,11 +112,12 @@ impl<S: Service, P: 'static> Level<S, P> {
 
     fn new(ways: Vec<Vec<Node<S, P>>>, extent: Extent) -> Self {
         let has_undo = ways.iter().flatten().any(Node::has_undo);
+        let keeps_undo = ways.iter().flatten().any(Node::keeps_undo);
         let way = |nodes: Vec<Node<S, P>>| {
             let template = template(&nodes, false);
             Way { nodes, template, recorded: OnceLock::new() }
         };
-        Self { ways: ways.into_iter().map(way).collect(), extent, has_undo }
+        Self { ways: ways.into_iter().map(way).collect(), extent, has_undo, keeps_undo }
     }
 
     /// Has the running step run the steps with this value.
@@ -189,31 +156,34 @@ impl<S: Service, P: 'static> Level<S, P> {
         cx: Cx<S, P>,
         value: A,
     ) -> StepResult {
-        let is_recorded = cx.host().is_some();
-        let runs = |node: &Node<S, P>| is_recorded || !node.is_retired();
-        match self.ways.get(way) {
-            Some(way) if is_recorded && !way.nodes.is_empty() => {
+        let mut ways = self.ways.get(way).into_iter();
+        let runs = |node: &Node<S, P>| !node.is_retired();
+        match ways.find(|way| way.nodes.iter().any(runs)) {
+            Some(way) if cx.host().is_some() => {
                 let template = way.recorded.get_or_init(|| template(&way.nodes, true));
                 asi.copy_with(template, (cx, value));
             }
-            Some(way) if way.nodes.iter().any(runs) => asi.copy_with(&way.template, (cx, value)),
+            Some(way) => asi.copy_with(&way.template, (cx, value)),
             // steps may be added behind it, so that it is one
             _ => drop(asi.add_inner(move |asi, ()| asi.success((cx, value)))),
         }
         Ok(())
     }
 
-    /// [`enter`](Self::enter) in a step inside of the running one, which is `around`: so that the host of the request
-    /// is told that the whole attempt fails before anything inside is undone.
+    /// Has the running step, which is in the one with this context, run the steps of an iteration or an item with this
+    /// value: in a step of their own, so that the host of the request is told that the whole attempt fails before
+    /// anything inside is undone.
     pub(super) fn enter_inside<A: 'static>(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
         around: &Cx<S, P>,
-        (cx, value): (Cx<S, P>, A),
+        (inside, value): (Inside, A),
     ) -> StepResult {
-        let Some(step) = around.recorded() else { return self.enter(asi, cx, value) };
-        let (level, source) = (Arc::clone(self), around.source());
-        asi.add(move |asi, ()| level.enter(asi, cx, value))
+        let Some(step) = around.recorded() else {
+            return self.enter(asi, self.inside(around.clone(), None, Some(inside))?, value);
+        };
+        let (level, cx, source) = (Arc::clone(self), around.clone(), around.source());
+        asi.add(move |asi, ()| level.enter(asi, level.inside(cx, None, Some(inside))?, value))
             .remembered(step.inside(around.attempt()))
             .located_at(source);
         Ok(())
@@ -227,39 +197,36 @@ impl<S: Service, P: 'static> Level<S, P> {
         way: Option<usize>,
         inside: Option<Inside>,
     ) -> Result<Cx<S, P>, Error> {
+        let cx = self.known(cx, way, inside);
+        if let Some(level) = cx.own_level() {
+            level.begin()?;
+        }
+        Ok(cx)
+    }
+
+    /// [`inside`](Self::inside), of which the host is not notified.
+    pub(super) fn known(
+        &self,
+        cx: Cx<S, P>,
+        way: Option<usize>,
+        inside: Option<Inside>,
+    ) -> Cx<S, P> {
         // a step that the host does not know has no steps of its own
         let Some(step) = cx.recorded().cloned() else {
-            return Ok(cx.inside(self.has_undo, inside, None));
+            return cx.inside(self.has_undo, inside, None);
         };
         let (attempt, path) = (cx.attempt(), step.path_of(cx.attempt(), inside.as_ref()));
         let steps = self.recorded(&cx, &path, way);
         let around = Rc::clone(&step.memory);
         let level = Rc::new(RecordedLevel { around, attempt, path, steps });
-        let cx = cx.inside(self.has_undo, inside, Some(Rc::clone(&level)));
-        self.begin(&cx, &level)?;
-        Ok(cx)
+        cx.inside(self.has_undo, inside, Some(level))
     }
 
-    /// Notifies the host of the request of the steps of the function.
-    pub(super) fn begin_function(&self, cx: &Cx<S, P>) -> Result<(), Error> {
-        let Some(host) = cx.host() else { return Ok(()) };
+    /// The steps of the function, as the host of the request records them.
+    pub(super) fn of_function(&self, cx: &Cx<S, P>, host: &Host) -> RecordedLevel {
         let (around, path) = (Rc::clone(&host.function), Vec::new());
         let steps = self.recorded(cx, &path, None);
-        let level = Rc::new(RecordedLevel { around, attempt: 1, path, steps });
-        let _ = host.level.set(Rc::clone(&level));
-        self.begin(cx, &level)
-    }
-
-    fn begin(&self, cx: &Cx<S, P>, level: &RecordedLevel) -> Result<(), Error> {
-        for (_, node) in self.flat() {
-            let Some(step) = level.find(&node.id).filter(|_| node.facts.undo.is_some()) else {
-                continue;
-            };
-            if let Some(undo) = node.work.host_undo(cx.clone().at(&node.id)) {
-                step.memory.undo_by(undo);
-            }
-        }
-        level.begin()
+        RecordedLevel { around, attempt: 1, path, steps }
     }
 
     /// The steps of all ways or of one, as the host of the request is to record them.
@@ -295,33 +262,24 @@ impl<S: Service, P: 'static> Level<S, P> {
         found
     }
 
-    /// Collects the steps that do not say what a crash does to them.
-    pub(super) fn check_words(&self, mistakes: &mut Vec<Mistake>) {
-        for (_, node) in self.nodes() {
-            let (name, source) = (node.id.name, node.id.source);
-            let lacks =
-                |word| Some(format!("`{name}` does not say what a crash does to it: {word}"));
-            let what = match (node.facts.form, node.facts.kind) {
-                (Form::Body, None) => lacks("`recorded()`, `once()` or `repeatable()`"),
-                (Form::Repeat, None) => {
-                    lacks("`recorded_with_input()`, because its state is recorded")
-                }
-                (Form::Asi | Form::Race, _) => Some(format!(
-                    "a durable function cannot have `{name}`, {}",
-                    node.facts.form.words()
-                )),
-                _ => None,
-            };
-            mistakes.extend(what.map(|what| Mistake { source, what }));
-            if let Some(inside) = &node.inside {
-                inside.check_words(mistakes);
-            }
-        }
+    /// The steps are a level of their own.
+    pub(super) fn is_own(&self) -> bool {
+        self.extent == Extent::Own
     }
 
     /// The level around goes on in it.
     pub(super) fn is_rest(&self) -> bool {
         self.extent == Extent::Rest
+    }
+
+    /// The steps of one of several branches or ways.
+    pub(super) fn way(&self, way: usize) -> &[Node<S, P>] {
+        self.ways.get(way).map_or(&[], |way| &way.nodes)
+    }
+
+    /// Branches or ways, each with its steps.
+    pub(super) fn each_way(&self) -> impl Iterator<Item = &[Node<S, P>]> {
+        self.ways.iter().map(|way| &*way.nodes)
     }
 
     /// How many branches or ways there are.
@@ -333,6 +291,14 @@ impl<S: Service, P: 'static> Level<S, P> {
     pub(super) fn nodes(&self) -> impl Iterator<Item = (usize, &Node<S, P>)> {
         let ways = self.ways.iter().enumerate();
         ways.flat_map(|(number, way)| way.nodes.iter().map(move |node| (number, node)))
+    }
+
+    /// The steps, each with its way and its number in it.
+    pub(super) fn placed(&self) -> impl Iterator<Item = ((usize, usize), &Node<S, P>)> {
+        let ways = self.ways.iter().enumerate();
+        ways.flat_map(|(number, way)| {
+            way.nodes.iter().enumerate().map(move |(at, node)| ((number, at), node))
+        })
     }
 
     /// Tells all steps inside where they are, and collects mistakes.
@@ -385,18 +351,6 @@ fn template<S: Service, P>(nodes: &[Node<S, P>], is_recorded: bool) -> Template 
     })
 }
 
-/// Ends the building of a plan with a mistake of the caller.
-pub(super) fn mistaken(source: &'static Location<'static>, what: &str) -> ! {
-    resume_unwind(Box::new(Mistake { source, what: what.to_owned() }))
-}
-
-impl Mistake {
-    /// The mistake in steps that a request defines.
-    pub(super) fn into_error(self) -> Error {
-        Error::with_info(codes::INTERNAL_ERROR, format!("{}: {}", self.source, self.what))
-    }
-}
-
 /// What a path writes between names.
 const NOT_IN_NAMES: [char; 4] = ['/', '#', '~', '?'];
 
@@ -405,11 +359,11 @@ const GROUP: &str = "as one";
 
 impl<S: Service, P> Node<S, P> {
     /// Its name, for the host of a request.
-    fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         if self.id.name.is_empty() { GROUP } else { self.id.name }
     }
 
-    fn is_retired(&self) -> bool {
+    pub(super) fn is_retired(&self) -> bool {
         self.facts.kind == Some(Kind::Retired)
     }
 
@@ -429,8 +383,8 @@ impl<S: Service, P> Node<S, P> {
         if let Some(kind) = facts.kind {
             step.set_kind(kind);
         }
-        if let Some(Read(read)) = facts.read.clone() {
-            step.set_read(Box::new(move |stored| read(stored)));
+        if let Some(read) = facts.read.clone() {
+            step.set_read(Box::new(move |stored| read.read(stored)));
         }
         if facts.commits {
             step.set_commits();
@@ -438,14 +392,21 @@ impl<S: Service, P> Node<S, P> {
         if facts.undo.is_some() {
             step.set_can_be_undone();
         }
-        if facts.form == Form::Each {
+        if matches!(facts.form, Form::Each | Form::Race) {
             step.set_has_items();
         }
         step
     }
 
-    fn has_undo(&self) -> bool {
+    pub(super) fn has_undo(&self) -> bool {
         self.facts.undo.is_some() || self.inside.as_ref().is_some_and(|inside| inside.has_undo)
+    }
+
+    fn keeps_undo(&self) -> bool {
+        // what is inside of a dynamic step is not known before
+        let is_dynamic = self.facts.form == Form::Dynamic;
+        let inside = self.inside.as_ref().filter(|_| self.facts.form != Form::Scope);
+        self.facts.undo.is_some() || is_dynamic || inside.is_some_and(|inside| inside.keeps_undo)
     }
 
     fn check(&self, mistakes: &mut Vec<Mistake>) {
@@ -461,69 +422,6 @@ impl<S: Service, P> Node<S, P> {
         }
         for word in &self.facts.misplaced {
             found(format!("`{word}` cannot be said of `{name}`, {}", self.facts.form.words()));
-        }
-    }
-}
-
-impl Facts {
-    pub(super) fn new<A, T>(form: Form) -> Self {
-        Self {
-            form,
-            takes: std::any::type_name::<A>(),
-            returns: std::any::type_name::<T>(),
-            locks: 0,
-            limiters: 0,
-            timeout: None,
-            retry: None,
-            undo: None,
-            recovers: false,
-            is_shielded: false,
-            at_once: None,
-            first: None,
-            at_least: None,
-            kind: None,
-            commits: false,
-            was: Vec::new(),
-            read: None,
-            misplaced: Vec::new(),
-        }
-    }
-
-    /// Something is said about it.
-    pub(super) fn is_said(&self) -> bool {
-        self.locks + self.limiters > 0
-            || self.timeout.is_some()
-            || self.retry.is_some()
-            || self.recovers
-            || !self.misplaced.is_empty()
-    }
-
-    /// It is for steps that are a body.
-    pub(super) fn needs_body(&mut self, word: &'static str) {
-        if self.form != Form::Body {
-            self.misplaced.push(word);
-        }
-    }
-}
-
-impl Form {
-    /// What such a step is, in the text of a mistake.
-    fn words(self) -> &'static str {
-        match self {
-            Self::Body => "which is a body",
-            Self::Scope => "which is a scope: the steps inside have policies of their own",
-            Self::Group => "which is a group: the steps inside have policies of their own",
-            Self::Join => "which has branches: the steps inside have policies of their own",
-            Self::Each => "which has items: the steps inside have policies of their own",
-            Self::Race => "which is a race: the steps inside have policies of their own",
-            Self::Repeat => "which is a loop: the steps inside have policies of their own",
-            Self::When | Self::Either => {
-                "which chooses: the steps inside have policies of their own"
-            }
-            Self::OrEnd => "which ends the steps early",
-            Self::Dynamic => "which is dynamic: the steps inside have policies of their own",
-            Self::Asi => "which has steps of FTN12: they have policies of their own",
-            Self::Pass => "which is no step",
         }
     }
 }

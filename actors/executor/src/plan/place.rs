@@ -72,3 +72,13 @@ pub(super) fn write_step((name, nth): (&str, usize), key: &mut String) -> fmt::R
     key.write_str(name)?;
     if nth > 1 { write!(key, "~{nth}") } else { Ok(()) }
 }
+
+/// Writes the key of an item as a part of an idempotency key, which travels in headers.
+pub(crate) fn write_item(item: &str, key: &mut String) -> fmt::Result {
+    key.push('#');
+    item.bytes().try_for_each(|byte| match byte {
+        b'%' => key.write_str("%25"),
+        byte if byte.is_ascii_graphic() => key.write_char(char::from(byte)),
+        byte => write!(key, "%{byte:02X}"),
+    })
+}

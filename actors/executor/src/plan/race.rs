@@ -6,16 +6,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_actors::clock;
+use asyncsteps_core::replay::Limit;
 use asyncsteps_core::{Args, AsyncSteps, Error, Interrupter, StepResult, codes};
 
 use super::cx::Cx;
+use super::form::Form;
 use super::join::result_of;
-use super::node::{Form, Level};
+use super::node::Level;
 use super::place::Inside;
-use super::step::{Chain, Returns, Step};
+use super::returns::IntoReturns;
+use super::service::Service;
+use super::step::{Chain, Step};
 use super::steps::Steps;
 use super::work::ItemRules;
-use crate::service::Service;
 
 /// The error that ends the steps of an item whose race is decided.
 const LOST: &str = "RaceLost";
@@ -25,18 +29,20 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// [first](Step::first) of them have ended well, or [for some time](Step::within). It returns the results of
     /// those that won, in the order of the items. The others are cut then, and undone before the next step.
     ///
+    /// In a [durable](crate::recorder) request it is recorded how many items there are, and which have lost; a request
+    /// that finds another number of items after a crash is paused.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use asyncsteps_core::BodyResult;
-    /// # use asyncsteps_executor::Service;
-    /// # use asyncsteps_executor::plan::{Returns, Steps};
+    /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Travel { suppliers: Vec<String> }
     /// # impl Service for Travel { type Errors = (); }
     /// # impl Travel { async fn offer(&self, _: &str) -> BodyResult<i32> { Ok(7) } }
     /// fn offers(steps: &Steps<Travel, ()>) -> Returns<Vec<i32>> {
     ///     steps
     ///         .race("ask", |cx, ()| cx.suppliers.clone(), |supplier| {
-    ///             supplier.run("offer", async |cx, supplier| cx.offer(&supplier).await).returns()
+    ///             supplier.run("offer", async |cx, supplier| cx.offer(&supplier).await)
     ///         })
     ///         .first(3)
     ///         .within(Duration::from_millis(300))
@@ -44,15 +50,15 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// }
     /// ```
     #[track_caller]
-    pub fn race<X, T>(
+    pub fn race<X, R>(
         &self,
         name: &'static str,
         items: impl Fn(&Cx<S, P>, I) -> Vec<X> + Send + Sync + 'static,
-        steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
-    ) -> Step<S, P, I, I, Vec<T>>
+        steps: impl FnOnce(&Steps<S, P, X>) -> R,
+    ) -> Step<S, P, I, I, Vec<R::Result>>
     where
         X: 'static,
-        T: 'static,
+        R: IntoReturns<S, P, X>,
     {
         race(Chain::new(), name, items, steps)
     }
@@ -64,46 +70,53 @@ where
     P: 'static,
     I: 'static,
     A: 'static,
-    T: IntoIterator<Item: 'static> + 'static,
+    T: 'static,
 {
-    /// [`race`](Steps::race) of the items that the step before returns.
+    /// [`race`](Steps::race) of the items that `items` makes of what the step before returns.
     #[track_caller]
-    pub fn then_race<U: 'static>(
+    pub fn then_race<X, R>(
         self,
         name: &'static str,
-        steps: impl FnOnce(&Steps<S, P, T::Item>) -> Returns<U>,
-    ) -> Step<S, P, I, T, Vec<U>, E> {
-        race(self.into_chain(), name, |_: &Cx<S, P>, items: T| items.into_iter().collect(), steps)
+        items: impl Fn(&Cx<S, P>, T) -> Vec<X> + Send + Sync + 'static,
+        steps: impl FnOnce(&Steps<S, P, X>) -> R,
+    ) -> Step<S, P, I, T, Vec<R::Result>, E>
+    where
+        X: 'static,
+        R: IntoReturns<S, P, X>,
+    {
+        race(self.into_chain(), name, items, steps)
     }
 }
 
 #[track_caller]
-fn race<S, P, I, A, X, T, E>(
+fn race<S, P, I, A, X, R, E>(
     chain: Chain<S, P>,
     name: &'static str,
     items: impl Fn(&Cx<S, P>, A) -> Vec<X> + Send + Sync + 'static,
-    steps: impl FnOnce(&Steps<S, P, X>) -> Returns<T>,
-) -> Step<S, P, I, A, Vec<T>, E>
+    steps: impl FnOnce(&Steps<S, P, X>) -> R,
+) -> Step<S, P, I, A, Vec<R::Result>, E>
 where
     S: Service,
     P: 'static,
     A: 'static,
     X: 'static,
-    T: 'static,
+    R: IntoReturns<S, P, X>,
 {
     let level = Level::of(Steps::inside(steps));
     let inside = Some(Arc::clone(&level));
     chain.substeps(name, Form::Race, inside, move |asi, cx: Cx<S, P>, input, said: &_| {
         let rules = said.items;
         let items = items(&cx, input);
+        if let Some(step) = cx.recorded() {
+            step.numbers(cx.attempt(), items.len())?;
+        }
         let race = Rc::new(Race::of(items.len(), rules, cx.source()));
         let source = cx.source();
         asi.parallel(|parallel| {
             for (number, item) in items.into_iter().enumerate() {
                 let (level, race, of_error) =
                     (Arc::clone(&level), Rc::clone(&race), Rc::clone(&race));
-                let item_of = Some(Inside::Item(number, None));
-                let cx = cx.clone().inside(level.has_undo, item_of, None);
+                let cx = cx.clone();
                 let branch =
                     move |asi: &mut AsyncSteps, ()| race.enter(asi, &level, (number, cx, item));
                 let handler = move |asi: &mut AsyncSteps, error: &Error| {
@@ -113,18 +126,26 @@ where
                 parallel.add(branch).located_at(source).on_error(handler);
             }
             if let Some(limit) = rules.within {
-                let race = Rc::clone(&race);
-                let clock = move |asi: &mut AsyncSteps, ()| race.wait(asi, limit);
+                let (race, cx) = (Rc::clone(&race), cx.clone());
+                let clock = move |asi: &mut AsyncSteps, ()| race.wait(asi, left_of(limit, &cx));
                 parallel.add(clock).located_at(source).on_error(|asi, _| asi.success(()));
             }
         })
         .located_at(source);
         asi.add_inner(move |asi, ()| {
-            let results = race.end()?.into_iter().map(|won| result_of::<S, P, T>(Some(won)));
-            asi.success((cx, results.collect::<Result<Vec<T>, _>>()?))
+            let results =
+                race.end()?.into_iter().map(|won| result_of::<S, P, R::Result>(Some(won)));
+            asi.success((cx, results.collect::<Result<Vec<R::Result>, _>>()?))
         });
         Ok(())
     })
+}
+
+/// What is left of the time of a race, which goes on after a crash.
+fn left_of<S: Service, P>(limit: Duration, cx: &Cx<S, P>) -> Duration {
+    let Some(step) = cx.recorded() else { return limit };
+    let attempt = Limit::Attempt(cx.attempt());
+    step.inside(cx.attempt()).time_left(attempt, limit, clock::now())
 }
 
 /// A race while it runs.
@@ -159,8 +180,27 @@ impl Race {
         }
     }
 
-    /// Runs the steps of an item in the running step.
+    /// Runs the steps of an item in the running step, which is inside of the one with this context.
     fn enter<S: Service, P: 'static, X: 'static>(
+        self: Rc<Self>,
+        asi: &mut AsyncSteps,
+        level: &Arc<Level<S, P>>,
+        (number, of_race, item): (usize, Cx<S, P>, X),
+    ) -> StepResult {
+        // one that has lost before a crash fails again
+        let cx = level.inside(of_race, None, Some(Inside::Item(number, None)))?;
+        let Some(recorded) = cx.own_level().cloned() else {
+            return self.run(asi, level, (number, cx, item));
+        };
+        let (level, source) = (Arc::clone(level), self.source);
+        // the host is told which items have lost
+        asi.add(move |asi, ()| self.run(asi, &level, (number, cx, item)))
+            .remembered(recorded.inside())
+            .located_at(source);
+        Ok(())
+    }
+
+    fn run<S: Service, P: 'static, X: 'static>(
         self: Rc<Self>,
         asi: &mut AsyncSteps,
         level: &Level<S, P>,
@@ -170,8 +210,15 @@ impl Race {
             return asi.error(LOST, "the race was decided before");
         }
         self.begins(number, asi.interrupter());
-        level.enter(asi, cx, item)?;
-        asi.add_inner(move |asi, result: Args| self.wins(asi, number, result));
+        let recorded = cx.own_level().cloned();
+        level.enter_branch(0, asi, cx, item)?;
+        asi.add_inner(move |asi, result: Args| {
+            self.wins(asi, number, result)?;
+            if let Some(level) = recorded {
+                level.ended(false);
+            }
+            Ok(())
+        });
         Ok(())
     }
 

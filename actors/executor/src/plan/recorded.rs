@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_core::replay::{Limit, NotUndone, Replay, ReplayHooks};
-use asyncsteps_core::{Arguments, BodyResult, Completion, Error, StepError, Time};
+use asyncsteps_core::{Arguments, BodyResult, Error, Identity, StepError, Time};
 
 use super::place::{Inside, StepId};
 use crate::recorder::{DefinedStep, Part, RequestRecorder, StepRecorder};
@@ -85,6 +85,12 @@ impl RecordedStep {
         self.memory.inside(attempt, &self.path_of(attempt, None))
     }
 
+    /// Has the host store how many items an attempt of it has, which are known by their numbers.
+    pub(super) fn numbers(&self, attempt: u32, count: usize) -> Result<(), Error> {
+        let numbers = (0..count).map(|number| number.to_string()).collect();
+        self.memory.keys(attempt, numbers).map(drop)
+    }
+
     /// Runs an attempt of the body, and has the host store its result.
     pub(super) async fn run<T>(
         &self,
@@ -123,8 +129,14 @@ impl RecordedStep {
         if running.is_none() {
             return Err(NotUndone.into());
         }
-        undo.await?;
-        self.memory.undone().await;
+        match undo.await {
+            Ok(()) => self.memory.undone().await,
+            Err(error) => {
+                let error = error.into_error();
+                self.memory.undo_failed(&error);
+                return Err(error.into());
+            }
+        }
         Ok(())
     }
 }
@@ -164,12 +176,12 @@ impl<C: Clone + 'static, T: 'static> ReplayHooks for OfBody<C, T> {
         self.step.memory.left_at_limit(limit, of, now)
     }
 
-    fn is_held(&self, attempt: Option<u32>) -> bool {
-        self.step.memory.is_held(attempt)
+    fn is_lifted(&self, limit: Limit) -> bool {
+        self.step.memory.is_lifted(limit)
     }
 
-    fn hold(&self, attempt: Option<u32>, error: &Error, held: Completion) {
-        self.step.memory.hold(attempt, error, held);
+    fn limit_lifted(&self, branches: &[(Identity, bool)]) {
+        self.step.memory.limit_lifted(branches);
     }
 
     fn retries(&self, attempt: u32, error: &Error, next: Time) {

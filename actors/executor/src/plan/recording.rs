@@ -3,10 +3,11 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::node::{Form, Read};
+use super::form::Form;
+use super::read::Read;
+use super::service::Service;
 use super::step::Step;
 use crate::recorder::Kind;
-use crate::service::Service;
 use crate::stored::Codec;
 
 /// What a crash does to the step, in [durable](crate::recorder) requests. Each body in a durable function says `recorded`,
@@ -39,7 +40,8 @@ where
         self.stored("once", Kind::Once)
     }
 
-    /// [`recorded`](Self::recorded), with what the step takes. A loop says this: its state is recorded, and its
+    /// [`recorded`](Self::recorded), with what the step takes: for an undo or a lock that needs that when the step is
+    /// undone after a crash, and the step before is not recorded. A loop says this: its state is recorded, and its
     /// result. After a crash it goes on with the iteration that had begun; what is recorded of an iteration is removed
     /// when it ends, unless one of its steps can be undone.
     pub fn recorded_with_input(mut self) -> Self
@@ -50,6 +52,13 @@ where
         let facts = &mut self.last.facts;
         if ![Form::Body, Form::Repeat].contains(&facts.form) {
             facts.misplaced.push("recorded_with_input");
+        }
+        let read = Some(Read::of(Codec::<A>::of_results()));
+        if facts.form == Form::Repeat {
+            // it is in the record of its iterations
+            facts.read_state = read;
+        } else {
+            facts.input = read;
         }
         self.last.said.input = Some(Codec::of_results());
         self.of_kind(Kind::Recorded)

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use asyncsteps_core::{AsyncSteps, Error, StepResult, codes};
 
 use super::cx::Cx;
-use super::node::{Form, Level};
+use super::form::Form;
+use super::node::Level;
 use super::place::Inside;
-use super::step::{Returns, Step};
+use super::returns::IntoReturns;
+use super::service::Service;
+use super::step::Step;
 use super::steps::Steps;
-use crate::recorder::{EndedIteration, Next};
-use crate::service::Service;
+use crate::recorder::EndedIteration;
 use crate::stored::{Codec, Stored};
 
 /// What steps take: the context of the step before them, and its result.
@@ -35,8 +37,7 @@ where
     /// ```
     /// # use std::ops::ControlFlow;
     /// # use asyncsteps_core::BodyResult;
-    /// # use asyncsteps_executor::Service;
-    /// # use asyncsteps_executor::plan::{Returns, Steps};
+    /// # use asyncsteps_executor::{Returns, Service, Steps};
     /// # struct Mirror;
     /// # impl Service for Mirror { type Errors = (); }
     /// # struct Page { next: Option<String>, items: Vec<String> }
@@ -53,17 +54,20 @@ where
     ///                     cx.store(cx.key(), &page.items).await?;
     ///                     Ok(page.next.map_or(ControlFlow::Break(()), ControlFlow::Continue))
     ///                 })
-    ///                 .returns()
     ///         })
     ///         .returns()
     /// }
     /// ```
     #[track_caller]
-    pub fn then_repeat<B: 'static>(
+    pub fn then_repeat<B, R>(
         self,
         name: &'static str,
-        iteration: impl FnOnce(&Steps<S, P, St>) -> Returns<ControlFlow<B, St>>,
-    ) -> Step<S, P, I, St, B, E> {
+        iteration: impl FnOnce(&Steps<S, P, St>) -> R,
+    ) -> Step<S, P, I, St, B, E>
+    where
+        B: 'static,
+        R: IntoReturns<S, P, St, Result = ControlFlow<B, St>>,
+    {
         let level = Level::of(Steps::inside(iteration));
         let inside = Some(Arc::clone(&level));
         self.into_chain().substeps(
@@ -122,8 +126,8 @@ where
         let again = stored.again.into_iter().map(|(index, state)| Ok((index, read(state)?)));
         let again = again.collect::<Result<_, Error>>()?;
         let next = match stored.next {
-            Next::Continue((index, state)) => ControlFlow::Continue((index, read(state)?)),
-            Next::Break(result) => ControlFlow::Break((of_result.read)(&result)?),
+            ControlFlow::Continue((index, state)) => ControlFlow::Continue((index, read(state)?)),
+            ControlFlow::Break(result) => ControlFlow::Break((of_result.read)(&result)?),
         };
         Ok(Progress { again, next: Some(next) })
     }
@@ -168,9 +172,7 @@ where
 
     /// Adds the steps of an iteration to the running step.
     fn enter(&self, asi: &mut AsyncSteps, index: u64, state: St) -> StepResult {
-        let inside = Some(Inside::Iteration(index));
-        let cx = self.level.inside(self.cx.clone(), None, inside)?;
-        self.level.enter_inside(asi, &self.cx, (cx, state))
+        self.level.enter_inside(asi, &self.cx, (Inside::Iteration(index), state))
     }
 
     /// Notifies the host of the request that an iteration ended.
@@ -179,10 +181,10 @@ where
             return Ok(());
         };
         let next = match flow {
-            ControlFlow::Continue(state) => Next::Continue((of_state.write)(state)?),
-            ControlFlow::Break(result) => Next::Break((of_result.write)(result)?),
+            ControlFlow::Continue(state) => ControlFlow::Continue((of_state.write)(state)?),
+            ControlFlow::Break(result) => ControlFlow::Break((of_result.write)(result)?),
         };
-        let (attempt, can_be_undone) = (self.cx.attempt(), self.level.has_undo);
+        let (attempt, can_be_undone) = (self.cx.attempt(), self.level.keeps_undo);
         Ok(step.memory.iterated(EndedIteration { attempt, index, can_be_undone, next })?)
     }
 }

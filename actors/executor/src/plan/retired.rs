@@ -2,19 +2,23 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::panic::Location;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps_core::replay::NotUndone;
-use asyncsteps_core::{BodyResult, StepError, TemplateSteps, Undo, UndoPolicy};
+use asyncsteps_core::{
+    Args, AsyncSteps, BodyResult, Error, StepError, StepResult, TemplateSteps, UndoPolicy, codes,
+};
 
 use super::cx::Cx;
-use super::node::{Facts, Form, Node, UndoForm, Work};
+use super::facts::Facts;
+use super::form::{Form, UndoForm};
+use super::locks::Held;
+use super::node::{Node, Work};
 use super::place::StepId;
-use crate::recorder::{HostUndo, Kind, Later};
-use crate::service::{Service, coded};
+use super::service::{Service, coded};
+use super::taken::Taken;
+use super::undo_body::add_undo;
+use crate::recorder::{Kind, Later};
 
 /// A step that the function has no more, see [`Steps::retired`](super::Steps::retired).
 pub struct Retired<'a, S: Service, P: 'static> {
@@ -96,66 +100,40 @@ impl<S: Service, P: 'static> RetiredStep<S, P> {
         let Self { name, source, was, undo } = self;
         let id = StepId::new(name, source);
         let mut facts = Facts::new::<I, I>(Form::Body);
-        (facts.kind, facts.was) = (Some(Kind::Retired), was);
+        (facts.kind, facts.was, facts.passes) = (Some(Kind::Retired), was, true);
         facts.undo = undo.is_some().then_some(UndoForm::OfResult);
-        let work = RetiredWork { id: Arc::clone(&id), undo, types: PhantomData::<fn(I)> };
-        Node { id, facts, work: Arc::new(work), inside: None }
+        Node { id, facts, work: Arc::new(RetiredWork { undo }), inside: None }
     }
 }
 
-struct RetiredWork<S: Service, P, I> {
-    id: Arc<StepId>,
+struct RetiredWork<S: Service, P> {
     undo: Option<(UndoPolicy, Arc<dyn RetiredUndo<S, P>>)>,
-    /// What it passes on.
-    types: PhantomData<fn(I)>,
 }
 
-impl<S: Service, P: 'static, I: 'static> Work<S, P> for RetiredWork<S, P, I> {
-    fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool) {
-        if !is_recorded {
-            return;
-        }
-        let source = self.id.source;
-        steps
-            .add(move |asi, (cx, input): (Cx<S, P>, I)| {
-                let cx = cx.at(&self.id);
-                let Some(step) = cx.recorded().cloned() else { return asi.success((cx, input)) };
-                let (this, of_undo) = (Arc::clone(&self), cx.clone());
-                let policy = self.undo.as_ref().map(|(policy, _)| policy.clone());
-                asi.run(async move |()| Ok(()))
-                    .named(self.id.name)
-                    .located_at(source)
-                    .remembered(Rc::clone(&step.memory) as _)
-                    .undo_with(policy.unwrap_or_default(), async move |_: Undo<&()>| {
-                        this.undone(&of_undo).await
-                    });
-                asi.add_inner(move |asi, ()| asi.success((cx, input)));
-                Ok(())
-            })
-            .located_at(source);
+impl<S: Service, P: 'static> Work<S, P> for RetiredWork<S, P> {
+    fn add(self: Arc<Self>, _: &mut TemplateSteps, _: bool) {}
+
+    fn held(&self, _: &Cx<S, P>, _: Option<&Taken>) -> Result<Held, Error> {
+        Ok(Held::default())
     }
 
-    fn host_undo(&self, cx: Cx<S, P>) -> Option<HostUndo> {
-        let (_, undo) = self.undo.as_ref()?;
-        let undo = Arc::clone(undo);
-        Some(Rc::new(move |_| {
-            let undone = Arc::clone(&undo).run(cx.clone());
-            Box::pin(async { undone.await.map_err(StepError::into_error) })
-        }))
-    }
-}
-
-impl<S: Service, P: 'static, I> RetiredWork<S, P, I> {
-    async fn undone(&self, cx: &Cx<S, P>) -> Result<(), StepError> {
-        let Some(step) = cx.recorded() else { return Err(NotUndone.into()) };
-        match &self.undo {
+    fn undo(
+        self: Arc<Self>,
+        asi: &mut AsyncSteps,
+        cx: Cx<S, P>,
+        _: Option<&Taken>,
+        _: Option<Args>,
+    ) -> StepResult {
+        let Some((step, (policy, _))) = cx.recorded().cloned().zip(self.undo.as_ref()) else {
+            let info =
+                format!("the program has retired the step without an undo ({})", cx.source());
+            return asi.error(codes::INTERNAL_ERROR, info);
+        };
+        add_undo(asi, cx.clone(), policy.clone(), async move || match &self.undo {
             Some((_, undo)) => step.undo(Arc::clone(undo).run(cx.clone())).await,
-            None => {
-                // the host knows what it means: there is nothing to run
-                let _running = step.memory.begin_undo().await;
-                Err(NotUndone.into())
-            }
-        }
+            None => Ok(()),
+        });
+        Ok(())
     }
 }
 

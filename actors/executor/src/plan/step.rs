@@ -14,12 +14,15 @@ use asyncsteps_core::{
 };
 
 use super::cx::Cx;
-use super::node::{Facts, Form, Level, Node, UndoForm, Work, mistaken};
+use super::facts::Facts;
+use super::form::{Form, UndoForm};
+use super::locks::{LockOf, LockOfCx, lock_of_cx, lock_of_input};
+use super::mistake::mistaken;
+use super::node::{Level, Node, Work};
 use super::place::StepId;
-use super::work::{
-    Body, IntoWork, RecoverBy, Said, Substeps, Tries, UndoInput, UndoResult, lock_of,
-};
-use crate::service::Service;
+use super::service::Service;
+use super::undo_body::{UndoInput, UndoResult};
+use super::work::{Body, IntoWork, RecoverBy, Said, Substeps, Tries};
 
 /// Steps that run one after the other. The last one takes `A` and returns `T`; what is said here is said of it.
 ///
@@ -347,22 +350,57 @@ where
     /// [`Added::locked`](asyncsteps_core::Added::locked). It is an owned lock or a key of one, or an `Option` of these
     /// for a step that holds one for some requests. Several are taken in the order of writing.
     pub fn locked<L: StepLock>(
+        self,
+        lock: impl Fn(&Cx<S, P>) -> L + Send + Sync + 'static,
+    ) -> Self {
+        self.holding(lock_of_cx(lock))
+    }
+
+    /// [`locked`](Self::locked) with a lock that depends on what the step takes.
+    ///
+    /// In a [durable](crate::recorder) request what is undone after a crash is undone in the lock as well. So a step with
+    /// such a lock, in which something can be undone, takes `()` or the result of a recorded step, or is
+    /// [`recorded_with_input`](Self::recorded_with_input).
+    pub fn locked_by<L: StepLock>(
         mut self,
         lock: impl Fn(&Cx<S, P>, &A) -> L + Send + Sync + 'static,
     ) -> Self {
         self.last.facts.locks += 1;
-        self.last.said.locks.push(lock_of(lock));
+        self.last.facts.needs_input = true;
+        self.last.said.locks.push(lock_of_input(lock));
+        self
+    }
+
+    pub(super) fn holding(mut self, lock: LockOfCx<S, P>) -> Self {
+        self.last.facts.locks += 1;
+        self.last.said.locks.push(LockOf::Cx(lock));
         self
     }
 
     /// Runs each attempt of the step while it holds a place in the limiter that `limiter` returns, see
     /// [`Added::limited`](asyncsteps_core::Added::limited); otherwise as [`locked`](Self::locked).
     pub fn limited<L: StepLock>(
+        self,
+        limiter: impl Fn(&Cx<S, P>) -> L + Send + Sync + 'static,
+    ) -> Self {
+        self.in_place(lock_of_cx(limiter))
+    }
+
+    /// [`limited`](Self::limited) with a limiter that depends on what the step takes; otherwise as
+    /// [`locked_by`](Self::locked_by).
+    pub fn limited_by<L: StepLock>(
         mut self,
         limiter: impl Fn(&Cx<S, P>, &A) -> L + Send + Sync + 'static,
     ) -> Self {
         self.last.facts.limiters += 1;
-        self.last.said.limiters.push(lock_of(limiter));
+        self.last.facts.needs_input = true;
+        self.last.said.limiters.push(lock_of_input(limiter));
+        self
+    }
+
+    pub(super) fn in_place(mut self, limiter: LockOfCx<S, P>) -> Self {
+        self.last.facts.limiters += 1;
+        self.last.said.limiters.push(LockOf::Cx(limiter));
         self
     }
 
@@ -434,7 +472,8 @@ where
         self
     }
 
-    /// [`undo`](Self::undo) that also gets what the step took, which is cloned for it.
+    /// [`undo`](Self::undo) that also gets what the step took, which is cloned for it. In a
+    /// [durable](crate::recorder) request that has to be recorded, as for [`locked_by`](Self::locked_by).
     pub fn undo_taking<F>(self, undo: F) -> Self
     where
         A: Clone,
@@ -452,6 +491,7 @@ where
         F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
     {
         self.last.facts.needs_body("undo_taking");
+        self.last.facts.needs_input = true;
         self.last.facts.undo = Some(UndoForm::OfInputAndResult);
         self.last.said.undo = Some(Arc::new(UndoInput(policy, undo)));
         self

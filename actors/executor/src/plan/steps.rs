@@ -4,17 +4,20 @@ use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_core::sync::{AnySync, StepLock};
-use asyncsteps_core::{BodyResult, Error, StepError};
+use asyncsteps_core::sync::StepLock;
+use asyncsteps_core::{BodyResult, StepError};
 
+use super::answer::AnswerWithin;
 use super::cx::Cx;
-use super::node::{Level, Node, mistaken};
+use super::locks::{LockOfCx, lock_of_cx};
+use super::mistake::mistaken;
+use super::node::{Level, Node};
 use super::retired::{Retired, RetiredStep};
+use super::returns::IntoReturns;
+use super::service::Service;
 use super::step::{Chain, Returns, Step, group_at, pass};
-use crate::service::{Service, coded};
 
 /// Where the steps of a function of the service `S` begin, whose parameters are `P`; or those of a part of it,
 /// the first of which takes `I`.
@@ -23,8 +26,7 @@ use crate::service::{Service, coded};
 /// request goes through (FTN12 §1.5). What depends on the request is a closure of a step.
 ///
 /// ```
-/// use asyncsteps_executor::Service;
-/// use asyncsteps_executor::plan::{Returns, Steps};
+/// use asyncsteps_executor::{Returns, Service, Steps};
 ///
 /// struct Payments;
 /// # impl Service for Payments { type Errors = (); }
@@ -46,7 +48,7 @@ pub struct Steps<S: Service, P: 'static, I = ()> {
 /// What is said about the steps as a whole.
 struct Whole<S: Service, P: 'static> {
     said: Vec<Policy<S, P>>,
-    answer: Option<(AnswerLimit, &'static Location<'static>)>,
+    answer: Option<(AnswerWithin, &'static Location<'static>)>,
 }
 
 /// Something that is said about steps as a whole.
@@ -56,19 +58,10 @@ enum Policy<S: Service, P: 'static> {
     Timeout(Duration),
 }
 
-type LockOfCx<S, P> = Box<dyn Fn(&Cx<S, P>) -> Option<AnySync> + Send + Sync>;
-
-/// How long the caller of a function waits, and what it gets then.
-#[derive(Clone)]
-pub(crate) struct AnswerLimit {
-    pub(crate) limit: Duration,
-    pub(crate) error: Arc<dyn Fn() -> Error + Send + Sync>,
-}
-
 /// Steps that are defined, and what is said of them as a whole.
 pub(super) struct Defined<S: Service, P> {
     pub(super) nodes: Vec<Node<S, P>>,
-    pub(super) answer: Option<(AnswerLimit, &'static Location<'static>)>,
+    pub(super) answer: Option<(AnswerWithin, &'static Location<'static>)>,
 }
 
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
@@ -93,8 +86,8 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         }
         let whole: Step<S, P, I, I, R> = group_at(source, Chain::new(), "", Level::whole(nodes));
         let whole = said.into_iter().fold(whole, |whole, policy| match policy {
-            Policy::Locked(lock) => whole.locked(move |cx, _| lock(cx)),
-            Policy::Limited(limiter) => whole.limited(move |cx, _| limiter(cx)),
+            Policy::Locked(lock) => whole.holding(lock),
+            Policy::Limited(limiter) => whole.in_place(limiter),
             Policy::Timeout(limit) => whole.timeout(limit),
         });
         Defined { nodes: whole.returns().into_nodes::<S, P, I>(source), answer }
@@ -102,8 +95,12 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
 
     /// [`define`](Self::define) for steps inside of others.
     #[track_caller]
-    pub(super) fn inside<R: 'static>(define: impl FnOnce(&Self) -> Returns<R>) -> Vec<Node<S, P>> {
-        let Defined { nodes, answer } = Self::define(Location::caller(), define);
+    pub(super) fn inside<R>(define: impl FnOnce(&Self) -> R) -> Vec<Node<S, P>>
+    where
+        R: IntoReturns<S, P, I>,
+    {
+        let source = Location::caller();
+        let Defined { nodes, answer } = Self::define(source, |steps| define(steps).into_returns());
         if let Some((_, source)) = answer {
             mistaken(
                 source,
@@ -118,7 +115,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         &self,
         lock: impl Fn(&Cx<S, P>) -> L + Send + Sync + 'static,
     ) -> &Self {
-        self.say(Policy::Locked(Box::new(move |cx| lock(cx).into_sync())))
+        self.say(Policy::Locked(lock_of_cx(lock)))
     }
 
     /// Runs all steps while a place is held in the limiter that `limiter` returns, see [`Step::limited`].
@@ -126,7 +123,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         &self,
         limiter: impl Fn(&Cx<S, P>) -> L + Send + Sync + 'static,
     ) -> &Self {
-        self.say(Policy::Limited(Box::new(move |cx| limiter(cx).into_sync())))
+        self.say(Policy::Limited(lock_of_cx(limiter)))
     }
 
     /// Limits the time of all steps, see [`Step::timeout`]. A later call replaces an earlier one.
@@ -157,8 +154,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         limit: Duration,
         error: impl Fn() -> E + Send + Sync + 'static,
     ) -> &Self {
-        let error = move || coded::<S>(error().into()).into_error();
-        let answer = AnswerLimit { limit, error: Arc::new(error) };
+        let answer = AnswerWithin::new::<S, E>(limit, error);
         self.whole.borrow_mut().answer = Some((answer, Location::caller()));
         self
     }
@@ -196,11 +192,5 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
 impl<S: Service, P, I> fmt::Debug for Steps<S, P, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Steps")
-    }
-}
-
-impl fmt::Debug for AnswerLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerLimit").field("limit", &self.limit).finish_non_exhaustive()
     }
 }

@@ -1,11 +1,11 @@
 //! Steps whose host does what their bodies return.
 
 use super::cx::Cx;
-use super::node::Read;
+use super::read::Read;
+use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
 use crate::recorder::{Kind, Transactor};
-use crate::service::Service;
 
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step whose body returns work, which the host of a durable request does in one transaction with the

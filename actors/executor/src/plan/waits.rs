@@ -6,11 +6,11 @@ use asyncsteps_core::{Error, codes, sleep};
 use serde::de::DeserializeOwned;
 
 use super::cx::Cx;
-use super::node::Read;
+use super::read::Read;
+use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
 use crate::recorder::{Kind, WaitFor};
-use crate::service::Service;
 use crate::stored::Codec;
 
 impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
@@ -109,7 +109,9 @@ where
     });
     step.last.facts.kind = Some(Kind::Wait);
     step.last.facts.read = Some(Read::of(Codec { write: |()| Ok([].into()), read: |_| Ok(()) }));
+    step.last.facts.passes = true;
     step.last.said.passes = Some(A::clone);
+    step.last.facts.passes = true;
     step
 }
 

@@ -6,25 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::replay::ReplayHooks;
-use asyncsteps_core::sync::{AnySync, StepLock};
 use asyncsteps_core::{
-    Added, AsyncSteps, BodyResult, Error, Replayable, Retry, RunContext, StepError, StepResult,
-    TemplateAdded, TemplateSteps, Undo, UndoPolicy, Untyped, codes,
+    Added, Args, Arguments, AsyncSteps, BodyResult, Error, Replayable, Retry, RunContext,
+    StepError, StepResult, TemplateAdded, TemplateSteps, Untyped, codes,
 };
 
-use super::cx::Cx;
-use super::node::Work;
+use super::cx::{Cx, With};
+use super::locks::{Held, LockOf};
+use super::node::{Level, Work};
 use super::place::StepId;
 use super::recorded::OfBody;
-use crate::recorder::HostUndo;
-use crate::service::{Service, coded};
+use super::service::{Service, coded};
+use super::taken::{Taken, take};
+use super::undo_body::UndoBody;
 use crate::stored::Codec;
-
-/// A lock or limiter of a step, as a request has it.
-type LockOf<S, P, A> = Box<dyn Fn(&Cx<S, P>, &A) -> Option<AnySync> + Send + Sync>;
-
-/// What steps take: the context of the step before them, and its result.
-type With<S, P, A> = (Cx<S, P>, A);
 
 /// What is said about a step that takes `A` and returns `T`.
 pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
@@ -41,7 +36,12 @@ pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
     pub(super) result: Option<Codec<T>>,
     /// It returns this, and not what is recorded.
     pub(super) passes: Option<fn(&A) -> T>,
+    /// What is inside, if only what it takes tells that.
+    pub(super) define: Option<Arc<Define<S, P, A>>>,
 }
+
+/// What is inside of a step that takes `A`.
+type Define<S, P, A> = dyn Fn(&Cx<S, P>, A) -> Result<Arc<Level<S, P>>, Error> + Send + Sync;
 
 /// What is said about items.
 #[derive(Clone, Copy, Debug)]
@@ -89,32 +89,6 @@ pub(super) trait Recover<S: Service, P, T>: Send + Sync {
     fn add(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, error: Error);
 }
 
-/// Undoes a step.
-pub(super) trait UndoBody<S: Service, P: 'static, A: 'static, T: 'static>:
-    Send + Sync
-{
-    /// Says to a step of a template how it is undone.
-    fn say_to_template(
-        self: Arc<Self>,
-        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
-        id: &Arc<StepId>,
-    );
-
-    /// Says to a step that takes this value how it is undone.
-    fn say(
-        self: Arc<Self>,
-        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
-        cx: Cx<S, P>,
-        input: Option<A>,
-    );
-
-    /// What of the input the undo takes.
-    fn input(&self, input: &A) -> Option<A>;
-
-    /// The undo, for a host that has stored the result like this.
-    fn of_host(self: Arc<Self>, cx: Cx<S, P>, result: Option<Codec<T>>) -> HostUndo;
-}
-
 impl<S: Service, P, A, T> Default for Said<S, P, A, T> {
     fn default() -> Self {
         Self {
@@ -129,6 +103,7 @@ impl<S: Service, P, A, T> Default for Said<S, P, A, T> {
             input: None,
             result: None,
             passes: None,
+            define: None,
         }
     }
 }
@@ -150,26 +125,24 @@ impl<S: Service, P, A, T> Said<S, P, A, T> {
 
     /// The locks and limiters of a request.
     fn held(&self, cx: &Cx<S, P>, input: &A) -> Held {
-        let asked =
-            |locks: &[LockOf<S, P, A>]| locks.iter().filter_map(|lock| lock(cx, input)).collect();
-        let held = Held { locks: asked(&self.locks), limiters: asked(&self.limiters) };
-        if let Some(host) = cx.host().filter(|_| !held.is_empty()) {
-            host.request.locks();
-            if let Some(step) = cx.recorded().filter(|_| !held.locks.is_empty()) {
-                step.step.set_locked();
-            }
-        }
-        held
+        let asked = |locks: &[LockOf<S, P, A>]| {
+            locks.iter().filter_map(|lock| lock.of(cx, input)).collect()
+        };
+        Held { locks: asked(&self.locks), limiters: asked(&self.limiters) }.noted(cx)
+    }
+
+    /// The locks and limiters of a request in which the step took this.
+    fn held_by(&self, cx: &Cx<S, P>, taken: Option<&Taken>) -> Result<Held, Error> {
+        let asked = |locks: &[LockOf<S, P, A>]| {
+            let locks = locks.iter().map(|lock| lock.of_taken(cx, taken));
+            locks.filter_map(Result::transpose).collect::<Result<_, _>>()
+        };
+        Ok(Held { locks: asked(&self.locks)?, limiters: asked(&self.limiters)? }.noted(cx))
     }
 
     /// Says to a step of a request what is said about steps of any kind.
     fn say<K>(&self, added: &mut Added<'_, With<S, P, A>, K>, cx: &Cx<S, P>, held: &Held) {
-        for lock in &held.locks {
-            added.locked(lock);
-        }
-        for limiter in &held.limiters {
-            added.limited(limiter);
-        }
+        held.say(added);
         if let Some(limit) = self.timeout {
             added.timeout(limit);
         }
@@ -178,25 +151,6 @@ impl<S: Service, P, A, T> Said<S, P, A, T> {
             added.on_error(move |asi, error| recover.add(asi, cx, error.clone()));
         }
     }
-}
-
-/// The locks and limiters of a step of a request.
-struct Held {
-    locks: Vec<AnySync>,
-    limiters: Vec<AnySync>,
-}
-
-impl Held {
-    fn is_empty(&self) -> bool {
-        self.locks.is_empty() && self.limiters.is_empty()
-    }
-}
-
-/// A lock or limiter that a request returns for its step.
-pub(super) fn lock_of<S: Service, P, A, L: StepLock>(
-    lock: impl Fn(&Cx<S, P>, &A) -> L + Send + Sync + 'static,
-) -> LockOf<S, P, A> {
-    Box::new(move |cx, input| lock(cx, input).into_sync())
 }
 
 /// A body that becomes the work of its step when all is said about it.
@@ -241,7 +195,9 @@ where
             let of_body = Arc::clone(&self);
             let mut added =
                 steps.run_with(async move |run: RunContext, (cx, input): With<S, P, A>| {
-                    of_body.run(run, cx.at(&of_body.id), input).await
+                    let cx = cx.at(&of_body.id).in_attempt(run.attempt);
+                    let result = (of_body.body)(&cx, input).await.map_err(coded::<S>)?;
+                    Ok((cx, result))
                 });
             added.named(name).located_at(source);
             self.say_to_template(&mut added);
@@ -255,9 +211,21 @@ where
         }
     }
 
-    fn host_undo(&self, cx: Cx<S, P>) -> Option<HostUndo> {
-        let undo = Arc::clone(self.said.undo.as_ref()?);
-        Some(undo.of_host(cx, self.said.result))
+    fn held(&self, cx: &Cx<S, P>, taken: Option<&Taken>) -> Result<Held, Error> {
+        self.said.held_by(cx, taken)
+    }
+
+    fn undo(
+        self: Arc<Self>,
+        asi: &mut AsyncSteps,
+        cx: Cx<S, P>,
+        taken: Option<&Taken>,
+        result: Option<Args>,
+    ) -> StepResult {
+        let Some(undo) = &self.said.undo else { return Ok(()) };
+        let result = result.map(<(T,)>::from_args).transpose();
+        let result = result.map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
+        Arc::clone(undo).add(asi, cx, taken, result.map(|(value,)| value))
     }
 }
 
@@ -278,13 +246,13 @@ where
         for lock in 0..said.locks.len() {
             let this = Arc::clone(self);
             added.locked_by(move |_, (cx, input)| {
-                this.said.locks.get(lock)?(&cx.clone().at(&this.id), input)
+                this.said.locks.get(lock)?.of(&cx.clone().at(&this.id), input)
             });
         }
         for limiter in 0..said.limiters.len() {
             let this = Arc::clone(self);
             added.limited_by(move |_, (cx, input)| {
-                this.said.limiters.get(limiter)?(&cx.clone().at(&this.id), input)
+                this.said.limiters.get(limiter)?.of(&cx.clone().at(&this.id), input)
             });
         }
         if let Some(limit) = said.timeout {
@@ -332,6 +300,9 @@ where
         let held = said.held(&cx, &input);
         let undo = said.undo.as_ref().map(|undo| (Arc::clone(undo), undo.input(&input)));
         let of_step = cx.clone();
+        if let Some((step, codec)) = cx.recorded().zip(said.input) {
+            step.memory.takes((codec.write)(&input)?);
+        }
         let recorded = cx.recorded().map(|step| OfBody {
             cx: cx.clone(),
             step: Rc::clone(step),
@@ -410,6 +381,19 @@ where
             added.named(name);
         }
     }
+
+    fn held(&self, cx: &Cx<S, P>, taken: Option<&Taken>) -> Result<Held, Error> {
+        self.said.held_by(cx, taken)
+    }
+
+    fn define(
+        &self,
+        cx: &Cx<S, P>,
+        taken: Option<&Taken>,
+    ) -> Result<Option<Arc<Level<S, P>>>, Error> {
+        let Some(define) = &self.said.define else { return Ok(None) };
+        define(cx, take::<A>(taken)?).map(Some)
+    }
 }
 
 impl<S, P, A, T, F> SubstepsWork<S, P, A, T, F>
@@ -443,126 +427,6 @@ where
                 added.remembered(recorded);
             }
         })
-    }
-}
-
-/// An undo that gets what became of the step.
-pub(super) struct UndoResult<F>(pub(super) UndoPolicy, pub(super) F);
-
-impl<S, P, A, T, F> UndoBody<S, P, A, T> for UndoResult<F>
-where
-    S: Service,
-    P: 'static,
-    A: 'static,
-    T: Clone + 'static,
-    F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
-{
-    fn say_to_template(
-        self: Arc<Self>,
-        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
-        id: &Arc<StepId>,
-    ) {
-        let (policy, id) = (self.0.clone(), Arc::clone(id));
-        let keep = move |(cx, _): &With<S, P, A>| (cx.clone().at(&id),);
-        let undo = async move |(cx,): &(Cx<S, P>,), outcome: Undo<&With<S, P, T>>| {
-            (self.1)(cx, without_context(outcome)).await.map_err(coded::<S>)
-        };
-        added.undo_keeping(policy, keep, undo);
-    }
-
-    fn say(
-        self: Arc<Self>,
-        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
-        cx: Cx<S, P>,
-        _: Option<A>,
-    ) {
-        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| {
-            undone(&cx, (self.1)(&cx, without_context(outcome))).await
-        });
-    }
-
-    fn input(&self, _: &A) -> Option<A> {
-        None
-    }
-
-    fn of_host(self: Arc<Self>, cx: Cx<S, P>, result: Option<Codec<T>>) -> HostUndo {
-        Rc::new(move |stored| {
-            let (this, cx) = (Arc::clone(&self), cx.clone());
-            Box::pin(async move {
-                let value = stored.zip(result).map(|(stored, codec)| (codec.read)(&stored));
-                let value = value.transpose()?;
-                let outcome = value.as_ref().map_or(Undo::Unknown, Undo::Done);
-                let undone = (this.1)(&cx, outcome).await.map_err(coded::<S>);
-                undone.map_err(StepError::into_error)
-            })
-        })
-    }
-}
-
-/// An undo that gets what the step took, and what became of it.
-pub(super) struct UndoInput<F>(pub(super) UndoPolicy, pub(super) F);
-
-impl<S, P, A, T, F> UndoBody<S, P, A, T> for UndoInput<F>
-where
-    S: Service,
-    P: 'static,
-    A: Clone + 'static,
-    T: Clone + 'static,
-    F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
-{
-    fn say_to_template(
-        self: Arc<Self>,
-        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
-        id: &Arc<StepId>,
-    ) {
-        let (policy, id) = (self.0.clone(), Arc::clone(id));
-        let keep = move |(cx, input): &With<S, P, A>| (cx.clone().at(&id), input.clone());
-        let undo = async move |(cx, input): &With<S, P, A>, outcome: Undo<&With<S, P, T>>| {
-            (self.1)(cx, input, without_context(outcome)).await.map_err(coded::<S>)
-        };
-        added.undo_keeping(policy, keep, undo);
-    }
-
-    fn say(
-        self: Arc<Self>,
-        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
-        cx: Cx<S, P>,
-        input: Option<A>,
-    ) {
-        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| match &input {
-            Some(input) => undone(&cx, (self.1)(&cx, input, without_context(outcome))).await,
-            None => unreachable!("the input of the step is kept for its undo"),
-        });
-    }
-
-    fn input(&self, input: &A) -> Option<A> {
-        Some(input.clone())
-    }
-
-    fn of_host(self: Arc<Self>, _: Cx<S, P>, _: Option<Codec<T>>) -> HostUndo {
-        Rc::new(|_| {
-            let info = "the undo takes what the step took, which is not recorded";
-            Box::pin(async move { Err(Error::with_info(codes::INTERNAL_ERROR, info)) })
-        })
-    }
-}
-
-/// Runs the undo of the step, if the host of its request lets it run.
-async fn undone<S: Service, P>(
-    cx: &Cx<S, P>,
-    undo: impl Future<Output = BodyResult<()>>,
-) -> Result<(), StepError> {
-    let undo = async { undo.await.map_err(coded::<S>) };
-    match cx.recorded() {
-        Some(step) => step.undo(undo).await,
-        None => undo.await,
-    }
-}
-
-fn without_context<S: Service, P, T>(outcome: Undo<&With<S, P, T>>) -> Undo<&T> {
-    match outcome {
-        Undo::Done((_, value)) => Undo::Done(value),
-        Undo::Unknown => Undo::Unknown,
     }
 }
 

@@ -14,10 +14,10 @@ use std::time::Duration;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, sleep, sync::mutex::Options};
 use asyncsteps_executor::iface::{Loader, Source};
-use asyncsteps_executor::plan::{Cx, Either, Returns, Steps};
 use asyncsteps_executor::raw::{RawInput, RawOutput};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{ConfigError, Executor, Service};
+use asyncsteps_executor::{Cx, Either, Returns, Steps};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -116,7 +116,7 @@ fn items(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
             Clone::clone,
             |item| {
                 item.run("take", async |cx, item: String| Ok(format!("{item} by {}", step_of(cx))))
-                    .locked(|cx, item| cx.seats.key(item))
+                    .locked_by(|cx, item| cx.seats.key(item))
                     .undo_taking(async |cx, item, outcome| {
                         let done = matches!(outcome, Undo::Done(_));
                         Ok(cx.tell(format!("undo {item} {done} {}", step_of(cx))))

@@ -1,6 +1,8 @@
 //! What the builder says to a wrong plan, and to raw data that a definition does not declare.
 
 use super::*;
+use asyncsteps_core::Template;
+use asyncsteps_executor::Functions;
 
 fn misplaced(steps: &Steps<Travel, Trip>) -> Returns<i32> {
     steps
@@ -31,16 +33,55 @@ fn wrong_words(steps: &Steps<Travel, Trip>) -> Returns<i32> {
         .returns()
 }
 
+/// Choices by what a crash may change; the others are right.
+fn chooses_anew(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    let look = steps.run("look", async |_, ()| Ok(Some(7))).repeatable();
+    let look = look.then_when_some(
+        "looked",
+        |_, seats| seats,
+        |steps| steps.run("count", async |_, seats| Ok(seats)).repeatable().returns(),
+    );
+    look.then_pause("rest", Duration::ZERO)
+        .unless_some()
+        .then("way", async |_, ()| Ok(Either::<(), ()>::A(())))
+        .recorded()
+        .either("ways", |one| one.pass().returns(), |other| other.pass().returns())
+        .then("note", async |_, ()| Ok(()))
+        .repeatable()
+        .then_when_some("noted", |given, ()| given.params.car.clone(), |car| car.pass().returns())
+        .then("first", async |_, _| Ok(0))
+        .repeatable()
+        .then_repeat("turns", |turn| {
+            turn.pass()
+                .then_when_some("turn", |_, turn: i32| Some(turn), |turn| turn.pass().returns())
+                .then("last", async |_, _| Ok(ControlFlow::Break(7)))
+                .repeatable()
+                .returns()
+        })
+        .recorded_with_input()
+        .returns()
+}
+
 /// What the executor says when it is built of this function.
 fn mistake<R>(handler: fn(&Steps<Travel, Trip>) -> Returns<R>) -> String
 where
     R: Serialize + JsonSchema + 'static,
 {
+    mistake_in(|functions| _ = functions.on("wrong", handler))
+}
+
+/// The same of a function whose requests a host records.
+fn mistake_in_durable<R>(handler: fn(&Steps<Travel, Trip>) -> Returns<R>) -> String
+where
+    R: Serialize + JsonSchema + 'static,
+{
+    mistake_in(|functions| _ = functions.on_behind(&Template::build(|_| {}), "wrong", handler))
+}
+
+fn mistake_in(define: impl FnOnce(&mut Functions<Travel>)) -> String {
     let travel = Travel { log: Arc::default(), seats: Mutex::new(Options::default()) };
     let built = Executor::builder()
-        .service(Interface::new("acme.travel:1.0".parse().expect("a name")), travel, |functions| {
-            functions.on("wrong", handler);
-        })
+        .service(Interface::new("acme.travel:1.0".parse().expect("a name")), travel, define)
         .build();
     let error: ConfigError = built.expect_err("a mistake");
     let text = error.to_string();
@@ -60,6 +101,14 @@ async fn mistakes_in_a_plan_are_errors_of_the_builder_with_their_place() {
         acme.travel:1.0:wrong: the name `sub/steps` has a `/`, which stands between names in paths
         acme.travel:1.0:wrong: `undo` cannot be said of `sub/steps`, which is a group: the steps inside have policies of their own"#]].assert_eq(&mistake(wrong_words));
     expect!["acme.travel:1.0:wrong: the handler panics: no seats"].assert_eq(&mistake(panics));
+}
+
+#[actix::test]
+async fn a_choice_by_the_value_of_a_repeatable_step_is_a_mistake_in_a_durable_function() {
+    expect![[r#"
+        acme.travel:1.0:wrong: `looked` takes the value of `look`, which is repeatable, and would choose anew after a crash: `look` says `recorded()`
+        acme.travel:1.0:wrong: the early end takes the value of `count`, which is repeatable, and would choose anew after a crash: `count` says `recorded()`
+        acme.travel:1.0:wrong: `turn` takes the value of `first`, which is repeatable, and would choose anew after a crash: `first` says `recorded()`"#]].assert_eq(&mistake_in_durable(chooses_anew));
 }
 
 async fn takes_raw(steps: &RawInput) -> bool {
@@ -117,7 +166,11 @@ fn nameless(steps: &Steps<Travel, Trip>) -> Returns<Vec<String>> {
     steps
         .run("", async |cx, ()| Ok(cx.params.items.clone()))
         // all items would have one key
-        .then_each("", |item| item.run("take", async |_, item| Ok(item)).returns())
+        .then_each(
+            "",
+            |_, items| items,
+            |item| item.run("take", async |_, item| Ok(item)).returns(),
+        )
         .as_one()
         .returns()
 }

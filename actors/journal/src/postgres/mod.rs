@@ -127,6 +127,7 @@ impl Postgres {
     /// the tokio runtime that this is called on.
     ///
     /// # Errors
+    /// [`Error::OpenInFormat`] if an earlier program has left requests open;
     /// [`Error::Unavailable`] if the server is not reached, [`Error::NewerFormat`] if a later program made
     /// the tables, [`Refused::NotSchema`], or an error of the server.
     pub async fn connect(config: Config, options: Options) -> Result<Self, Error> {

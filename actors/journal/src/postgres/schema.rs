@@ -4,8 +4,9 @@ use super::session::{Failure, Session};
 use crate::error::Error;
 use crate::stored::second_format;
 
-/// The format that this program writes.
-const FORMAT: i64 = 2;
+/// The format that this program writes. Format 3 has the tables of format 2, and records of plans: requests that began
+/// in an earlier one do not go on with it.
+const FORMAT: i64 = 3;
 
 /// The tables of format 1. States are numbered as in `FlowState`: 4 is parked. Times are milliseconds since 1970.
 const TABLES: &str = "
@@ -78,7 +79,7 @@ INSERT INTO format VALUES (1);
 /// What format 2 adds. Callers are compared by bytes, whatever the language of the database is.
 const SECOND_FORMAT: &str = concat!(
     second_format!("", r#"TEXT COLLATE "C""#),
-    "INSERT INTO journal (passed, seen) VALUES (0, 0); UPDATE format SET number = 2;"
+    "INSERT INTO journal (passed, seen) VALUES (0, 0);"
 );
 
 /// Makes the tables unless they are there, or brings them to the format of this program, and returns the number of
@@ -99,8 +100,16 @@ pub(super) async fn set_up(session: &Session, schema: &str, program: &str) -> Re
                 return Err(Error::NewerFormat { found, known: FORMAT }.into());
             }
             if found < FORMAT {
+                let open = session.query("SELECT count(*) FROM flow WHERE state < 7", &[]).await?;
+                let open: i64 = open.first().map_or(Ok(0), |row| row.try_get(0))?;
+                if open > 0 {
+                    return Err(Error::OpenInFormat { open, found, known: FORMAT }.into());
+                }
+            }
+            if found < 2 {
                 session.batch(SECOND_FORMAT).await?;
             }
+            session.execute("UPDATE format SET number = $1", &[&FORMAT]).await?;
             let insert = "INSERT INTO program (name) VALUES ($1) ON CONFLICT DO NOTHING";
             session.execute(insert, &[&program]).await?;
             let sql = "SELECT id FROM program WHERE name = $1";

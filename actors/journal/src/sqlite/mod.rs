@@ -145,7 +145,7 @@ impl Sqlite {
     ///
     /// # Errors
     /// [`Error::InUse`] if another process has it as a journal, [`Error::Locked`] if one has a transaction open in it,
-    /// [`Error::NewerFormat`] if a later program made it,
+    /// [`Error::NewerFormat`] if a later program made it, [`Error::OpenInFormat`] if an earlier one has left requests open,
     /// [`Error::Damaged`] if it is something else, [`Error::Emptied`] if it has no tables, and the lock file
     /// beside it is of a journal that was there, [`Error::ReadOnly`], or [`Error::Storage`] if it cannot be opened.
     pub fn open(file: impl AsRef<Path>, options: Options) -> Result<Self, Error> {

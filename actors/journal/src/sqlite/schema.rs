@@ -18,8 +18,9 @@ use crate::stored::second_format;
 /// Marks the file as a journal (`PRAGMA application_id`): "AsJl".
 const APPLICATION: i64 = 0x4173_4a6c;
 
-/// The format that this program writes (`PRAGMA user_version`).
-const FORMAT: i64 = 2;
+/// The format that this program writes (`PRAGMA user_version`). Format 3 has the tables of format 2, and records of
+/// plans: requests that began in an earlier one do not go on with it.
+const FORMAT: i64 = 3;
 
 /// The tables of format 1. States are numbered as in `FlowState`: 3 runs, 4 is parked, 7 has ended.
 const TABLES: &str = "
@@ -85,6 +86,9 @@ const SECOND_FORMAT: &str = concat!(
     second_format!("id BLOB NOT NULL,", "TEXT"),
     "INSERT INTO journal (id, passed, seen) VALUES (randomblob(16), 0, 0);"
 );
+
+/// How many requests have not ended.
+const OPEN: &str = "SELECT count(*) FROM flow WHERE state < 7";
 
 /// Statements that a connection keeps prepared: all of this journal's.
 const STATEMENTS: usize = 64;
@@ -167,6 +171,12 @@ fn check_format(db: &Connection) -> Result<bool, Error> {
     if application == APPLICATION && found > FORMAT {
         return Err(Error::NewerFormat { found, known: FORMAT });
     }
+    if tables > 0 && found < FORMAT {
+        let open = db.query_row(OPEN, [], |row| row.get(0)).map_err(db_error)?;
+        if open > 0 {
+            return Err(Error::OpenInFormat { open, found, known: FORMAT });
+        }
+    }
     Ok(tables == 0)
 }
 
@@ -193,10 +203,10 @@ fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
         change.execute_batch(TABLES)?;
         change.pragma_update(None, "application_id", APPLICATION)?;
     }
-    if format < FORMAT {
+    if format < 2 {
         change.execute_batch(SECOND_FORMAT)?;
-        change.pragma_update(None, "user_version", FORMAT)?;
     }
+    change.pragma_update(None, "user_version", FORMAT)?;
     change.execute("INSERT OR IGNORE INTO program (name) VALUES (?1)", [&options.program])?;
     // this process has the file, so no other node lives
     change.execute("UPDATE node SET ends = 0", [])?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use asyncsteps_journal::limits::BATCH;
 use asyncsteps_journal::record::{
-    Effect, Ending, Failed, Iteration, Keys, Outcome, TakenSignal, Timer, Unwinding,
+    Cause, Effect, Ending, Failed, Iteration, Keys, Outcome, TakenSignal, Timer, Unwinding,
 };
 use asyncsteps_journal::request::{
     Append, CallerKey, Disposition, FirstOwner, FlowState, Query, Submit, Submitted,
@@ -86,7 +86,7 @@ pub(super) async fn records_of_all_kinds_come_back_in_order(journal: &dyn Journa
             Event::Unwinding(Unwinding {
                 failed: path("pay"),
                 failure: failure("Declined"),
-                undos: vec![path("pay").undo()],
+                cause: Some(Cause { code: "Broke".to_owned(), value: Some(value("v")) }),
             }),
         ),
         done("last"),

@@ -35,7 +35,14 @@ pub(super) fn intent(step: &str) -> Record {
     let at = Timestamp::from_millis(1);
     Record::new(
         path(step),
-        Event::Intent(Intent { at, attempt: 1, locks: Vec::new(), has_undo: Some(true) }),
+        Event::Intent(Intent {
+            at,
+            attempt: 1,
+            locks: Vec::new(),
+            has_undo: Some(true),
+            input: None,
+            form: None,
+        }),
     )
 }
 
@@ -47,7 +54,7 @@ pub(super) fn undone(step: &str) -> Record {
 /// The flow begins to undo what it did.
 pub(super) fn unwinding() -> Record {
     let (root, failure) = (Path::template(TEMPLATE), failure("Failed"));
-    let unwinding = Unwinding { failed: root.clone(), failure, undos: Vec::new() };
+    let unwinding = Unwinding { failed: root.clone(), failure, cause: None };
     Record::new(root, Event::Unwinding(unwinding))
 }
 

@@ -80,8 +80,9 @@ impl Identity {
         UNDONE.get()
     }
 
-    /// Polls an undo of a step of this branch.
-    pub(crate) fn undone_by<R>(self, poll: impl FnOnce() -> R) -> R {
+    /// Polls an undo of a step of this branch: [`undone`](Self::undone) returns it meanwhile. For hosts that run an undo
+    /// as a step of its own.
+    pub fn undone_by<R>(self, poll: impl FnOnce() -> R) -> R {
         let _scope = Scope(UNDONE.replace(Some(self)));
         poll()
     }

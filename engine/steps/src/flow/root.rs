@@ -1,5 +1,6 @@
 //! A root object while it is being configured (FTN12 §2.2.1, §2.2.3).
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::completion::Canceller;
 use crate::error::{AwaitedResult, Error, StepError, StepReturn};
 use crate::interface::{Added, AddedLoop, Collection, Parallel, RunContext};
 use crate::observe::Observer;
+use crate::probe::UndoTwice;
 use crate::random::Random;
 use crate::stack::{AsyncSteps, QueueItem};
 use crate::state::State;
@@ -246,6 +248,13 @@ impl Flow {
     /// [`sim`](crate::sim) sets one made of its own.
     pub fn seed(&mut self, seed: u64) {
         self.asi.policy_state().random = Some(Random::new(seed));
+    }
+
+    /// Has each undo of the flow that succeeded run a second time, for tests: a host whose flows survive a
+    /// crash does so when the crash came before the end of the undo was stored. In [`sim`](crate::sim) it is
+    /// [`Sim::undo_twice`](crate::sim::Sim::undo_twice).
+    pub fn undo_twice(&mut self) {
+        self.asi.cold().probe = Some(Rc::new(UndoTwice));
     }
 
     /// A handle that cancels the flow from anywhere, also before it is executed.

@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::types::{Machine, Next};
 use crate::error::Error;
 use crate::observe::StepEnd;
-use crate::stack::{Activity, Callback, Description, Flags, Role};
+use crate::stack::{Activity, Callback, Flags, Role};
 
 impl Machine {
     /// Starts the attempt that is due inside of the step on top, unless the turn is over.
@@ -38,9 +38,7 @@ impl Machine {
         let Activity::Retrying(attempts) = self.asi.strand.top.activity() else { return false };
         let attempts = Rc::clone(attempts);
         self.asi.burst -= 1;
-        let location = self.asi.location();
-        let name = Description::named(location.name());
-        self.enter(location.source(), name, Flags::of(Role::Attempt));
+        self.enter(self.asi.strand.top.about_part(), Flags::of(Role::Attempt));
         self.call(Callback::Body, |asi| attempts.start(asi, Some(waker)));
         if self.is_complete() {
             self.leave(StepEnd::Success);

@@ -8,7 +8,7 @@ use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, LoopEnd, StepResult};
 use crate::observe::StepEnd;
-use crate::stack::{Activity, Callback, Description, Flags, Frame, Iterate, Role};
+use crate::stack::{Activity, Callback, Flags, Frame, Iterate, Role};
 
 /// Why a run of iterations ended.
 enum IterationsEnd {
@@ -42,10 +42,9 @@ impl Machine {
         let Activity::Looping(mut body) = outer.replace_activity(Activity::Plain) else {
             return Next::Step;
         };
-        let location = outer.location();
+        let about = outer.about_part();
         self.asi.strand.args = Args::none();
-        let iteration = Flags::of(Role::Iteration);
-        self.enter(location.source(), Description::named(location.name()), iteration);
+        self.enter(about, Flags::of(Role::Iteration));
         self.report_callback(Event::Enter);
         self.asi.completed = false;
         self.asi.callback = Callback::Body;

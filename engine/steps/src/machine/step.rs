@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::mem;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use super::report::Event;
@@ -10,9 +10,7 @@ use super::types::{Machine, Next};
 use crate::error::{Error, Fault, StepError, StepResult};
 use crate::observe::StepEnd;
 use crate::slot::index;
-use crate::stack::{
-    Activity, AsyncSteps, Callback, Description, Flags, QueueItem, QueuedStep, Role,
-};
+use crate::stack::{About, Activity, AsyncSteps, Callback, Flags, QueueItem, QueuedStep, Role};
 
 /// What a callback returned, or the payload of its panic.
 pub(super) type CallbackResult = Result<StepResult, Box<dyn Any + Send>>;
@@ -30,7 +28,7 @@ impl Machine {
     fn start(&mut self, step: QueuedStep, waker: &Waker) -> Next {
         let QueuedStep { source, description, mut work } = step;
         self.asi.burst -= 1;
-        self.enter(source, description, Flags::of(Role::Step));
+        self.enter(About::of_flow(source, description), Flags::of(Role::Step));
         self.call(Callback::Body, |asi| {
             asi.ask_probe(|| work.policies().is_some())?;
             let args = mem::take(&mut asi.strand.args);
@@ -45,17 +43,12 @@ impl Machine {
 
     /// Puts a step on top: every step and every iteration is entered here.
     #[inline(always)]
-    pub(super) fn enter(
-        &mut self,
-        source: &'static Location<'static>,
-        description: Option<Box<Description>>,
-        flags: Flags,
-    ) {
+    pub(super) fn enter(&mut self, about: About, flags: Flags) {
         let strand = &mut self.asi.strand;
         strand.descend();
         let top = &mut strand.top;
         top.base = index(strand.pending.len());
-        top.describe(source, description);
+        top.describe(about);
         top.flags = flags;
         self.report(Event::Begin);
     }

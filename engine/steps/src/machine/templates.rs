@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::types::{Machine, Next};
 use crate::error::Error;
 use crate::observe::StepEnd;
-use crate::stack::{Callback, Flags, Role, TemplateRange};
+use crate::stack::{About, Callback, Flags, Role, TemplateRange};
 
 impl Machine {
     /// Runs steps of the template that comes next until one of them does more than to complete, or
@@ -24,9 +24,14 @@ impl Machine {
             && let Some(step) = range.next()
         {
             self.asi.burst -= 1;
-            let template_handler = step.handler.is_some() && !step.is_sync;
-            let flags = Flags { template_handler, ..Flags::of(Role::Step) };
-            self.enter(step.location.source(), step.description(), flags);
+            let mut flags = Flags::of(Role::Step);
+            let about = if step.is_plain {
+                About::Place(step.location.source())
+            } else {
+                flags.template_handler = step.handler.is_some() && !step.is_sync;
+                About::of_template(step)
+            };
+            self.enter(about, flags);
             self.call(Callback::Body, |asi| {
                 asi.ask_probe(|| step.is_planned)?;
                 let args = mem::take(&mut asi.strand.args);

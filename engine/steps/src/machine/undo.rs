@@ -8,7 +8,7 @@ use crate::error::{Error, codes};
 use crate::flow::Identity;
 use crate::observe::StepEnd;
 use crate::stack::{
-    Activity, BranchPath, Description, Flags, Role, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue,
+    About, Activity, BranchPath, Flags, Role, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue,
     UndoWork, Undone,
 };
 use crate::undo::undo_flow;
@@ -68,8 +68,8 @@ impl Machine {
 
     /// Enters a step that waits for undos, unless `wait` finds none to wait for.
     fn enter_wait(&mut self, wait: impl FnOnce(&mut Self) -> bool) -> bool {
-        let source = self.asi.location().source();
-        self.enter(source, Description::named(Some("undo")), Flags::of(Role::Step));
+        let location = self.asi.location().named("undo");
+        self.enter(About::at(location), Flags::of(Role::Step));
         let waits = wait(self);
         if !waits {
             self.leave(StepEnd::Success);
@@ -190,7 +190,9 @@ impl Machine {
         let queue = self.running_undo().unwrap_or_else(|| Rc::new(UndoQueue::new()));
         queue.append(items);
         self.asi.policy_state().undo = Rc::downgrade(&queue);
-        let workers = queue.hire().into_iter().map(|worker| undo_flow(worker, newest));
+        let probe = self.asi.probe().cloned();
+        let workers = queue.hire().into_iter();
+        let workers = workers.map(|worker| undo_flow(worker, newest, probe.clone()));
         self.asi.cold().launched.extend(workers);
     }
 

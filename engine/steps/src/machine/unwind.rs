@@ -8,7 +8,7 @@ use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, Fault, LoopEnd};
 use crate::observe::StepEnd;
-use crate::stack::{Activity, Callback, Description, Flags, Role};
+use crate::stack::{Activity, Callback, Role};
 
 /// What an error handler decided.
 enum Decision {
@@ -53,9 +53,6 @@ impl Machine {
         loop {
             if self.asi.strand.top.flags.is_open() {
                 if let UnwindPhase::Abort = mem::replace(&mut stage, UnwindPhase::Abort) {
-                    if self.is_held() {
-                        return self.hold(error);
-                    }
                     self.abort_top();
                     if self.is_cancelled() {
                         // a cancel handler asked for it: no error handler runs any more
@@ -96,30 +93,6 @@ impl Machine {
                 self.leave_branch();
             }
         }
-    }
-
-    /// Whether the host's memory of the step on top has its error wait.
-    #[inline]
-    fn is_held(&self) -> bool {
-        let extras = self.asi.strand.top.extras.as_ref();
-        let memory = extras.and_then(|extras| extras.memory.as_ref());
-        memory.is_some_and(|(memory, attempt)| memory.is_held(*attempt))
-    }
-
-    /// Has the error wait, in a step inside of the one on top, until the host lets it go on.
-    #[cold]
-    fn hold(&mut self, error: Error) -> Next {
-        let extras = self.asi.strand.top.extras.as_ref();
-        let memory = extras.and_then(|extras| extras.memory.clone());
-        self.asi.strand.drop_pending();
-        let source = self.asi.location().source();
-        self.enter(source, Description::named(Some("replay")), Flags::of(Role::Step));
-        if let Some((memory, attempt)) = memory {
-            memory.hold(attempt, &error, self.asi.completion());
-        }
-        self.asi.start_activity(Activity::Undoing(Some(error)));
-        self.asi.strand.runnable = false;
-        Next::Wait
     }
 
     /// Tells the host's memory of the step on top that the step fails.

@@ -55,14 +55,15 @@ pub fn cancel_everywhere<C: FnOnce(Outcome)>(
 /// The scenario makes the flow and its check, with fresh state for each run. The first run is not cut:
 /// the flow has to succeed, unless a fault of the scenario, such as [`Sim::fail`], strikes in it. The
 /// moments are: before each step, after it, when it begins to wait, and when what it waits for has
-/// come; for [`Cut::Error`], each start of a body and each wait. Each run goes on until undos and
+/// come; for [`Cut::Error`], each start of a body and each wait; for [`Cut::Undo`], each wait of an undo, so there
+/// a fault makes the flow fail. Each run goes on until undos and
 /// launched flows are over as well, then the check gets the outcome of the flow, that of the first run
 /// included. [`Cut::Drop`] has the outcome of a cancelled flow.
 ///
 /// # Panics
 /// With the report of the first failure, see [`check`](super::check()); it names the seed, and the
-/// steps that were in progress when the flow was cut. If the flow fails when it is not cut. And if a
-/// fault by name struck in no run.
+/// steps that were in progress when the flow was cut. If the flow fails when it is not cut. If a
+/// fault by name struck in no run. And if there was no moment in any run.
 #[track_caller]
 pub fn cut_everywhere<C: FnOnce(Outcome)>(
     cut: &Cut,
@@ -70,10 +71,11 @@ pub fn cut_everywhere<C: FnOnce(Outcome)>(
     seeds: impl IntoIterator<Item = u64>,
     scenario: impl Fn(&Sim) -> (Flow, C),
 ) {
-    let mut faults = FaultReport::default();
+    let (mut faults, mut count) = (FaultReport::default(), 0);
     for seed in seeds {
         let sim = || Sim::new(seed, options.clone());
         let moments = cut_once(cut, None, &sim(), &mut faults, &scenario).passed;
+        count += moments;
         for at in 0..moments {
             let plan = cut_once(cut, Some(at), &sim(), &mut faults, &scenario);
             if plan.place.is_none() {
@@ -82,6 +84,7 @@ pub fn cut_everywhere<C: FnOnce(Outcome)>(
         }
     }
     faults.check();
+    assert!(count > 0, "there was no moment at which {cut} could cut the flow");
 }
 
 /// Runs the flow and cuts it at this moment, if it comes to it; gives what became of the plan.

@@ -1,6 +1,6 @@
 //! Faults by the names of steps.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::plan::{Cut, SharedCutPlan};
 use crate::completion::Canceller;
 use crate::error::Error;
 use crate::location::StepLocation;
-use crate::probe::{Probe, ProbedWork};
+use crate::probe::{Probe, ProbedWork, UndoMoment};
 
 /// The faults of a simulation.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub(super) struct Faults {
     faults: RefCell<Vec<Fault>>,
     /// The names of the steps whose bodies started, with how many did.
     steps: RefCell<BTreeMap<&'static str, u32>>,
+    /// Whether undos run twice, and one did.
+    undo_twice: Cell<Option<bool>>,
 }
 
 struct Fault {
@@ -39,6 +41,8 @@ pub(super) struct FaultReport {
     /// By step and number: whether the fault struck.
     faults: BTreeMap<(String, Option<u32>), bool>,
     steps: BTreeMap<&'static str, u32>,
+    /// Whether an undo ran twice, if they do.
+    undo_twice: Option<bool>,
 }
 
 /// Puts the faults of a simulation into one of its flows.
@@ -53,6 +57,11 @@ impl Faults {
     pub(super) fn add(&self, step: &str, nth: Option<u32>, effect: Effect) {
         let fault = Fault { step: step.to_owned(), nth, effect, bodies: 0, has_struck: false };
         self.faults.borrow_mut().push(fault);
+    }
+
+    /// Each undo that succeeded runs a second time from now on.
+    pub(super) fn undo_twice(&self) {
+        self.undo_twice.set(self.undo_twice.get().or(Some(false)));
     }
 
     pub(super) fn have_struck(&self) -> bool {
@@ -84,6 +93,7 @@ impl FaultReport {
         for fault in &*run.faults.borrow() {
             *self.faults.entry((fault.step.clone(), fault.nth)).or_default() |= fault.has_struck;
         }
+        self.undo_twice = self.undo_twice.max(run.undo_twice.get());
         for (step, bodies) in &*run.steps.borrow() {
             let most = self.steps.entry(step).or_default();
             *most = (*most).max(*bodies);
@@ -99,6 +109,8 @@ impl FaultReport {
         for ((step, nth), has_struck) in &self.faults {
             assert!(*has_struck, "{}", self.missed(step, *nth));
         }
+        let has_undone = self.undo_twice != Some(false);
+        assert!(has_undone, "the fault `undo_twice` struck in no run: no undo succeeded");
     }
 
     /// Why a fault struck in no run.
@@ -144,6 +156,24 @@ impl Probe for FlowProbe {
         match (work, step.name()) {
             (ProbedWork::Body, Some(name)) => self.faults.strike(name, &self.canceller),
             (ProbedWork::Body | ProbedWork::Plan, _) => Ok(()),
+        }
+    }
+
+    fn undo_again(&self, step: StepLocation, moment: UndoMoment) -> bool {
+        match moment {
+            UndoMoment::Waits => {
+                let mut plan = self.cut.borrow_mut();
+                let plan = plan.as_mut().filter(|plan| plan.flow == self.flow);
+                let plan = plan.filter(|plan| matches!(plan.cut, Cut::Undo));
+                plan.is_some_and(|plan| {
+                    plan.pass(|| format!("in the undo of step {step}")).is_some()
+                })
+            }
+            UndoMoment::Ended => {
+                let is_twice = self.faults.undo_twice.get().is_some();
+                self.faults.undo_twice.set(is_twice.then_some(true));
+                is_twice
+            }
         }
     }
 }

@@ -115,6 +115,13 @@ impl Sim {
         self.0.faults.add(step, None, Effect::Cancel);
     }
 
+    /// Has each undo that succeeded run a second time, from now on, with what it undoes and the key of its step:
+    /// a host whose flows survive a crash does so when the crash came before the end of the undo was stored. What
+    /// an undo does by that key is the same however often it runs; [`Cut::Undo`] cuts the first run.
+    pub fn undo_twice(&self) {
+        self.0.faults.undo_twice();
+    }
+
     /// Calls `task` after a random delay, see [`Random::delay`]: the answer of a network, a database,
     /// or a user.
     pub fn later(&self, typical: Duration, task: impl FnOnce() + 'static) {

@@ -13,12 +13,17 @@ impl World {
             let Some(execution) = &flows[flow].execution else { return };
             let mut plan = self.cut.borrow_mut();
             let Some(plan) = &mut *plan else { return };
-            if let Cut::Error(error) = plan.cut.clone() {
-                let mut strands = execution.waiting_strands().into_iter();
-                let victim = strands.find(|_| plan.pass(|| place(execution)).is_some());
-                victim.map(|victim| Chosen::Wait(victim, error))
-            } else {
-                plan.pass(|| place(execution)).map(Chosen::Whole)
+            match plan.cut.clone() {
+                Cut::Error(error) => {
+                    let mut strands = execution.waiting_strands().into_iter();
+                    let victim = strands.find(|_| plan.pass(|| place(execution)).is_some());
+                    victim.map(|victim| Chosen::Wait(victim, error))
+                }
+                // its moments are those of undos
+                Cut::Undo => None,
+                Cut::Cancel | Cut::Drop | Cut::Timeout => {
+                    plan.pass(|| place(execution)).map(Chosen::Whole)
+                }
             }
         };
         match cut {
@@ -41,7 +46,7 @@ impl World {
                 self.abandon(flow);
                 self.flows.borrow_mut()[flow].outcome = Some(Outcome::Cancelled);
             }
-            Cut::Cancel | Cut::Error(_) => self.cancel(flow),
+            Cut::Cancel | Cut::Error(_) | Cut::Undo => self.cancel(flow),
         }
     }
 }

@@ -18,6 +18,9 @@ pub enum Cut {
     Timeout,
     /// A step fails with this error: one that waits, or one that starts, instead of its body.
     Error(Error),
+    /// An undo of the flow is dropped where it waits, and runs again from its beginning: what a crash does in a
+    /// host whose flows survive one.
+    Undo,
 }
 
 /// Where a flow is to be cut, and whether it was.
@@ -55,6 +58,7 @@ impl fmt::Display for Cut {
             Self::Drop => f.write_str("a drop"),
             Self::Timeout => f.write_str("a time limit"),
             Self::Error(error) => write!(f, "the error {error}"),
+            Self::Undo => f.write_str("a crash"),
         }
     }
 }

@@ -13,6 +13,7 @@
 //!   them. `step_undo.rs`: what became of a step that can be undone. `undo_queue.rs`: the undos that
 //!   other flows run for it, `undo_order.rs` their order. `branch_path.rs`: where a branch is.
 
+mod about;
 mod branch_path;
 mod branches;
 mod queued;
@@ -32,7 +33,7 @@ pub(crate) use branch_path::BranchPath;
 pub(crate) use branches::NextBranch;
 pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
-    Activity, Branches, Callback, Description, Expired, Flags, Frame, Handler, Iterate, QueueItem,
+    About, Activity, Branches, Callback, Expired, Flags, Frame, Handler, Iterate, QueueItem,
     QueuedStep, Repeat, Retrying, Role, SharedBody, SharedHandler, SharedSteps, StepFuture,
     StepUndo, Strand, TemplateRange, TemplateStep, ToUndo, UndoOfFrame, UndoPlan, UndoWork,
     Unstarted, Waking, Work,

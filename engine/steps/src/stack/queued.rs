@@ -17,7 +17,7 @@ use crate::slot::index;
 impl QueuedStep {
     #[inline]
     pub(crate) fn new(location: StepLocation, work: impl Work + 'static) -> Self {
-        let (source, description) = (location.source(), Description::named(location.name()));
+        let (source, description) = (location.source(), Description::of_name(location));
         Self { source, description, work: Box::new(work) }
     }
 
@@ -28,22 +28,6 @@ impl QueuedStep {
         F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
     {
         Self::new(location, Body(body))
-    }
-
-    pub(crate) fn set_source(&mut self, source: &'static Location<'static>) {
-        self.source = source;
-    }
-
-    pub(crate) fn set_name(&mut self, name: &'static str) {
-        self.description.get_or_insert_default().name = Some(name);
-    }
-
-    pub(crate) fn set_handler(&mut self, handler: Handler) {
-        let handler = Some(handler);
-        match &mut self.description {
-            Some(description) => description.handler = handler,
-            None => self.description = Some(Box::new(Description { name: None, handler })),
-        }
     }
 
     /// Whether the body is an async closure from `A` to `T`.
@@ -59,25 +43,34 @@ impl QueuedStep {
         self
     }
 
-    pub(crate) fn set_label(&mut self, label: Cow<'static, str>) {
-        self.work.set_label(label);
+    pub(crate) fn set_source(&mut self, source: &'static Location<'static>) {
+        self.source = source;
+        if let Some(description) = &mut self.description {
+            description.location = StepLocation::new(source, description.location.name());
+        }
+    }
+
+    pub(crate) fn set_name(&mut self, name: &'static str) {
+        let description = self.description();
+        description.location = description.location.named(name);
+    }
+
+    pub(crate) fn set_handler(&mut self, handler: Handler) {
+        self.description().handler = Some(handler);
+    }
+
+    fn description(&mut self) -> &mut Description {
+        let location = StepLocation::new(self.source, None);
+        self.description.get_or_insert_with(|| Box::new(Description { location, handler: None }))
     }
 
     pub(crate) fn location(&self) -> StepLocation {
-        StepLocation::new(self.source, Description::name(&self.description))
-    }
-}
-
-impl Description {
-    /// That of a step without an error handler; `None` if it has no name either.
-    #[inline]
-    pub(crate) fn named(name: Option<&'static str>) -> Option<Box<Self>> {
-        name.map(|_| Box::new(Self { name, handler: None }))
+        let location = self.description.as_ref().map(|description| description.location);
+        location.unwrap_or_else(|| StepLocation::new(self.source, None))
     }
 
-    #[expect(clippy::ref_option, reason = "steps have it boxed, if at all")]
-    pub(super) fn name(this: &Option<Box<Self>>) -> Option<&'static str> {
-        this.as_ref()?.name
+    pub(crate) fn set_label(&mut self, label: Cow<'static, str>) {
+        self.work.set_label(label);
     }
 }
 
@@ -131,35 +124,19 @@ impl TemplateRange {
 
     /// The next step, which is taken.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<&TemplateStep> {
+    pub(crate) fn next(&mut self) -> Option<&Arc<TemplateStep>> {
         if self.next == self.end {
             return None;
         }
+        let step = self.steps.as_ref()?.get(self.next as usize)?;
         self.next += 1;
-        self.current()
+        Some(step)
     }
 
     /// The step that was taken last.
     #[inline]
-    pub(crate) fn current(&self) -> Option<&TemplateStep> {
+    pub(crate) fn current(&self) -> Option<&Arc<TemplateStep>> {
         let steps = self.steps.as_ref()?;
-        steps.get((self.next as usize).checked_sub(1)?).map(|step| &**step)
-    }
-}
-
-impl TemplateStep {
-    /// What is said about the step, as a step of a flow can own it. The error handler is called where
-    /// it is, unless the body takes it over.
-    #[inline]
-    pub(crate) fn description(&self) -> Option<Box<Description>> {
-        let mut description = Description::named(self.location.name());
-        if self.is_sync
-            && let Some(handler) = &self.handler
-        {
-            let handler = Arc::clone(handler);
-            description.get_or_insert_default().handler =
-                Some(Box::new(move |asi, error| handler(asi, error)));
-        }
-        description
+        steps.get((self.next as usize).checked_sub(1)?)
     }
 }

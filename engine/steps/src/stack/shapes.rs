@@ -73,7 +73,7 @@ pub(crate) struct ColdState {
     pub(crate) observer: Option<Box<dyn Observer>>,
     /// Whether it is told of callbacks.
     pub(crate) watches_callbacks: bool,
-    /// Puts faults into steps; set by simulations.
+    /// Puts faults into steps and undos; set by tests.
     pub(crate) probe: Option<Rc<dyn Probe>>,
     pub(crate) strands: Strands<Strand>,
     pub(crate) timers: Timers,
@@ -148,8 +148,7 @@ pub(crate) struct Strand {
 
 /// One step in progress.
 pub(crate) struct Frame {
-    pub(super) source: &'static Location<'static>,
-    pub(super) description: Option<Box<Description>>,
+    pub(super) about: About,
     /// Changed by [`replace_activity`](Self::replace_activity) only.
     pub(super) activity: Activity,
     /// The name of the step's wait for external completions.
@@ -253,15 +252,23 @@ pub(crate) enum QueueItem {
 /// A step that has not started.
 pub(crate) struct QueuedStep {
     pub(crate) source: &'static Location<'static>,
+    /// With the same source.
     pub(crate) description: Option<Box<Description>>,
     pub(crate) work: Box<dyn Work>,
 }
 
-/// What is said about a step. Few steps have any of it, so the others do not make room for it.
-#[derive(Default)]
+/// What is said about a step in progress.
+pub(crate) enum About {
+    /// Where it was added; it has no name and no error handler.
+    Place(&'static Location<'static>),
+    Own(Box<Description>),
+    /// Its template has its name.
+    Shared(Arc<TemplateStep>),
+}
+
+/// What few steps have, so that the others do not make room for it.
 pub(crate) struct Description {
-    /// The name given with `named`.
-    pub(crate) name: Option<&'static str>,
+    pub(crate) location: StepLocation,
     /// `None` also when it was called.
     pub(crate) handler: Option<Handler>,
 }
@@ -432,6 +439,8 @@ pub(crate) struct TemplateStep {
     pub(crate) location: StepLocation,
     pub(crate) body: SharedBody,
     pub(crate) handler: Option<SharedHandler>,
+    /// It has neither name nor error handler.
+    pub(crate) is_plain: bool,
     /// The body takes the handler over, because it guards a critical section only.
     pub(crate) is_sync: bool,
     /// The body applies policies.

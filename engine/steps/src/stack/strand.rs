@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
 use super::shapes::{
-    Activity, Branches, Description, Flags, Frame, Handler, QueueItem, QueuedStep, Retrying, Role,
+    About, Activity, Branches, Flags, Frame, Handler, QueueItem, QueuedStep, Retrying, Role,
     StepExtras, StepFuture, Strand, TemplateRange, UndoOfFrame,
 };
 use super::timers::Purpose;
@@ -19,6 +19,9 @@ use crate::slot::{SlotId, index};
 
 /// How many steps a queue in an allocation has room for at least, so that a handful takes one.
 const LEAST_ROOM: usize = 16;
+
+/// What is said about no step.
+const NOTHING: About = About::Place(Location::caller());
 
 impl Strand {
     pub(crate) fn new(branch: u32) -> Self {
@@ -259,8 +262,7 @@ impl Frame {
     #[inline]
     pub(super) fn closed() -> Self {
         Self {
-            source: Location::caller(),
-            description: None,
+            about: NOTHING,
             activity: Activity::Plain,
             wait: None,
             extras: None,
@@ -272,33 +274,35 @@ impl Frame {
     /// Where the step was added, and its name.
     #[inline]
     pub(crate) fn location(&self) -> StepLocation {
-        StepLocation::new(self.source, Description::name(&self.description))
+        self.about.location()
+    }
+
+    /// What a part of the step is shown as.
+    pub(crate) fn about_part(&self) -> About {
+        self.about.of_part()
     }
 
     /// Says what step it is.
     #[inline]
-    pub(crate) fn describe(
-        &mut self,
-        source: &'static Location<'static>,
-        description: Option<Box<Description>>,
-    ) {
-        self.source = source;
+    pub(crate) fn describe(&mut self, about: About) {
         // a closed frame has none to drop
-        mem::forget(mem::replace(&mut self.description, description));
+        mem::forget(mem::replace(&mut self.about, about));
     }
 
     /// Drops the error handler and forgets the name.
     #[inline]
     pub(crate) fn drop_description(&mut self) {
-        self.description = None;
+        if !matches!(self.about, About::Place(_)) {
+            self.about = NOTHING;
+        }
     }
 
     pub(crate) fn take_handler(&mut self) -> Option<Handler> {
-        self.description.as_mut()?.handler.take()
+        self.about.take_handler()
     }
 
     pub(crate) fn set_handler(&mut self, handler: Handler) {
-        self.description.get_or_insert_default().handler = Some(handler);
+        self.about.set_handler(handler);
     }
 
     pub(crate) fn activity(&self) -> &Activity {

@@ -1,5 +1,6 @@
 //! The strands and steps around a step (FTN12 §1.1, §1.4), and what every file needs of a flow.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::branch_path::BranchPath;
@@ -91,13 +92,19 @@ impl AsyncSteps {
         policies.is_some_and(|policies| policies.undoes.is_some() || policies.is_shield)
     }
 
+    /// The probe of a test; the flow that undoes another one has that of the other one.
+    #[inline]
+    pub(crate) fn probe(&self) -> Option<&Rc<dyn Probe>> {
+        self.cold.as_ref()?.probe.as_ref()
+    }
+
     /// Asks the probe of a simulation, if there is one, before the running step does its work.
     ///
     /// # Errors
     /// The fault that the simulation puts in its place.
     #[inline]
     pub(crate) fn ask_probe(&self, is_planned: impl FnOnce() -> bool) -> StepResult {
-        match self.cold.as_ref().and_then(|cold| cold.probe.as_ref()) {
+        match self.probe().filter(|_| !self.is_part()) {
             Some(probe) => {
                 self.ask(&**probe, if is_planned() { ProbedWork::Plan } else { ProbedWork::Body })
             }
@@ -107,7 +114,7 @@ impl AsyncSteps {
 
     /// [`ask_probe`](Self::ask_probe) for the body of a step that has policies.
     pub(crate) fn ask_probe_of_body(&self) -> StepResult {
-        match self.cold.as_ref().and_then(|cold| cold.probe.as_ref()) {
+        match self.probe().filter(|_| !self.is_part()) {
             Some(probe) => Ok(probe.ask(self.location(), ProbedWork::Body)?),
             None => Ok(()),
         }

@@ -47,8 +47,9 @@ impl NewStep {
     /// The step as it runs: with policies, its body is what applies them.
     fn finish(self) -> TemplateStep {
         let Self { location, handler, policies, is_sync, is_planned, body } = self;
+        let is_plain = location.name().is_none() && handler.is_none();
         let Some(policies) = policies else {
-            return TemplateStep { location, body, handler, is_sync, is_planned };
+            return TemplateStep { location, body, handler, is_plain, is_sync, is_planned };
         };
         let (handler, section) =
             if is_sync { (None, Some(Section { handler })) } else { (handler, None) };
@@ -57,7 +58,7 @@ impl NewStep {
             let body: Arc<dyn Repeat> = Arc::clone(&shared) as _;
             policies.for_flow().start(Body::Again(body), asi, args, waker)
         });
-        TemplateStep { location, body, handler, is_sync: false, is_planned: true }
+        TemplateStep { location, body, handler, is_plain, is_sync: false, is_planned: true }
     }
 }
 

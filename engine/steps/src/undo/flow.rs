@@ -9,15 +9,21 @@ use crate::location::StepLocation;
 use crate::observe::UndoneStep;
 use crate::outcome::Undo;
 use crate::plan::{Attempt, Body, Policies, Tries};
+use crate::probe::Probe;
 use crate::stack::{
     AsyncSteps, Locks, NextUndo, QueuedStep, UndoItem, UndoWork, UndoWorker, Undone,
 };
 
 /// A flow that runs undos as this worker takes them, for the step at this location that failed or was
-/// cancelled.
-pub(crate) fn undo_flow(worker: UndoWorker<UndoWork>, location: StepLocation) -> AsyncSteps {
+/// cancelled. Its probe is that of the flow of the step.
+pub(crate) fn undo_flow(
+    worker: UndoWorker<UndoWork>,
+    location: StepLocation,
+    probe: Option<Rc<dyn Probe>>,
+) -> AsyncSteps {
     let (mut asi, worker) = (AsyncSteps::root(), Rc::new(worker));
     asi.policy_state().undoes = Some(Rc::clone(&worker));
+    asi.cold().probe = probe;
     let next = move |asi: &mut AsyncSteps, ()| {
         match worker.start_next() {
             NextUndo::Start(UndoItem::Undo(undone, work)) => add(asi, undone, work),

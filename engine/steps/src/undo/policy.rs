@@ -33,4 +33,10 @@ impl UndoPolicy {
     pub fn retry(self, retry: Retry) -> Self {
         Self { retry: Some(retry), ..self }
     }
+
+    /// How long an attempt may take, and how the undo is tried again.
+    #[must_use]
+    pub fn into_parts(self) -> (Duration, Option<Retry>) {
+        (self.timeout, self.retry)
+    }
 }

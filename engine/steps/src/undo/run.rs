@@ -2,7 +2,10 @@
 
 use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::contained::Contained;
 use super::flow::Unreported;
@@ -10,8 +13,10 @@ use super::policy::UndoPolicy;
 use crate::args::{Args, Arguments, Mismatch};
 use crate::error::{StepError, StepResult};
 use crate::flow::Identity;
+use crate::location::StepLocation;
 use crate::outcome::Undo;
 use crate::plan::Replayable;
+use crate::probe::{Probe, UndoMoment};
 use crate::replay::NotUndone;
 use crate::stack::{AsyncSteps, Repeat, UndoPlan, UndoWork, Waking};
 
@@ -135,10 +140,15 @@ where
 {
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, _: Args, _: Waking<'_>) -> StepResult {
         let branch = self.branch;
+        let probe = asi.probe().map(|probe| (Rc::clone(probe), asi.location()));
         let undo = async move {
             let ToUndo { undo, input, result } = &*self.step;
-            let outcome = result.as_ref().map_or(Undo::Unknown, Undo::Done);
-            match undo.body.call(input, outcome).await.map_err(StepError::into_error) {
+            let run = || undo.body.call(input, result.as_ref().map_or(Undo::Unknown, Undo::Done));
+            let ended = match probe {
+                None => run().await,
+                Some((probe, step)) => Box::pin(run_probed(&*probe, step, run)).await,
+            };
+            match ended.map_err(StepError::into_error) {
                 Ok(()) => Ok(Args::none()),
                 Err(error) if error.find::<NotUndone>().is_some() => Ok(Unreported.into_args()),
                 Err(error) => Err(error),
@@ -147,5 +157,33 @@ where
         let mut undo = Contained::new(Box::pin(undo));
         asi.poll(poll_fn(move |cx| branch.undone_by(|| undo.as_mut().poll(cx))));
         Ok(())
+    }
+}
+
+/// Runs an undo, from its beginning again where the probe of a test says so.
+async fn run_probed<U>(
+    probe: &dyn Probe,
+    step: StepLocation,
+    run: impl Fn() -> U,
+) -> Result<(), StepError>
+where
+    U: Future<Output = Result<(), StepError>>,
+{
+    let again = |moment| probe.undo_again(step, moment);
+    let mut undo = pin!(Some(run()));
+    let first = poll_fn(|cx| {
+        let Some(running) = undo.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        match running.poll(cx) {
+            Poll::Pending if !again(UndoMoment::Waits) => Poll::Pending,
+            Poll::Pending => Poll::Ready(None),
+            Poll::Ready(ended) => Poll::Ready(Some(ended)),
+        }
+    });
+    let first = first.await;
+    undo.set(None);
+    match first {
+        Some(Ok(())) if !again(UndoMoment::Ended) => Ok(()),
+        Some(Err(error)) => Err(error),
+        None | Some(Ok(())) => run().await,
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
 use asyncsteps_core::sync::Mutex;
-use asyncsteps_core::{Args, Arguments, BodyResult, Completion, Error, Flow, Retry, Time, Undo};
+use asyncsteps_core::{Args, Arguments, BodyResult, Error, Flow, Retry, Time, Undo};
 
 use crate::support::{Log, ms, run};
 
@@ -187,28 +187,13 @@ fn the_limit_of_an_attempt_counts_from_the_beginning_of_its_body() {
     }
 }
 
-/// Has errors and limits wait until it is let go.
-#[derive(Default)]
-struct Held {
-    is_held: Cell<bool>,
-    held: RefCell<Option<Completion>>,
+/// Has limits go on until that is over.
+struct Extended {
+    is_over: Cell<bool>,
     log: Log,
 }
 
-impl Held {
-    fn new(log: &Log) -> Rc<Self> {
-        Rc::new(Self { is_held: Cell::new(true), log: log.clone(), ..Self::default() })
-    }
-
-    fn let_go(&self) {
-        self.is_held.set(false);
-        if let Some(held) = self.held.take() {
-            held.success(()).expect("the error waits");
-        }
-    }
-}
-
-impl ReplayHooks for Held {
+impl ReplayHooks for Extended {
     fn recall(&self) -> Replay {
         Replay::Nothing
     }
@@ -223,16 +208,7 @@ impl ReplayHooks for Held {
 
     fn left_at_limit(&self, limit: Limit, of: Duration, _: Time) -> Duration {
         self.log.add(format_args!("{limit:?} {of:?}"));
-        if self.is_held.get() { ms(10) } else { Duration::ZERO }
-    }
-
-    fn is_held(&self, _: Option<u32>) -> bool {
-        self.is_held.get()
-    }
-
-    fn hold(&self, _: Option<u32>, error: &Error, held: Completion) {
-        self.log.add(format_args!("hold {}", error.code()));
-        self.held.replace(Some(held));
+        if self.is_over.get() { Duration::ZERO } else { ms(10) }
     }
 
     fn retries(&self, _: u32, _: &Error, _: Time) {}
@@ -243,43 +219,15 @@ impl ReplayHooks for Held {
 }
 
 #[test]
-fn an_error_waits_at_a_step_that_is_held_and_other_branches_go_on() {
-    let log = Log::default();
-    let held = Held::new(&log);
-    let (of_branch, of_other, other, cut) = (held.clone(), held, log.clone(), log.clone());
-    let mut flow = Flow::new();
-    flow.parallel(|branches| {
-        branches
-            .add(move |asi, ()| {
-                asi.run(async |()| -> BodyResult<()> { Err(Error::new("Inside").into()) });
-                asi.add(|_, ()| unreachable!("the step before it failed"));
-            })
-            .remembered(of_branch);
-        branches.run(async move |()| {
-            asyncsteps_core::sleep(ms(25)).await;
-            other.add("other");
-            of_other.let_go();
-            asyncsteps_core::sleep(ms(5)).await;
-            cut.add("not cut");
-            Ok(())
-        });
-    });
-    let (result, took) = run::<()>(flow);
-    let error = result.expect_err("the first branch fails");
-    assert_eq!((error.code(), took), ("Inside", 25));
-    assert_eq!(log.take(), "hold Inside other fails Inside");
-}
-
-#[test]
-fn a_limit_waits_at_a_step_that_is_held_and_says_what_it_was() {
+fn a_limit_that_goes_on_says_what_it_was() {
     for limit in [Limit::Attempt(1), Limit::Overall] {
         let log = Log::default();
-        let held = Held::new(&log);
-        let of_body = held.clone();
+        let extended = Rc::new(Extended { is_over: Cell::new(false), log: log.clone() });
+        let of_body = extended.clone();
         let mut flow = Flow::new();
         let mut step = flow.run(async move |()| {
             asyncsteps_core::sleep(ms(12)).await;
-            of_body.let_go();
+            of_body.is_over.set(true);
             asyncsteps_core::sleep(ms(100)).await;
             Ok(())
         });
@@ -287,7 +235,7 @@ fn a_limit_waits_at_a_step_that_is_held_and_says_what_it_was() {
             Limit::Attempt(_) => step.timeout(ms(5)),
             Limit::Overall => step.retry(Retry::attempts(2).within(ms(5))),
         }
-        .remembered(held);
+        .remembered(extended);
         let (result, took) = run::<()>(flow);
         let error = result.expect_err("it has ended at last");
         assert_eq!((error.code(), error.limit(), took), ("Timeout", Some(ms(5)), 15));

@@ -2,14 +2,12 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::{Added, AsyncSteps, Error, StepError, StepLocation, StepResult, Time};
 
-use super::context::{Service, coded};
-use crate::plan::AnswerLimit;
+use super::service::{Service, coded};
 
 /// The name of the step that limits the wait of the caller.
 const ANSWER: &str = "answer within";
@@ -18,23 +16,17 @@ const ANSWER: &str = "answer within";
 /// [`Steps::answer_within`](super::Steps::answer_within).
 #[derive(Clone)]
 pub struct AnswerWithin {
-    limit: Duration,
-    error: Rc<dyn Fn() -> Error>,
+    pub(super) limit: Duration,
+    error: Arc<dyn Fn() -> Error + Send + Sync>,
 }
 
 impl AnswerWithin {
-    pub(super) fn new<S, E>(limit: Duration, error: impl Fn() -> E + 'static) -> Self
+    pub(crate) fn new<S, E>(limit: Duration, error: impl Fn() -> E + Send + Sync + 'static) -> Self
     where
         S: Service,
         E: Into<StepError>,
     {
-        Self { limit, error: Rc::new(move || coded::<S>(error().into()).into_error()) }
-    }
-
-    /// What a plan says about its callers.
-    pub(crate) fn of_plan(answer: &AnswerLimit) -> Self {
-        let error = Arc::clone(&answer.error);
-        Self { limit: answer.limit, error: Rc::new(move || error()) }
+        Self { limit, error: Arc::new(move || coded::<S>(error().into()).into_error()) }
     }
 
     /// When the wait of a caller ends whose request arrived at this time.

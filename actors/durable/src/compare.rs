@@ -1,0 +1,260 @@
+//! Whether a program goes on with what is recorded of a request: its plan is compared with all records before the first
+//! step runs, and before anything is undone.
+
+use std::collections::BTreeSet;
+
+use asyncsteps_executor::plan::{Form, Planned, PlannedStep};
+use asyncsteps_executor::recorder::Kind;
+use asyncsteps_journal::record::Started;
+use asyncsteps_journal::{Part, Path};
+use serde_json::Map;
+
+use crate::causes::recorded_error;
+use crate::forms::{Recorded, is_same};
+use crate::records::{AtPath, End, Records, error_of};
+use crate::stored::stored;
+
+/// A step of the plan, and where it is recorded.
+type Placed<'a> = (&'a PlannedStep, Path);
+
+impl Records {
+    /// Compares a program with the records of a request whose function is at this path.
+    ///
+    /// # Errors
+    /// What is recorded, and what the program has instead.
+    pub(crate) fn compare(
+        &self,
+        (root, started): (&Path, &Started),
+        planned: &Planned,
+    ) -> Result<(), String> {
+        if !self.have_steps_within(root) {
+            // nothing was done: the executor says what is wrong with the request
+            return Ok(());
+        }
+        let params: Map<_, _> = started.parameters.decode().map_err(|error| error.to_string())?;
+        planned
+            .read_params(&params)
+            .map_err(|error| format!("{root}: the parameters cannot be read: {error}"))?;
+        self.compare_level(root, planned.steps())
+    }
+
+    /// Compares the steps inside of the function, or of an attempt, an iteration or an item, which is at this path.
+    fn compare_level(&self, level: &Path, ways: &[Vec<PlannedStep>]) -> Result<(), String> {
+        let place = |step| (step, self.place_of(level, step));
+        let ways: Vec<Vec<Placed<'_>>> =
+            ways.iter().map(|way| way.iter().map(place).collect()).collect();
+        self.know_all(level, &ways)?;
+        for way in &ways {
+            self.check_order(way)?;
+            let mut before = None;
+            for (step, path) in way {
+                self.compare_step((step, path), before)?;
+                before = Some(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a step is recorded: under its newest name that is known, or else under the oldest.
+    fn place_of(&self, level: &Path, step: &PlannedStep) -> Path {
+        let places = step.names.iter().map(|(name, nth)| {
+            let path = level.step(name);
+            if *nth > 1 { path.branch(&nth.to_string()) } else { path }
+        });
+        let mut last = None;
+        for place in places {
+            if self.are_within(&place) {
+                return place;
+            }
+            last = Some(place);
+        }
+        last.unwrap_or_else(|| level.clone())
+    }
+
+    /// All that is recorded at this level is of one of its steps.
+    fn know_all(&self, level: &Path, ways: &[Vec<Placed<'_>>]) -> Result<(), String> {
+        let steps = || ways.iter().flatten().map(|(_, path)| path);
+        let is_known = |recorded: &Path| {
+            let step = step_of(level, recorded);
+            steps().any(|path| *path == step)
+        };
+        let mut recorded = self.steps_within(level);
+        let unknown =
+            recorded.find(|path| !self.at(path).is_some_and(AtPath::is_settled) && !is_known(path));
+        let Some(unknown) = unknown else { return Ok(()) };
+        let has: Vec<_> = steps().map(Path::as_str).collect();
+        let has = if has.is_empty() { "no steps there".to_owned() } else { has.join(", ") };
+        Err(format!("{unknown} is recorded, and the program has only {has}"))
+    }
+
+    /// No step is in front of a recorded one that an earlier run has come past without doing it.
+    fn check_order(&self, way: &[Placed<'_>]) -> Result<(), String> {
+        let mut missing = None;
+        for (step, path) in way.iter().filter(|(step, _)| step.kind != Some(Kind::Retired)) {
+            let is_there = self.has_begun(path);
+            let Some((new, place)) = missing else {
+                missing = (is_recorded(step) && !is_there).then_some((step, path));
+                continue;
+            };
+            if is_there {
+                let source = new.source;
+                return Err(format!(
+                    "{place} ({source}) is not recorded, and the program has it in front of {path}, which is"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn has_begun(&self, path: &Path) -> bool {
+        self.at(path).is_some() || self.within(path).any(|(inner, _)| is_inside_of(path, inner))
+    }
+
+    fn compare_step(
+        &self,
+        (step, path): (&PlannedStep, &Path),
+        before: Option<&Path>,
+    ) -> Result<(), String> {
+        if step.kind == Some(Kind::Retired) || !self.has_begun(path) {
+            return Ok(());
+        }
+        let (source, is) = (step.source, form_in(step));
+        if let Some(was) = self.form_of(path).filter(|was| !is_same(*was, is)) {
+            let (was, is) = (was.text(), is.text());
+            return Err(format!(
+                "{path} is recorded as {was}, and the program has {is} ({source})"
+            ));
+        }
+        if let Some(at) = self.at(path).filter(|at| !at.is_settled()) {
+            self.compare_records(step, (path, at))?;
+        }
+        let attempt = match self.at(path).and_then(|at| at.attempts) {
+            Some((failed, _)) if step.form != Form::Body => path.attempt(failed.saturating_add(1)),
+            _ => path.clone(),
+        };
+        if step.form == Form::Body {
+            return Ok(());
+        }
+        if matches!(step.form, Form::Each | Form::Race | Form::Repeat) {
+            return self.compare_parts(&attempt, step);
+        }
+        if step.form == Form::Dynamic && self.have_steps_within(&attempt) {
+            let ways = self.defined(step, (path, before))?;
+            return self.compare_level(&attempt, &ways);
+        }
+        self.compare_level(&attempt, &step.ways)
+    }
+
+    /// The steps of a dynamic one, from the result of the step before it.
+    fn defined(
+        &self,
+        step: &PlannedStep,
+        (path, before): (&Path, Option<&Path>),
+    ) -> Result<Vec<Vec<PlannedStep>>, String> {
+        let source = step.source;
+        let result = before.and_then(|before| self.at(before)?.end.as_ref());
+        let Some(End::Done(value)) = result else {
+            return Err(format!(
+                "{path} ({source}) is recorded, and the value from which it was defined is not"
+            ));
+        };
+        step.define(&stored(value)).map_err(|error| {
+            format!("{path} ({source}): its steps cannot be defined again: {error}")
+        })
+    }
+
+    /// Compares the items or the iterations of a step.
+    fn compare_parts(&self, attempt: &Path, step: &PlannedStep) -> Result<(), String> {
+        let number = attempt.parts().count();
+        let is_part = |part: &Part| matches!(part, Part::Key(_) | Part::Iteration(_));
+        let inside = self
+            .within(attempt)
+            .map(|(path, _)| attempt.inside(path.parts().nth(number).filter(is_part)));
+        let parts: BTreeSet<Path> = inside.collect();
+        let mut parts = parts.iter().filter(|part| *part != attempt);
+        parts.try_for_each(|part| self.compare_level(part, &step.ways))
+    }
+
+    /// Compares what is recorded of the step itself.
+    fn compare_records(
+        &self,
+        step: &PlannedStep,
+        (path, at): (&Path, &AtPath),
+    ) -> Result<(), String> {
+        let source = step.source;
+        let is_repeated = step.kind == Some(Kind::Repeatable);
+        if is_repeated && matches!(at.end, Some(End::Done(_))) {
+            return Err(format!("{path} is done, and the program would repeat it ({source})"));
+        }
+        if let Some(form) = at.open_form().filter(|form| is_repeated && form.is_effect()) {
+            let word = form.word();
+            return Err(format!(
+                "{path} has begun as {word}, and the program would repeat it ({source})"
+            ));
+        }
+        let needs_undo = at.is_begun && at.is_effect(path) && !self.is_undone(path);
+        if needs_undo && !self.is_closed(path) && !step.can_be_undone {
+            return Err(format!("{path} began with an undo, and the program has none ({source})"));
+        }
+        let unreadable = |what: &str, error: &dyn std::fmt::Display| {
+            format!("{path} ({source}): its {what} cannot be read: {error}")
+        };
+        let result = match &at.end {
+            Some(End::Done(value)) => Some(value),
+            _ => at.outcome.as_ref(),
+        };
+        if let Some(value) = result {
+            step.read(&stored(value)).map_err(|error| unreadable("result", &error))?;
+        }
+        if let Some(End::Failed(failed)) = &at.end {
+            let recorded = recorded_error(failed.cause.as_ref());
+            let recorded = recorded.map_err(|error| unreadable("error", &error))?;
+            let recalled = step.recalled(error_of(&failed.failure), recorded);
+            recalled.map_err(|error| unreadable("error", &error))?;
+        }
+        at.states().try_for_each(|state| {
+            step.read_state(&stored(state)).map_err(|error| unreadable("state", &error))
+        })
+    }
+}
+
+/// The step of a level in which something is recorded.
+fn step_of(level: &Path, recorded: &Path) -> Path {
+    let mut parts = recorded.parts().skip(level.parts().count());
+    let name = parts.next();
+    // further steps of a name have numbers
+    let is_digits = |number: &String| number.bytes().all(|letter| letter.is_ascii_digit());
+    let is_number = |part: &Part| matches!(part, Part::Branch(number) if is_digits(number));
+    level.inside(name.into_iter().chain(parts.next().filter(is_number)))
+}
+
+/// Whether it is inside of the step at a path: not another step of its name, and not what is noted beside it.
+fn is_inside_of(step: &Path, inner: &Path) -> bool {
+    !inner.as_str()[step.as_str().len()..].starts_with('|')
+}
+
+/// Whether a run that has come past the step has recorded something of it.
+fn is_recorded(step: &PlannedStep) -> bool {
+    if step.form == Form::Body {
+        let kinds = [Kind::Recorded, Kind::Once, Kind::Transacted, Kind::Wait];
+        return step.kind.is_some_and(|kind| kinds.contains(&kind));
+    }
+    let mut certain =
+        step.ways.iter().map(|way| way.iter().any(|step| !step.is_behind_end && is_recorded(step)));
+    let is_passed = matches!(step.form, Form::Group | Form::Scope | Form::Join);
+    let is_certain = matches!(step.form, Form::Each | Form::Race | Form::Repeat)
+        || is_passed && certain.any(|is_certain| is_certain)
+        || step.form == Form::Either && certain.all(|is_certain| is_certain);
+    is_certain && !step.recovers
+}
+
+fn form_in(step: &PlannedStep) -> Recorded {
+    let forms = [
+        (Form::Body, Recorded::Body),
+        (Form::Each, Recorded::Items),
+        (Form::Race, Recorded::Items),
+        (Form::Repeat, Recorded::Loop),
+    ];
+    let form = forms.into_iter().find(|(form, _)| *form == step.form);
+    form.map_or(Recorded::Substeps, |(_, recorded)| recorded)
+}

@@ -1,0 +1,72 @@
+//! What becomes of a flow when a step with sub-steps fails: what is inside is undone, in this run if that has come to all
+//! that earlier runs have begun there, and otherwise from the records.
+
+use std::time::Duration;
+
+use asyncsteps_core::{Error, codes};
+use asyncsteps_executor::recorder::{DefinedStep, WrongSteps};
+use asyncsteps_journal::record::Unwinding;
+use asyncsteps_journal::{Event, POLL, Path};
+
+use crate::causes::cause_of;
+use crate::flow::{Flow, LeaveReason};
+use crate::records::failure_of;
+
+/// The branch of a step at which it is recorded how often a lock has refused it since a crash.
+const REFUSED: &str = "refused";
+
+/// After this number of refusals the pause does not double any more.
+const LONGEST_PAUSE: u32 = 8;
+
+/// How long the pause after a refusal is at the most.
+const LONGEST: Duration = Duration::from_secs(30);
+
+impl Flow {
+    /// What is inside of the step at this path is undone from now on, because of this error: that of the step that
+    /// failed last inside, or of `itself`.
+    pub(crate) fn unwinds(&self, step: &DefinedStep, path: &Path, itself: &Path, error: &Error) {
+        let records = self.records.borrow();
+        if records.at(path).is_some_and(|at| at.failed.is_some()) {
+            return;
+        }
+        if let Some(WrongSteps(mistake)) = error.find()
+            && records.have_steps_within(self.root())
+        {
+            let reason = format!("{path}: {mistake}");
+            drop(records);
+            return self.leave(LeaveReason::Paused(reason));
+        }
+        let (has_ended, is_ahead) =
+            (records.has_ended(path), records.awaited_within(path).is_some());
+        drop(records);
+        if (has_ended || is_ahead) && error.code() == codes::DEFENSE_REJECTED {
+            // a lock has no room: the flow comes to what it has begun when that has
+            let pause = self.next_try(path);
+            return self.leave(LeaveReason::Refused(pause, format!("{path}: {error}")));
+        }
+        if has_ended {
+            let code = error.code();
+            let why = format!("{path} ended well before a crash, and fails now with {code}");
+            return self.leave(LeaveReason::Paused(why));
+        }
+        let failed = self.last_failed_within(path).unwrap_or_else(|| itself.clone());
+        let cause = cause_of(step, &failed, error);
+        let unwinding = Unwinding { failed, failure: failure_of(error), cause };
+        self.record(path, [Event::Unwinding(unwinding)]);
+        if is_ahead {
+            // it is loaded again, and undoes that from the records
+            self.leave(LeaveReason::Released);
+        }
+    }
+
+    /// How long the flow waits before it tries again what was refused at this path: longer each time. That is recorded,
+    /// in place of the last time.
+    pub(crate) fn next_try(&self, path: &Path) -> Duration {
+        let path = path.branch(REFUSED);
+        let (tries, before) = self.records.borrow_mut().take_tries(&path);
+        let pause = POLL.saturating_mul(1 << tries.min(LONGEST_PAUSE)).min(LONGEST);
+        let timer = self.clock().timer(pause, tries.saturating_add(2));
+        self.record_for(&path, Event::Timer(timer), &before);
+        pause
+    }
+}

@@ -1,0 +1,105 @@
+//! What is known of a step before it runs.
+
+use std::any::TypeId;
+use std::time::Duration;
+
+use asyncsteps_core::Retry;
+
+use super::form::{Form, UndoForm};
+use super::planned::Define;
+use super::read::Read;
+use crate::recorder::Kind;
+
+/// What is known of a step before it runs.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) form: Form,
+    /// The types of what it takes and returns.
+    pub(super) takes: &'static str,
+    pub(super) returns: &'static str,
+    pub(super) locks: usize,
+    pub(super) limiters: usize,
+    pub(super) timeout: Option<Duration>,
+    pub(super) retry: Option<Retry>,
+    pub(super) undo: Option<UndoForm>,
+    pub(super) recovers: bool,
+    pub(super) is_shielded: bool,
+    pub(super) at_once: Option<usize>,
+    /// How many items win a race, and how many have to.
+    pub(super) first: Option<usize>,
+    pub(super) at_least: Option<usize>,
+    /// What the host of a request that it records does with the body.
+    pub(super) kind: Option<Kind>,
+    pub(super) commits: bool,
+    /// The names that it had before, the newest first.
+    pub(super) was: Vec<&'static str>,
+    /// Reads a stored result.
+    pub(super) read: Option<Read>,
+    /// Reads what the step took, if that is stored.
+    pub(super) input: Option<Read>,
+    /// It takes `()`.
+    pub(super) takes_nothing: bool,
+    /// Its undo needs what it took, or its locks do.
+    pub(super) needs_input: bool,
+    /// Its items have keys of their own.
+    pub(super) has_keys: bool,
+    /// Reads a stored state of a loop.
+    pub(super) read_state: Option<Read>,
+    /// Defines its steps from what is stored, if it is dynamic.
+    pub(super) define: Option<Define>,
+    /// It returns what it takes.
+    pub(super) passes: bool,
+    /// What it returns says nothing.
+    pub(super) returns_unit: bool,
+    /// It was said of a step that can have no such policy.
+    pub(super) misplaced: Vec<&'static str>,
+}
+
+impl Facts {
+    pub(super) fn new<A: 'static, T: 'static>(form: Form) -> Self {
+        Self {
+            form,
+            takes: std::any::type_name::<A>(),
+            returns: std::any::type_name::<T>(),
+            locks: 0,
+            limiters: 0,
+            timeout: None,
+            retry: None,
+            undo: None,
+            recovers: false,
+            is_shielded: false,
+            at_once: None,
+            first: None,
+            at_least: None,
+            kind: None,
+            commits: false,
+            was: Vec::new(),
+            read: None,
+            input: None,
+            needs_input: false,
+            takes_nothing: TypeId::of::<A>() == TypeId::of::<()>(),
+            has_keys: false,
+            read_state: None,
+            define: None,
+            passes: form == Form::Pass,
+            returns_unit: TypeId::of::<T>() == TypeId::of::<()>(),
+            misplaced: Vec::new(),
+        }
+    }
+
+    /// Something is said about it.
+    pub(super) fn is_said(&self) -> bool {
+        self.locks + self.limiters > 0
+            || self.timeout.is_some()
+            || self.retry.is_some()
+            || self.recovers
+            || !self.misplaced.is_empty()
+    }
+
+    /// It is for steps that are a body.
+    pub(super) fn needs_body(&mut self, word: &'static str) {
+        if self.form != Form::Body {
+            self.misplaced.push(word);
+        }
+    }
+}

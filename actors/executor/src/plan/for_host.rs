@@ -1,0 +1,93 @@
+//! The steps of a function for the host of its requests, made of its plan.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use asyncsteps_core::{Arguments, Error, codes};
+use serde::de::DeserializeOwned;
+
+use super::cx::read;
+use super::mistake::Mistake;
+use super::node::{Level, Node};
+use super::planned::{Define, Planned, PlannedStep, Ways};
+use super::read::Read;
+use super::service::{Service, errors_of};
+
+impl Define {
+    /// `read` reads the result of the step before, from which `steps` defines those of a step that was written there.
+    pub(super) fn new<S: Service, P: 'static, T: 'static>(
+        source: &'static Location<'static>,
+        read: Read,
+        steps: impl Fn(T) -> Vec<Node<S, P>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(move |stored| {
+            let (value,) = <(T,)>::from_args(read.read(stored)?)
+                .map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))?;
+            let nodes = Mistake::catch(source, || steps(value)).map_err(Mistake::into_error)?;
+            let (level, mut mistakes) = (Level::of(nodes), Vec::new());
+            level.complete(0, &mut mistakes);
+            level.check_recorded(&mut mistakes);
+            match mistakes.pop() {
+                None => Ok(level.planned()),
+                Some(mistake) => Err(mistake.into_error()),
+            }
+        }))
+    }
+}
+
+impl Planned {
+    /// The steps of a function whose parameters are `P`.
+    pub(super) fn of<S: Service, P: DeserializeOwned + 'static>(level: &Level<S, P>) -> Self {
+        Self { steps: level.planned(), reads_params: |params| read::<P>(params).map(|_| ()) }
+    }
+}
+
+impl<S: Service, P: 'static> Level<S, P> {
+    fn planned(&self) -> Ways {
+        let planned = |nodes: &[Node<S, P>]| {
+            let mut steps = Vec::new();
+            add(nodes, false, &mut steps);
+            steps
+        };
+        self.each_way().map(planned).collect()
+    }
+}
+
+/// Adds steps, with those of the rest of the level, or of all of it, in their place.
+fn add<S: Service, P: 'static>(
+    nodes: &[Node<S, P>],
+    is_behind_end: bool,
+    steps: &mut Vec<PlannedStep>,
+) {
+    for node in nodes {
+        match node.inside.as_ref().filter(|inside| !inside.is_own()) {
+            Some(inside) => {
+                let is_behind_end = is_behind_end || inside.is_rest();
+                inside.each_way().for_each(|nodes| add(nodes, is_behind_end, steps));
+            }
+            None => steps.push(PlannedStep::of(node, is_behind_end)),
+        }
+    }
+}
+
+impl PlannedStep {
+    fn of<S: Service, P: 'static>(node: &Node<S, P>, is_behind_end: bool) -> Self {
+        let facts = &node.facts;
+        let (_, nth) = node.id.numbered();
+        let names = [(node.name(), nth)].into_iter().chain(node.id.was().iter().copied());
+        Self {
+            source: node.id.source,
+            names: names.collect(),
+            form: facts.form,
+            kind: facts.kind,
+            can_be_undone: facts.undo.is_some(),
+            recovers: facts.recovers,
+            is_behind_end,
+            ways: node.inside.as_ref().map(|inside| inside.planned()).unwrap_or_default(),
+            read: facts.read.clone(),
+            read_state: facts.read_state.clone(),
+            define: facts.define.clone(),
+            errors: errors_of::<S>(),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What can handle a function, and what serves its requests.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use asyncsteps_core::{Args, Arguments, Error, Template, codes};
+use serde::de::DeserializeOwned;
+
+use super::data::Plan;
+use super::mistake::Mistake;
+use super::planned::Planned;
+use super::service::Service;
+use crate::raw::Head;
+
+/// The business logic of a function of the service `S`: `fn(&Steps<S, P>) -> Returns<R>`, which returns its
+/// plan, or `async fn(&Cx<S, P>) -> BodyResult<R>`. `Form` tells which; it is never written.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not handle a function of the service `{S}`",
+    label = "not a handler of `{S}`",
+    note = "a handler is `fn(&Steps<{S}, P>) -> Returns<R>` or `async fn(&Cx<{S}, P>) -> BodyResult<R>`"
+)]
+pub trait Handler<S: Service, Form>: Send + Sync + 'static {
+    /// What it takes: the parameters as a type.
+    type Params: 'static;
+    /// What it gives: the result as a type, `()` for none.
+    type Result: 'static;
+
+    /// Whether it takes raw data beside its parameters.
+    #[doc(hidden)]
+    const TAKES_RAW: bool = false;
+
+    /// Builds what serves the requests of the function.
+    #[doc(hidden)]
+    fn build(self: Arc<Self>, function: &FunctionOf<S>) -> Built
+    where
+        Self::Params: DeserializeOwned;
+
+    /// The result of a request, of what its last step returned, and what the answer says beside it.
+    ///
+    /// # Errors
+    /// The last step returned another type.
+    #[doc(hidden)]
+    fn ended(returned: Args) -> Result<Ended<Self::Result>, Error>;
+}
+
+/// The result of a request, and what the answer says beside it, if a step has said it.
+#[doc(hidden)]
+pub type Ended<R> = (R, Option<Box<Head>>);
+
+/// What the last step of a request returned, as these types.
+pub(crate) fn typed<A: Arguments>(returned: Args) -> Result<A, Error> {
+    A::from_args(returned).map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))
+}
+
+/// A function that is given to an executor.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct FunctionOf<S> {
+    pub(crate) name: &'static str,
+    pub(crate) state: Arc<S>,
+    /// Where the application gave it.
+    pub(crate) source: &'static Location<'static>,
+    /// What callers get, if a host remembers its requests.
+    pub(crate) front: Option<Template>,
+}
+
+/// What serves the requests of a function.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Built {
+    pub(crate) template: Template,
+    /// What callers get, if a host remembers its requests.
+    pub(crate) front: Option<Template>,
+    /// The steps as data, if they are known.
+    pub(crate) plan: Option<Plan>,
+    /// The same for a host that records its requests.
+    pub(crate) planned: Option<Arc<Planned>>,
+    /// Why the function cannot be served.
+    pub(crate) mistakes: Vec<Mistake>,
+}
+
+impl Built {
+    /// A function that cannot be served.
+    pub(crate) fn mistaken(mistakes: Vec<Mistake>) -> Self {
+        Self { template: Template::build(|_| {}), front: None, plan: None, planned: None, mistakes }
+    }
+}

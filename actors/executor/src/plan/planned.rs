@@ -1,0 +1,126 @@
+//! The steps of a function as the host of its requests knows them before one runs.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use asyncsteps_core::{Error, RecordedError};
+use serde_json::{Map, Value};
+
+use super::form::Form;
+use super::read::Read;
+use crate::recorder::{ErrorsOfService, Kind, Stored};
+
+/// The steps of a function, for the host of its requests: it compares them with what it has recorded of a request,
+/// before that goes on.
+#[derive(Debug)]
+pub struct Planned {
+    pub(super) steps: Ways,
+    pub(super) reads_params: fn(&Map<String, Value>) -> Result<(), Error>,
+}
+
+/// Branches, or ways of which one is taken; a function has one.
+pub(super) type Ways = Vec<Vec<PlannedStep>>;
+
+/// A step of a function, for the host of its requests.
+#[non_exhaustive]
+pub struct PlannedStep {
+    /// Where the application wrote it.
+    pub source: &'static Location<'static>,
+    /// The names by which a host may know it, the newest first, each with its number among steps of that name.
+    pub names: Vec<(&'static str, usize)>,
+    /// What kind of step it is.
+    pub form: Form,
+    /// What the host does with its body.
+    pub kind: Option<Kind>,
+    /// Whether it can be undone.
+    pub can_be_undone: bool,
+    /// Whether it has another result for some errors.
+    pub recovers: bool,
+    /// Whether the steps may have ended in front of it.
+    pub is_behind_end: bool,
+    /// The steps inside: branches, ways of which one is taken, or else one list.
+    pub ways: Vec<Vec<Self>>,
+    pub(super) read: Option<Read>,
+    pub(super) read_state: Option<Read>,
+    pub(super) define: Option<Define>,
+    pub(super) errors: ErrorsOfService,
+}
+
+/// Defines the steps of a dynamic step from the stored result of the step before it.
+#[derive(Clone)]
+pub(super) struct Define(pub(super) Arc<DefineSteps>);
+
+pub(super) type DefineSteps = dyn Fn(&Stored) -> Result<Ways, Error> + Send + Sync;
+
+impl Planned {
+    /// The steps of the function: one list.
+    #[must_use]
+    pub fn steps(&self) -> &[Vec<PlannedStep>] {
+        &self.steps
+    }
+
+    /// Reads the parameters of a request.
+    ///
+    /// # Errors
+    /// If they are not those of the function.
+    pub fn read_params(&self, params: &Map<String, Value>) -> Result<(), Error> {
+        (self.reads_params)(params)
+    }
+}
+
+impl PlannedStep {
+    /// Reads a stored result of the step.
+    ///
+    /// # Errors
+    /// If the value is not of the type that the step returns.
+    pub fn read(&self, stored: &Stored) -> Result<(), Error> {
+        self.read.as_ref().map_or(Ok(()), |read| read.read(stored).map(|_| ()))
+    }
+
+    /// Reads a stored state of the step, which is a loop.
+    ///
+    /// # Errors
+    /// If the value is not of the type of its state.
+    pub fn read_state(&self, stored: &Stored) -> Result<(), Error> {
+        self.read_state.as_ref().map_or(Ok(()), |read| read.read(stored).map(|_| ()))
+    }
+
+    /// Makes an error of the step again, see [`DefinedStep::recalled`](crate::recorder::DefinedStep::recalled).
+    ///
+    /// # Errors
+    /// If the value that is recorded cannot be read.
+    pub fn recalled(
+        &self,
+        error: Error,
+        recorded: Option<RecordedError>,
+    ) -> Result<Error, Box<dyn std::error::Error + Send + Sync>> {
+        self.errors.recalled(error, recorded)
+    }
+
+    /// The steps inside of one that is dynamic, from the stored result of the step before it; an empty list for other
+    /// steps.
+    ///
+    /// # Errors
+    /// If the value cannot be read, or the steps of it are a mistake.
+    pub fn define(&self, stored: &Stored) -> Result<Vec<Vec<Self>>, Error> {
+        self.define.as_ref().map_or_else(|| Ok(Vec::new()), |define| (define.0)(stored))
+    }
+}
+
+impl fmt::Debug for PlannedStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlannedStep")
+            .field("names", &self.names)
+            .field("form", &self.form)
+            .field("kind", &self.kind)
+            .field("ways", &self.ways)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Define {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Define")
+    }
+}

@@ -1,0 +1,247 @@
+//! Undo of what the records of a request say was begun, after the run that began it has ended: it needs the plan, the
+//! records, the parameters and the service.
+//!
+//! The steps of a level are gone through from the last one to the first; branches and items beside each other, attempts
+//! and iterations newest first. A step holds the locks and limiters that it has in the plan while what is inside of it is
+//! undone.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use asyncsteps_core::{Arguments, AsyncSteps, StepResult, codes};
+
+use super::cx::Cx;
+use super::facts::Facts;
+use super::form::Form;
+use super::node::{Level, Node};
+use super::place::Inside;
+use super::recorded::RecordedStep;
+use super::service::Service;
+use super::taken::Taken;
+use super::work::AT_ONCE;
+use crate::recorder::{Begun, Part, StepRecorder};
+
+impl<S: Service, P: 'static> Level<S, P> {
+    /// Adds steps to the running one that undo what was begun in the steps of this level, whose context is `cx`; the
+    /// first of them took this.
+    pub(super) fn undo(
+        self: &Arc<Self>,
+        asi: &mut AsyncSteps,
+        cx: &Cx<S, P>,
+        taken: Option<&Taken>,
+    ) {
+        if self.ways() < 2 {
+            return self.undo_way(0, asi, cx, taken);
+        }
+        let source = cx.source();
+        let mut branches = asi.parallel(|branches| {
+            for way in 0..self.ways() {
+                let (level, cx, taken) = (Arc::clone(self), cx.clone(), taken.cloned());
+                let branch = move |asi: &mut AsyncSteps, ()| {
+                    level.undo_way(way, asi, &cx, taken.as_ref());
+                };
+                branches.add(branch).located_at(source);
+            }
+        });
+        branches.located_at(source);
+    }
+
+    fn undo_way(
+        self: &Arc<Self>,
+        way: usize,
+        asi: &mut AsyncSteps,
+        cx: &Cx<S, P>,
+        taken: Option<&Taken>,
+    ) {
+        for (at, node) in self.way(way).iter().enumerate().rev() {
+            let cx = cx.clone().at(&node.id);
+            if !node.is_to_undo(&cx) {
+                continue;
+            }
+            let taken = self.taken((way, at), &cx, taken);
+            let (level, source, of_error) = (Arc::clone(self), cx.source(), cx.clone());
+            let mut step = asi.add(move |asi, ()| match level.way(way).get(at) {
+                Some(node) => node.undo(asi, cx, taken),
+                None => Ok(()),
+            });
+            // the others are undone all the same
+            step.located_at(source).on_error(move |asi, error| {
+                if let Some(step) = of_error.recorder() {
+                    step.undo_failed(error);
+                }
+                match error.code() {
+                    // what comes before it is undone when there is room
+                    codes::DEFENSE_REJECTED => Ok(()),
+                    _ => asi.success(()),
+                }
+            });
+            if !node.id.name.is_empty() {
+                step.named(node.id.name);
+            }
+        }
+    }
+
+    /// What this step took; `None` if that is not recorded.
+    fn taken(
+        &self,
+        (way, at): (usize, usize),
+        cx: &Cx<S, P>,
+        first: Option<&Taken>,
+    ) -> Option<Taken> {
+        let nodes = self.way(way);
+        let facts = &nodes.get(at)?.facts;
+        if facts.takes_nothing {
+            return Some(Rc::new(|| Ok(((),).into_args())));
+        }
+        let of_step = |step: Option<&Rc<RecordedStep>>, of: fn(&dyn StepRecorder) -> _| {
+            step.and_then(|step| of(&*step.memory))
+        };
+        if let Some(read) = facts.input.clone() {
+            let stored = of_step(cx.recorded(), |step| step.input())?;
+            return Some(Rc::new(move || read.read(&stored)));
+        }
+        let Some((before, node)) =
+            nodes.iter().enumerate().take(at).rfind(|(_, node)| !node.is_retired())
+        else {
+            return first.cloned();
+        };
+        let of_node = cx.clone().at(&node.id);
+        if node.facts.passes {
+            return self.taken((way, before), &of_node, first);
+        }
+        let read = node.facts.read.clone()?;
+        let stored = of_step(of_node.recorded(), |step| step.stored())?;
+        Some(Rc::new(move || read.read(&stored)))
+    }
+}
+
+impl<S: Service, P: 'static> Level<S, P> {
+    /// Whether it is known after a crash what this step took, as [`taken`](Self::taken) finds it.
+    pub(super) fn knows_taken(&self, (way, at): (usize, usize), knows_first: bool) -> bool {
+        let nodes = self.way(way);
+        let Some(Node { facts, .. }) = nodes.get(at) else { return false };
+        let before = nodes.iter().enumerate().take(at).rfind(|(_, node)| !node.is_retired());
+        facts.takes_nothing
+            || facts.input.is_some()
+            || match before {
+                None => knows_first,
+                Some((before, node)) if node.facts.passes => {
+                    self.knows_taken((way, before), knows_first)
+                }
+                Some((_, node)) => node.facts.read.is_some(),
+            }
+    }
+}
+
+impl<S: Service, P: 'static> Node<S, P> {
+    /// Whether the step is to be undone, or a step inside; `cx` is its own.
+    fn is_to_undo(&self, cx: &Cx<S, P>) -> bool {
+        match (&self.inside, cx.recorded()) {
+            (_, Some(step)) => step.memory.is_to_undo(),
+            (Some(inside), None) => {
+                let mut nodes = inside.nodes();
+                nodes.any(|(_, node)| node.is_to_undo(&cx.clone().at(&node.id)))
+            }
+            (None, None) => false,
+        }
+    }
+
+    /// Adds steps to the running one that undo the step, which took this.
+    fn undo(&self, asi: &mut AsyncSteps, cx: Cx<S, P>, taken: Option<Taken>) -> StepResult {
+        let held = self.work.held(&cx, taken.as_ref())?;
+        let inside = match &self.inside {
+            Some(inside) => Some(Arc::clone(inside)),
+            None => self.work.define(&cx, taken.as_ref())?,
+        };
+        let result =
+            cx.recorded().and_then(|step| step.memory.stored()).zip(self.facts.read.as_ref());
+        let result = result.map(|(stored, read)| read.read(&stored)).transpose()?;
+        let (work, facts, source) = (Arc::clone(&self.work), self.facts.clone(), cx.source());
+        let mut step = asi.add(move |asi, ()| match inside {
+            Some(inside) => {
+                inside.undo_inside(asi, &cx, &facts, taken.as_ref());
+                Ok(())
+            }
+            None => work.undo(asi, cx, taken.as_ref(), result),
+        });
+        held.say(&mut step);
+        step.located_at(source);
+        Ok(())
+    }
+}
+
+impl<S: Service, P: 'static> Level<S, P> {
+    /// Adds steps to the running one that undo what was begun inside of a step, whose context is `cx`.
+    fn undo_inside(
+        self: Arc<Self>,
+        asi: &mut AsyncSteps,
+        cx: &Cx<S, P>,
+        facts: &Facts,
+        taken: Option<&Taken>,
+    ) {
+        let taken = taken.filter(|_| facts.form.passes_inside());
+        if self.is_rest() {
+            return self.undo(asi, cx, taken);
+        }
+        let Some(step) = cx.recorded() else {
+            return self.undo(asi, &cx.clone().inside(self.has_undo, None, None), taken);
+        };
+        let begun = step.memory.to_undo_inside();
+        for attempt in begun.chunk_by(|one, other| one.attempt == other.attempt) {
+            let inside = |begun: &Begun| {
+                let cx = cx.clone().in_attempt(begun.attempt);
+                self.known(
+                    cx,
+                    None,
+                    begun.part.as_ref().map(|part| inside_of(part, facts.has_keys)),
+                )
+            };
+            let parts = attempt.iter().map(inside).collect();
+            // iterations follow each other
+            let at_once =
+                if facts.form == Form::Repeat { 1 } else { facts.at_once.unwrap_or(AT_ONCE) };
+            self.undo_parts(asi, cx, parts, (at_once, taken));
+        }
+    }
+
+    /// Adds a step to the running one that undoes attempts, iterations or items with these contexts, so many at once.
+    fn undo_parts(
+        self: &Arc<Self>,
+        asi: &mut AsyncSteps,
+        cx: &Cx<S, P>,
+        parts: Vec<Cx<S, P>>,
+        (at_once, taken): (usize, Option<&Taken>),
+    ) {
+        let source = cx.source();
+        let mut branches: Vec<Vec<_>> = (0..at_once.min(parts.len())).map(|_| Vec::new()).collect();
+        for (number, part) in parts.into_iter().enumerate() {
+            branches[number % at_once].push(part);
+        }
+        let mut undone = asi.parallel(|parallel| {
+            for parts in branches {
+                let (level, taken) = (Arc::clone(self), taken.cloned());
+                let branch = move |asi: &mut AsyncSteps, ()| {
+                    for cx in parts {
+                        let (level, taken) = (Arc::clone(&level), taken.clone());
+                        asi.add(move |asi, ()| level.undo(asi, &cx, taken.as_ref()))
+                            .located_at(source);
+                    }
+                };
+                parallel.add(branch).located_at(source);
+            }
+        });
+        undone.located_at(source);
+    }
+}
+
+/// The part of a step that its host knows so.
+fn inside_of(part: &Part, has_keys: bool) -> Inside {
+    match part {
+        Part::Iteration(index) => Inside::Iteration(*index),
+        Part::Item(key) if has_keys => Inside::Item(0, Some(Rc::clone(key))),
+        Part::Item(number) => Inside::Item(number.parse().unwrap_or_default(), None),
+        Part::Step(_) | Part::Nth(_) | Part::Attempt(_) => {
+            unreachable!("a step consists of iterations or items")
+        }
+    }
+}

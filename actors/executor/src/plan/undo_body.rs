@@ -1,0 +1,197 @@
+//! The undo of a body, in the run that began it and from its records.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+
+use asyncsteps_core::{
+    Added, AsyncSteps, BodyResult, StepError, StepResult, TemplateAdded, Undo, UndoPolicy,
+};
+
+use super::cx::{Cx, With};
+use super::place::StepId;
+use super::service::{Service, coded};
+use super::taken::{Taken, take};
+
+/// Undoes a step.
+pub(super) trait UndoBody<S: Service, P: 'static, A: 'static, T: 'static>:
+    Send + Sync
+{
+    /// Says to a step of a template how it is undone.
+    fn say_to_template(
+        self: Arc<Self>,
+        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+        id: &Arc<StepId>,
+    );
+
+    /// Says to a step that takes this value how it is undone.
+    fn say(
+        self: Arc<Self>,
+        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
+        cx: Cx<S, P>,
+        input: Option<A>,
+    );
+
+    /// What of the input the undo takes.
+    fn input(&self, input: &A) -> Option<A>;
+
+    /// Adds the undo to the running step, with what is recorded of the step.
+    fn add(
+        self: Arc<Self>,
+        asi: &mut AsyncSteps,
+        cx: Cx<S, P>,
+        taken: Option<&Taken>,
+        result: Option<T>,
+    ) -> StepResult;
+}
+
+/// An undo that gets what became of the step.
+pub(super) struct UndoResult<F>(pub(super) UndoPolicy, pub(super) F);
+
+impl<S, P, A, T, F> UndoBody<S, P, A, T> for UndoResult<F>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    T: Clone + 'static,
+    F: AsyncFn(&Cx<S, P>, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
+{
+    fn say_to_template(
+        self: Arc<Self>,
+        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+        id: &Arc<StepId>,
+    ) {
+        let (policy, id) = (self.0.clone(), Arc::clone(id));
+        let keep = move |(cx, _): &With<S, P, A>| (cx.clone().at(&id),);
+        let undo = async move |(cx,): &(Cx<S, P>,), outcome: Undo<&With<S, P, T>>| {
+            (self.1)(cx, without_context(outcome)).await.map_err(coded::<S>)
+        };
+        added.undo_keeping(policy, keep, undo);
+    }
+
+    fn say(
+        self: Arc<Self>,
+        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
+        cx: Cx<S, P>,
+        _: Option<A>,
+    ) {
+        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| {
+            undone(&cx, (self.1)(&cx, without_context(outcome))).await
+        });
+    }
+
+    fn input(&self, _: &A) -> Option<A> {
+        None
+    }
+
+    fn add(
+        self: Arc<Self>,
+        asi: &mut AsyncSteps,
+        cx: Cx<S, P>,
+        _: Option<&Taken>,
+        result: Option<T>,
+    ) -> StepResult {
+        let policy = self.0.clone();
+        add_undo(asi, cx.clone(), policy, async move || {
+            undone(&cx, (self.1)(&cx, outcome(result.as_ref()))).await
+        });
+        Ok(())
+    }
+}
+
+/// An undo that gets what the step took, and what became of it.
+pub(super) struct UndoInput<F>(pub(super) UndoPolicy, pub(super) F);
+
+impl<S, P, A, T, F> UndoBody<S, P, A, T> for UndoInput<F>
+where
+    S: Service,
+    P: 'static,
+    A: Clone + 'static,
+    T: Clone + 'static,
+    F: AsyncFn(&Cx<S, P>, &A, Undo<&T>) -> BodyResult<()> + Send + Sync + 'static,
+{
+    fn say_to_template(
+        self: Arc<Self>,
+        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+        id: &Arc<StepId>,
+    ) {
+        let (policy, id) = (self.0.clone(), Arc::clone(id));
+        let keep = move |(cx, input): &With<S, P, A>| (cx.clone().at(&id), input.clone());
+        let undo = async move |(cx, input): &With<S, P, A>, outcome: Undo<&With<S, P, T>>| {
+            (self.1)(cx, input, without_context(outcome)).await.map_err(coded::<S>)
+        };
+        added.undo_keeping(policy, keep, undo);
+    }
+
+    fn say(
+        self: Arc<Self>,
+        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
+        cx: Cx<S, P>,
+        input: Option<A>,
+    ) {
+        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| match &input {
+            Some(input) => undone(&cx, (self.1)(&cx, input, without_context(outcome))).await,
+            None => unreachable!("the input of the step is kept for its undo"),
+        });
+    }
+
+    fn input(&self, input: &A) -> Option<A> {
+        Some(input.clone())
+    }
+
+    fn add(
+        self: Arc<Self>,
+        asi: &mut AsyncSteps,
+        cx: Cx<S, P>,
+        taken: Option<&Taken>,
+        result: Option<T>,
+    ) -> StepResult {
+        let (policy, input) = (self.0.clone(), take::<A>(taken)?);
+        add_undo(asi, cx.clone(), policy, async move || {
+            undone(&cx, (self.1)(&cx, &input, outcome(result.as_ref()))).await
+        });
+        Ok(())
+    }
+}
+
+/// Runs the undo of the step, if the host of its request lets it run.
+async fn undone<S: Service, P>(
+    cx: &Cx<S, P>,
+    undo: impl Future<Output = BodyResult<()>>,
+) -> Result<(), StepError> {
+    let undo = async { undo.await.map_err(coded::<S>) };
+    match cx.recorded() {
+        Some(step) => step.undo(undo).await,
+        None => undo.await,
+    }
+}
+
+fn without_context<S: Service, P, T>(outcome: Undo<&With<S, P, T>>) -> Undo<&T> {
+    match outcome {
+        Undo::Done((_, value)) => Undo::Done(value),
+        Undo::Unknown => Undo::Unknown,
+    }
+}
+
+/// Adds the undo of a step to the running one.
+pub(super) fn add_undo<S: Service, P: 'static>(
+    asi: &mut AsyncSteps,
+    cx: Cx<S, P>,
+    policy: UndoPolicy,
+    undo: impl AsyncFn() -> Result<(), StepError> + 'static,
+) {
+    let ((limit, retry), branch) = (policy.into_parts(), asi.identity());
+    let mut added = asi.run(async move |()| {
+        let mut undo = pin!(undo());
+        poll_fn(|cx| branch.undone_by(|| undo.as_mut().poll(cx))).await
+    });
+    added.located_at(cx.source()).timeout(limit);
+    if let Some(retry) = retry {
+        added.retry(retry);
+    }
+}
+
+/// What became of a step whose result was recorded, or was not.
+pub(super) fn outcome<T>(result: Option<&T>) -> Undo<&T> {
+    result.map_or(Undo::Unknown, Undo::Done)
+}
