@@ -25,8 +25,7 @@ use asyncsteps_actors::clock;
 use asyncsteps_durable::{self as durable, Durable, Node};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Service};
-use asyncsteps_executor::{Returns, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::record::{Done, Ending, Started};
 use asyncsteps_journal::request::{
     Append, Condition, Disposition, FirstOwner, FlowState, Query, Submit,

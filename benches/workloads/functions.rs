@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::{BodyResult, Template};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Functions, RequestSteps, Service};
-use asyncsteps_executor::{Returns, Steps};
+use asyncsteps_executor::{Executor, Functions, RequestSteps, Returns, Service, Steps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -5,8 +5,7 @@ use std::hint::black_box;
 
 use asyncsteps_durable::Durable;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Functions};
-use asyncsteps_executor::{Returns, Steps};
+use asyncsteps_executor::{Executor, Functions, Returns, Steps};
 use serde_json::json;
 
 use crate::dropping::Dropping;

@@ -19,8 +19,7 @@ use std::sync::Arc;
 
 use asyncsteps::durable::Durable;
 use asyncsteps::sync::Mutex;
-use asyncsteps::{BodyResult, Functions, Service};
-use asyncsteps::{Cx, Returns, Steps};
+use asyncsteps::{BodyResult, Cx, Functions, Returns, Service, Steps};
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
 use crate::number::whole;

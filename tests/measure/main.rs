@@ -42,13 +42,13 @@ const ROWS: &[Row] = &[
     Row {
         name: "notify, in steps",
         files: &[NOTIFY],
-        goal: Some(Counts { lines: 18, clones: 1, moves: 0, nesting: 3 }),
+        goal: Some(Counts { lines: 19, clones: 1, moves: 0, nesting: 3 }),
     },
     Row { name: "notify, plain", files: &[NOTIFY_PLAIN], goal: None },
     Row {
         name: "shop.rs",
         files: &[SHOP],
-        goal: Some(Counts { lines: 110, clones: 2, moves: 4, nesting: 4 }),
+        goal: Some(Counts { lines: 95, clones: 2, moves: 0, nesting: 2 }),
     },
 ];
 

@@ -14,17 +14,14 @@ impl Service for News {
 
 pub(crate) fn notify(steps: &Steps<News, Notify>) -> Returns<Vec<Failed>> {
     steps
-        .run("list", async |cx, ()| Ok(cx.params.customers.clone()))
-        .then_each(
+        .each(
             "notify",
-            |_, customers| customers,
+            |cx, ()| cx.params.customers.clone(),
             |customer| {
-                customer
-                    .run("send", async |cx, customer| {
-                        let sent = cx.post.send(&customer, &cx.params.text).await;
-                        Ok(sent.err().map(|error| Failed { customer, error: error.to_string() }))
-                    })
-                    .returns()
+                customer.run("send", async |cx, customer| {
+                    let sent = cx.post.send(&customer, &cx.params.text).await;
+                    Ok(sent.err().map(|error| Failed { customer, error: error.to_string() }))
+                })
             },
         )
         .at_once(8)

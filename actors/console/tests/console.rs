@@ -11,8 +11,7 @@ use asyncsteps_console::{Console, ConsoleBody};
 use asyncsteps_core::Error;
 use asyncsteps_executor::observe::{Locks, Retention};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Service};
-use asyncsteps_executor::{Returns, Steps};
+use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_fabric::{
     self as fabric, Call, CallError, Capabilities, Endpoint, Fabric, NodeInfo, Pending, ServeGuard,
 };

@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use asyncsteps_core::{BodyResult, Code, Error, Retry};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Either, Returns, Steps};
-use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Cx, Either, Executor, Returns, Service, Steps};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -13,8 +13,7 @@ use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, codes, sync::mutex::
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{ConfigError, Executor, Hooks, Service};
-use asyncsteps_executor::{Cx, Either, Returns, Steps};
+use asyncsteps_executor::{ConfigError, Cx, Either, Executor, Hooks, Returns, Service, Steps};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -179,17 +178,14 @@ impl Payments {
 
     fn notify(steps: &Steps<Self, Notify>) -> Returns<Vec<String>> {
         steps
-            .run("list", async |cx, ()| Ok(cx.params.customers.clone()))
-            .then_each(
+            .each(
                 "notify",
-                |_, customers| customers,
+                |cx, ()| cx.params.customers.clone(),
                 |customer| {
-                    customer
-                        .run("one", async |cx, customer| {
-                            let key = cx.key().split_once('-').map(|(_, step)| step.to_owned());
-                            Ok(format!("{customer} {}", key.unwrap_or_default()))
-                        })
-                        .returns()
+                    customer.run("one", async |cx, customer| {
+                        let key = cx.key().split_once('-').map(|(_, step)| step.to_owned());
+                        Ok(format!("{customer} {}", key.unwrap_or_default()))
+                    })
                 },
             )
             .at_once(2)

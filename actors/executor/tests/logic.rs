@@ -10,8 +10,7 @@ use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Returns, Steps};
-use asyncsteps_executor::{Executor, Incoming, Service};
+use asyncsteps_executor::{Cx, Executor, Incoming, Returns, Service, Steps};
 use serde_json::Map;
 
 /// What was drawn.

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use asyncsteps_core::{BodyResult, Code, Retry};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::{Cx, Returns, Steps};
-use asyncsteps_executor::{Executor, Service};
+use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use serde_json::{Value, json};
 
 const BANK: &str = r#"{

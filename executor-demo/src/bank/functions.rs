@@ -2,8 +2,7 @@
 
 use asyncsteps::durable::Durable;
 use asyncsteps::iface::Source;
-use asyncsteps::{BodyResult, Code, Functions, Service, codes};
-use asyncsteps::{Cx, Returns, Steps};
+use asyncsteps::{BodyResult, Code, Cx, Functions, Returns, Service, Steps, codes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

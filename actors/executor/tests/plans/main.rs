@@ -16,8 +16,7 @@ use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, sleep, sync::mutex::
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::raw::{RawInput, RawOutput};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{ConfigError, Executor, Service};
-use asyncsteps_executor::{Cx, Either, Returns, Steps};
+use asyncsteps_executor::{ConfigError, Cx, Either, Executor, Returns, Service, Steps};
 use expect_test::{Expect, expect};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
