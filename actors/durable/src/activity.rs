@@ -27,6 +27,10 @@ pub(crate) struct Activity {
     effects: Cell<usize>,
     /// The steps that wait, and until when.
     waits: RefCell<HashMap<Path, Option<Time>>>,
+    /// It only waited when something happened last.
+    only_waited: Cell<bool>,
+    /// Something happens while it only waits, or it begins to: steps that follow each other wake nothing.
+    at_wait: Notify,
     changed: Notify,
 }
 
@@ -60,6 +64,10 @@ impl Activity {
 
     /// Something happens in the flow.
     pub(crate) fn happens(&self) {
+        let only_waits = self.only_waits();
+        if self.only_waited.replace(only_waits) || only_waits {
+            self.at_wait.notify_waiters();
+        }
         self.changed.notify_waiters();
     }
 
@@ -84,12 +92,12 @@ impl Activity {
 
     /// Completes when the flow has done nothing but wait for a while.
     pub(crate) async fn idle(&self) {
-        self.quiet(IDLE, || self.only_waits()).await;
+        self.quiet(&self.at_wait, IDLE, || self.only_waits()).await;
     }
 
     /// Completes when no body has run for this multiple of the idle time, and nothing else has happened.
     pub(crate) async fn at_rest(&self, times: u32) {
-        self.quiet(IDLE * times, || self.running.get() == 0).await;
+        self.quiet(&self.changed, IDLE * times, || self.running.get() == 0).await;
     }
 
     /// Completes when no body runs that may have an effect, and the flow waits: for a time or a signal, or for
@@ -98,14 +106,14 @@ impl Activity {
         let has_no_effect = || self.effects.get() == 0;
         tokio::select! {
             () = self.until(|| has_no_effect() && !self.waits.borrow().is_empty()) => {}
-            () = self.quiet(MOMENT, has_no_effect) => {}
+            () = self.quiet(&self.changed, MOMENT, has_no_effect) => {}
         }
     }
 
-    /// Completes when nothing has happened for so long, and it is so.
-    async fn quiet(&self, long: Duration, is_so: impl Fn() -> bool) {
+    /// Completes when nothing has happened for so long, and it is so; `changes` notifies of both.
+    async fn quiet(&self, changes: &Notify, long: Duration, is_so: impl Fn() -> bool) {
         loop {
-            let changed = self.changed.notified();
+            let changed = changes.notified();
             if !is_so() {
                 changed.await;
                 continue;

@@ -102,7 +102,8 @@ async fn submit(
     params: Map<String, Value>,
     options: Options,
 ) -> Result<Uid, NotSubmitted> {
-    durable.submit_checked(durable.program(function)?, params, options).await
+    // it is large, and gone while the caller waits
+    Box::pin(durable.submit_checked(durable.program(function)?, params, options)).await
 }
 
 /// Ends the request with the error of the limit, unless it has ended or is ended otherwise; returns the answer that

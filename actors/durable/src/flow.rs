@@ -512,6 +512,12 @@ fn error_of_deadline() -> Error {
     Error::with_info(codes::TIMEOUT, "the deadline of the request")
 }
 
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.writer.close();
+    }
+}
+
 impl fmt::Debug for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flow").field("uid", &self.uid).finish_non_exhaustive()

@@ -76,7 +76,8 @@ fn front(durable: &Durable) -> Template {
             let (params, arrived, executor) = (info.take_params(), info.begun(), info.executor());
             let within = asi.extension::<AnswerWithin>().cloned().map(|within| (within, arrived));
             let called = Called { executor, function, params, options, within };
-            let answer = called.answer(durable.clone());
+            // boxed where it is made: it is moved several times before it runs
+            let answer = Box::pin(called.answer(durable.clone()));
             asi.await_(async move { answer.await.map(|result| (result,)) }).named("durable");
             asi.add(
                 |asi, (result,): (Value,)| {

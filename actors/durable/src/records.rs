@@ -24,7 +24,8 @@ pub(crate) type Defined = (Rc<DefinedStep>, Path);
 /// What is recorded of a flow, as far as its steps ask for it.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    by_path: BTreeMap<Path, AtPath>,
+    /// Boxed, because it is moved whenever a path comes between others.
+    by_path: BTreeMap<Path, Box<AtPath>>,
     /// The steps that fail, or have failed.
     unwinding: Vec<Path>,
     /// The scopes that ended normally: what is inside is not undone any more.
@@ -247,7 +248,7 @@ impl Records {
 
     /// What is recorded at a path.
     pub(crate) fn at(&self, path: &Path) -> Option<&AtPath> {
-        self.by_path.get(path)
+        self.by_path.get(path).map(|at| &**at)
     }
 
     /// How often something at this path was tried, and the records of that, which are forgotten.
@@ -344,12 +345,12 @@ impl Records {
 
     /// What is recorded, by path.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, &AtPath)> {
-        self.by_path.iter()
+        self.by_path.iter().map(|(path, at)| (path, &**at))
     }
 
     /// What is recorded of each step, but for undos and for items, which belong to their step.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (&Path, &AtPath)> {
-        self.by_path.iter().filter(|(path, _)| !path.is_of_undo() && !path.is_item())
+        self.all().filter(|(path, _)| !path.is_of_undo() && !path.is_item())
     }
 
     /// Whether there is anything at this path or inside.
@@ -416,6 +417,7 @@ impl Records {
         after
             .take_while(|(path, _)| path.as_str().starts_with(outer.as_str()))
             .filter(|(path, _)| path.is_within(outer))
+            .map(|(path, at)| (path, &**at))
     }
 }
 

@@ -25,8 +25,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticket(u64);
 
-/// Appends the records of one flow, in order. Records that are added while an append is under way go
-/// with the next one.
+/// Appends the records of one flow, in order. Records that are added while an append is in flight go
+/// with the next one. One task appends them, from the first record to the end of the flow.
 pub(crate) struct Writer {
     journal: Arc<dyn Journal>,
     uid: Uid,
@@ -37,7 +37,20 @@ pub(crate) struct Writer {
     seen: Cell<u64>,
     /// The highest number that there is in the inbox, as far as this flow was told.
     inbox: Cell<u64>,
-    changed: Notify,
+    /// The task that appends was spawned.
+    is_spawned: Cell<bool>,
+    /// The flow is dropped: the task ends when nothing waits.
+    is_closed: Cell<bool>,
+    /// Records wait, and nothing is being appended.
+    work: Notify,
+    /// Records were stored, or no more are.
+    stored: Notify,
+    /// Nothing is being appended.
+    idle: Notify,
+    /// The inbox has entries that are new.
+    news: Notify,
+    /// The flow cannot append any more.
+    stopped: Notify,
 }
 
 #[derive(Default)]
@@ -55,7 +68,8 @@ struct Queue {
     added: Ticket,
     /// Records with lower tickets wait no more.
     stored: Ticket,
-    is_running: bool,
+    /// Something is being appended.
+    is_appending: bool,
     failed: Option<Stopped>,
 }
 
@@ -126,8 +140,22 @@ impl Writer {
         seen: u64,
     ) -> Rc<Self> {
         let queue = RefCell::new(Queue { next, ..Queue::default() });
-        let (seen, inbox, changed) = (Cell::new(seen), Cell::new(seen), Notify::new());
-        Rc::new(Self { journal, uid, epoch, version, queue, seen, inbox, changed })
+        Rc::new(Self {
+            journal,
+            uid,
+            epoch,
+            version,
+            queue,
+            seen: Cell::new(seen),
+            inbox: Cell::new(seen),
+            is_spawned: Cell::new(false),
+            is_closed: Cell::new(false),
+            work: Notify::new(),
+            stored: Notify::new(),
+            idle: Notify::new(),
+            news: Notify::new(),
+            stopped: Notify::new(),
+        })
     }
 
     /// The ticket of a record that was stored before.
@@ -149,11 +177,19 @@ impl Writer {
         queue.replace(replaced);
         let ticket = queue.ticket();
         queue.waiting.push((ticket, record));
-        if !mem::replace(&mut queue.is_running, true) {
-            drop(queue);
+        drop(queue);
+        if self.is_spawned.replace(true) {
+            self.work.notify_one();
+        } else {
             actix_rt::spawn(Rc::clone(self).run());
         }
         ticket
+    }
+
+    /// The flow is dropped: what waits is appended, and then the task ends.
+    pub(crate) fn close(&self) {
+        self.is_closed.set(true);
+        self.work.notify_one();
     }
 
     /// The flow has seen the inbox up to this number; gives the number before.
@@ -170,13 +206,13 @@ impl Writer {
     pub(crate) fn tell_inbox(&self, number: u64) {
         if number > self.inbox.get() {
             self.inbox.set(number);
-            self.changed.notify_waiters();
+            self.news.notify_waiters();
         }
     }
 
     /// Completes when the inbox has something that the flow has not seen.
     pub(crate) async fn news(&self) {
-        until(&self.changed, || (self.inbox.get() > self.seen.get()).then_some(())).await;
+        until(&self.news, || (self.inbox.get() > self.seen.get()).then_some(())).await;
     }
 
     /// Completes when all records that were added before are stored.
@@ -188,39 +224,46 @@ impl Writer {
                 let is_stored = queue.stored >= added;
                 is_stored.then_some(Ok(())).or_else(|| queue.failed.clone().map(Err))
             };
-            until(&writer.changed, look).await
+            until(&writer.stored, look).await
         }
     }
 
     /// Completes when the flow cannot append any more.
     pub(crate) async fn stopped(&self) -> Stopped {
-        until(&self.changed, || self.queue.borrow().failed.clone()).await
+        until(&self.stopped, || self.queue.borrow().failed.clone()).await
     }
 
     /// Appends at once what is queued, as tasks of the arbiter see it.
     async fn run(self: Rc<Self>) {
-        while let Some((entry, tickets)) = self.next_entry() {
-            let ids = ids(&entry);
-            match self.append(entry).await {
-                Answer::Written(written) => {
-                    self.queue.borrow_mut().written(tickets.into_iter().zip(ids));
-                    self.tell_inbox(written.inbox);
+        loop {
+            while let Some((entry, tickets)) = self.next_entry() {
+                let ids = ids(&entry);
+                match self.append(entry).await {
+                    Answer::Written(written) => {
+                        self.queue.borrow_mut().written(tickets.into_iter().zip(ids));
+                        self.tell_inbox(written.inbox);
+                    }
+                    Answer::Unseen => self.stop(Stopped::Lost),
+                    Answer::Stopped(stopped) => self.stop(stopped),
                 }
-                Answer::Unseen => self.stop(Stopped::Lost),
-                Answer::Stopped(stopped) => self.stop(stopped),
+                self.queue.borrow_mut().is_appending = false;
+                self.stored.notify_waiters();
             }
-            self.changed.notify_waiters();
+            self.idle.notify_waiters();
+            if self.queue.borrow().failed.is_some() || self.is_closed.get() {
+                return;
+            }
+            self.work.notified().await;
         }
-        self.changed.notify_waiters();
     }
 
-    /// What is queued; `None` if there is nothing to append.
+    /// What is queued; `None` if there is nothing to append, or something else is being appended.
     fn next_entry(&self) -> Option<(Append, Vec<Ticket>)> {
         let mut queue = self.queue.borrow_mut();
-        if queue.waiting.is_empty() || queue.failed.is_some() {
-            queue.is_running = false;
+        if queue.is_appending || queue.waiting.is_empty() || queue.failed.is_some() {
             return None;
         }
+        queue.is_appending = true;
         let (tickets, records): (Vec<_>, Vec<_>) =
             mem::take(&mut queue.waiting).into_iter().unzip();
         let (first, replaces) = (queue.next, mem::take(&mut queue.replaces));
@@ -290,10 +333,13 @@ impl Writer {
             if let Some(stopped) = &queue.failed {
                 return Some(Err(stopped.clone()));
             }
-            let is_idle = !mem::replace(&mut queue.is_running, true);
-            is_idle.then(|| Ok(Turn { writer: self, next: queue.next }))
+            if queue.is_appending || !queue.waiting.is_empty() {
+                return None;
+            }
+            queue.is_appending = true;
+            Some(Ok(Turn { writer: self, next: queue.next }))
         };
-        until(&self.changed, look).await
+        until(&self.idle, look).await
     }
 
     /// Waits a moment before the journal is asked again.
@@ -304,7 +350,10 @@ impl Writer {
     /// Nothing is appended any more.
     pub(crate) fn stop(&self, stopped: Stopped) {
         self.queue.borrow_mut().failed.get_or_insert(stopped);
-        self.changed.notify_waiters();
+        for waiting in [&self.stopped, &self.stored, &self.idle] {
+            waiting.notify_waiters();
+        }
+        self.work.notify_one();
     }
 
     fn entry(&self, first: u64, records: Vec<Record>) -> Append {
@@ -385,7 +434,10 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        actix_rt::spawn(Rc::clone(self.writer).run());
+        self.writer.queue.borrow_mut().is_appending = false;
+        self.writer.stored.notify_waiters();
+        self.writer.idle.notify_waiters();
+        self.writer.work.notify_one();
     }
 }
 
