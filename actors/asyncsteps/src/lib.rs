@@ -3,7 +3,7 @@
 //! It has no code of its own. It re-exports the crates of the project, in modules by idea:
 //! - the root: flows and their steps ([`Flow`], [`Template`], [`AsyncSteps`], [`Error`], [`Retry`],
 //!   [`Undo`]), and a service of functions ([`Service`], [`Executor`])
-//! - [`flow`], [`pool`], [`waiters`], [`timer`], [`clock`]: flows on actix; [`sync`](mod@sync): locks and limits
+//! - [`flow`], [`pool`], [`timer`], [`clock`]: flows on actix; [`sync`](mod@sync): locks and limits
 //! - [`plan`], [`service`]: functions; [`executor`], [`typed`]: what hosts them, and their types; [`iface`]:
 //!   definitions of interfaces (FTN3); [`builtin`]: interfaces of FutoIn itself
 //! - [`message`], [`net`], [`url`], [`raw`], [`channel`]: what requests and answers consist of
@@ -105,7 +105,7 @@ pub use asyncsteps_executor::{
 };
 
 #[doc(inline)]
-pub use asyncsteps_actors::{budget, clock, drain, flow, pool, sync, timer, waiters};
+pub use asyncsteps_actors::{budget, clock, drain, flow, pool, sync, timer};
 #[doc(inline)]
 pub use asyncsteps_executor::{
     admin, builtin, channel, health, iface, message, net, plan, raw, security, typed, url,
@@ -151,9 +151,10 @@ pub mod executor {
         CancelRequests, Catalog, ClientLimits, ClientPermit, Closed, ConfigError, Declaration,
         Direction, Dispatch, Executor, ExecutorActor, FailedCall, FunctionInfo, Functions, Hooks,
         InFlightFilter, InFlightRequest, Incoming, InspectSteps, InterfaceInfo, Invocation,
-        Invoker, Invoking, Message, NotHosted, OldestInFlight, ParamType, ParameterInfo,
-        RefusalReason, Refused, RefusedRequest, Reply, ReplyBody, RequestChecks, RequestInfo,
-        RequestOfFlow, RequestOutcome, RequestOver, RequestState, RequestSteps, ServedRequest,
+        Invoker, Invoking, Message, NotHosted, NotSignalled, OldestInFlight, ParamType,
+        ParameterInfo, RefusalReason, Refused, RefusedRequest, Reply, ReplyBody, RequestChecks,
+        RequestInfo, RequestOfFlow, RequestOutcome, RequestOver, RequestState, RequestSteps,
+        ServedRequest,
     };
 }
 
@@ -169,8 +170,6 @@ pub mod observe {
 pub mod prelude {
     #[doc(no_inline)]
     pub use asyncsteps_actors::flow::{DeadlineSteps as _, IntoFlow as _, WaitSteps as _};
-    #[doc(no_inline)]
-    pub use asyncsteps_actors::waiters::WaitersSteps as _;
     #[doc(no_inline)]
     pub use asyncsteps_core::ErrorExt as _;
     #[cfg(feature = "durable")]

@@ -25,7 +25,6 @@
 //! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting what is under way
 //! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks and their messages
-//! - [`waiters`]: steps that wait for an answer under a key, such as a webhook
 //! - [`clock`] and [`timer`]: the time of an arbiter; [`latency`]: distributions of times
 //! - [`span`]: spans of flows and steps through `tracing`; [`trace`]: the trace that a flow belongs to;
 //!   [`record`]: what the steps of a flow did, kept
@@ -50,4 +49,3 @@ pub mod sync;
 pub mod timer;
 pub mod tool;
 pub mod trace;
-pub mod waiters;

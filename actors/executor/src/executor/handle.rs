@@ -28,6 +28,8 @@ use super::refusals::{Refusals, RefusedRequest};
 use super::refused::{RefusalReason, Refused};
 use super::registry::{HostedFunction, Registry};
 use super::reply::Reply;
+#[cfg(feature = "schemars")]
+use super::signals::Signals;
 use crate::channel::Channel;
 use crate::health::Dependencies;
 use crate::observe::{
@@ -92,6 +94,9 @@ pub(super) struct Shared {
     actors: Mutex<Vec<Addr<ExecutorActor>>>,
     /// Apart from the budget, for work that takes a processor.
     pub(super) hashing: Hashing,
+    /// The requests that take signals.
+    #[cfg(feature = "schemars")]
+    pub(super) signals: Signals,
     /// Requests that did not get to a function.
     pub(super) refused: ErrorCounts,
     pub(super) refusals: Refusals,
@@ -117,6 +122,8 @@ impl Executor {
             dependencies: Dependencies::default(),
             actors: Mutex::default(),
             hashing: Hashing::new(),
+            #[cfg(feature = "schemars")]
+            signals: Signals::default(),
             refused: ErrorCounts::default(),
             refusals: Refusals::default(),
             traffic: Mutex::default(),

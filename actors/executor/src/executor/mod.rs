@@ -5,7 +5,7 @@
 //! 3. `check`, `authenticate`, `registry`: the checks
 //! 4. `admission`, `client_limits`, `hashing`: limits
 //! 5. `exchange`, `time_limit`: the request while its flow runs
-//! 6. `request`, `served`, `result_draft`, `call`, `invoker`, `forward`: what steps see of it
+//! 6. `request`, `served`, `signals`, `result_draft`, `call`, `invoker`, `forward`: what steps see of it
 //! 7. `result`, `responder`, `reply_to`, `reply`: from the last step of the flow to the reply
 //! 8. `over`, `recording`, `refusals`, `hooks`: reporting the end
 //!
@@ -67,6 +67,8 @@ mod request_flow_owner;
 mod result;
 mod result_draft;
 mod served;
+#[cfg(feature = "schemars")]
+mod signals;
 mod standard;
 mod survey;
 #[cfg(feature = "test")]
@@ -101,4 +103,8 @@ pub use reply::{Message, Reply, ReplyBody};
 pub use request::{ParamType, RequestInfo, RequestSteps};
 pub use request_checks::RequestChecks;
 pub use served::ServedRequest;
+#[cfg(feature = "schemars")]
+pub(crate) use signals::InboxGuard;
+#[cfg(feature = "schemars")]
+pub use signals::NotSignalled;
 pub use survey::OldestInFlight;

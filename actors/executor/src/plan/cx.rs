@@ -20,7 +20,7 @@ use super::around::Around;
 use super::place::{Inside, StepId, write_step};
 use super::recorded::{Host, RecordedLevel, RecordedStep};
 use super::service::{Service, errors_of};
-use crate::executor::{RequestSteps, ServedRequest};
+use crate::executor::{InboxGuard, RequestSteps, ServedRequest};
 use crate::raw::{Head, RawOutput};
 use crate::recorder::{DefinedStep, Form, OfRequest as Recorded, StepRecorder};
 
@@ -47,6 +47,8 @@ struct OfRequest<S> {
     served: ServedRequest,
     /// Made when it is first asked for.
     id: OnceCell<Box<str>>,
+    /// Its signals, if it takes some and no host records it.
+    inbox: Option<InboxGuard>,
     /// The tokens of the locks that the caller holds.
     fences: Vec<FencingToken>,
     /// What the request keeps for its steps, by type.
@@ -64,6 +66,7 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         asi: &AsyncSteps,
         service: &Arc<S>,
         source: &'static Location<'static>,
+        takes_signals: bool,
     ) -> Result<Self, Error> {
         let info = asi.request()?;
         let host = asi.extension::<Recorded>().map(|Recorded(request)| Host {
@@ -78,12 +81,16 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         });
         let id = host.as_ref().map(|host| Box::from(host.request.id()));
         let id = id.map_or_else(OnceCell::new, OnceCell::from);
+        let takes_signals = takes_signals && host.is_none();
+        let executor = takes_signals.then(|| info.executor());
+        let inbox = executor.map(|executor| executor.takes_signals(id.get_or_init(random_id)));
         Ok(Self {
             params: Rc::new(read(info.params())?),
             request: Rc::new(OfRequest {
                 service: Arc::clone(service),
                 served: info.handle(),
                 id,
+                inbox,
                 fences: fences(asi),
                 state: RefCell::default(),
                 head: RefCell::default(),
@@ -208,7 +215,7 @@ impl<S: Service, P> Cx<S, P> {
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.get_or_init(|| {
-            let id = self.request.id.get_or_init(random_id);
+            let id = self.id();
             let function = self.request.served.function();
             let mut key = format!("{id}-{}-", function.func());
             let written =
@@ -220,6 +227,22 @@ impl<S: Service, P> Cx<S, P> {
                 Ok(()) => key.into(),
                 Err(fmt::Error) => unreachable!("a string takes what is written"),
             }
+        })
+    }
+
+    /// The id of the request: random, and the same for all of its steps and attempts. A [durable](crate::recorder)
+    /// request has its uid. Each [key](Self::key) begins with it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.request.id.get_or_init(random_id)
+    }
+
+    /// The signals of the request.
+    pub(super) fn inbox(&self) -> Result<&InboxGuard, Error> {
+        self.request.inbox.as_ref().ok_or_else(|| {
+            let info =
+                "the request takes no signals, because its plan has no step that waits for one";
+            Error::with_info(codes::INTERNAL_ERROR, info)
         })
     }
 

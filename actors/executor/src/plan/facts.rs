@@ -47,6 +47,8 @@ pub(super) struct Facts {
     pub(super) read_state: Option<Read>,
     /// Defines its steps from what is stored, if it is dynamic.
     pub(super) define: Option<Define>,
+    /// It waits for a signal.
+    pub(super) takes_signals: bool,
     /// It returns what it takes.
     pub(super) passes: bool,
     /// What it returns says nothing.
@@ -81,6 +83,7 @@ impl Facts {
             has_keys: false,
             read_state: None,
             define: None,
+            takes_signals: false,
             passes: form == Form::Pass,
             returns_unit: TypeId::of::<T>() == TypeId::of::<()>(),
             misplaced: Vec::new(),

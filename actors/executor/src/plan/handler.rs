@@ -142,7 +142,7 @@ fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
     let template = Template::build(|steps| {
         steps
             .add(move |asi, ()| {
-                let cx = Cx::<S, P>::of_request(asi, &service, source)?;
+                let cx = Cx::<S, P>::of_request(asi, &service, source, level.takes_signals)?;
                 let Some((answer, source)) = answer.as_ref().filter(|_| cx.host().is_none()) else {
                     return start::<_, _, I>(&level, asi, cx);
                 };

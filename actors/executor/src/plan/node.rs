@@ -65,6 +65,8 @@ pub(super) struct Level<S: Service, P> {
     pub(super) has_undo: bool,
     /// A step in it can be undone when all have ended.
     pub(super) keeps_undo: bool,
+    /// A step in it waits for a signal.
+    pub(super) takes_signals: bool,
 }
 
 /// What steps that are defined together are of the level around them.
@@ -113,11 +115,13 @@ impl<S: Service, P: 'static> Level<S, P> {
     fn new(ways: Vec<Vec<Node<S, P>>>, extent: Extent) -> Self {
         let has_undo = ways.iter().flatten().any(Node::has_undo);
         let keeps_undo = ways.iter().flatten().any(Node::keeps_undo);
+        let takes_signals = ways.iter().flatten().any(Node::takes_signals);
         let way = |nodes: Vec<Node<S, P>>| {
             let template = template(&nodes, false);
             Way { nodes, template, recorded: OnceLock::new() }
         };
-        Self { ways: ways.into_iter().map(way).collect(), extent, has_undo, keeps_undo }
+        let ways = ways.into_iter().map(way).collect();
+        Self { ways, extent, has_undo, keeps_undo, takes_signals }
     }
 
     /// Has the running step run the steps with this value.
@@ -407,6 +411,13 @@ impl<S: Service, P> Node<S, P> {
         let is_dynamic = self.facts.form == Form::Dynamic;
         let inside = self.inside.as_ref().filter(|_| self.facts.form != Form::Scope);
         self.facts.undo.is_some() || is_dynamic || inside.is_some_and(|inside| inside.keeps_undo)
+    }
+
+    fn takes_signals(&self) -> bool {
+        // what is inside of a dynamic step is not known before
+        let is_dynamic = self.facts.form == Form::Dynamic;
+        let is_inside = self.inside.as_ref().is_some_and(|inside| inside.takes_signals);
+        self.facts.takes_signals || is_dynamic || is_inside
     }
 
     fn check(&self, mistakes: &mut Vec<Mistake>) {

@@ -24,9 +24,11 @@ impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
 
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step that waits for a signal with the name of the step, and returns its value. A signal that came before the
-    /// wait is kept for it.
+    /// wait is kept for it. It waits for ever, unless it or a step around it has a [limit](Step::timeout).
     ///
-    /// In a request that is not [durable](crate::recorder) it fails with InternalError.
+    /// A [durable](crate::recorder) request is signalled by its uid, from any process that has its journal. Others are
+    /// signalled in their process, with [`Executor::signal`](crate::Executor::signal) and the [id](Cx::id) of the
+    /// request.
     #[track_caller]
     pub fn wait_signal<T>(&self, name: &'static str) -> Step<S, P, I, I, T>
     where
@@ -111,7 +113,6 @@ where
     step.last.facts.read = Some(Read::of(Codec { write: |()| Ok([].into()), read: |_| Ok(()) }));
     step.last.facts.passes = true;
     step.last.said.passes = Some(A::clone);
-    step.last.facts.passes = true;
     step
 }
 
@@ -128,13 +129,14 @@ where
     T: DeserializeOwned + 'static,
 {
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, _: A| {
-        let Some(step) = cx.recorded() else {
-            let info = "only a durable request waits for signals";
-            return Err(Error::with_info(codes::INTERNAL_ERROR, info).into());
-        };
-        let stored = step.memory.wait(WaitFor::Signal(within)).await?;
-        Ok((Codec::<T>::of_others().read)(&stored)?)
+        if let Some(step) = cx.recorded() {
+            let stored = step.memory.wait(WaitFor::Signal(within)).await?;
+            return Ok((Codec::<T>::of_others().read)(&stored)?);
+        }
+        let value = cx.inbox()?.take(name, within).await;
+        T::deserialize(value).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error).into())
     });
+    step.last.facts.takes_signals = true;
     step.last.facts.kind = Some(Kind::Wait);
     step.last.facts.read = Some(Read::of(Codec::<T>::of_others()));
     step

@@ -1,0 +1,162 @@
+//! The promise: a request that waits for a signal gets it once, whenever it comes, and none that is another's.
+
+#![cfg(feature = "schemars")]
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, NotSignalled, Returns, Service, Steps};
+use serde_json::{Value, json};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The ids of the requests, in the order in which they began.
+#[derive(Clone, Default)]
+struct Post(Arc<Mutex<Vec<String>>>);
+
+impl Service for Post {
+    type Errors = ();
+}
+
+impl Post {
+    fn note(&self, id: &str) {
+        self.0.lock().expect("no panic").push(id.to_owned());
+    }
+
+    /// The id of the request that began last.
+    fn last(&self) -> String {
+        self.0.lock().expect("no panic").last().expect("a request").clone()
+    }
+
+    fn several(steps: &Steps<Self, ()>) -> Returns<Value> {
+        steps
+            .run("begin", async |cx, ()| {
+                assert!(cx.key().starts_with(cx.id()), "{}", cx.key());
+                cx.note(cx.id());
+                Ok(())
+            })
+            .then_pause("rest", SECOND)
+            .then_wait_signal::<i32>("number")
+            .then_join("both", |both| {
+                (both.pass(), both.wait_signal_within::<String>("word", SECOND))
+            })
+            .then("end", async |_, both: (i32, Option<String>)| Ok(json!(both)))
+            .returns()
+    }
+
+    fn dynamic(steps: &Steps<Self, ()>) -> Returns<i32> {
+        steps
+            .run("begin", async |cx, ()| Ok(cx.note(cx.id())))
+            .dynamic("later", |steps, ()| steps.wait_signal::<i32>("number"))
+            .returns()
+    }
+
+    fn limited(steps: &Steps<Self, ()>) -> Returns<i32> {
+        steps
+            .run("begin", async |cx, ()| Ok(cx.note(cx.id())))
+            .then_wait_signal::<i32>("number")
+            .timeout(SECOND)
+            .returns()
+    }
+
+    fn never(steps: &Steps<Self, ()>) -> Returns<i32> {
+        steps
+            .run("begin", async |cx, ()| Ok(cx.note(cx.id())))
+            .then_pause("rest", SECOND)
+            .then("end", async |_, ()| Ok(7))
+            .returns()
+    }
+}
+
+fn world() -> (Executor, Post) {
+    let post = Post::default();
+    let interface = Interface::new("acme.post:1.0".parse().expect("a name"));
+    let builder = Executor::builder().service(interface, post.clone(), |functions| {
+        functions
+            .on("several", Post::several)
+            .on("dynamic", Post::dynamic)
+            .on("limited", Post::limited)
+            .on("never", Post::never);
+    });
+    (builder.build().expect("a right configuration"), post)
+}
+
+/// Begins a request that waits, or rests, after this.
+async fn begin(
+    executor: &Executor,
+    function: &str,
+) -> actix_rt::task::JoinHandle<Result<Value, asyncsteps_core::Error>> {
+    let called = executor.call_as_system::<Value>(&format!("acme.post:1.0:{function}"), json!({}));
+    let task = actix_rt::spawn(called);
+    tokio::time::sleep(SECOND / 10).await;
+    task
+}
+
+#[actix::test]
+async fn signals_wait_for_their_steps_in_their_order() {
+    tokio::time::pause();
+    let (executor, post) = world();
+    let request = begin(&executor, "several").await;
+    let id = post.last();
+    for (name, value) in [("word", json!("one")), ("number", json!(1)), ("number", json!(2))] {
+        executor.signal(&id, name, value).expect("the request is known");
+    }
+    assert_eq!(request.await.expect("no panic").expect("it ends"), json!([1, "one"]));
+    let late = executor.signal(&id, "number", 3).expect_err("the request has ended");
+    assert!(matches!(&late, NotSignalled::NoRequest(of) if *of == id), "{late}");
+}
+
+#[actix::test]
+async fn a_step_that_waits_is_woken_by_any_thread() {
+    tokio::time::pause();
+    let (executor, post) = world();
+    let one = begin(&executor, "dynamic").await;
+    let one_id = post.last();
+    let other = begin(&executor, "dynamic").await;
+    let (sender, other_id) = (executor.clone(), post.last());
+    thread::spawn(move || sender.signal(&other_id, "number", 2))
+        .join()
+        .expect("no panic")
+        .expect("the request is known");
+    assert_eq!(other.await.expect("no panic").expect("it ends"), 2);
+    assert!(!one.is_finished(), "the signal is another's");
+    executor.signal(&one_id, "number", 1).expect("the request is known");
+    assert_eq!(one.await.expect("no panic").expect("it ends"), 1);
+}
+
+#[actix::test]
+async fn what_cannot_be_taken_is_refused() {
+    tokio::time::pause();
+    let (executor, post) = world();
+    let request = begin(&executor, "several").await;
+    let id = post.last();
+    for number in 0..100 {
+        executor.signal(&id, "other", number).expect("there is room");
+    }
+    let full = executor.signal(&id, "number", 1).expect_err("there is none");
+    assert!(matches!(full, NotSignalled::TooMany(_)), "{full}");
+    request.abort();
+    assert!(request.await.is_err());
+    let gone = executor.signal(&id, "number", 1).expect_err("its caller has left");
+    assert!(matches!(gone, NotSignalled::NoRequest(_)), "{gone}");
+    let never = begin(&executor, "never").await;
+    let none = executor.signal(&post.last(), "number", 1).expect_err("it takes none");
+    assert!(matches!(none, NotSignalled::NoRequest(_)), "{none}");
+    assert_eq!(never.await.expect("no panic").expect("it ends"), 7);
+}
+
+#[actix::test]
+async fn a_wait_ends_with_its_limit_and_a_wrong_value_is_an_error() {
+    tokio::time::pause();
+    let (executor, post) = world();
+    let late = begin(&executor, "limited").await.await.expect("no panic");
+    assert_eq!(late.expect_err("nothing came").code(), "InternalError");
+    let wrong = begin(&executor, "limited").await;
+    executor.signal(&post.last(), "number", "seven").expect("the request is known");
+    assert_eq!(wrong.await.expect("no panic").expect_err("no number").code(), "InternalError");
+    let quiet = begin(&executor, "several").await;
+    executor.signal(&post.last(), "number", 5).expect("the request is known");
+    assert_eq!(quiet.await.expect("no panic").expect("it ends"), json!([5, null]));
+}
