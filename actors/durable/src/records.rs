@@ -36,6 +36,8 @@ pub(crate) struct Records {
     pub(crate) over: BTreeSet<Path>,
     /// The steps with sub-steps that ended normally in an earlier run, or were recovered.
     pub(crate) ended: BTreeSet<Path>,
+    /// Something is recorded of an undo.
+    has_undos: bool,
     /// The steps that are not in the program any more and were undone, with all that was inside.
     undone: BTreeSet<Path>,
     /// Why undos that began in this run have undone nothing, by the path of their steps.
@@ -147,6 +149,7 @@ impl Records {
         if let (Some(step), Event::Signal(taken)) = (step_at(&record.path), &record.event) {
             return self.settle(step, &taken.value, ticket);
         }
+        self.has_undos |= record.path.is_of_undo();
         let step = self.by_path.entry(record.path.clone()).or_default();
         if let Event::Iteration(iteration) = &record.event {
             step.iterations.insert(iteration.index, (ticket, iteration.state.clone()));
@@ -319,6 +322,9 @@ impl Records {
 
     /// Whether the step at this path was undone, by its own undo or that of a retired step around it.
     pub(crate) fn is_undone(&self, path: &Path) -> bool {
+        if !self.has_undos {
+            return false;
+        }
         let undo = self.at(&path.undo()).and_then(|undo| undo.end.as_ref());
         matches!(undo, Some(End::Done(_))) || self.undone.iter().any(|outer| is_inside(path, outer))
     }

@@ -237,7 +237,10 @@ fn is_plain(letter: char) -> bool {
 
 /// Writes a name, with the letters that mean something in a path as bytes.
 fn escape(text: &mut String, name: &str) {
-    if name.chars().all(is_plain) {
+    // most names are such, and each record has a path
+    let is_usual =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'.' | b':' | b'-' | b'_');
+    if name.bytes().all(is_usual) || name.chars().all(is_plain) {
         return text.push_str(name);
     }
     for letter in name.chars() {
