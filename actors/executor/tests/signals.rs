@@ -1,13 +1,15 @@
 //! The promise: a request that waits for a signal gets it once, whenever it comes, and none that is another's.
 
 #![cfg(feature = "schemars")]
+#![expect(clippy::unused_async, reason = "bodies are async functions")]
 
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use asyncsteps_core::BodyResult;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, NotSignalled, Returns, Service, Steps};
+use asyncsteps_executor::{Cx, Executor, NotSignalled, Returns, Service, Steps};
 use serde_json::{Value, json};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -21,8 +23,10 @@ impl Service for Post {
 }
 
 impl Post {
-    fn note(&self, id: &str) {
-        self.0.lock().expect("no panic").push(id.to_owned());
+    async fn begin(cx: &Cx<Self, ()>, (): ()) -> BodyResult<()> {
+        assert!(cx.key().starts_with(cx.id()), "{}", cx.key());
+        cx.0.lock().expect("no panic").push(cx.id().to_owned());
+        Ok(())
     }
 
     /// The id of the request that began last.
@@ -32,11 +36,7 @@ impl Post {
 
     fn several(steps: &Steps<Self, ()>) -> Returns<Value> {
         steps
-            .run("begin", async |cx, ()| {
-                assert!(cx.key().starts_with(cx.id()), "{}", cx.key());
-                cx.note(cx.id());
-                Ok(())
-            })
+            .run("begin", Self::begin)
             .then_pause("rest", SECOND)
             .then_wait_signal::<i32>("number")
             .then_join("both", |both| {
@@ -48,22 +48,18 @@ impl Post {
 
     fn dynamic(steps: &Steps<Self, ()>) -> Returns<i32> {
         steps
-            .run("begin", async |cx, ()| Ok(cx.note(cx.id())))
+            .run("begin", Self::begin)
             .dynamic("later", |steps, ()| steps.wait_signal::<i32>("number"))
             .returns()
     }
 
     fn limited(steps: &Steps<Self, ()>) -> Returns<i32> {
-        steps
-            .run("begin", async |cx, ()| Ok(cx.note(cx.id())))
-            .then_wait_signal::<i32>("number")
-            .timeout(SECOND)
-            .returns()
+        steps.run("begin", Self::begin).then_wait_signal::<i32>("number").timeout(SECOND).returns()
     }
 
     fn never(steps: &Steps<Self, ()>) -> Returns<i32> {
         steps
-            .run("begin", async |cx, ()| Ok(cx.note(cx.id())))
+            .run("begin", Self::begin)
             .then_pause("rest", SECOND)
             .then("end", async |_, ()| Ok(7))
             .returns()

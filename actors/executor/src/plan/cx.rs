@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use asyncsteps_actors::clock;
-use asyncsteps_actors::sync::{FencingToken, fences};
+use asyncsteps_actors::sync::{CallerFences, FencingToken};
 use asyncsteps_core::{AsyncSteps, Error, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -91,7 +91,11 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
                 served: info.handle(),
                 id,
                 inbox,
-                fences: fences(asi),
+                // no step is around the function, so there are none but those of the caller
+                fences: asi
+                    .extension()
+                    .map(|CallerFences(fences)| fences.clone())
+                    .unwrap_or_default(),
                 state: RefCell::default(),
                 head: RefCell::default(),
                 source,
