@@ -2,6 +2,7 @@
 //! the limit. Which of them it is, is decided once: a request that ends by the limit is cancelled with its error.
 
 use std::cell::Cell;
+use std::future::pending;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
@@ -14,7 +15,7 @@ use asyncsteps_journal::{LEASE, POLL, Repeat, Uid};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
-use crate::cancels::error_of_cancel;
+use crate::cancels::{error_of_cancel, error_of_cancelled};
 use crate::detached::detached;
 use crate::durable::Durable;
 use crate::records::failure_of;
@@ -40,34 +41,37 @@ pub(crate) struct Called {
     pub(crate) options: Options,
     /// How long the caller waits, and when the request arrived.
     pub(crate) within: Option<(AnswerWithin, Time)>,
+    /// When the executor would answer in its place.
+    pub(crate) limit: Option<Time>,
 }
 
 impl Called {
     /// Submits the request and waits for its answer.
     pub(crate) async fn answer(self, durable: Durable) -> Result<Value, Error> {
-        let Self { executor, function, params, options, within } = self;
+        let Self { executor, function, params, options, within, limit } = self;
         if Handle::try_current().is_err() {
             return Err(Error::caused_by(codes::INTERNAL_ERROR, NoRuntime));
         }
-        let Some((within, arrived)) = within else {
-            let submitted = submit(&durable, &function, params, options).await;
-            let uid = submitted.map_err(|error| error_of_submit(&error))?;
-            return unless_left(&durable, &executor, uid, durable.answer(uid, false)).await;
-        };
+        let (waits, end) = (within.is_some(), within.as_ref().map(|(it, at)| it.end(*at)));
         let uid = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
         let stored = Cell::new(None);
         let result = async {
             let submitted = submit(&durable, &function, params, options.uid(uid)).await;
             let uid = submitted.map_err(|error| error_of_submit(&error))?;
             stored.set(Some(uid));
-            unless_left(&durable, &executor, uid, durable.answer(uid, true)).await
+            unless_left(&durable, &executor, uid, durable.answer(uid, waits)).await
         };
+        let first_end = [end, limit].into_iter().flatten().min();
         tokio::select! {
             biased;
             result = result => return result,
-            () = timer::sleep_until(within.end(arrived)) => {}
+            () = sleep_until(first_end) => {}
         }
         let Some(uid) = stored.get() else { return Err(unknown(uid)) };
+        let Some((within, _)) = within.filter(|_| end == first_end) else {
+            let info = format!("the request {uid} has not ended in time, and goes on");
+            return Err(Error::with_info(OUTCOME_UNKNOWN, info));
+        };
         let decided = detached(decide(durable.clone(), uid, within.error()));
         tokio::select! {
             biased;
@@ -95,6 +99,13 @@ async fn unless_left(
     }
 }
 
+async fn sleep_until(end: Option<Time>) {
+    match end {
+        Some(end) => timer::sleep_until(end).await,
+        None => pending().await,
+    }
+}
+
 /// Stores a request that the executor has checked.
 async fn submit(
     durable: &Durable,
@@ -112,6 +123,9 @@ async fn decide(durable: Durable, uid: Uid, error: Error) -> Result<Value, Error
     let (by, given_up) = (CancelledBy::Limit(failure_of(&error)), clock::now() + LEASE);
     loop {
         match durable.cancelled(uid, by.clone()).await {
+            Ok(Some(cancel)) if matches!(cancel.by, CancelledBy::Person(_)) => {
+                return Err(error_of_cancelled(uid));
+            }
             Ok(Some(cancel)) => return Err(error_of_cancel(&cancel)),
             Ok(None) => return durable.answer(uid, true).await,
             Err(error) if error.repeat() == Repeat::Never || clock::now() >= given_up => {

@@ -1,6 +1,7 @@
 //! Who or what cancels a request: a person, or the limit of a caller with the error that the caller gets.
 
-use asyncsteps_core::Error;
+use asyncsteps_core::{Error, codes};
+use asyncsteps_journal::Uid;
 use asyncsteps_journal::request::{Cancel, CancelledBy};
 
 use crate::records::error_of;
@@ -14,6 +15,11 @@ pub(crate) fn shown_by(by: &CancelledBy) -> String {
         CancelledBy::Person(name) => name.clone(),
         CancelledBy::Limit(failure) => format!("the limit of its caller, with {}", failure.code),
     }
+}
+
+/// What a caller gets of a request that somebody has cancelled.
+pub(crate) fn error_of_cancelled(uid: Uid) -> Error {
+    Error::with_info(codes::INTERNAL_ERROR, format!("the request {uid} was cancelled"))
 }
 
 /// The error with which a cancel ends a request.

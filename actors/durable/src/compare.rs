@@ -2,6 +2,7 @@
 //! step runs, and before anything is undone.
 
 use std::collections::BTreeSet;
+use std::error::Error as _;
 
 use asyncsteps_executor::plan::{Form, Planned, PlannedStep};
 use asyncsteps_executor::recorder::Kind;
@@ -34,21 +35,34 @@ impl Records {
         let params: Map<_, _> = started.parameters.decode().map_err(|error| error.to_string())?;
         planned
             .read_params(&params)
-            .map_err(|error| format!("{root}: the parameters cannot be read: {error}"))?;
-        self.compare_level(root, planned.steps())
+            .map_err(|error| format!("{root}: the parameters cannot be read: {}", cause(&error)))?;
+        self.compare_level((root, Form::Group), None, planned.steps())
     }
 
-    /// Compares the steps inside of the function, or of an attempt, an iteration or an item, which is at this path.
-    fn compare_level(&self, level: &Path, ways: &[Vec<PlannedStep>]) -> Result<(), String> {
+    /// Compares the steps inside of the function, or of an attempt, an iteration or an item of a step of this form, which
+    /// is at this path. If an earlier run has come past all of them, it has begun the step at `behind` after them.
+    fn compare_level(
+        &self,
+        (level, form): (&Path, Form),
+        behind: Option<&Path>,
+        ways: &[Vec<PlannedStep>],
+    ) -> Result<(), String> {
         let place = |step| (step, self.place_of(level, step));
         let ways: Vec<Vec<Placed<'_>>> =
             ways.iter().map(|way| way.iter().map(place).collect()).collect();
         self.know_all(level, &ways)?;
         for way in &ways {
-            self.check_order(way)?;
+            // of a choice, a way in which nothing has begun was not taken
+            let is_choice = matches!(form, Form::When | Form::Either);
+            let is_taken = || way.iter().any(|(_, path)| self.has_begun(path));
+            let behind = behind.filter(|_| !is_choice || is_taken());
             let mut before = None;
-            for (step, path) in way {
-                self.compare_step((step, path), before)?;
+            for (at, (step, path)) in way.iter().enumerate() {
+                let further = way.iter().skip(at + 1).map(|(_, path)| path);
+                let behind_it = further.filter(|path| self.has_begun(path)).next();
+                let behind = behind_it.or(behind.filter(|_| !step.is_behind_end));
+                self.check_order((step, path), behind)?;
+                self.compare_step((step, path), (before, behind))?;
                 before = Some(path);
             }
         }
@@ -87,23 +101,20 @@ impl Records {
         Err(format!("{unknown} is recorded, and the program has only {has}"))
     }
 
-    /// No step is in front of a recorded one that an earlier run has come past without doing it.
-    fn check_order(&self, way: &[Placed<'_>]) -> Result<(), String> {
-        let mut missing = None;
-        for (step, path) in way.iter().filter(|(step, _)| step.kind != Some(Kind::Retired)) {
-            let is_there = self.has_begun(path);
-            let Some((new, place)) = missing else {
-                missing = (is_recorded(step) && !is_there).then_some((step, path));
-                continue;
-            };
-            if is_there {
-                let source = new.source;
-                return Err(format!(
-                    "{place} ({source}) is not recorded, and the program has it in front of {path}, which is"
-                ));
-            }
+    /// The step is not one that an earlier run has come past without doing it.
+    fn check_order(
+        &self,
+        (step, path): (&PlannedStep, &Path),
+        behind: Option<&Path>,
+    ) -> Result<(), String> {
+        let is_new = step.kind != Some(Kind::Retired) && is_recorded(step) && !self.has_begun(path);
+        match behind.filter(|_| is_new) {
+            None => Ok(()),
+            Some(behind) => Err(format!(
+                "{path} ({}) is not recorded, and the program has it in front of {behind}, which is",
+                step.source
+            )),
         }
-        Ok(())
     }
 
     fn has_begun(&self, path: &Path) -> bool {
@@ -113,7 +124,7 @@ impl Records {
     fn compare_step(
         &self,
         (step, path): (&PlannedStep, &Path),
-        before: Option<&Path>,
+        (before, behind): (Option<&Path>, Option<&Path>),
     ) -> Result<(), String> {
         if step.kind == Some(Kind::Retired) || !self.has_begun(path) {
             return Ok(());
@@ -135,14 +146,17 @@ impl Records {
         if step.form == Form::Body {
             return Ok(());
         }
+        // what is inside of a step that recovers may have been left in the middle
+        let behind = behind.filter(|_| !step.recovers);
         if matches!(step.form, Form::Each | Form::Race | Form::Repeat) {
-            return self.compare_parts(&attempt, step);
+            let behind = behind.filter(|_| step.form == Form::Each);
+            return self.compare_parts(&attempt, behind, step);
         }
         if step.form == Form::Dynamic && self.have_steps_within(&attempt) {
             let ways = self.defined(step, (path, before))?;
-            return self.compare_level(&attempt, &ways);
+            return self.compare_level((&attempt, step.form), behind, &ways);
         }
-        self.compare_level(&attempt, &step.ways)
+        self.compare_level((&attempt, step.form), behind, &step.ways)
     }
 
     /// The steps of a dynamic one, from the result of the step before it.
@@ -164,7 +178,12 @@ impl Records {
     }
 
     /// Compares the items or the iterations of a step.
-    fn compare_parts(&self, attempt: &Path, step: &PlannedStep) -> Result<(), String> {
+    fn compare_parts(
+        &self,
+        attempt: &Path,
+        behind: Option<&Path>,
+        step: &PlannedStep,
+    ) -> Result<(), String> {
         let number = attempt.parts().count();
         let is_part = |part: &Part| matches!(part, Part::Key(_) | Part::Iteration(_));
         let inside = self
@@ -172,7 +191,7 @@ impl Records {
             .map(|(path, _)| attempt.inside(path.parts().nth(number).filter(is_part)));
         let parts: BTreeSet<Path> = inside.collect();
         let mut parts = parts.iter().filter(|part| *part != attempt);
-        parts.try_for_each(|part| self.compare_level(part, &step.ways))
+        parts.try_for_each(|part| self.compare_level((part, step.form), behind, &step.ways))
     }
 
     /// Compares what is recorded of the step itself.
@@ -216,6 +235,11 @@ impl Records {
             step.read_state(&stored(state)).map_err(|error| unreadable("state", &error))
         })
     }
+}
+
+/// What caused an error, or itself.
+fn cause(error: &asyncsteps_core::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// The step of a level in which something is recorded.

@@ -20,6 +20,7 @@ use serde_json::Map;
 
 use crate::answered::answered;
 use crate::caller;
+use crate::cancels::error_of_cancelled;
 use crate::due::due_of;
 use crate::json;
 use crate::node::Node;
@@ -245,6 +246,7 @@ impl Durable {
                 Ok(None) | Err(_) => {}
             }
             tokio::select! {
+                biased;
                 _ = end => {}
                 () = tokio::time::sleep(POLL) => {}
             }
@@ -272,10 +274,7 @@ impl Durable {
         waits: bool,
     ) -> Result<serde_json::Value, asyncsteps_core::Error> {
         let result = self.result_for(uid, waits).await?;
-        result.ok_or_else(|| {
-            let info = format!("the request {uid} was cancelled");
-            asyncsteps_core::Error::with_info(codes::INTERNAL_ERROR, info)
-        })
+        result.ok_or_else(|| error_of_cancelled(uid))
     }
 
     /// The result of a request; `None` if it was cancelled.

@@ -1,5 +1,8 @@
 //! What callers of a durable function get: the request is submitted, and they wait for its end.
 
+use std::time::Duration;
+
+use asyncsteps_actors::clock;
 use asyncsteps_core::Template;
 use asyncsteps_executor::plan::{AnswerWithin, Awaits, Handler, Plans};
 use asyncsteps_executor::{Functions, RequestSteps, Service};
@@ -13,6 +16,9 @@ use crate::durable::{Declared, Durable, template_of};
 use crate::key;
 use crate::shared::Program;
 use crate::submit::Options;
+
+/// How much longer than its limit a request may take, which is answered by then that it goes on.
+const ANSWER: Duration = Duration::from_secs(1);
 
 impl Durable {
     /// Makes a function of the interface durable: a call of it survives the process that took it.
@@ -74,8 +80,14 @@ fn front(durable: &Durable) -> Template {
                 options = options.key(key);
             }
             let (params, arrived, executor) = (info.take_params(), info.begun(), info.executor());
+            let limit = info.handle().time_left();
             let within = asi.extension::<AnswerWithin>().cloned().map(|within| (within, arrived));
-            let called = Called { executor, function, params, options, within };
+            if let Some(left) = limit {
+                // the answer in its place names the request
+                asi.cancel_after(left + ANSWER)?;
+            }
+            let limit = limit.map(|left| clock::now() + left);
+            let called = Called { executor, function, params, options, within, limit };
             // boxed where it is made: it is moved several times before it runs
             let answer = Box::pin(called.answer(durable.clone()));
             asi.await_(async move { answer.await.map(|result| (result,)) }).named("durable");

@@ -79,6 +79,8 @@ pub(crate) struct AtPath {
     pub(crate) outcome: Option<Value>,
     /// It was recorded in an earlier run, and the program has not come to it in this one.
     pub(crate) is_awaited: bool,
+    /// The program has come to it in this run, and to how it ended.
+    is_recalled: bool,
     /// The iterations that ended, if it is a loop: each with the state of the next one.
     iterations: BTreeMap<u64, (Ticket, Value)>,
     /// Its records, but for iterations.
@@ -100,6 +102,12 @@ impl AtPath {
         }
         let is_begun = self.is_open || matches!(self.end, Some(End::Done(_)));
         is_begun && !path.is_of_undo()
+    }
+
+    /// Whether the program goes on with its result although an operator has had it undone.
+    pub(crate) fn is_gone(&self) -> bool {
+        let is_undone = matches!(self.settled, Some(Settle::Undone | Settle::Undo));
+        is_undone && self.is_recalled && matches!(self.end, Some(End::Done(_)))
     }
 
     /// Whether an operator has settled it: nothing is expected of it.
@@ -282,7 +290,7 @@ impl Records {
     /// The program has come to this step, and to what it does.
     pub(crate) fn recall(&mut self, path: &Path) {
         if let Some(at) = self.by_path.get_mut(path) {
-            at.is_awaited = false;
+            (at.is_awaited, at.is_recalled) = (false, true);
         }
     }
 

@@ -25,6 +25,10 @@ impl Records {
     /// undone.
     pub(crate) fn unfinished(&self, ending: &Ending) -> Option<String> {
         let has_result = matches!(ending, Ending::Completed(_));
+        if let Some((path, _)) = self.steps().find(|(_, at)| has_result && at.is_gone()) {
+            let why = "was undone by an operator, and the program has come to a result with it";
+            return Some(format!("{path} {why}"));
+        }
         let mut begun =
             self.steps().filter(|(path, at)| at.is_effect(path) && !self.needs_no_undo(path));
         begun.find_map(|(path, at)| {

@@ -475,7 +475,7 @@ fn what_cannot_be_written_is_told() {
     ];
     expect![[r#"
         result total of f: integers of FTN3 have 32 bits: use i32, or f64 for larger ones
-        parameter all[] of f: FTN3 has no null: use `Option<T>` in a field or a parameter
+        parameter all[] of f: FTN3 has no null, and a result has all of its variables: use `Option<T>` in a parameter, or in a field of a struct inside of the result
         parameter children[] of f: Tree contains itself, and no type of FTN3 does: use a map
         parameters of f: string has no fields: use a struct
         parameter flightNumber of f: FTN3 names parameters, results and fields like some_name: write flight_number

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorCode, codes};
+use crate::replay::NotUndone;
 
 /// By how much each pause is longer than the one before it, unless told otherwise.
 const FACTOR: u32 = 2;
@@ -16,7 +17,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// When and how often a step is tried again; see [`Added::retry`](crate::Added::retry).
 ///
 /// By default only `Timeout` is tried again, because it is the one error that is known to be
-/// transient: name the others with [`on`](Self::on) and [`on_code`](Self::on_code). There is no
+/// transient: name the others with [`on`](Self::on) and [`on_code`](Self::on_code). An
+/// [undo](crate::UndoPolicy::retry) is tried again after any error, unless some are named. There is no
 /// pause between the attempts unless [`backoff`](Self::backoff) sets one.
 ///
 /// ```
@@ -108,6 +110,15 @@ impl Retry {
     fn when(mut self, when: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
         self.causes.push(Arc::new(when));
         self
+    }
+
+    /// What an undo does with it: unless errors were named, each is tried again but that of a host that does not let the
+    /// undo run.
+    pub(crate) fn of_undo(self) -> Self {
+        if !self.causes.is_empty() {
+            return self;
+        }
+        self.when(|error| error.find::<NotUndone>().is_none())
     }
 
     /// How many attempts there are at the most, the first one included.

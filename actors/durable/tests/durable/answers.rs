@@ -24,6 +24,9 @@ use crate::node::{TestClock, run};
 /// How long a caller waits.
 const LIMIT: Duration = Duration::from_millis(500);
 
+/// How long a request may take.
+const REQUEST: Duration = Duration::from_secs(300);
+
 const BOOK: &str = "test.hotel:1.0:book";
 
 #[derive(Clone)]
@@ -107,6 +110,17 @@ fn kills(steps: &Steps<Hotel, Stay>) -> Returns<String> {
         .returns()
 }
 
+/// It says nothing of how long its caller waits.
+fn patient(steps: &Steps<Hotel, Stay>) -> Returns<String> {
+    steps
+        .run("pay", async |cx, ()| {
+            tokio::time::sleep(Duration::from_millis(cx.params.pay.try_into()?)).await;
+            Ok("paid".to_owned())
+        })
+        .recorded()
+        .returns()
+}
+
 impl Hotel {
     fn new() -> Self {
         Self { clock: TestClock::start(), rooms: Arc::default() }
@@ -129,8 +143,9 @@ impl Hotel {
             durable.on(functions, "sell", sell);
             durable.on(functions, "stuck", stuck);
             durable.on(functions, "kills", kills);
+            durable.on(functions, "patient", patient);
         });
-        let executor = executor.request_timeout(Duration::from_secs(300));
+        let executor = executor.request_timeout(REQUEST);
         (durable, executor.build().expect("it is complete"))
     }
 }
@@ -198,6 +213,45 @@ fn a_caller_is_answered_in_time_and_everything_is_undone_behind_the_answer() {
             assert_eq!(durable.ended(uid).await.expect("it is known"), slow());
         }
         assert_eq!(hotel.kept(), 1, "the second room is given back");
+    });
+}
+
+#[test]
+fn a_caller_whose_request_takes_longer_than_requests_may_gets_its_name() {
+    run(async {
+        let hotel = Hotel::new();
+        let (durable, executor) = hotel.process(Memory::new(hotel.clock));
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let (answer, took) = call_of(&executor, "test.hotel:1.0:patient", 400_000).await;
+        let error = answer.expect_err("it has not ended");
+        let uid = only(&durable).await;
+        assert_eq!(error.code(), "OutcomeUnknown");
+        assert_eq!(
+            error.info(),
+            Some(&*format!("the request {uid} has not ended in time, and goes on"))
+        );
+        assert!((REQUEST..REQUEST + LIMIT).contains(&took), "{took:?}");
+        assert_eq!(durable.result::<String>(uid).await.expect("it ends well"), "paid");
+    });
+}
+
+#[test]
+fn a_caller_whose_request_is_cancelled_meanwhile_gets_its_name() {
+    run(async {
+        let hotel = Hotel::new();
+        let (durable, executor) = hotel.process(Memory::new(hotel.clock));
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let cancels = async {
+            tokio::time::sleep(LIMIT / 2).await;
+            let uid = only(&durable).await;
+            durable.cancel(uid, "ann").await.expect("it is known");
+            uid
+        };
+        // it is undone when the limit passes
+        let ((answer, _), uid) = tokio::join!(call(&executor, 60_000), cancels);
+        let error = answer.expect_err("it is cancelled");
+        let info = format!("the request {uid} was cancelled");
+        assert_eq!((error.code(), error.info()), ("InternalError", Some(&*info)));
     });
 }
 

@@ -92,6 +92,15 @@ fn charged(reserve: Chain, program: &str) -> Chain {
             .then("both", async |_, (items, _)| Ok(items))
             .repeatable()
             .erased(),
+        "three" => reserve
+            .then_join("charge", |all| {
+                let [other, third] =
+                    ["other", "third"].map(|name| all.run(name, deals).recorded().undo(undoes));
+                (all.run("inner", deals).recorded().undo(undoes), other, third)
+            })
+            .then("both", async |_, (items, _, _)| Ok(items))
+            .repeatable()
+            .erased(),
         "each" => reserve
             .then_each(
                 "charge",
@@ -121,6 +130,7 @@ fn done_by(program: &str) -> &[&str] {
         "behind" => &["charge", "mail", "reserve"],
         "nested" => &["charge/inner", "reserve"],
         "join" => &["charge/inner", "charge/other", "reserve"],
+        "three" => &["charge/inner", "charge/other", "charge/third", "reserve"],
         "each" => &["charge#0/inner", "charge#1/inner", "reserve"],
         _ => &["charge", "reserve"],
     }
@@ -267,6 +277,11 @@ fn a_new_step_in_front_of_a_recorded_one_pauses_the_request() {
 fn a_new_step_behind_the_recorded_ones_runs() {
     // unless the one behind it has failed
     make(&change!("recorded" -> "behind", "in front of test.bank:1:order/end, which is", 1));
+}
+
+#[test]
+fn a_new_branch_of_a_step_that_has_ended_pauses_the_request() {
+    make(&change!("join" -> "three", "in front of test.bank:1:order/end, which is", 1));
 }
 
 #[test]

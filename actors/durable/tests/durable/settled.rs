@@ -120,6 +120,26 @@ fn a_step_is_kept_or_was_undone_as_an_operator_says() {
 }
 
 #[test]
+fn a_request_does_not_end_well_with_what_an_operator_has_had_undone() {
+    run(async {
+        for (how, kept) in
+            [(Settle::Undo, vec!["order-reserve"]), (Settle::Undone, vec![CHARGE, "order-reserve"])]
+        {
+            let bank = Bank::new(behind_look);
+            let (journal, uid, _, durable) = paused(&bank, "no undo", 4).await;
+            durable.settle(uid, &charge(), how, "ann", "case 7").await.expect("it is paused");
+            let End::Paused(reason) = bank.replay(&journal, uid).await else { panic!("it ended") };
+            assert!(reason.contains("undone by an operator"), "{reason}");
+            assert!(reason.contains(charge().as_str()), "{reason}");
+            assert_eq!(bank.kept(), kept, "{:?}", bank.entries());
+            durable.cancel(uid, "ann").await.expect("it is known");
+            let end = bank.replay(&journal, uid).await;
+            assert!(matches!(end, End::Ended(Ending::Cancelled)), "{end:?}");
+        }
+    });
+}
+
+#[test]
 fn a_step_ends_with_the_result_that_an_operator_names() {
     run(async {
         let bank = Bank::new(behind_look);

@@ -40,15 +40,15 @@ impl Implementation {
     }
 
     /// The same with these steps behind it.
-    pub(super) fn followed_by(self, steps: &Template) -> Self {
+    pub(super) fn followed_by(mut self, steps: &Template) -> Self {
         let whole = |function: &Template| {
             Template::build(|whole| {
                 whole.copy_from(function);
                 whole.copy_from(steps);
             })
         };
-        let (template, front) = (whole(&self.template), self.front.as_ref().map(whole));
-        Self { template, front, ..self }
+        (self.template, self.front) = (whole(&self.template), self.front.as_ref().map(whole));
+        self
     }
 
     /// The template of a request, which its host remembers or not.

@@ -49,7 +49,7 @@ where
     ///     steps
     ///         .run("begin", async |_, ()| Ok("first".to_owned()))
     ///         .then_repeat("pages", |page| {
-    ///             page.run("fetch", async |cx, page: String| cx.fetch(&page).await)
+    ///             page.run("fetch", async |cx, page| cx.fetch(&page).await)
     ///                 .then("store", async |cx, page| {
     ///                     cx.store(cx.key(), &page.items).await?;
     ///                     Ok(page.next.map_or(ControlFlow::Break(()), ControlFlow::Continue))

@@ -415,7 +415,8 @@ where
             None => cx.level().map(|level| level.inside()),
         };
         let body = move |asi: &mut AsyncSteps, (cx, input): With<S, P, A>| {
-            let attempt = asi.attempt();
+            // the engine's number is that of the step around it, unless the step itself is tried again
+            let attempt = if this.said.retry.is_some() { asi.attempt() } else { 1 };
             (this.body)(asi, cx.in_attempt(attempt), input, &this.said)
         };
         asi.become_substeps((cx, input), body, |added| {

@@ -207,7 +207,7 @@ pub enum NameError {
     #[error("wrong number of parts")]
     Parts,
     /// Not an interface name (FTN3 §2.2.1).
-    #[error("not an interface name")]
+    #[error("not an interface name, which has two words at least, such as `acme.shop`")]
     Iface,
     /// Not a function name (FTN3 §2.2.2).
     #[error("not a function name")]

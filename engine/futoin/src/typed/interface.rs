@@ -325,7 +325,7 @@ impl Types {
             ValueType::Any => return Ok("any".into()),
             ValueType::Boolean => return Ok("boolean".into()),
             ValueType::Null => {
-                return Err(at.fail("FTN3 has no null: use `Option<T>` in a field or a parameter"));
+                return Err(at.fail("FTN3 has no null, and a result has all of its variables: use `Option<T>` in a parameter, or in a field of a struct inside of the result"));
             }
             ValueType::Recursive(name) => {
                 let what = format!("{name} contains itself, and no type of FTN3 does: use a map");

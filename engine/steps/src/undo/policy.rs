@@ -29,9 +29,10 @@ impl UndoPolicy {
         Self { timeout: limit, ..self }
     }
 
-    /// Tries the undo again when it fails: by default it is tried once.
+    /// Tries the undo again when it fails, with any error unless the policy [names](Retry::on) some. By default it is
+    /// tried once.
     pub fn retry(self, retry: Retry) -> Self {
-        Self { retry: Some(retry), ..self }
+        Self { retry: Some(retry.of_undo()), ..self }
     }
 
     /// How long an attempt may take, and how the undo is tried again.
