@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps::random;
 use asyncsteps::sync::Mutex;
 use asyncsteps::sync::mutex::Options;
 use asyncsteps::{BodyResult, Retry, StepError, Undo, UndoPolicy};
@@ -65,7 +66,7 @@ impl Payments {
         let calls = Mutex::named("bank", Options { max: CALLS, ..Options::default() });
         let of_product = Options { max: CALLS_OF_PRODUCT, ..Options::default() };
         let calls_of_product = Mutex::named("bank for sku", of_product);
-        Self { store, instance: random_name(), bank, calls, calls_of_product }
+        Self { store, instance: random::id().into(), bank, calls, calls_of_product }
     }
 
     /// Limits the calls of the bank for orders of one product, the first that they name.
@@ -146,15 +147,6 @@ impl Payments {
 
     fn at_bank<'a>(&'a self, payment: &'a Payment) -> Option<(&'a BankLink, &'a str)> {
         self.bank.as_ref().zip(payment.terms.payment.as_deref())
-    }
-}
-
-/// 128 random bits.
-fn random_name() -> Arc<str> {
-    let mut bytes = [0; 16];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)).into(),
-        Err(error) => panic!("the system gives no random bytes: {error}"),
     }
 }
 

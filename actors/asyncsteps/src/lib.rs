@@ -3,7 +3,7 @@
 //! It has no code of its own. It re-exports the crates of the project, in modules by idea:
 //! - the root: flows and their steps ([`Flow`], [`Template`], [`AsyncSteps`], [`Error`], [`Retry`],
 //!   [`Undo`]), and a service of functions ([`Service`], [`Executor`])
-//! - [`flow`], [`pool`], [`timer`], [`clock`]: flows on actix; [`sync`](mod@sync): locks and limits
+//! - [`flow`], [`pool`], [`timer`], [`clock`], [`random`]: flows on actix; [`sync`](mod@sync): locks and limits
 //! - [`plan`], [`service`]: functions; [`executor`], [`typed`]: what hosts them, and their types; [`iface`]:
 //!   definitions of interfaces (FTN3); [`builtin`]: interfaces of FutoIn itself
 //! - [`message`], [`net`], [`url`], [`raw`], [`channel`]: what requests and answers consist of
@@ -105,7 +105,7 @@ pub use asyncsteps_executor::{
 };
 
 #[doc(inline)]
-pub use asyncsteps_actors::{budget, clock, drain, flow, pool, sync, timer};
+pub use asyncsteps_actors::{budget, clock, drain, flow, pool, random, sync, timer};
 #[doc(inline)]
 pub use asyncsteps_executor::{
     admin, builtin, channel, health, iface, message, net, plan, raw, security, typed, url,

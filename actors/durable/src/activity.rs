@@ -105,6 +105,7 @@ impl Activity {
     pub(crate) async fn without_effect(&self) {
         let has_no_effect = || self.effects.get() == 0;
         tokio::select! {
+            biased;
             () = self.until(|| has_no_effect() && !self.waits.borrow().is_empty()) => {}
             () = self.quiet(&self.changed, MOMENT, has_no_effect) => {}
         }

@@ -62,6 +62,7 @@ impl Flow {
                     // it may be a cancel
                     self.writer.has_news();
                     tokio::select! {
+                        biased;
                         () = seen => {}
                         _ = self.left() => return false,
                     }

@@ -501,6 +501,7 @@ impl Flow {
                 continue;
             }
             tokio::select! {
+                biased;
                 () = interrupted => {}
                 () = timer::sleep_until(clock::now() + left.min(LOOK)) => {}
             }

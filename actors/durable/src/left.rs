@@ -12,6 +12,11 @@ use asyncsteps_core::Time;
 use asyncsteps_journal::record::Timer;
 use asyncsteps_journal::{Reading, Timestamp};
 
+/// The time of day by the clock of this process.
+pub(crate) fn wall() -> Timestamp {
+    clock::wall().into()
+}
+
 /// The clock of the journal, as a node read it last.
 #[derive(Debug)]
 pub(crate) struct JournalClock(Cell<(Time, Reading)>);

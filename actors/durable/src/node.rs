@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
+use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +98,7 @@ impl Node {
         let is_empty = || (self.inner.count.get() == 0).then_some(());
         let until_lease = self.inner.lease.borrow().until();
         tokio::select! {
+            biased;
             () = until(&self.inner.changed, is_empty) => {
                 let flows = self.inner.given_back.get();
                 tracing::info!(flows, "durable requests went back to the journal");
@@ -135,6 +137,7 @@ impl LeaseTerm {
             while clock::now() < self.lease.until() {
                 let asked = clock::now();
                 let renewed = tokio::select! {
+                    biased;
                     renewed = shared.journal.renew(self.incarnation, LEASE) => renewed,
                     () = timer::sleep_until(self.lease.until()) => return,
                 };
@@ -194,8 +197,10 @@ impl Inner {
         loop {
             let listed = NodeGuard(&self.shared, term.incarnation);
             tokio::select! {
+                biased;
                 () = term.keep(&self.shared) => {}
-                () = self.claim_all(&term, &mut given) => {}
+                () = self.claim_all(&term) => {}
+                () = self.store_all(&term, &mut given) => {}
                 () = keep_schedules(&self.shared, &term.lease.clock) => {}
             }
             drop(listed);
@@ -229,12 +234,20 @@ impl Inner {
         }
     }
 
-    /// Takes flows, and reads what is new, whenever something may have changed; until the lease has ended.
-    async fn claim_all(
+    /// Stores the requests that handles of this process give it.
+    async fn store_all(
         self: &Rc<Self>,
         term: &LeaseTerm,
         given: &mut mpsc::UnboundedReceiver<Given>,
     ) {
+        while let Some(given) = given.recv().await {
+            self.store(term, given);
+        }
+        pending().await
+    }
+
+    /// Takes flows, and reads what is new, whenever something may have changed; until the lease has ended.
+    async fn claim_all(self: &Rc<Self>, term: &LeaseTerm) {
         let mut changes = self.shared.journal.changes();
         let begun = clock::now();
         loop {
@@ -248,19 +261,15 @@ impl Inner {
             }
             let poll = timer::sleep_until(clock::now() + POLL);
             tokio::pin!(poll);
-            loop {
-                tokio::select! {
-                    Some(given) = given.recv() => self.store(term, given),
-                    changed = changes.changed() => {
-                        if changed.is_ok() {
-                            break;
-                        }
+            tokio::select! {
+                biased;
+                changed = changes.changed() => {
+                    if changed.is_err() {
                         poll.as_mut().await;
-                        break;
                     }
-                    () = self.changed.notified() => break,
-                    () = poll.as_mut() => break,
                 }
+                () = self.changed.notified() => {}
+                () = poll.as_mut() => {}
             }
         }
     }
@@ -330,6 +339,7 @@ impl Inner {
             let (node, is_alone) = (Rc::clone(self), self.suspects.alone());
             actix_rt::spawn(async move {
                 tokio::select! {
+                    biased;
                     _ = run => {}
                     () = timer::sleep_until(clock::now() + alone) => {}
                 }

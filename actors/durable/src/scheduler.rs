@@ -41,6 +41,7 @@ pub(crate) async fn keep_schedules(shared: &Arc<Shared>, clock: &JournalClock) {
             wait = wait.min(look);
         }
         tokio::select! {
+            biased;
             () = changed => {}
             () = timer::sleep_until(process_clock::now() + wait) => {}
         }

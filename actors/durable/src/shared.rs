@@ -8,15 +8,13 @@ use asyncsteps_executor::message::Request;
 use asyncsteps_executor::plan::Planned;
 use asyncsteps_executor::{Caller, RequestChecks};
 use asyncsteps_journal::request::{self, Submit, Submitted};
-use asyncsteps_journal::{
-    Clock, Error, Incarnation, Journal, Jump, Reading, SystemClock, Timestamp, Uid,
-};
+use asyncsteps_journal::{Error, Incarnation, Journal, Jump, Reading, Timestamp, Uid};
 use serde_json::Map;
 use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::left::JournalClock;
+use crate::left::{JournalClock, wall};
 use crate::schedule::Scheduled;
 use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
 
@@ -166,7 +164,7 @@ impl Shared {
     /// The time of day, by the clock of the journal if a node of this process has read it.
     pub(crate) fn now(&self) -> Timestamp {
         let journal = self.state().clock.as_ref().map(JournalClock::now);
-        journal.unwrap_or_else(|| SystemClock.now())
+        journal.unwrap_or_else(wall)
     }
 
     /// A node has begun anew: what the clock of the journal should say, and what it says. The journal takes a jump ahead

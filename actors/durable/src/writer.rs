@@ -394,6 +394,7 @@ impl Writer {
         let mut pause = FIRST_PAUSE;
         loop {
             let answer = tokio::select! {
+                biased;
                 answer = ask() => answer,
                 stopped = self.stopped() => return Err(stopped),
             };
@@ -406,6 +407,7 @@ impl Writer {
             }
             tracing::warn!(flow = %self.uid, %error, "the journal does not answer: trying again");
             tokio::select! {
+                biased;
                 () = timer::sleep_until(clock::now() + pause) => {}
                 stopped = self.stopped() => return Err(stopped),
             }

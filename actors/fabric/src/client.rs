@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use asyncsteps_actors::random;
 use asyncsteps_core::Error;
 use asyncsteps_executor::{Invocation, Invoker, Invoking};
 use futures_util::future::{Either, select};
@@ -182,18 +183,9 @@ impl Attempts<'_> {
     /// The same call with a key that all attempts have, if there may be several that are carried out.
     fn keyed(self, call: Call) -> Call {
         match &call.key {
-            None if self.policy.is_idempotent => call.with_key(random_key()),
+            None if self.policy.is_idempotent => call.with_key(random::id()),
             _ => call,
         }
-    }
-}
-
-/// 128 random bits.
-fn random_key() -> String {
-    let mut bytes = [0; 16];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)),
-        Err(error) => panic!("the system gives no random bytes: {error}"),
     }
 }
 

@@ -11,6 +11,9 @@ use tokio::time::Instant;
 thread_local! {
     /// The epoch of this arbiter; flows do not leave it, so neither do their times.
     static EPOCH: Cell<Option<Instant>> = const { Cell::new(None) };
+
+    /// The time of day that a simulation has set on this thread, and when.
+    static SIMULATED: Cell<Option<(Instant, SystemTime)>> = const { Cell::new(None) };
 }
 
 /// The epoch of this arbiter: its first look at the clock.
@@ -49,11 +52,19 @@ pub fn time(at: Instant) -> Time {
     Time::from_epoch(at.saturating_duration_since(epoch))
 }
 
-/// The time of day, for people.
+/// The time of day. It is that of the machine, unless a simulation [has set it](simulate_wall).
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this file reads the clocks")]
 pub fn wall() -> SystemTime {
-    SystemTime::now()
+    match SIMULATED.get() {
+        Some((at, time)) => time + at.elapsed(),
+        None => SystemTime::now(),
+    }
+}
+
+/// Sets the time of day of this thread, which goes on by tokio's clock: for a simulation of several machines.
+pub fn simulate_wall(time: SystemTime) {
+    SIMULATED.set(Some((Instant::now(), time)));
 }
 
 /// Thirty years: as good as never, and still a time that every platform can represent.

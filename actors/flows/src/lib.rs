@@ -25,7 +25,7 @@
 //! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting what is under way
 //! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks and their messages
-//! - [`clock`] and [`timer`]: the time of an arbiter; [`latency`]: distributions of times
+//! - [`clock`] and [`timer`]: the time of an arbiter; [`random`]: random names; [`latency`]: distributions of times
 //! - [`span`]: spans of flows and steps through `tracing`; [`trace`]: the trace that a flow belongs to;
 //!   [`record`]: what the steps of a flow did, kept
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
@@ -43,6 +43,7 @@ pub mod ffi;
 pub mod flow;
 pub mod latency;
 pub mod pool;
+pub mod random;
 pub mod record;
 pub mod span;
 pub mod sync;

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::num::{NonZeroU64, NonZeroU128};
 use std::str::FromStr;
 
-use asyncsteps_core::sim::Random;
+use asyncsteps_core::sim::{Random, fill_seeded};
 
 /// A span of a distributed trace, as the header `traceparent` of W3C Trace Context names it to those who
 /// work for the span.
@@ -141,7 +141,16 @@ thread_local! {
     static CURRENT: Cell<Option<TraceParent>> = const { Cell::new(None) };
 
     /// Ids need to be unique, not secret.
-    static RANDOM: RefCell<Random> = RefCell::new(Random::new(RandomState::new().build_hasher().finish()));
+    static RANDOM: RefCell<Random> = RefCell::new(Random::new(seed()));
+}
+
+/// Where the ids of this thread begin.
+fn seed() -> u64 {
+    let mut bytes = [0; 8];
+    if fill_seeded(&mut bytes) {
+        return u64::from_le_bytes(bytes);
+    }
+    RandomState::new().build_hasher().finish()
 }
 
 /// The span of the flow whose turn it is, to be handed on to what the flow calls; `None` outside of

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use asyncsteps_core::sim::fill_seeded;
 use minicbor::{Decode, Encode};
 
 /// The name of a flow: 128 random bits, so that no two journals ever give the same one.
@@ -10,13 +11,15 @@ use minicbor::{Decode, Encode};
 pub struct Uid([u8; 16]);
 
 impl Uid {
-    /// A new name.
+    /// A new name; in a [simulation](asyncsteps_core::sim::seed_thread) of the seed of the thread.
     ///
     /// # Errors
     /// If the operating system has no random bytes.
     pub fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes)?;
+        if !fill_seeded(&mut bytes) {
+            getrandom::fill(&mut bytes)?;
+        }
         Ok(Self(bytes))
     }
 

@@ -81,9 +81,14 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is where the journals read the clock")]
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        SystemTime::now().into()
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
         // a clock that stands before 1970 is as good as one that stands there
-        Timestamp::default().after(since.unwrap_or_default())
+        Self::default().after(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
     }
 }
 

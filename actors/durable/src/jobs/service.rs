@@ -10,7 +10,7 @@ use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Builder, Functions, Service};
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
-use asyncsteps_journal::{self as journal, Clock, Path, Refused, SystemClock, Uid};
+use asyncsteps_journal::{self as journal, Path, Refused, Uid};
 
 use super::params::{
     Awaited, How, Named, Page, Resumed, Settlement, Settling, Submission, Submitted, Undoing,
@@ -19,6 +19,7 @@ use super::params::{
 use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus};
 use crate::durable::{Durable, is_stopped, template_of};
 use crate::key;
+use crate::left::wall;
 use crate::settle::NotSettled;
 use crate::settled::Settle;
 use crate::submit::{Cancelling, NotSubmitted, Options, error_of_submit};
@@ -151,7 +152,7 @@ impl Jobs {
         let options = Options::default().caller(request.caller()).counted_from(request.channel());
         let key = key.as_deref().map(key::checked).transpose()?;
         let options = key.into_iter().fold(options, Options::key);
-        if start.is_some_and(|at| time(at) > SystemClock.now().after(LATEST_START)) {
+        if start.is_some_and(|at| time(at) > wall().after(LATEST_START)) {
             let info = "`start` is more than 366 days ahead";
             return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
         }
@@ -188,6 +189,7 @@ impl Jobs {
         let executor = cx.request().executor();
         let waited = async {
             tokio::select! {
+                biased;
                 () = timer::sleep_until(until) => {}
                 // it does not end here
                 () = cx.durable.left_at_close(uid, &executor) => {}

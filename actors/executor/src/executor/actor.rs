@@ -104,6 +104,7 @@ impl Handler<Dispatch> for ExecutorActor {
                 return executor.carry_out(dispatch).await;
             };
             tokio::select! {
+                biased;
                 message = executor.carry_out(dispatch) => message,
                 // its sender is dropped with the call
                 _ = wanted => None,

@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::{CallerFences, FencingToken};
+use asyncsteps_actors::{clock, random};
 use asyncsteps_core::{AsyncSteps, Error, codes};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -83,7 +83,8 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
         let id = id.map_or_else(OnceCell::new, OnceCell::from);
         let takes_signals = takes_signals && host.is_none();
         let executor = takes_signals.then(|| info.executor());
-        let inbox = executor.map(|executor| executor.takes_signals(id.get_or_init(random_id)));
+        let inbox =
+            executor.map(|executor| executor.takes_signals(id.get_or_init(|| random::id().into())));
         Ok(Self {
             params: Rc::new(read(info.params())?),
             request: Rc::new(OfRequest {
@@ -238,7 +239,7 @@ impl<S: Service, P> Cx<S, P> {
     /// request has its uid. Each [key](Self::key) begins with it.
     #[must_use]
     pub fn id(&self) -> &str {
-        self.request.id.get_or_init(random_id)
+        self.request.id.get_or_init(|| random::id().into())
     }
 
     /// The signals of the request.
@@ -382,13 +383,4 @@ pub(crate) fn read<P: DeserializeOwned>(params: &Map<String, Value>) -> Result<P
         return Ok(nothing);
     }
     P::deserialize(params).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))
-}
-
-/// 128 random bits.
-pub(crate) fn random_id() -> Box<str> {
-    let mut bytes = [0; 16];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)).into(),
-        Err(error) => panic!("the system gives no random bytes: {error}"),
-    }
 }

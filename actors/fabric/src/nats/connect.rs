@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, ServerAddr, Subscriber};
+use asyncsteps_actors::random;
 
 use super::calls::Calls;
 use super::config::{Config, Credentials};
@@ -25,7 +26,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// Connects, and checks the server; gives the inbox too.
 pub(super) async fn connect(config: Config) -> Result<(Arc<Link>, Subscriber), NatsError> {
     config.check()?;
-    let id = random_id();
+    let id = random::id();
     let node = match &config.node {
         Some(node) => node.clone(),
         None => node_id(&id),
@@ -147,15 +148,6 @@ fn is_new_enough(version: &str, needed: (u32, u32)) -> bool {
     let mut parts = version.trim_start_matches('v').split(['.', '-']).map(str::parse::<u32>);
     let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else { return false };
     (major, minor) >= needed
-}
-
-/// 128 random bits.
-fn random_id() -> String {
-    let mut bytes = [0; 16];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)),
-        Err(error) => panic!("the system gives no random bytes: {error}"),
-    }
 }
 
 /// A name for a node that has none.

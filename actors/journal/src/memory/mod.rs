@@ -69,6 +69,12 @@ impl Memory {
         self
     }
 
+    /// The same journal seen by this clock, as by another machine.
+    #[must_use]
+    pub fn clock(self, clock: impl Clock) -> Self {
+        Self { clock: Arc::new(clock), ..self }
+    }
+
     /// The same journal with faults, which are asked before each operation of this clone and its clones.
     #[must_use]
     pub fn faults(self, faults: impl Faults) -> Self {

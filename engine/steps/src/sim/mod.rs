@@ -6,6 +6,7 @@ mod faults;
 mod moment;
 mod options;
 mod plan;
+mod seed;
 mod started;
 mod world;
 
@@ -28,6 +29,7 @@ pub use check::{check, check_with};
 pub use cut::{cancel_everywhere, cut_everywhere};
 pub use options::Options;
 pub use plan::Cut;
+pub use seed::{fill_seeded, seed_thread};
 pub use started::Started;
 
 /// One simulation: a host in virtual time whose every choice comes from a seed.
