@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "engine/steps/src",
     "engine/futoin/src",
     "engine/ffi/src",
@@ -19,6 +19,7 @@ const CRATES: [&str; 11] = [
     "actors/fabric/src",
     "actors/durable/src",
     "actors/journal/src",
+    "actors/simulation/src",
     "executor-demo/src",
 ];
 

@@ -134,6 +134,7 @@ fn unsafe_code_lives_in_the_binary_interface_only() {
         "actors/fabric",
         "actors/durable",
         "actors/journal",
+        "actors/simulation",
         "executor-demo",
     ];
     for library in libraries {

@@ -27,6 +27,7 @@
 //! | `durable`, `sqlite`, `postgres` | `durable`, `journal` |
 //! | `fabric`, `nats`, `client` | `fabric`, `fabric::nats`, `fabric::http` |
 //! | `cluster` | `cluster` |
+//! | `sim` | `simulation` |
 //! | `ffi` | `ffi` |
 //! | `test` | `test` |
 //!
@@ -138,6 +139,9 @@ pub use asyncsteps_fabric as fabric;
 #[cfg(feature = "durable")]
 #[doc(inline)]
 pub use asyncsteps_journal as journal;
+#[cfg(feature = "sim")]
+#[doc(inline)]
+pub use asyncsteps_simulation as simulation;
 
 /// Not for users: the paths that `#[derive(Code)]` writes.
 #[doc(hidden)]

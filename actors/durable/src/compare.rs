@@ -58,9 +58,9 @@ impl Records {
             let behind = behind.filter(|_| !is_choice || is_taken());
             let mut before = None;
             for (at, (step, path)) in way.iter().enumerate() {
-                let further = way.iter().skip(at + 1).map(|(_, path)| path);
-                let behind_it = further.filter(|path| self.has_begun(path)).next();
-                let behind = behind_it.or(behind.filter(|_| !step.is_behind_end));
+                let mut further = way.iter().skip(at + 1).map(|(_, path)| path);
+                let of_all = behind.filter(|_| !step.is_behind_end);
+                let behind = further.find(|path| self.has_begun(path)).or(of_all);
                 self.check_order((step, path), behind)?;
                 self.compare_step((step, path), (before, behind))?;
                 before = Some(path);

@@ -1,7 +1,7 @@
 //! A node: it owns flows for as long as its lease, and runs them on one arbiter.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::rc::Rc;
@@ -44,7 +44,7 @@ pub struct Node {
 struct Inner {
     shared: Arc<Shared>,
     executor: Executor,
-    flows: RefCell<HashMap<Uid, Rc<Flow>>>,
+    flows: RefCell<BTreeMap<Uid, Rc<Flow>>>,
     /// How many flows it has, with those that it loads or gives away.
     count: Cell<usize>,
     /// What it does with flows that it gets, once it ends.
@@ -243,7 +243,7 @@ impl Inner {
         while let Some(given) = given.recv().await {
             self.store(term, given);
         }
-        pending().await
+        pending::<()>().await;
     }
 
     /// Takes flows, and reads what is new, whenever something may have changed; until the lease has ended.
