@@ -4,7 +4,7 @@
 //! - the root: flows and their steps ([`Flow`], [`Template`], [`AsyncSteps`], [`Error`], [`Retry`],
 //!   [`Undo`]), and a service of functions ([`Service`], [`Executor`])
 //! - [`flow`], [`pool`], [`timer`], [`clock`], [`random`]: flows on actix; [`sync`](mod@sync): locks and limits
-//! - [`plan`], [`service`]: functions; [`executor`], [`typed`]: what hosts them, and their types; [`iface`]:
+//! - [`plan`]: functions; [`executor`], [`typed`]: what hosts them, and their types; [`iface`]:
 //!   definitions of interfaces (FTN3); [`builtin`]: interfaces of FutoIn itself
 //! - [`message`], [`net`], [`url`], [`raw`], [`channel`]: what requests and answers consist of
 #![cfg_attr(feature = "http", doc = "- [`http`], [`websocket`]: the server")]

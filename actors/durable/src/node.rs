@@ -87,7 +87,7 @@ impl Node {
     /// second at least: after that other nodes get the flows.
     ///
     /// When its executor [closes](Executor::close), a node returns flows that wait, for a time, a signal, a lock or a
-    /// retry, and those whose body is [repeatable](crate::Repeatable): the close does not wait for them. Other bodies
+    /// retry, and those whose body is [repeatable](asyncsteps_executor::Step::repeatable): the close does not wait for them. Other bodies
     /// go on within the grace.
     ///
     /// # Cancel safety
