@@ -116,6 +116,23 @@ fn what_has_no_io_reads_no_clock_and_starts_no_thread() {
 }
 
 #[test]
+fn what_a_simulated_cluster_runs_draws_nothing_but_from_its_seed() {
+    let simulated =
+        ["actors/durable/src", "actors/executor/src/executor", "actors/executor/src/plan"];
+    for folder in simulated {
+        forbid(folder, &["getrandom::fill", "SystemClock"], "a seed decides on names and clocks");
+        for (path, text) in sources(folder) {
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let lines: Vec<&str> = code.collect();
+            let in_order = |pair: &[&str]| pair[1].trim() == "biased;";
+            let looks = lines.windows(2).filter(|pair| pair[0].contains("select! {"));
+            let at_random = looks.filter(|pair| !in_order(pair)).count();
+            assert_eq!(at_random, 0, "{}: `select!` looks in a random order", path.display());
+        }
+    }
+}
+
+#[test]
 fn only_transports_see_http() {
     let words = ["actix_web", "http::"];
     forbid("actors/executor/src/executor", &words, "only transports see bytes");
