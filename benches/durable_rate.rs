@@ -241,7 +241,7 @@ impl Service for Shop {
     type Errors = ();
 }
 
-/// A function of so many steps.
+/// A function of `COUNT` steps.
 fn order<const COUNT: u32>(steps: &Steps<Shop, ()>) -> Returns<()> {
     let first = steps.run("step", async |_, ()| Ok("a receipt".to_owned())).recorded().erased();
     let all = (1..COUNT).fold(first, |before, _| {

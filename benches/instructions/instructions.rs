@@ -136,7 +136,7 @@ fn template_workloads() -> impl Iterator<Item = Counted> {
     .into_iter()
 }
 
-/// Steps of functions that are durable, and of those that are not.
+/// Steps of durable functions, and of others.
 fn recorded_workloads() -> impl Iterator<Item = Counted> {
     const TEN: &str = "function of ten steps, in process";
     const TEN_DURABLE: &str = "ten durable steps without storage";

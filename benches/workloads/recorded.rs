@@ -1,4 +1,4 @@
-//! Steps that say what a crash does to them, in functions that are durable and in those that are not, called in
+//! Steps that say what a crash does to them, in durable functions and in others, called in
 //! the process.
 
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::dropping::Dropping;
 
-/// A function of so many steps that pass a text on.
+/// A function of `COUNT` steps that pass a text on.
 fn receipt<const COUNT: u32>(steps: &Steps<(), ()>) -> Returns<String> {
     let first = steps.run("step", async |_, ()| Ok("a receipt".to_owned())).recorded().erased();
     let all = (1..COUNT).fold(first, |before, _| {

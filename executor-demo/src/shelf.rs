@@ -36,7 +36,7 @@ impl Basket {
     /// Reserves units.
     ///
     /// # Errors
-    /// [`ShopError::OutOfStock`] if the stock has not so many beyond those that are reserved.
+    /// [`ShopError::OutOfStock`] if fewer units are in stock than are reserved and wanted together.
     pub fn reserve(&self, sku: &Arc<str>, qty: i64, stock: i64) -> Result<(), ShopError> {
         let mut shelf = lock(&self.0.shelf.0);
         let reserved = shelf.get(sku).copied().unwrap_or(0);

@@ -15,7 +15,7 @@ use asyncsteps_journal::{LEASE, POLL, Repeat, Uid};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
-use crate::cancels::{error_of_cancel, error_of_cancelled};
+use crate::cancels::error_for_caller;
 use crate::detached::detached;
 use crate::durable::Durable;
 use crate::records::failure_of;
@@ -123,10 +123,7 @@ async fn decide(durable: Durable, uid: Uid, error: Error) -> Result<Value, Error
     let (by, given_up) = (CancelledBy::Limit(failure_of(&error)), clock::now() + LEASE);
     loop {
         match durable.cancelled(uid, by.clone()).await {
-            Ok(Some(cancel)) if matches!(cancel.by, CancelledBy::Person(_)) => {
-                return Err(error_of_cancelled(uid));
-            }
-            Ok(Some(cancel)) => return Err(error_of_cancel(&cancel)),
+            Ok(Some(cancel)) => return Err(error_for_caller(uid, &cancel)),
             Ok(None) => return durable.answer(uid, true).await,
             Err(error) if error.repeat() == Repeat::Never || clock::now() >= given_up => {
                 tracing::warn!(flow = %uid, %error, "it is not decided whether a caller has its result in time");

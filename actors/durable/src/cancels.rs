@@ -29,3 +29,11 @@ pub(crate) fn error_of_cancel(cancel: &Cancel) -> Error {
         CancelledBy::Limit(failure) => error_of(failure),
     }
 }
+
+/// What a caller gets of a request that this has ended.
+pub(crate) fn error_for_caller(uid: Uid, cancel: &Cancel) -> Error {
+    match &cancel.by {
+        CancelledBy::Person(_) => error_of_cancelled(uid),
+        CancelledBy::Limit(_) => error_of_cancel(cancel),
+    }
+}

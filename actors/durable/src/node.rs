@@ -234,7 +234,7 @@ impl Inner {
         }
     }
 
-    /// Stores the requests that handles of this process give it.
+    /// Stores the requests that handles of this process send to it.
     async fn store_all(
         self: &Rc<Self>,
         term: &LeaseTerm,

@@ -41,7 +41,7 @@ pub(crate) struct Step {
     path: OnceCell<Path>,
     began: Cell<Time>,
     measured: Rc<Measured>,
-    /// The attempt that has defined its sub-steps last: a step that is not tried again has that of a step around it.
+    /// The attempt that has defined its sub-steps last.
     current: Cell<u32>,
     /// An attempt of it failed, and was recorded.
     has_failed: Cell<bool>,

@@ -155,7 +155,7 @@ impl Cluster {
         }
     }
 
-    /// Nothing goes wrong any more: nodes that are down start, and those that stand still go on. Clocks are right.
+    /// Nothing goes wrong any more: nodes that are down start, stopped ones go on, and clocks are right.
     pub fn heal(&mut self) {
         self.faults(Faults::none());
         for node in 0..self.nodes.len() {
@@ -212,7 +212,6 @@ impl Cluster {
     fn turn(&mut self) {
         for number in 0..self.nodes.len() {
             let now = self.now;
-            let seed = self.random.number();
             let node = &mut self.nodes[number];
             if node.slow_until.is_some_and(|until| until <= now) {
                 node.slow_until = None;
@@ -223,6 +222,7 @@ impl Cluster {
                     node.starts += 1;
                     let (name, disk) = (node.name.clone(), node.disk.clone());
                     let context = NodeContext { name, starts: node.starts, disk };
+                    let seed = self.random.number();
                     let machine = Machine::start(&node.start, context, seed, node.wall(now));
                     node.state = NodeState::Runs(machine);
                 }
@@ -287,7 +287,7 @@ impl Cluster {
         !self.requests(FlowState::Running).is_empty()
     }
 
-    /// Whether something happens that does so many times a second.
+    /// Whether an event of this rate, in events per second, happens in a second.
     fn happens(&mut self, rate: f64) -> bool {
         const PARTS: u32 = 1_000_000;
         #[expect(

@@ -15,7 +15,6 @@ use asyncsteps_journal::{
     Answer, Clock, Error, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
 };
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::history::History;
 
@@ -127,7 +126,6 @@ fn lock(state: &Mutex<DiskState>) -> MutexGuard<'_, DiskState> {
 
 /// The time of the node, in milliseconds.
 fn now() -> u128 {
-    let _ = Instant::now();
     clock::now().since_epoch().as_millis()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Cluster`] has nodes, each with a thread, a runtime and clocks of its own, of which one runs at a time. They share
 //! a journal. What goes wrong follows from the seed: nodes are killed, stopped and started again, clocks jump, and the
-//! journal is slow, fails, or loses an answer. The same seed gives the same [history](Cluster::history).
+//! journal is slow, fails, or loses an answer. One seed has one [history](Cluster::history).
 //!
 //! What an application has done outside of the cluster, such as at a bank, is a value that its nodes share and that no
 //! kill ends; a test compares it with what the requests say after [`heal`](Cluster::heal).

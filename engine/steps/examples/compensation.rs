@@ -41,7 +41,7 @@ impl Journal {
     }
 }
 
-/// Books a trip within ten seconds; gives the code of the error if it failed, and the journal, which is the same if
+/// Books a trip within ten seconds; returns the code of the error if it failed, and the journal, which is the same if
 /// each undo runs twice.
 fn travel(bookings: &[&'static str]) -> (Option<String>, String) {
     let mut twice = Flow::new();

@@ -1,4 +1,4 @@
-//! Limits that are said of steps as a whole, by `steps.timeout(..)`: they are recorded as those that are said behind a
+//! Limits that are said of steps as a whole, by `steps.timeout(..)`: they are recorded as limits that are said behind a
 //! step.
 
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! Signals for requests that run in this process: what another request, such as a webhook, tells one that waits.
+//! Signals for requests that run in this process: what another request, such as a webhook, sends to one that waits.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -52,7 +52,7 @@ pub(crate) struct InboxGuard {
 
 impl Executor {
     /// Sends a signal to a request that is in flight in this process: its step
-    /// [`wait_signal`](crate::Steps::wait_signal) of this name takes the value, now or when the request comes to it.
+    /// [`wait_signal`](crate::Steps::wait_signal) of this name takes the value, as JSON, now or when the request comes to it (FTN12 §1.3).
     /// `id` is the [id](crate::Cx::id) of the request. A value that no step takes is dropped when the request ends.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use super::service::Service;
 use crate::raw::Head;
 
 /// The business logic of a function of the service `S`: `fn(&Steps<S, P>) -> Returns<R>`, which returns its
-/// plan, or `async fn(&Cx<S, P>) -> BodyResult<R>`. `Form` tells which; it is never written.
+/// plan, or `async fn(&Cx<S, P>) -> BodyResult<R>`. `Form` names which; it is never written.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not handle a function of the service `{S}`",
     label = "not a handler of `{S}`",
@@ -22,7 +22,7 @@ use crate::raw::Head;
 pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     /// What it takes: the parameters as a type.
     type Params: 'static;
-    /// What it gives: the result as a type, `()` for none.
+    /// What it returns: the result as a type, `()` for none.
     type Result: 'static;
 
     /// Whether it takes raw data beside its parameters.

@@ -47,7 +47,7 @@ pub(super) trait Work<S: Service, P>: Send + Sync {
         Ok(())
     }
 
-    /// What is inside, if only what the step took tells that.
+    /// What is inside, if that follows from what the step took.
     fn define(
         &self,
         cx: &Cx<S, P>,

@@ -204,7 +204,7 @@ impl<S: Service, P: 'static> Level<S, P> {
         }
     }
 
-    /// Adds a step to the running one that undoes attempts, iterations or items with these contexts, so many at once.
+    /// Adds a step to the running one that undoes attempts, iterations or items with these contexts, `at_once` at a time.
     fn undo_parts(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,

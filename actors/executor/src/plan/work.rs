@@ -36,7 +36,7 @@ pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
     pub(super) result: Option<Codec<T>>,
     /// It returns this, and not what is recorded.
     pub(super) passes: Option<fn(&A) -> T>,
-    /// What is inside, if only what it takes tells that.
+    /// What is inside, if that follows from what it takes.
     pub(super) define: Option<Arc<Define<S, P, A>>>,
 }
 

@@ -85,7 +85,7 @@ fn until_undone() -> UndoPolicy {
 }
 
 impl World {
-    /// Takes some time, and fails one time in so many.
+    /// Takes some time, and fails once in `fails_one_in` times.
     async fn takes_time(&self, fails_one_in: u32) -> BodyResult<()> {
         let (time, fails) = {
             let mut random = lock(&self.0.random);

@@ -187,7 +187,7 @@ fn the_limit_of_an_attempt_counts_from_the_beginning_of_its_body() {
     }
 }
 
-/// Has limits go on until that is over.
+/// Has limits go on until that has ended.
 struct Extended {
     is_over: Cell<bool>,
     log: Log,
