@@ -29,6 +29,12 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether it stores something.
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        !matches!(self, Self::Load)
+    }
+
     pub(super) const fn may_wake(self) -> bool {
         !matches!(self, Self::Load | Self::Trim | Self::Claim | Self::Lease)
     }
@@ -44,6 +50,8 @@ pub enum Fault {
     Delayed(u32),
     /// It is not done: [`Error::Unavailable`](crate::Error::Unavailable).
     NotDone,
+    /// It is not done: [`Error::DiskFull`](crate::Error::DiskFull).
+    DiskFull,
     /// It is done: [`Error::AnswerLost`](crate::Error::AnswerLost).
     AnswerLost,
     /// It is done and never answered: how a flow finds the journal that crashed behind a record.

@@ -29,7 +29,7 @@ pub use faults::{Fault, Faults, NoFaults, Operation, SeededFaults};
 /// A journal in memory. Clones share it, so a test that lets a node crash gives the next one a clone.
 ///
 /// It has no time of its own and starts nothing, so in a simulation it is as deterministic as its clock
-/// and its faults. A claim and a list look at every flow: it is made for thousands of them.
+/// and its faults. A claim looks at every flow that has not ended, a list at every flow: it is made for thousands of them.
 #[derive(Clone)]
 pub struct Memory {
     store: Arc<Mutex<Store>>,
@@ -96,8 +96,10 @@ impl Memory {
             if let Fault::Delayed(turns) = fault {
                 wait(turns).await;
             }
-            if fault == Fault::NotDone {
-                return Err(Error::Unavailable(Arc::new(Injected)));
+            match fault {
+                Fault::NotDone => return Err(Error::Unavailable(Arc::new(Injected))),
+                Fault::DiskFull => return Err(Error::DiskFull(Arc::new(Injected))),
+                _ => {}
             }
             let result = {
                 let mut store = self.store();
@@ -110,7 +112,7 @@ impl Memory {
             match fault {
                 Fault::AnswerLost => Err(Error::AnswerLost(Arc::new(Injected))),
                 Fault::NeverAnswered => std::future::pending().await,
-                Fault::None | Fault::Delayed(_) | Fault::NotDone => result,
+                Fault::None | Fault::Delayed(_) | Fault::NotDone | Fault::DiskFull => result,
             }
         })
     }

@@ -24,6 +24,8 @@ pub(super) struct Store {
     pub(super) limits: Limits,
     /// By number, so oldest first.
     flows: BTreeMap<u64, Flow>,
+    /// The numbers of those that have not ended, and of some that have since the last claim.
+    open: BTreeSet<u64>,
     numbers: HashMap<Uid, u64>,
     keys: HashMap<CallerKey, u64>,
     /// Flows that count for a caller, until they are found to have ended.
@@ -55,6 +57,7 @@ impl Store {
         Self {
             limits,
             flows: BTreeMap::new(),
+            open: BTreeSet::new(),
             numbers: HashMap::new(),
             keys: HashMap::new(),
             of_callers: BTreeSet::new(),
@@ -103,6 +106,7 @@ impl Store {
         let records = BTreeMap::from([(RecordId::FIRST, started)]);
         let flow = Flow { key: submit.key, records, signals: BTreeMap::new(), head };
         self.flows.insert(self.last_flow, flow);
+        self.open.insert(self.last_flow);
         Ok(Submitted::New)
     }
 
@@ -140,8 +144,8 @@ impl Store {
         let mut given = Vec::new();
         let limit = check::limit(claim.limit);
         let mut suspects = 0;
-        for flow in self.flows.values_mut() {
-            let head = &mut flow.head;
+        for number in &self.open {
+            let Some(Flow { head, .. }) = self.flows.get_mut(number) else { continue };
             if head.is_due(now) {
                 head.wake();
             }
@@ -156,7 +160,11 @@ impl Store {
             return Ok(given);
         }
         for state in [FlowState::Suspect, FlowState::Ready, FlowState::New] {
-            for flow in self.flows.values_mut().filter(|flow| flow.head.state == state) {
+            for number in &self.open {
+                let Some(flow) = self.flows.get_mut(number) else { continue };
+                if flow.head.state != state {
+                    continue;
+                }
                 let is_barred = state == FlowState::Suspect && suspects >= claim.suspects.max(1);
                 if given.len() == limit || is_barred {
                     break;
@@ -176,6 +184,10 @@ impl Store {
         let dead: HashSet<Incarnation> =
             self.nodes.iter().filter(|(_, end)| is_dead(end)).map(|(node, _)| *node).collect();
         self.nodes.retain(|node, _| !dead.contains(node));
+        self.forget_ended();
+        if dead.is_empty() {
+            return;
+        }
         let owner_of = |flow: &Flow| flow.head.owner.filter(|owner| dead.contains(owner));
         let mut in_flight: HashMap<Incarnation, InFlight> = HashMap::new();
         for flow in self.flows.values() {
@@ -191,6 +203,13 @@ impl Store {
         }
     }
 
+    /// Leaves out of the open flows what has ended.
+    fn forget_ended(&mut self) {
+        let flows = &self.flows;
+        let is_open = |flow: &Flow| flow.head.state != FlowState::Ended;
+        self.open.retain(|number| flows.get(number).is_some_and(is_open));
+    }
+
     pub(super) fn load(&mut self, uid: Uid) -> Result<Loaded, Error> {
         let flow = self.flow(uid)?;
         Ok(Loaded { flow: flow.head.info(), records: flow.stored()?, inbox: flow.inbox() })
@@ -201,8 +220,8 @@ impl Store {
     }
 
     pub(super) fn news(&self, node: Incarnation) -> Vec<News> {
-        let heads = self.flows.values().map(|flow| &flow.head);
-        let unseen = heads.filter(|head| head.owner == Some(node) && head.inbox > head.seen);
+        let heads = self.open.iter().filter_map(|number| self.flows.get(number));
+        let unseen = heads.map(|flow| &flow.head).filter(|head| head.owner == Some(node) && head.inbox > head.seen);
         unseen.map(|head| News { uid: head.uid, inbox: head.inbox }).take(BATCH).collect()
     }
 
