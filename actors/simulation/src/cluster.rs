@@ -1,36 +1,30 @@
 //! The nodes of a cluster, whose turn it is, and what goes wrong.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use asyncsteps_core::sim::Random;
 use asyncsteps_journal::Journal as _;
-use asyncsteps_journal::memory::Memory;
+use asyncsteps_journal::memory::{self, Memory};
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query};
 use futures_util::FutureExt as _;
 
 use crate::context::NodeContext;
 use crate::disk::Disk;
-use crate::faults::{Faults, Struck};
+use crate::faults::{Fault, Faults};
+use crate::figures::{Figures, Struck};
 use crate::history::History;
-use crate::machine::{Machine, Start};
+use crate::machine::{Birth, Machine, Start, take_turns};
+use crate::node::{Phase, SimNode};
+use crate::processor::Processor;
+use crate::repeat::{FaultId, Repeat};
 
-/// How long a node runs in its turn: what it does is seen by the others after that.
-const TURN: Duration = Duration::from_millis(10);
+/// How long a node runs in its turn, at the most: what it does is seen by the others after that.
+const MOST_TURN: usize = 50;
 
-/// How often it is decided whether something goes wrong.
-const DECISION: Duration = Duration::from_secs(1);
-
-/// How long a node is down after a kill, or stands still, at the most.
-const MOST_DOWN: Duration = Duration::from_secs(20);
-const MOST_STOP: Duration = Duration::from_secs(30);
-
-/// How long the journal is slow.
-const STALLED: Duration = Duration::from_secs(5);
-
-/// The time of day at which a cluster begins: 2027.
-const BEGIN: Duration = Duration::from_secs(1_798_761_600);
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Nodes in one process and in virtual time, whose faults follow from a seed.
 ///
@@ -38,134 +32,176 @@ const BEGIN: Duration = Duration::from_secs(1_798_761_600);
 /// If a node panics, its next turn panics with the same message.
 pub struct Cluster {
     random: Random,
+    processor: Processor,
     journal: Memory,
+    /// By how many milliseconds the clock of the journal is ahead of the right time.
+    ahead: i64,
     nodes: Vec<SimNode>,
     faults: Faults,
     now: Duration,
+    /// What happens next, by time and in the order in which it was decided.
+    events: BTreeMap<(Duration, u64), Event>,
+    decided: u64,
     history: History,
-    struck: Struck,
+    figures: Figures,
+    /// What of the seed is repeated.
+    repeat: Repeat,
+    struck: Vec<Struck>,
 }
 
-struct SimNode {
-    name: String,
-    start: Start,
-    disk: Disk,
-    starts: u32,
-    /// Nothing goes wrong with it.
-    is_safe: bool,
-    state: NodeState,
-    /// How far its clock is ahead of the right time, or behind it.
-    ahead: Duration,
-    behind: Duration,
-    /// When its disk is as fast as before.
-    slow_until: Option<Duration>,
-}
-
-/// What a node does.
-enum NodeState {
-    Runs(Machine),
-    /// It stands still, from one time to another.
-    Stands(Machine, Duration, Duration),
-    /// It was killed, and starts at this time.
-    Down(Duration),
-}
-
-impl SimNode {
-    fn wall(&self, now: Duration) -> SystemTime {
-        SystemTime::UNIX_EPOCH + (BEGIN + now + self.ahead).saturating_sub(self.behind)
-    }
+/// What happens at a time.
+#[derive(Clone, Copy)]
+enum Event {
+    /// The faults of another second are drawn.
+    Second,
+    Fault(usize, usize, Fault),
+    /// A node starts or goes on, if it still waits for this.
+    Runs(usize),
+    /// A disk is as fast as before.
+    Fast(usize),
+    /// A disk has room again.
+    Room(usize),
 }
 
 impl Cluster {
     /// A cluster without nodes and without faults, whose choices are those of this seed.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
+        Self::repeating(Repeat::of(seed))
+    }
+
+    pub(crate) fn repeating(repeat: Repeat) -> Self {
         Self {
-            random: Random::new(seed),
+            random: Random::new(repeat.seed),
+            processor: Processor::current(),
             journal: Memory::default(),
+            ahead: 0,
             nodes: Vec::new(),
             faults: Faults::none(),
             now: Duration::ZERO,
+            events: BTreeMap::new(),
+            decided: 0,
             history: History::default(),
-            struck: Struck::default(),
+            figures: Figures::default(),
+            repeat,
+            struck: Vec::new(),
         }
     }
 
     /// Adds a node, which starts in its first turn, and again after each kill. What `start` returns is kept while the node
     /// lives.
-    pub fn node<F, K>(&mut self, name: &str, start: F)
+    pub fn node<F, K>(&mut self, name: impl Into<String>, start: F)
     where
         F: AsyncFn(NodeContext) -> K + Send + Sync + 'static,
         K: 'static,
     {
-        self.add(name, start, false);
+        self.add(name.into(), starting(start), false);
     }
 
     /// Adds a node with which nothing goes wrong, such as one whose tasks are the clients of the others.
-    pub fn client<F, K>(&mut self, name: &str, start: F)
+    pub fn client<F, K>(&mut self, name: impl Into<String>, start: F)
     where
         F: AsyncFn(NodeContext) -> K + Send + Sync + 'static,
         K: 'static,
     {
-        self.add(name, start, true);
+        self.add(name.into(), starting(start), true);
     }
 
-    fn add<F, K>(&mut self, name: &str, start: F, is_safe: bool)
+    /// Another version of the program takes the place of a node's: the node is killed and starts at once with the new one.
+    /// The others go on with theirs.
+    ///
+    /// # Panics
+    /// If there is no node of this name.
+    pub fn replace<F, K>(&mut self, name: &str, start: F)
     where
         F: AsyncFn(NodeContext) -> K + Send + Sync + 'static,
         K: 'static,
     {
-        let start = Arc::new(start);
-        let start: Start = Arc::new(move |context| {
-            let start = Arc::clone(&start);
-            Box::pin(async move { Box::new(start(context).await) as Box<dyn std::any::Any> })
-        });
+        let number = self.nodes.iter().position(|node| node.name == name);
+        let number = number.unwrap_or_else(|| panic!("no node {name}"));
+        self.nodes[number].start = starting(start);
+        self.kill(number, Duration::ZERO);
+    }
+
+    fn add(&mut self, name: String, start: Start, is_safe: bool) {
+        let number = self.nodes.len();
+        let disk = Disk::new(&self.journal, number, self.random.number(), self.history.clone());
         let seed = self.random.number();
-        let disk = Disk::new(&self.journal, self.nodes.len(), seed, self.history.clone());
-        self.nodes.push(SimNode {
-            name: name.to_owned(),
-            start,
-            disk,
-            starts: 0,
-            is_safe,
-            state: NodeState::Down(self.now),
-            ahead: Duration::ZERO,
-            behind: Duration::ZERO,
-            slow_until: None,
-        });
+        let is_left_out = self.repeat.without.contains(&name);
+        self.nodes.push(SimNode::new(name, start, disk, seed, is_safe));
+        if is_left_out {
+            self.nodes[number].phase = Phase::LeftOut;
+        } else {
+            self.plan(self.now, Event::Runs(number));
+        }
+    }
+
+    fn plan(&mut self, at: Duration, event: Event) {
+        self.decided += 1;
+        self.events.insert((at, self.decided), event);
+    }
+
+    /// The seed, for what the world outside of the cluster draws.
+    #[must_use]
+    pub const fn seed(&self) -> u64 {
+        self.repeat.seed
     }
 
     /// What goes wrong from now on.
     pub fn faults(&mut self, faults: Faults) {
         self.faults = faults;
-        for node in self.nodes.iter().filter(|node| !node.is_safe) {
-            node.disk.state().set_errors(faults.errors);
-        }
+        self.events.retain(|_, event| !matches!(event, Event::Fault(..) | Event::Second));
+        self.plan(self.now, Event::Second);
     }
 
-    /// Runs the nodes for so long, in turns of 10 ms.
+    /// Runs the nodes for so long. In each round of turns, of 1 to 50 ms, one node runs after the other.
     pub fn run_for(&mut self, time: Duration) {
-        let end = self.now + time;
+        let until = self.repeat.until.filter(|_| !self.faults.is_none());
+        let end = (self.now + time).min(until.unwrap_or(Duration::MAX));
         while self.now < end {
-            if self.now.as_millis().is_multiple_of(DECISION.as_millis()) {
-                self.decide();
+            while let Some(event) =
+                self.events.first_entry().filter(|event| event.key().0 <= self.now)
+            {
+                let event = event.remove();
+                self.happen(event);
             }
-            self.turn();
-            self.now += TURN;
+            let next = self.events.first_key_value().map_or(end, |((at, _), _)| *at).min(end);
+            self.turns(next - self.now);
+            self.now = next;
         }
+        self.figures.time = self.now;
+    }
+
+    fn turns(&mut self, time: Duration) {
+        let mut left = time;
+        let mut rounds = Vec::new();
+        while !left.is_zero() {
+            let length = Duration::from_millis(1 + self.random.below(MOST_TURN) as u64).min(left);
+            rounds.push(length);
+            left -= length;
+        }
+        let mut machines: Vec<&mut Machine> =
+            self.nodes.iter_mut().filter_map(SimNode::running).collect();
+        // nobody is always the first
+        let first = self.random.below(machines.len());
+        machines.rotate_left(first);
+        take_turns(&mut machines, rounds);
     }
 
     /// Nothing goes wrong any more: nodes that are down start, stopped ones go on, and clocks are right.
     pub fn heal(&mut self) {
         self.faults(Faults::none());
-        for node in 0..self.nodes.len() {
-            self.set_clock(node, Duration::ZERO, Duration::ZERO);
-            let node = &mut self.nodes[node];
-            node.slow_until = None;
-            node.disk.state().set_stall(None);
-            match &mut node.state {
-                NodeState::Down(until) | NodeState::Stands(.., until) => *until = self.now,
-                NodeState::Runs(_) => {}
+        self.events.retain(|_, event| matches!(event, Event::Runs(_)));
+        self.ahead = 0;
+        for number in 0..self.nodes.len() {
+            let node = &mut self.nodes[number];
+            (node.ahead, node.drift) = (0, 0);
+            self.set_clock(number);
+            let node = &mut self.nodes[number];
+            node.disk.state().heal();
+            if let Phase::Down(until) | Phase::Stands(_, until) = &mut node.phase {
+                *until = self.now;
+                self.plan(self.now, Event::Runs(number));
             }
         }
     }
@@ -191,15 +227,21 @@ impl Cluster {
         }
     }
 
-    /// What has gone wrong so far.
+    /// The virtual time that has passed.
     #[must_use]
-    pub fn struck(&self) -> Struck {
-        let mut struck = self.struck;
+    pub const fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// What was done so far, and what went wrong.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let mut figures = self.figures;
+        figures.requests = self.requests(FlowState::Ended).len();
         for node in &self.nodes {
-            struck.not_done += node.disk.state().not_done;
-            struck.answers_lost += node.disk.state().answers_lost;
+            figures.effects += node.disk.state().effects;
         }
-        struck
+        figures
     }
 
     /// A number of what all nodes have asked of the journal, and when: two runs with the same one did the same.
@@ -208,116 +250,152 @@ impl Cluster {
         self.history.digest()
     }
 
-    /// Each node has its turn.
-    fn turn(&mut self) {
-        for number in 0..self.nodes.len() {
-            let now = self.now;
-            let node = &mut self.nodes[number];
-            if node.slow_until.is_some_and(|until| until <= now) {
-                node.slow_until = None;
-                node.disk.state().set_stall(None);
-            }
-            match &node.state {
-                NodeState::Down(until) if *until <= now => {
-                    node.starts += 1;
-                    let (name, disk) = (node.name.clone(), node.disk.clone());
-                    let context = NodeContext { name, starts: node.starts, disk };
-                    let seed = self.random.number();
-                    let machine = Machine::start(&node.start, context, seed, node.wall(now));
-                    node.state = NodeState::Runs(machine);
-                }
-                NodeState::Stands(.., until) if *until <= now => {
-                    let state = std::mem::replace(&mut node.state, NodeState::Down(now));
-                    if let NodeState::Stands(mut machine, since, _) = state {
-                        machine.skip(now.saturating_sub(since));
-                        node.state = NodeState::Runs(machine);
-                    }
-                }
-                NodeState::Runs(_) | NodeState::Stands(..) | NodeState::Down(_) => {}
-            }
-            if let NodeState::Runs(machine) = &mut node.state {
-                machine.run(TURN);
-            }
+    /// What has gone wrong, in order.
+    pub(crate) fn struck(&self) -> &[Struck] {
+        &self.struck
+    }
+
+    /// The names of its nodes.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| &*node.name)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Second => self.next_second(),
+            Event::Fault(node, number, fault) => self.strike(node, number, fault),
+            Event::Runs(node) => self.go_on(node),
+            Event::Fast(node) => self.nodes[node].disk.state().set_stall(None),
+            Event::Room(node) => self.nodes[node].disk.state().set_full(false),
         }
     }
 
-    /// Decides what goes wrong now.
-    fn decide(&mut self) {
+    /// Draws what goes wrong in the next second.
+    fn next_second(&mut self) {
+        if self.faults.is_none() {
+            return;
+        }
         for number in 0..self.nodes.len() {
-            let Faults { kills, stops, jumps, stalls, most_jump, most_stall, .. } = self.faults;
-            let chances = [kills, stops, jumps, stalls].map(|rate| self.happens(rate));
-            let node = &self.nodes[number];
-            if node.is_safe || !matches!(node.state, NodeState::Runs(_)) {
+            let node = &mut self.nodes[number];
+            if node.is_safe {
                 continue;
             }
-            let [is_killed, is_stopped, jumps, stalls] = chances;
-            if jumps {
-                self.struck.jumps += 1;
-                let by = self.random.within(most_jump);
-                let (ahead, behind) =
-                    if self.random.one_in(2) { (by, Duration::ZERO) } else { (Duration::ZERO, by) };
-                self.set_clock(number, ahead, behind);
+            if node.drift > 0 {
+                node.ahead += i64::from(node.drift);
+                self.set_clock(number);
             }
-            if stalls {
-                self.struck.stalls += 1;
-                let stall = self.random.within(most_stall);
-                let node = &mut self.nodes[number];
-                node.slow_until = Some(self.now + STALLED);
-                node.disk.state().set_stall(Some(stall));
-            }
-            let until =
-                self.now + self.random.within(if is_killed { MOST_DOWN } else { MOST_STOP });
-            if is_killed {
-                self.struck.kills += 1;
-                self.struck.kills_in_flight += u32::from(self.has_requests());
-                self.nodes[number].state = NodeState::Down(until);
-            } else if is_stopped {
-                self.struck.stops += 1;
-                let node = &mut self.nodes[number];
-                if let NodeState::Runs(machine) =
-                    std::mem::replace(&mut node.state, NodeState::Down(until))
-                {
-                    node.state = NodeState::Stands(machine, self.now, until);
+            let node = &mut self.nodes[number];
+            for (count, at, fault) in node.schedule.next_second(&self.faults) {
+                let id = FaultId { node: number, count };
+                if self.repeat.only.as_ref().is_none_or(|only| only.contains(&id)) {
+                    self.plan(self.now + at, Event::Fault(number, count, fault));
                 }
             }
         }
+        self.plan(self.now + SECOND, Event::Second);
     }
 
-    fn has_requests(&self) -> bool {
-        !self.requests(FlowState::Running).is_empty()
-    }
-
-    /// Whether an event of this rate, in events per second, happens in a second.
-    fn happens(&mut self, rate: f64) -> bool {
-        const PARTS: u32 = 1_000_000;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is between 0 and 1"
-        )]
-        let parts = (rate.clamp(0.0, 1.0) * f64::from(PARTS)) as usize;
-        self.random.below(PARTS as usize) < parts
-    }
-
-    fn set_clock(&mut self, number: usize, ahead: Duration, behind: Duration) {
+    /// A node starts, or goes on after it stood still.
+    fn go_on(&mut self, number: usize) {
         let now = self.now;
         let node = &mut self.nodes[number];
-        (node.ahead, node.behind) = (ahead, behind);
-        let wall = node.wall(now);
-        match &mut node.state {
-            NodeState::Runs(machine) => machine.set_wall(wall),
-            // it goes by its clock when it goes on
-            NodeState::Stands(machine, since, _) => {
-                machine.set_wall(wall - now.saturating_sub(*since));
+        match node.phase {
+            Phase::Down(until) if until <= now => {
+                node.starts += 1;
+                let context = NodeContext {
+                    name: node.name.clone(),
+                    starts: node.starts,
+                    disk: node.disk.clone(),
+                };
+                let (start, seed) = (Arc::clone(&node.start), node.random.number());
+                let (wall, processor) = (node.wall(now), self.processor);
+                node.machine = Some(Machine::new(Birth { start, context, seed, wall, processor }));
+                node.phase = Phase::Runs;
             }
-            NodeState::Down(_) => {}
+            Phase::Stands(since, until) if until <= now => node.go_on(since, now),
+            Phase::Runs | Phase::Stands(..) | Phase::Down(_) | Phase::LeftOut => {}
         }
     }
+
+    /// A fault strikes a node that runs; one that is down is left alone.
+    fn strike(&mut self, number: usize, count: usize, fault: Fault) {
+        let node = &self.nodes[number];
+        if node.phase != Phase::Runs {
+            return;
+        }
+        let in_flight = self.in_flight(number);
+        self.figures.count(fault.kind(), in_flight);
+        let id = FaultId { node: number, count };
+        let (at, name) = (self.now, node.name.clone());
+        self.struck.push(Struck { id, at, name, fault });
+        let node = &mut self.nodes[number];
+        match fault {
+            Fault::Kill(down) => self.kill(number, down),
+            Fault::Stop(time) => {
+                let until = self.now + time;
+                node.phase = Phase::Stands(self.now, until);
+                self.plan(until, Event::Runs(number));
+            }
+            Fault::Jump(by) => {
+                node.ahead = by;
+                self.set_clock(number);
+            }
+            Fault::JournalJump(by) => {
+                self.ahead = by;
+                (0..self.nodes.len()).for_each(|number| self.set_clock(number));
+            }
+            Fault::Drift(parts) => node.drift = parts,
+            Fault::Stall(by) => {
+                node.disk.state().set_stall(Some(by));
+                self.plan(self.now + 5 * SECOND, Event::Fast(number));
+            }
+            Fault::Full(time) => {
+                node.disk.state().set_full(true);
+                self.plan(self.now + time, Event::Room(number));
+            }
+            Fault::NotDone => node.disk.state().fail_next(memory::Fault::NotDone),
+            Fault::AnswerLost => node.disk.state().fail_next(memory::Fault::AnswerLost),
+        }
+    }
+
+    fn kill(&mut self, number: usize, down: Duration) {
+        let until = self.now + down;
+        if self.nodes[number].phase != Phase::LeftOut {
+            self.nodes[number].kill(until);
+            self.plan(until, Event::Runs(number));
+        }
+    }
+
+    /// The node and its disk go by their clocks as they are now.
+    fn set_clock(&self, number: usize) {
+        let node = &self.nodes[number];
+        node.set_clock(self.now);
+        node.disk.state().set_off(self.ahead - node.ahead);
+    }
+
+    /// Whether the node has requests that have not ended.
+    fn in_flight(&self, number: usize) -> bool {
+        let owner = self.nodes[number].disk.state().incarnation;
+        let running = self.requests(FlowState::Running);
+        owner.is_some() && running.iter().any(|request| request.owner == owner)
+    }
+}
+
+fn starting<F, K>(start: F) -> Start
+where
+    F: AsyncFn(NodeContext) -> K + Send + Sync + 'static,
+    K: 'static,
+{
+    let start = Arc::new(start);
+    Arc::new(move |context| {
+        let start = Arc::clone(&start);
+        Box::pin(async move { Box::new(start(context).await) as Box<dyn std::any::Any> })
+    })
 }
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.nodes.iter().map(|node| &node.name).collect();
+        let names: Vec<_> = self.names().collect();
         f.debug_struct("Cluster")
             .field("nodes", &names)
             .field("now", &self.now)

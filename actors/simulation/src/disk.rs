@@ -1,12 +1,14 @@
 //! The journal as a node reaches it: slow, and at times not at all.
 
 use std::fmt;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_core::sim::Random;
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
+use asyncsteps_journal::record::Event;
 use asyncsteps_journal::request::{
     Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
     Registered, Resume, Signal, Status, Submit, Submitted, Written,
@@ -17,6 +19,7 @@ use asyncsteps_journal::{
 use tokio::sync::watch;
 
 use crate::history::History;
+use crate::node::moved;
 
 /// How long an operation of the journal takes, typically.
 const LATENCY: Duration = Duration::from_millis(2);
@@ -29,70 +32,79 @@ pub struct Disk {
     history: History,
 }
 
-/// What goes wrong with the disk of a node.
+/// What goes wrong with the disk of a node, and what the node did with it.
 #[derive(Debug)]
 pub(crate) struct DiskState {
     node: usize,
     random: Random,
-    /// How many operations of a million fail.
-    errors: usize,
+    /// What happens to the next operation.
+    next: Fault,
+    /// By how many milliseconds the clock of the journal is ahead of that of the node.
+    off: i64,
+    is_full: bool,
     /// How much longer operations take, which begin from now on.
     stall: Option<Duration>,
-    pub(crate) not_done: u32,
-    pub(crate) answers_lost: u32,
+    /// Who the node is now.
+    pub(crate) incarnation: Option<Incarnation>,
+    /// How many records of an intent it wrote.
+    pub(crate) effects: usize,
 }
 
-/// Every how many operations a probability is one of.
-const MILLION: usize = 1_000_000;
-
-/// The time of day of the thread.
+/// The time of day of the journal, as it is while an operation of this node is done.
 #[derive(Debug)]
-struct NodeClock;
+struct JournalClock(Arc<Mutex<DiskState>>);
 
-impl Clock for NodeClock {
+impl Clock for JournalClock {
     fn now(&self) -> Timestamp {
-        clock::wall().into()
+        moved(clock::wall(), lock(&self.0).off).into()
     }
 }
 
 impl DiskState {
-    pub(crate) fn set_errors(&mut self, probability: f64) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is between 0 and 1"
-        )]
-        let errors = (probability.clamp(0.0, 1.0) * MILLION as f64) as usize;
-        self.errors = errors;
+    pub(crate) const fn fail_next(&mut self, fault: Fault) {
+        self.next = fault;
     }
 
-    pub(crate) fn set_stall(&mut self, stall: Option<Duration>) {
+    pub(crate) const fn set_off(&mut self, off: i64) {
+        self.off = off;
+    }
+
+    pub(crate) const fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+    }
+
+    pub(crate) const fn set_stall(&mut self, stall: Option<Duration>) {
         self.stall = stall;
     }
 
-    fn fault(&mut self) -> Fault {
-        if self.random.below(MILLION) >= self.errors {
-            return Fault::None;
+    pub(crate) const fn heal(&mut self) {
+        (self.next, self.is_full, self.stall) = (Fault::None, false, None);
+    }
+
+    const fn fault(&mut self, operation: Operation) -> Fault {
+        if self.is_full && operation.writes() {
+            return Fault::DiskFull;
         }
-        if self.random.one_in(2) {
-            self.not_done += 1;
-            Fault::NotDone
-        } else {
-            self.answers_lost += 1;
-            Fault::AnswerLost
-        }
+        mem::replace(&mut self.next, Fault::None)
     }
 }
 
 impl Disk {
     pub(crate) fn new(memory: &Memory, node: usize, seed: u64, history: History) -> Self {
-        let random = Random::new(seed);
-        let state =
-            DiskState { node, random, errors: 0, stall: None, not_done: 0, answers_lost: 0 };
+        let state = DiskState {
+            node,
+            random: Random::new(seed),
+            next: Fault::None,
+            off: 0,
+            is_full: false,
+            stall: None,
+            incarnation: None,
+            effects: 0,
+        };
         let state = Arc::new(Mutex::new(state));
         let faults = Arc::clone(&state);
-        let faults = move |_: Operation| lock(&faults).fault();
-        let memory = memory.clone().clock(NodeClock).faults(faults);
+        let faults = move |operation| lock(&faults).fault(operation);
+        let memory = memory.clone().clock(JournalClock(Arc::clone(&state))).faults(faults);
         Self { memory, state, history }
     }
 
@@ -100,21 +112,23 @@ impl Disk {
         lock(&self.state)
     }
 
-    /// Does something after the time that the disk takes, and notes it.
+    /// Does something in the middle of the time that the disk takes, and notes it: others see it before who has asked
+    /// for it.
     fn after_latency<'a, T: Send + 'a>(
         &'a self,
         what: &'static str,
         work: impl Future<Output = Result<T, Error>> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
-            let (latency, node) = {
-                let mut state = self.state();
-                let stall = state.stall.unwrap_or_default();
-                (state.random.delay(LATENCY) + stall, state.node)
+            let (before, after, node) = {
+                let state = &mut *self.state();
+                let mut half = || state.random.delay(LATENCY / 2);
+                (half() + state.stall.unwrap_or_default(), half(), state.node)
             };
-            tokio::time::sleep(latency).await;
+            tokio::time::sleep(before).await;
             let result = work.await;
             self.history.note((what, node, result.is_ok(), now()));
+            tokio::time::sleep(after).await;
             result
         })
     }
@@ -139,6 +153,8 @@ impl Journal for Disk {
         for append in &batch {
             self.history.note((append.uid, append.first));
             append.records.iter().for_each(|record| self.history.note(record.path.as_str()));
+            let intents = append.records.iter().filter(|it| matches!(it.event, Event::Intent(_)));
+            self.state().effects += intents.count();
         }
         self.after_latency("append", self.memory.append(batch))
     }
@@ -184,7 +200,11 @@ impl Journal for Disk {
     }
 
     fn register(&self, lease: Duration) -> Answer<'_, Registered> {
-        self.after_latency("register", self.memory.register(lease))
+        self.after_latency("register", async move {
+            let registered = self.memory.register(lease).await;
+            self.state().incarnation = registered.as_ref().ok().map(|registered| registered.node);
+            registered
+        })
     }
 
     fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading> {

@@ -1,18 +1,27 @@
-//! What goes wrong in a cluster, and how often.
+//! What goes wrong in a cluster, how often, and when: the choices of a seed.
 
+use std::fmt;
 use std::time::Duration;
+
+use asyncsteps_core::sim::Random;
+
+/// How long a node is down after a kill, or stands still, at the most.
+const MOST_DOWN: Duration = Duration::from_secs(20);
+const MOST_STOP: Duration = Duration::from_secs(30);
 
 /// How often things go wrong: each rate is how many times in a virtual second it happens to a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use = "it is given to `Cluster::faults`"]
 pub struct Faults {
-    pub(crate) kills: f64,
-    pub(crate) stops: f64,
-    pub(crate) jumps: f64,
-    pub(crate) stalls: f64,
-    pub(crate) errors: f64,
-    pub(crate) most_jump: Duration,
-    pub(crate) most_stall: Duration,
+    kills: f64,
+    stops: f64,
+    jumps: f64,
+    drifts: f64,
+    stalls: f64,
+    full: f64,
+    errors: f64,
+    most_jump: Duration,
+    most_stall: Duration,
 }
 
 impl Faults {
@@ -22,22 +31,26 @@ impl Faults {
             kills: 0.0,
             stops: 0.0,
             jumps: 0.0,
+            drifts: 0.0,
             stalls: 0.0,
+            full: 0.0,
             errors: 0.0,
             most_jump: Duration::from_secs(25 * 3600),
             most_stall: Duration::from_secs(2),
         }
     }
 
-    /// Each kind of fault: a kill in 100 s, a stop and a jump of the clock in 200 s, a stall of the journal in 50 s, and
-    /// one operation of the journal in 200 that fails or whose answer is lost.
+    /// Each kind of fault: a kill in 100 s; a stop, a jump and a drift of the clock and a full disk in 200 s; a stall of
+    /// the journal in 50 s; and an operation in 10 s that fails or whose answer is lost.
     pub const fn all() -> Self {
         Self {
             kills: 0.01,
             stops: 0.005,
             jumps: 0.005,
+            drifts: 0.005,
             stalls: 0.02,
-            errors: 0.005,
+            full: 0.005,
+            errors: 0.1,
             ..Self::none()
         }
     }
@@ -52,38 +65,193 @@ impl Faults {
         Self { stops: per_second, ..self }
     }
 
-    /// The time of day of a node jumps by up to `most`, forward or back.
+    /// The time of day of a node jumps by up to `most`, forward or back, or as often that of the journal: the clock of a
+    /// database is that of its server.
     pub const fn clock_jumps(self, per_second: f64, most: Duration) -> Self {
         Self { jumps: per_second, most_jump: most, ..self }
     }
 
-    /// The journal answers a node no sooner than after up to `most`.
+    /// The time of day of a node is up to a tenth too fast from then on.
+    pub const fn clock_drifts(self, per_second: f64) -> Self {
+        Self { drifts: per_second, ..self }
+    }
+
+    /// The journal answers a node no sooner than after up to `most`, for 5 s.
     pub const fn slow_disk(self, per_second: f64, most: Duration) -> Self {
         Self { stalls: per_second, most_stall: most, ..self }
     }
 
-    /// An operation of the journal is not done, or its answer is lost, with this probability.
-    pub const fn disk_errors(self, probability: f64) -> Self {
-        Self { errors: probability, ..self }
+    /// The disk is full for up to 5 s: nothing is written.
+    pub const fn full_disk(self, per_second: f64) -> Self {
+        Self { full: per_second, ..self }
+    }
+
+    /// The next operation of the journal is not done, or its answer is lost.
+    pub const fn disk_errors(self, per_second: f64) -> Self {
+        Self { errors: per_second, ..self }
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self { most_jump: self.most_jump, most_stall: self.most_stall, ..Self::none() }
     }
 }
 
-/// How often something went wrong, and how often that was while requests were open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Something that goes wrong with a node, and how: for how long, or by how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    Kill(Duration),
+    Stop(Duration),
+    /// Its clock is so many milliseconds ahead from now on, or behind.
+    Jump(i64),
+    /// That of the journal is.
+    JournalJump(i64),
+    /// Too fast by so many thousandths.
+    Drift(u32),
+    Stall(Duration),
+    Full(Duration),
+    NotDone,
+    AnswerLost,
+}
+
+impl Fault {
+    /// Its place in the figures.
+    pub(crate) const fn kind(self) -> Kind {
+        match self {
+            Self::Kill(_) => Kind::Kill,
+            Self::Stop(_) => Kind::Stop,
+            Self::Jump(_) => Kind::Jump,
+            Self::JournalJump(_) => Kind::JournalJump,
+            Self::Drift(_) => Kind::Drift,
+            Self::Stall(_) => Kind::Stall,
+            Self::Full(_) => Kind::Full,
+            Self::NotDone => Kind::NotDone,
+            Self::AnswerLost => Kind::AnswerLost,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill(down) => write!(f, "is killed, down for {down:?}"),
+            Self::Stop(time) => write!(f, "stands still for {time:?}"),
+            Self::Jump(by) => write!(f, "its clock is {by} ms ahead"),
+            Self::JournalJump(by) => write!(f, "the clock of the journal is {by} ms ahead"),
+            Self::Drift(parts) => write!(f, "its clock is too fast by {parts} thousandths"),
+            Self::Stall(by) => write!(f, "its journal answers after {by:?}"),
+            Self::Full(time) => write!(f, "its disk is full for {time:?}"),
+            Self::NotDone => f.write_str("an operation of its journal is not done"),
+            Self::AnswerLost => f.write_str("an answer of its journal is lost"),
+        }
+    }
+}
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub struct Struck {
-    /// Nodes that were killed.
-    pub kills: u32,
-    /// Those that ran a request then.
-    pub kills_in_flight: u32,
-    /// Nodes that stood still for a time.
-    pub stops: u32,
-    /// Clocks that jumped.
-    pub jumps: u32,
-    /// Times in which the journal was slow.
-    pub stalls: u32,
-    /// Operations of the journal that were not done.
-    pub not_done: u32,
-    /// Operations of the journal whose answer was lost.
-    pub answers_lost: u32,
+pub enum Kind {
+    /// A node is killed.
+    Kill,
+    /// A node stands still for a time.
+    Stop,
+    /// The time of day of a node jumps.
+    Jump,
+    /// The time of day of the journal jumps, for all nodes.
+    JournalJump,
+    /// The clock of a node is too fast.
+    Drift,
+    /// The journal of a node is slow.
+    Stall,
+    /// The disk of a node is full.
+    Full,
+    /// An operation of the journal is not done.
+    NotDone,
+    /// The answer to an operation of the journal is lost.
+    AnswerLost,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 9] = [
+        Self::Kill,
+        Self::Stop,
+        Self::Jump,
+        Self::JournalJump,
+        Self::Drift,
+        Self::Stall,
+        Self::Full,
+        Self::NotDone,
+        Self::AnswerLost,
+    ];
+}
+
+/// The faults of a node, second by second: they follow from its seed and the rates alone, whatever else happens, so that
+/// a run can be repeated without some of them.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    random: Random,
+    /// How many faults there were.
+    count: usize,
+}
+
+impl Schedule {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { random: Random::new(seed), count: 0 }
+    }
+
+    /// The faults of the next second: the number of each, when in that second it happens, and what it is.
+    pub(crate) fn next_second(&mut self, rates: &Faults) -> Vec<(usize, Duration, Fault)> {
+        let second = Duration::from_secs(1);
+        let kinds = [
+            rates.kills,
+            rates.stops,
+            rates.jumps,
+            rates.drifts,
+            rates.stalls,
+            rates.full,
+            rates.errors,
+        ];
+        let mut faults = Vec::new();
+        for (kind, rate) in kinds.into_iter().enumerate() {
+            if !self.happens(rate) {
+                continue;
+            }
+            let random = &mut self.random;
+            let at = Duration::from_millis(random.below(1000) as u64).min(second);
+            let is_first = random.one_in(2);
+            let fault = match kind {
+                0 => Fault::Kill(random.within(MOST_DOWN)),
+                1 => Fault::Stop(random.within(MOST_STOP)),
+                2 => {
+                    let by = millis(random.within(rates.most_jump));
+                    let by = if random.one_in(2) { by } else { -by };
+                    if is_first { Fault::Jump(by) } else { Fault::JournalJump(by) }
+                }
+                3 => Fault::Drift(u32::try_from(random.below(100)).unwrap_or(0)),
+                4 => Fault::Stall(random.within(rates.most_stall)),
+                5 => Fault::Full(random.within(Duration::from_secs(5))),
+                _ if is_first => Fault::NotDone,
+                _ => Fault::AnswerLost,
+            };
+            faults.push((self.count, at, fault));
+            self.count += 1;
+        }
+        faults
+    }
+
+    /// Whether an event of this rate, in events per second, happens in a second.
+    fn happens(&mut self, rate: f64) -> bool {
+        const PARTS: u32 = 1_000_000;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is between 0 and 1"
+        )]
+        let parts = (rate.clamp(0.0, 1.0) * f64::from(PARTS)) as usize;
+        self.random.below(PARTS as usize) < parts
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

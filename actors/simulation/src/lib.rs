@@ -22,7 +22,7 @@
 //! cluster.run_for(Duration::from_secs(60));
 //! cluster.heal();
 //! cluster.run_for(Duration::from_secs(60));
-//! println!("{:?}, history {:016x}", cluster.struck(), cluster.history());
+//! println!("{}history {:016x}", cluster.figures(), cluster.history());
 //! ```
 //!
 //! - `cluster.rs`: which node runs, and what goes wrong; `machine.rs`: the thread of a node
@@ -36,10 +36,19 @@ mod cluster;
 mod context;
 mod disk;
 mod faults;
+mod figures;
 mod history;
 mod machine;
+mod node;
+mod processor;
+mod repeat;
+mod shrink;
+mod simulate;
 
+pub use asyncsteps_core::sim::Random;
 pub use cluster::Cluster;
 pub use context::NodeContext;
 pub use disk::Disk;
-pub use faults::{Faults, Struck};
+pub use faults::{Faults, Kind};
+pub use figures::{Figures, Strikes};
+pub use simulate::simulate;

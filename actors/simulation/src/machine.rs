@@ -1,4 +1,4 @@
-//! The thread of a node: it runs while the cluster waits for it, and only then.
+//! The thread of a node: one of them runs at a time.
 
 use std::any::Any;
 use std::future::pending;
@@ -16,6 +16,7 @@ use asyncsteps_core::sim::seed_thread;
 use tokio::runtime;
 
 use crate::context::NodeContext;
+use crate::processor::Processor;
 
 /// Starts a node; what it returns is dropped when the node is killed.
 pub(crate) type Start = Arc<dyn Fn(NodeContext) -> Starting + Send + Sync>;
@@ -25,50 +26,94 @@ pub(crate) type Starting = Pin<Box<dyn Future<Output = Box<dyn Any>>>>;
 /// A node that runs. Dropping it kills the node.
 pub(crate) struct Machine {
     orders: Option<Sender<Order>>,
-    done: Receiver<()>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
+/// What a node begins with.
+pub(crate) struct Birth {
+    pub(crate) start: Start,
+    pub(crate) context: NodeContext,
+    pub(crate) seed: u64,
+    pub(crate) wall: SystemTime,
+    pub(crate) processor: Processor,
+}
+
 enum Order {
-    /// Run for so long.
-    Run(Duration),
+    /// Run, and hand the turn on.
+    Turn(Turns),
     /// Find that so long has passed.
     Skip(Duration),
     /// The time of day is this from now on.
     SetWall(SystemTime),
 }
 
-impl Machine {
-    /// Starts a node at this time of day.
-    pub(crate) fn start(start: &Start, context: NodeContext, seed: u64, wall: SystemTime) -> Self {
-        let (orders, todo) = channel();
-        let (report, done) = channel();
-        let (start, name) = (Arc::clone(start), context.name.clone());
-        let body = move || run(&start, context, (seed, wall), &todo, &report);
-        let thread = thread::Builder::new().name(name).spawn(body);
-        let thread = thread.unwrap_or_else(|error| panic!("no thread for a node: {error}"));
-        Self { orders: Some(orders), done, thread: Some(thread) }
+/// The turns of several nodes: in each round, each runs for as long as the others. A node that has had its turn wakes the
+/// next one, without the thread of the cluster, because a switch of threads is most of what a turn costs.
+struct Turns {
+    rounds: Arc<[Duration]>,
+    nodes: Arc<[Sender<Order>]>,
+    taken: usize,
+    done: Sender<()>,
+}
+
+impl Turns {
+    fn length(&self) -> Duration {
+        self.rounds[self.taken / self.nodes.len()]
     }
 
-    pub(crate) fn run(&mut self, time: Duration) {
-        self.order(Order::Run(time));
+    /// The next node has its turn. If it has panicked, its channel is closed, and so is the one for the report then.
+    fn pass(mut self) {
+        self.taken += 1;
+        if self.taken == self.rounds.len() * self.nodes.len() {
+            let _ = self.done.send(());
+        } else {
+            let next = self.nodes[self.taken % self.nodes.len()].clone();
+            let _ = next.send(Order::Turn(self));
+        }
+    }
+}
+
+/// The machines run, one after the other in each round, and this waits until all rounds are done.
+///
+/// # Panics
+/// With the panic of a node.
+pub(crate) fn take_turns(machines: &mut [&mut Machine], rounds: Vec<Duration>) {
+    let nodes: Arc<[_]> = machines.iter().filter_map(|machine| machine.orders.clone()).collect();
+    let Some(first) = nodes.first().cloned() else { return };
+    let (done, all_done) = channel();
+    let turns = Turns { rounds: rounds.into(), nodes, taken: 0, done };
+    let is_sent = !turns.rounds.is_empty() && first.send(Order::Turn(turns)).is_ok();
+    if !(is_sent && all_done.recv().is_ok()) {
+        for machine in machines.iter_mut() {
+            machine.join();
+        }
+        panic!("a node has ended");
+    }
+}
+
+impl Machine {
+    /// A node that starts in its first turn.
+    pub(crate) fn new(birth: Birth) -> Self {
+        let (orders, todo) = channel();
+        let thread = thread::Builder::new().name(birth.context.name.clone());
+        let thread = thread.spawn(move || run(birth, &todo));
+        let thread = thread.unwrap_or_else(|error| panic!("no thread for a node: {error}"));
+        Self { orders: Some(orders), thread: Some(thread) }
     }
 
     /// The node stood still for so long.
-    pub(crate) fn skip(&mut self, time: Duration) {
+    pub(crate) fn skip(&self, time: Duration) {
         self.order(Order::Skip(time));
     }
 
-    pub(crate) fn set_wall(&mut self, wall: SystemTime) {
+    pub(crate) fn set_wall(&self, wall: SystemTime) {
         self.order(Order::SetWall(wall));
     }
 
-    /// Has the node do something, and waits until it has.
-    fn order(&mut self, order: Order) {
-        let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
-        if !(sent && self.done.recv().is_ok()) {
-            self.join();
-            panic!("a node has ended");
+    /// Has the node do something before its next turn, which shows whether it still lives.
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            let _ = orders.send(order);
         }
     }
 
@@ -90,41 +135,45 @@ impl Drop for Machine {
     }
 }
 
-fn run(
-    start: &Start,
-    context: NodeContext,
-    (seed, wall): (u64, SystemTime),
-    todo: &Receiver<Order>,
-    report: &Sender<()>,
-) {
-    seed_thread(seed);
+fn run(birth: Birth, todo: &Receiver<Order>) {
+    // nothing runs before its first turn
+    let Ok(mut order) = todo.recv() else { return };
+    birth.processor.keep_thread();
+    seed_thread(birth.seed);
     let runner = system();
-    let starting = start(context);
-    let mut node = None;
-    runner.block_on(async {
-        clock::simulate_wall(wall);
-        node = Some(actix_rt::spawn(async move {
+    let starting = (birth.start)(birth.context);
+    #[expect(clippy::async_yields_async, reason = "the node goes on when its start is left")]
+    let node = runner.block_on(async {
+        clock::simulate_wall(birth.wall);
+        actix_rt::spawn(async move {
             let _kept = starting.await;
             pending::<()>().await;
-        }));
+        })
     });
-    // it ends by a panic alone
-    let has_ended = || node.as_ref().is_none_or(JoinHandle::is_finished);
-    while let Ok(order) = todo.recv() {
+    loop {
         match order {
-            Order::Run(time) => runner.block_on(async { tokio::time::sleep(time).await }),
+            Order::Turn(turns) => {
+                runner.block_on(async { tokio::time::sleep(turns.length()).await });
+                // it ends by a panic alone
+                if node.is_finished() {
+                    break;
+                }
+                turns.pass();
+            }
             Order::Skip(time) => runner.block_on(async { tokio::time::advance(time).await }),
             Order::SetWall(wall) => runner.block_on(async { clock::simulate_wall(wall) }),
         }
-        if has_ended() {
-            break;
-        }
-        if report.send(()).is_err() {
-            return;
+        match todo.recv() {
+            Ok(next) => order = next,
+            Err(_) => return,
         }
     }
-    if let Some(node) = node.filter(JoinHandle::is_finished)
-        && let Err(error) = runner.block_on(node)
+    fail(&runner, node);
+}
+
+/// Panics as the node did.
+fn fail(runner: &SystemRunner, node: JoinHandle<()>) {
+    if let Err(error) = runner.block_on(node)
         && let Ok(panic) = error.try_into_panic()
     {
         resume_unwind(panic);

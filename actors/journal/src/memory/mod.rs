@@ -96,10 +96,11 @@ impl Memory {
             if let Fault::Delayed(turns) = fault {
                 wait(turns).await;
             }
-            match fault {
-                Fault::NotDone => return Err(Error::Unavailable(Arc::new(Injected))),
-                Fault::DiskFull => return Err(Error::DiskFull(Arc::new(Injected))),
-                _ => {}
+            if fault == Fault::NotDone {
+                return Err(Error::Unavailable(Arc::new(Injected)));
+            }
+            if fault == Fault::DiskFull {
+                return Err(Error::DiskFull(Arc::new(Injected)));
             }
             let result = {
                 let mut store = self.store();

@@ -4,65 +4,58 @@
 mod shop;
 
 use std::env;
-use std::ops::Range;
 use std::time::Duration;
 
-use asyncsteps_simulation::{Cluster, Faults, Struck};
+use asyncsteps_simulation::{Cluster, Faults, Kind, simulate};
 
 use shop::World;
 
 /// How long faults last, and how long it takes at the most until all is well after them.
-const MINUTE: Duration = Duration::from_secs(60);
+const FAULT_SECONDS: u16 = 240;
+const HEALED: Duration = Duration::from_secs(60);
 
-/// The seeds of the plain run and of the long one, or the one that is to be repeated.
-fn seeds() -> Range<u64> {
-    let one = env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    match one {
-        Some(seed) => seed..seed + 1,
-        None if env::var_os("LONG_TESTS").is_some() => 0..500,
-        None => 0..12,
+/// How many seeds are run: without optimization a run takes ten times as long.
+fn seeds() -> u64 {
+    match (env::var_os("LONG_TESTS").is_some(), cfg!(debug_assertions)) {
+        (true, false) => 5000,
+        (false, false) => 200,
+        (_, true) => 4,
     }
 }
 
-struct Run {
-    history: u64,
-    struck: Struck,
-    orders: usize,
-}
-
-/// A run of one seed; fails with the command that repeats it.
-fn run(seed: u64) -> Run {
-    let world = World::default();
-    let mut cluster = Cluster::seeded(seed);
-    world.add_to(&mut cluster);
-    cluster.faults(Faults::all().kills(0.03).stops(0.01));
-    cluster.run_for(MINUTE);
-    let struck = cluster.struck();
+/// Orders under all faults: each one that was accepted ends, with all of its effects or with none.
+fn shop(cluster: &mut Cluster) -> Result<(), String> {
+    let world = World::new(cluster.seed());
+    world.add_to(cluster);
+    cluster.faults(Faults::all());
+    cluster.run_for(Duration::from_secs(FAULT_SECONDS.into()));
     world.close();
     cluster.heal();
-    cluster.run_for(MINUTE);
-    if let Err(why) = world.check(&cluster) {
-        let again = format!("SEED={seed} cargo test -p asyncsteps-simulation seeds");
-        panic!("seed {seed}: {why}\n{struck:?}\nagain: {again}");
-    }
-    Run { history: cluster.history(), struck, orders: world.orders() }
+    cluster.run_for(HEALED);
+    world.check(cluster)
 }
 
 #[test]
 fn no_order_is_lost_or_paid_twice_under_any_of_the_seeds() {
-    let runs: Vec<Run> = seeds().map(run).collect();
-    let orders: usize = runs.iter().map(|run| run.orders).sum();
-    let kills: u32 = runs.iter().map(|run| run.struck.kills_in_flight).sum();
-    println!("{} seeds: {orders} orders, {kills} nodes killed in the middle of some", runs.len());
-    assert!(orders >= 100 * runs.len(), "{orders} orders");
-    assert!(runs.len() == 1 || kills >= 1, "nothing was killed");
+    let figures = simulate(0..seeds(), shop);
+    println!("{figures}");
+    if figures.seeds > 1 {
+        assert!(figures.requests >= 4 * usize::from(FAULT_SECONDS) * figures.seeds, "{figures}");
+        assert!(figures.in_flight() >= 3 * figures.seeds, "{figures}");
+        assert!(figures.struck(Kind::Kill).in_flight >= figures.seeds / 2, "{figures}");
+    }
 }
 
 #[test]
 fn one_seed_is_one_history() {
-    let (one, again, other) = (run(1), run(1), run(2));
-    assert_eq!((one.history, one.struck), (again.history, again.struck));
-    assert_ne!(one.history, other.history, "the seed decides");
+    let history = |seed| {
+        let mut cluster = Cluster::seeded(seed);
+        shop(&mut cluster).expect("all is well");
+        (cluster.history(), cluster.figures())
+    };
+    let one = history(1);
+    assert_eq!(one, history(1));
+    assert_ne!(one, history(2), "the seed decides");
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use asyncsteps_core::sim::Random;
 use asyncsteps_core::{BodyResult, Retry, UndoPolicy};
 use asyncsteps_durable::journal::Uid;
 use asyncsteps_durable::{Durable, Options};
@@ -13,21 +12,22 @@ use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::request::FlowState;
-use asyncsteps_simulation::{Cluster, NodeContext};
+use asyncsteps_journal::{Journal as _, StoredRecord};
+use asyncsteps_simulation::{Cluster, NodeContext, Random};
+use futures_util::FutureExt as _;
 use serde_json::json;
 
 /// The world outside of the cluster.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct World(Arc<Outside>);
 
-#[derive(Default)]
 struct Outside {
     /// What was done for each key, and how often it was undone: effects have their key once.
     effects: Mutex<BTreeMap<String, Effect>>,
     /// The orders that the journal has taken.
     accepted: Mutex<Vec<Uid>>,
     is_closed: AtomicBool,
-    random: Mutex<Option<Random>>,
+    random: Mutex<Random>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -85,11 +85,19 @@ fn until_undone() -> UndoPolicy {
 }
 
 impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Arc::new(Outside {
+            effects: Mutex::default(),
+            accepted: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+            random: Mutex::new(Random::new(seed)),
+        }))
+    }
+
     /// Takes some time, and fails once in `fails_one_in` times.
     async fn takes_time(&self, fails_one_in: u32) -> BodyResult<()> {
         let (time, fails) = {
             let mut random = lock(&self.0.random);
-            let random = random.get_or_insert_with(|| Random::new(1));
             (random.delay(Duration::from_millis(50)), random.one_in(fails_one_in))
         };
         asyncsteps_core::sleep(time).await;
@@ -114,7 +122,7 @@ impl World {
     }
 
     pub(crate) fn add_to(&self, cluster: &mut Cluster) {
-        for name in ["one", "two"] {
+        for name in ["one", "two", "three"] {
             let world = self.clone();
             cluster.node(name, async move |node| {
                 let (durable, executor) = process(&world, &node);
@@ -129,7 +137,7 @@ impl World {
         let world = self.clone();
         cluster.client("clients", async move |node| {
             let (durable, executor) = process(&world, &node);
-            for _ in 0..4 {
+            for _ in 0..6 {
                 actix_rt::spawn(world.clone().orders_all(durable.clone()));
             }
             executor
@@ -143,9 +151,7 @@ impl World {
             if let Ok(uid) = durable.submit("demo.shop:1.0:order", json!({}), options).await {
                 lock(&self.0.accepted).push(uid);
             }
-            let pause = lock(&self.0.random)
-                .get_or_insert_with(|| Random::new(1))
-                .delay(Duration::from_millis(500));
+            let pause = lock(&self.0.random).delay(Duration::from_millis(500));
             tokio::time::sleep(pause).await;
         }
     }
@@ -153,10 +159,6 @@ impl World {
     /// No more orders.
     pub(crate) fn close(&self) {
         self.0.is_closed.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn orders(&self) -> usize {
-        lock(&self.0.accepted).len()
     }
 
     /// Each accepted order has ended, with all of its effects or with none.
@@ -171,7 +173,7 @@ impl World {
             FlowState::Dead,
         ] {
             if let Some(open) = cluster.requests(state).first() {
-                return Err(format!("{} is {state:?}: {:?}", open.uid, open.reason));
+                return Err(format!("{open:?}\n{}", records(cluster, open.uid)));
             }
         }
         let ended = cluster.requests(FlowState::Ended);
@@ -193,6 +195,15 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// What a request has recorded.
+fn records(cluster: &Cluster, uid: Uid) -> String {
+    let Some(Ok(loaded)) = cluster.journal().load(uid).now_or_never() else {
+        return "no records".to_owned();
+    };
+    let line = |stored: &StoredRecord| format!("  {:?} {:?}\n", stored.id, stored.record);
+    loaded.records.iter().map(line).collect()
 }
 
 fn process(world: &World, node: &NodeContext) -> (Durable, Executor) {

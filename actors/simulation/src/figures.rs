@@ -1,0 +1,107 @@
+//! What was done in a run, and what went wrong.
+
+use std::fmt;
+use std::iter::Sum;
+use std::time::Duration;
+
+use crate::faults::{Fault, Kind};
+use crate::repeat::FaultId;
+
+/// What was done in one run or in several, and what went wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Figures {
+    /// The runs; 0 while the first one goes on.
+    pub seeds: usize,
+    /// The virtual time.
+    pub time: Duration,
+    /// Durable requests that have ended.
+    pub requests: usize,
+    /// Effects that were begun: records of an intent.
+    pub effects: usize,
+    pub(crate) struck: [Strikes; Kind::ALL.len()],
+}
+
+/// How often a kind of fault struck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Strikes {
+    /// How often it did.
+    pub times: usize,
+    /// How often while its node had durable requests in flight.
+    pub in_flight: usize,
+    /// In how many runs it did so.
+    pub seeds: usize,
+}
+
+/// A fault that struck.
+#[derive(Clone, Debug)]
+pub(crate) struct Struck {
+    pub(crate) id: FaultId,
+    pub(crate) at: Duration,
+    pub(crate) name: String,
+    pub(crate) fault: Fault,
+}
+
+impl Figures {
+    pub(crate) fn count(&mut self, kind: Kind, in_flight: bool) {
+        let strikes = &mut self.struck[kind as usize];
+        strikes.times += 1;
+        if in_flight {
+            strikes.in_flight += 1;
+            strikes.seeds = 1;
+        }
+    }
+
+    /// How often this kind of fault struck.
+    #[must_use]
+    pub const fn struck(&self, kind: Kind) -> Strikes {
+        self.struck[kind as usize]
+    }
+
+    /// How many faults struck requests in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.struck.iter().map(|strikes| strikes.in_flight).sum()
+    }
+}
+
+impl Sum for Figures {
+    fn sum<I: Iterator<Item = Self>>(runs: I) -> Self {
+        runs.fold(Self::default(), |sum, run| Self {
+            seeds: sum.seeds + run.seeds,
+            time: sum.time + run.time,
+            requests: sum.requests + run.requests,
+            effects: sum.effects + run.effects,
+            struck: std::array::from_fn(|kind| {
+                let (sum, run) = (sum.struck[kind], run.struck[kind]);
+                Strikes {
+                    times: sum.times + run.times,
+                    in_flight: sum.in_flight + run.in_flight,
+                    seeds: sum.seeds + run.seeds,
+                }
+            }),
+        })
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seeds, time, requests, effects, .. } = self;
+        let time = time.as_secs();
+        write!(f, "{seeds} seeds, {time} virtual seconds: {requests} requests ended, ")?;
+        writeln!(f, "{effects} effects begun, {} faults in flight", self.in_flight())?;
+        for kind in Kind::ALL {
+            let Strikes { times, in_flight, seeds } = self.struck(kind);
+            writeln!(f, "  {kind:?}: {times}, {in_flight} in flight, in {seeds} seeds")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Struck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, at, name, fault } = self;
+        write!(f, "{at:?} {name}: {fault} ({id})")
+    }
+}

@@ -1,0 +1,101 @@
+//! A node as its cluster sees it.
+
+use std::time::{Duration, SystemTime};
+
+use asyncsteps_core::sim::Random;
+
+use crate::disk::Disk;
+use crate::faults::Schedule;
+use crate::machine::{Machine, Start};
+
+/// The time of day at which a cluster begins: 2027.
+const BEGIN: Duration = Duration::from_secs(1_798_761_600);
+
+pub(crate) struct SimNode {
+    pub(crate) name: String,
+    pub(crate) start: Start,
+    pub(crate) disk: Disk,
+    pub(crate) random: Random,
+    pub(crate) schedule: Schedule,
+    pub(crate) starts: u32,
+    /// Nothing goes wrong with it.
+    pub(crate) is_safe: bool,
+    /// `None` while it is down.
+    pub(crate) machine: Option<Machine>,
+    pub(crate) phase: Phase,
+    /// By how many milliseconds its clock is ahead of the right time.
+    pub(crate) ahead: i64,
+    /// By how many milliseconds more it is so after each second.
+    pub(crate) drift: u32,
+}
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Runs,
+    /// It stands still since a time, until another one.
+    Stands(Duration, Duration),
+    /// It starts at this time.
+    Down(Duration),
+    /// It never starts.
+    LeftOut,
+}
+
+impl SimNode {
+    pub(crate) fn new(name: String, start: Start, disk: Disk, seed: u64, is_safe: bool) -> Self {
+        let mut random = Random::new(seed);
+        let schedule = Schedule::new(random.number());
+        Self {
+            name,
+            start,
+            disk,
+            random,
+            schedule,
+            starts: 0,
+            is_safe,
+            machine: None,
+            phase: Phase::Down(Duration::ZERO),
+            ahead: 0,
+            drift: 0,
+        }
+    }
+
+    /// Its machine, if it runs.
+    pub(crate) fn running(&mut self) -> Option<&mut Machine> {
+        self.machine.as_mut().filter(|_| self.phase == Phase::Runs)
+    }
+
+    /// The time of day as its clock has it.
+    pub(crate) fn wall(&self, now: Duration) -> SystemTime {
+        let right = SystemTime::UNIX_EPOCH + BEGIN + now;
+        moved(right, self.ahead)
+    }
+
+    /// A node that does not run finds the time of day when it does.
+    pub(crate) fn set_clock(&self, now: Duration) {
+        if let (Some(machine), Phase::Runs) = (&self.machine, self.phase) {
+            machine.set_wall(self.wall(now));
+        }
+    }
+
+    /// It goes on after it stood still since then.
+    pub(crate) fn go_on(&mut self, since: Duration, now: Duration) {
+        self.phase = Phase::Runs;
+        if let Some(machine) = &self.machine {
+            machine.skip(now.saturating_sub(since));
+        }
+        self.set_clock(now);
+    }
+
+    /// It is killed, and starts at this time.
+    pub(crate) fn kill(&mut self, until: Duration) {
+        self.machine = None;
+        self.phase = Phase::Down(until);
+    }
+}
+
+/// So many milliseconds later, or earlier.
+pub(crate) fn moved(time: SystemTime, by: i64) -> SystemTime {
+    let off = Duration::from_millis(by.unsigned_abs());
+    if by >= 0 { time + off } else { time - off }
+}

@@ -1,0 +1,148 @@
+//! A failing run made smaller.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use crate::figures::Struck;
+use crate::repeat::{FaultId, Repeat};
+
+/// How many runs it may take.
+const MOST_RUNS: usize = 100;
+
+/// The last step when it looks for the time that a failure needs.
+const LEAST_TIME: Duration = Duration::from_secs(1);
+
+/// A run that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failed {
+    pub(crate) repeat: Repeat,
+    pub(crate) why: String,
+    pub(crate) nodes: Vec<String>,
+    pub(crate) struck: Vec<Struck>,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {}", self.repeat.seed, self.why)?;
+        let left_out: Vec<_> = self.repeat.without.iter().map(String::as_str).collect();
+        if !left_out.is_empty() {
+            writeln!(f, "without {}", left_out.join(", "))?;
+        }
+        write!(f, "{} faults:", self.struck.len())?;
+        self.struck.iter().try_for_each(|struck| write!(f, "\n  {struck}"))
+    }
+}
+
+/// Looks for a run with fewer nodes, less time and fewer faults that fails as well; `run` returns how a run failed.
+pub(crate) fn shrink(
+    first: Box<Failed>,
+    run: impl Fn(Repeat) -> Option<Box<Failed>>,
+) -> Box<Failed> {
+    let mut search = Search { best: first, run, left: MOST_RUNS };
+    search.nodes();
+    search.time();
+    search.faults();
+    search.time();
+    search.best
+}
+
+struct Search<R> {
+    best: Box<Failed>,
+    run: R,
+    left: usize,
+}
+
+impl<R: Fn(Repeat) -> Option<Box<Failed>>> Search<R> {
+    /// Takes a smaller run for the best one if it fails.
+    fn fails(&mut self, smaller: Repeat) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        let failed = (self.run)(smaller);
+        failed.map(|failed| self.best = failed).is_some()
+    }
+
+    fn nodes(&mut self) {
+        for node in self.best.nodes.clone() {
+            let mut smaller = self.best.repeat.clone();
+            smaller.without.insert(node);
+            self.fails(smaller);
+        }
+    }
+
+    /// Looks for the shortest time with faults, by halves.
+    fn time(&mut self) {
+        // after the last fault nothing new happens
+        let Some(last) = self.best.struck.iter().map(|struck| struck.at).max() else { return };
+        let end = last + LEAST_TIME;
+        let mut until = self.best.repeat.until.map_or(end, |until| until.min(end));
+        let mut step = until / 2;
+        while step >= LEAST_TIME {
+            let smaller = Repeat { until: Some(until - step), ..self.best.repeat.clone() };
+            if self.fails(smaller) {
+                until -= step;
+            }
+            step /= 2;
+        }
+    }
+
+    /// Looks for faults that are not needed: halves, quarters and so on of all that struck.
+    fn faults(&mut self) {
+        let mut parts = 2;
+        loop {
+            let all: Vec<FaultId> = self.best.struck.iter().map(|struck| struck.id).collect();
+            if all.is_empty() || self.left == 0 {
+                return;
+            }
+            let size = all.len().div_ceil(parts);
+            let found = all.chunks(size).any(|part| {
+                let only: BTreeSet<_> =
+                    all.iter().filter(|id| !part.contains(id)).copied().collect();
+                self.fails(Repeat { only: Some(only), ..self.best.repeat.clone() })
+            });
+            if found {
+                parts = parts.max(3) - 1;
+            } else if size == 1 {
+                return;
+            } else {
+                parts *= 2;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::Fault;
+
+    /// A run fails if node a is there for twenty seconds and its faults 3 and 5 strike.
+    fn fails(repeat: Repeat) -> Option<Box<Failed>> {
+        let until = repeat.until.unwrap_or(Duration::from_secs(100));
+        let struck: Vec<Struck> = (0..10)
+            .map(|count| Struck {
+                id: FaultId { node: 0, count },
+                at: Duration::from_secs(4 * count as u64),
+                name: "a".to_owned(),
+                fault: Fault::NotDone,
+            })
+            .filter(|struck| struck.at < until)
+            .filter(|struck| repeat.only.as_ref().is_none_or(|only| only.contains(&struck.id)))
+            .collect();
+        let has = |count| struck.iter().any(|struck| struck.id.count == count);
+        let is_there = !repeat.without.contains("a");
+        (is_there && has(3) && has(5)).then(|| {
+            let nodes = vec!["a".to_owned(), "b".to_owned()];
+            Box::new(Failed { repeat, why: "no".to_owned(), nodes, struck })
+        })
+    }
+
+    #[test]
+    fn what_a_failure_does_not_need_is_left_out() {
+        let first = fails(Repeat::of(7)).expect("it fails");
+        let smallest = shrink(first, fails);
+        assert_eq!(smallest.repeat.to_string(), "7 until=21000 without=b only=0.3,0.5");
+    }
+}
