@@ -2,17 +2,25 @@
 //! under any of them.
 
 mod shop;
+mod world;
 
 use std::env;
 use std::time::Duration;
 
+use asyncsteps_journal::request::FlowState;
 use asyncsteps_simulation::{Cluster, Faults, Kind, simulate};
 
-use shop::World;
+use world::World;
 
-/// How long faults last, and how long it takes at the most until all is well after them.
-const FAULT_SECONDS: u16 = 240;
-const HEALED: Duration = Duration::from_secs(60);
+/// How long faults last.
+const FAULT_SECONDS: u16 = 228;
+
+/// How long it takes at the most until all is well after them.
+const HEALED: Duration = Duration::from_secs(40);
+
+/// How long there are orders again, and how long the last of them take.
+const CALM: Duration = Duration::from_secs(10);
+const LAST: Duration = Duration::from_secs(22);
 
 /// How many seeds are run: without optimization a run takes ten times as long.
 fn seeds() -> u64 {
@@ -23,16 +31,29 @@ fn seeds() -> u64 {
     }
 }
 
-/// Orders under all faults: each one that was accepted ends, with all of its effects or with none.
+/// Orders under all faults, while a new version of the program is deployed node by node: each one that was accepted ends,
+/// with all of its effects or with none.
 fn shop(cluster: &mut Cluster) -> Result<(), String> {
     let world = World::new(cluster.seed());
-    world.add_to(cluster);
+    shop::add_to(cluster, &world);
     cluster.faults(Faults::all());
-    cluster.run_for(Duration::from_secs(FAULT_SECONDS.into()));
-    world.close();
+    let part = Duration::from_secs(u64::from(FAULT_SECONDS) / 4);
+    cluster.run_for(part);
+    for name in shop::NODES {
+        shop::deploy(cluster, &world, name);
+        cluster.run_for(part);
+    }
+    world.open(false);
     cluster.heal();
     cluster.run_for(HEALED);
-    world.check(cluster)
+    world.check(cluster)?;
+    let before = cluster.requests(FlowState::Ended).len();
+    world.open(true);
+    cluster.run_for(CALM);
+    world.open(false);
+    cluster.run_for(LAST);
+    world.check(cluster)?;
+    world.check_calm(cluster, before)
 }
 
 #[test]

@@ -1,81 +1,105 @@
-//! A shop on two nodes and its clients, and the world around it: a bank and a stock that know keys, and no crash.
+//! A shop on three nodes and its clients.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use asyncsteps_actors::sync::Mutex;
+use asyncsteps_actors::sync::mutex::Options as MutexOptions;
 use asyncsteps_core::{BodyResult, Retry, UndoPolicy};
-use asyncsteps_durable::journal::Uid;
+use asyncsteps_durable::journal::Timestamp;
 use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Steps};
-use asyncsteps_journal::request::FlowState;
-use asyncsteps_journal::{Journal as _, StoredRecord};
-use asyncsteps_simulation::{Cluster, NodeContext, Random};
-use futures_util::FutureExt as _;
-use serde_json::json;
+use asyncsteps_executor::{Executor, Returns, Service, Step, Steps};
+use asyncsteps_simulation::{Cluster, NodeContext};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The world outside of the cluster.
-#[derive(Clone)]
-pub(crate) struct World(Arc<Outside>);
+use crate::world::{Process, World};
 
-struct Outside {
-    /// What was done for each key, and how often it was undone: effects have their key once.
-    effects: Mutex<BTreeMap<String, Effect>>,
-    /// The orders that the journal has taken.
-    accepted: Mutex<Vec<Uid>>,
-    is_closed: AtomicBool,
-    random: Mutex<Random>,
-}
+/// How many customers order at once.
+const CUSTOMERS: u8 = 6;
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Effect {
-    is_done: bool,
-    is_undone: bool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("no panic")
-}
+/// The nodes of the shop.
+pub(crate) const NODES: [&str; 3] = ["one", "two", "three"];
 
 /// The shop, as a node runs it.
 struct Shop {
     world: World,
+    process: Process,
+    /// Of a customer, a node carries out one order at a time.
+    customers: Mutex,
 }
 
 impl Service for Shop {
     type Errors = ();
 }
 
+#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
+struct Order {
+    customer: u8,
+}
+
 impl Shop {
-    fn order(steps: &Steps<Self, ()>) -> Returns<String> {
-        steps
+    fn order(steps: &Steps<Self, Order>) -> Returns<String> {
+        Self::steps(steps, false)
+    }
+
+    /// The next version of the program: it has lost a step, and another one has a new name.
+    fn next_order(steps: &Steps<Self, Order>) -> Returns<String> {
+        Self::steps(steps, true)
+    }
+
+    fn steps(steps: &Steps<Self, Order>, is_next: bool) -> Returns<String> {
+        steps.locked(|cx| cx.customers.key(&cx.params.customer.to_string()));
+        let reserved = steps
             .join("reserve", |all| {
                 (
-                    all.run("seat", async |cx, ()| cx.world.does(cx.key(), 4).await)
+                    all.run("seat", async |cx, ()| cx.does(&cx.params, cx.key(), 4).await)
                         .recorded()
-                        .undo_with(until_undone(), async |cx, _| cx.world.undoes(cx.key()).await),
-                    all.run("room", async |cx, ()| cx.world.does(cx.key(), 8).await)
+                        .undo_with(until_undone(), async |cx, _| {
+                            cx.undoes(&cx.params, cx.key()).await
+                        }),
+                    all.run("room", async |cx, ()| cx.does(&cx.params, cx.key(), 8).await)
                         .recorded()
-                        .undo_with(until_undone(), async |cx, _| cx.world.undoes(cx.key()).await),
+                        .undo_with(until_undone(), async |cx, _| {
+                            cx.undoes(&cx.params, cx.key()).await
+                        }),
                 )
             })
-            .timeout(Duration::from_secs(60))
-            .then_pause("rest", Duration::from_secs(2))
-            .then("pay", async |cx, _| cx.world.does(cx.key(), 16).await)
+            .timeout(Duration::from_secs(60));
+        let paid = reserved
+            .then_pause("rest", Duration::from_millis(500))
+            .then(if is_next { "charge" } else { "pay" }, async |cx, _| {
+                cx.does(&cx.params, cx.key(), 16).await
+            })
             .recorded()
             .timeout(Duration::from_secs(5))
             .retry(Retry::attempts(3).backoff(Duration::from_millis(200)))
-            .undo_with(until_undone(), async |cx, _| cx.world.undoes(cx.key()).await)
-            .then("confirm", async |cx, ()| {
-                cx.world.takes_time(20).await?;
-                Ok(cx.id().to_owned())
-            })
-            .recorded()
-            .returns()
+            .undo_with(until_undone(), async |cx, _| cx.undoes(&cx.params, cx.key()).await);
+        if is_next {
+            steps.retired("mail");
+            confirmed(paid.was("pay"))
+        } else {
+            confirmed(paid.then("mail", async |cx, ()| cx.world.takes_time(0).await).recorded())
+        }
     }
+
+    async fn does(&self, order: &Order, key: &str, fails_one_in: u32) -> BodyResult<()> {
+        self.world.does(&self.process, order.customer, key, fails_one_in).await
+    }
+
+    async fn undoes(&self, order: &Order, key: &str) -> BodyResult<()> {
+        self.world.undoes(&self.process, order.customer, key).await
+    }
+}
+
+fn confirmed<I: 'static>(paid: Step<Shop, Order, (), I, ()>) -> Returns<String> {
+    paid.then("confirm", async |cx, ()| {
+        cx.world.takes_time(20).await?;
+        Ok(cx.id().to_owned())
+    })
+    .recorded()
+    .returns()
 }
 
 fn until_undone() -> UndoPolicy {
@@ -84,134 +108,81 @@ fn until_undone() -> UndoPolicy {
         .retry(Retry::attempts(100).backoff(Duration::from_millis(100)))
 }
 
-impl World {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(Arc::new(Outside {
-            effects: Mutex::default(),
-            accepted: Mutex::default(),
-            is_closed: AtomicBool::new(false),
-            random: Mutex::new(Random::new(seed)),
-        }))
+/// The nodes of the shop with the first version of the program, and its customers.
+pub(crate) fn add_to(cluster: &mut Cluster, world: &World) {
+    for name in NODES {
+        let world = world.clone();
+        cluster.node(name, async move |node| serve(&world, &node, 1).await);
     }
+    let world = world.clone();
+    cluster.client("customers", async move |node| {
+        let (durable, executor) = process(&world, &node, 1);
+        for customer in 0..CUSTOMERS {
+            actix_rt::spawn(orders(world.clone(), durable.clone(), customer));
+        }
+        executor
+    });
+}
 
-    /// Takes some time, and fails once in `fails_one_in` times.
-    async fn takes_time(&self, fails_one_in: u32) -> BodyResult<()> {
-        let (time, fails) = {
-            let mut random = lock(&self.0.random);
-            (random.delay(Duration::from_millis(50)), random.one_in(fails_one_in))
+/// The next version of the program takes the place of the first one on a node.
+pub(crate) fn deploy(cluster: &mut Cluster, world: &World, name: &str) {
+    let world = world.clone();
+    cluster.replace(name, async move |node| serve(&world, &node, 2).await);
+}
+
+async fn serve(world: &World, node: &NodeContext, version: u32) -> impl Sized + use<> {
+    let (durable, executor) = process(world, node, version);
+    loop {
+        match durable.start(&executor).await {
+            Ok(node) => break (node, executor),
+            Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+        }
+    }
+}
+
+/// A customer orders again and again, and changes its mind about some orders.
+async fn orders(world: World, durable: Durable, customer: u8) {
+    let ann = User::new("ann", SecurityLevel::SafeOps);
+    loop {
+        tokio::time::sleep(world.pause()).await;
+        if !world.is_open() {
+            continue;
+        }
+        let mut options = Options::default().caller(&ann);
+        if world.one_in(16) {
+            let deadline = asyncsteps_actors::clock::wall() + 2 * world.pause();
+            options = options.deadline(Timestamp::from(deadline));
+        }
+        let order = Order { customer };
+        let Ok(uid) = durable.submit("demo.shop:1.0:order", order, options).await else {
+            continue;
         };
-        asyncsteps_core::sleep(time).await;
-        if fails { Err("NotToday".into()) } else { Ok(()) }
-    }
-
-    async fn does(&self, key: &str, fails_one_in: u32) -> BodyResult<()> {
-        self.takes_time(fails_one_in).await?;
-        let mut effects = lock(&self.0.effects);
-        let effect = effects.entry(key.to_owned()).or_default();
-        // what was undone by its key is not done any more
-        effect.is_done |= !effect.is_undone;
-        Ok(())
-    }
-
-    async fn undoes(&self, key: &str) -> BodyResult<()> {
-        self.takes_time(10).await?;
-        let mut effects = lock(&self.0.effects);
-        let effect = effects.entry(key.to_owned()).or_default();
-        (effect.is_done, effect.is_undone) = (false, true);
-        Ok(())
-    }
-
-    pub(crate) fn add_to(&self, cluster: &mut Cluster) {
-        for name in ["one", "two", "three"] {
-            let world = self.clone();
-            cluster.node(name, async move |node| {
-                let (durable, executor) = process(&world, &node);
-                loop {
-                    match durable.start(&executor).await {
-                        Ok(node) => break (node, executor),
-                        Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
-                    }
-                }
+        world.accept(uid);
+        if world.one_in(8) {
+            let (durable, world) = (durable.clone(), world.clone());
+            actix_rt::spawn(async move {
+                tokio::time::sleep(2 * world.pause()).await;
+                // one that is not stored is none
+                let _ = durable.cancel(uid, "ann").await;
             });
         }
-        let world = self.clone();
-        cluster.client("clients", async move |node| {
-            let (durable, executor) = process(&world, &node);
-            for _ in 0..6 {
-                actix_rt::spawn(world.clone().orders_all(durable.clone()));
-            }
-            executor
-        });
-    }
-
-    async fn orders_all(self, durable: Durable) {
-        let ann = User::new("ann", SecurityLevel::SafeOps);
-        while !self.0.is_closed.load(Ordering::Relaxed) {
-            let options = Options::default().caller(&ann);
-            if let Ok(uid) = durable.submit("demo.shop:1.0:order", json!({}), options).await {
-                lock(&self.0.accepted).push(uid);
-            }
-            let pause = lock(&self.0.random).delay(Duration::from_millis(500));
-            tokio::time::sleep(pause).await;
-        }
-    }
-
-    /// No more orders.
-    pub(crate) fn close(&self) {
-        self.0.is_closed.store(true, Ordering::Relaxed);
-    }
-
-    /// Each accepted order has ended, with all of its effects or with none.
-    pub(crate) fn check(&self, cluster: &Cluster) -> Result<(), String> {
-        for state in [
-            FlowState::Ready,
-            FlowState::New,
-            FlowState::Suspect,
-            FlowState::Running,
-            FlowState::Parked,
-            FlowState::Paused,
-            FlowState::Dead,
-        ] {
-            if let Some(open) = cluster.requests(state).first() {
-                return Err(format!("{open:?}\n{}", records(cluster, open.uid)));
-            }
-        }
-        let ended = cluster.requests(FlowState::Ended);
-        let (effects, accepted) = (lock(&self.0.effects), lock(&self.0.accepted));
-        for uid in &*accepted {
-            if !ended.iter().any(|ended| ended.uid == *uid) {
-                return Err(format!("{uid} was accepted, and the journal does not have it"));
-            }
-        }
-        for request in &ended {
-            let id = request.uid.to_string();
-            let of_request =
-                effects.range(id.clone()..).take_while(|(key, _)| key.starts_with(&id));
-            let done: Vec<_> =
-                of_request.filter(|(_, effect)| effect.is_done).map(|(key, _)| key).collect();
-            if ![0, 3].contains(&done.len()) {
-                return Err(format!("{id} has ended, and of its effects there are {done:?}"));
-            }
-        }
-        Ok(())
     }
 }
 
-/// What a request has recorded.
-fn records(cluster: &Cluster, uid: Uid) -> String {
-    let Some(Ok(loaded)) = cluster.journal().load(uid).now_or_never() else {
-        return "no records".to_owned();
-    };
-    let line = |stored: &StoredRecord| format!("  {:?} {:?}\n", stored.id, stored.record);
-    loaded.records.iter().map(line).collect()
-}
-
-fn process(world: &World, node: &NodeContext) -> (Durable, Executor) {
+fn process(world: &World, node: &NodeContext, version: u32) -> (Durable, Executor) {
     let durable = Durable::new(node.journal());
     let interface = Interface::new("demo.shop:1.0".parse().expect("a name"));
+    let shop = Shop {
+        world: world.clone(),
+        process: Process { name: node.name().to_owned(), starts: node.starts() },
+        customers: Mutex::new(MutexOptions::default()),
+    };
     let executor = Executor::builder()
-        .service(interface, Shop { world: world.clone() }, |functions| {
-            durable.on(functions, "order", Shop::order);
+        .service(interface, shop, |functions| {
+            _ = match version {
+                1 => durable.on(functions, "order", Shop::order),
+                _ => durable.on(functions, "order", Shop::next_order).version(2).compatible([1]),
+            };
         })
         .build()
         .expect("a right configuration");
