@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_nats::message::OutboundMessage;
 use async_nats::{HeaderMap, Message};
+use asyncsteps_actors::random;
 use asyncsteps_core::codes;
 use asyncsteps_executor::iface::IfaceVer;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 
+use super::connection::Subscription;
 use super::link::Link;
 use super::serve::{Members, each_member};
 use super::subjects::MAX_REPLY;
-use super::subscription::Subscription;
 use crate::call_error::CallError;
 use crate::node::{ALL, NodeId, NodeInfo};
 
@@ -37,7 +39,11 @@ struct Description {
 }
 
 /// Does what other nodes ask for, until the connection ends.
-pub(super) async fn take_orders(link: Arc<Link>, members: Members, mut orders: Subscription) {
+pub(super) async fn take_orders(
+    link: Arc<Link>,
+    members: Members,
+    mut orders: Box<dyn Subscription>,
+) {
     while let Some(message) = orders.next().await {
         let Message { subject, reply, payload, .. } = message;
         match subject.rsplit_once('.') {
@@ -53,7 +59,7 @@ pub(super) async fn take_orders(link: Arc<Link>, members: Members, mut orders: S
                 let is_named = link.subjects.is_to(to, &link.node);
                 let info = describe(&link, &members);
                 let is_there = is_named || !info.interfaces.is_empty();
-                if let Some(reply) = reply.filter(|_| is_there && !link.state.is_closed()) {
+                if let Some(reply) = reply.filter(|_| is_there && !link.is_closed()) {
                     let proof = link.config.trust.prove(&link.node, &reply);
                     if let Ok(description) = serde_json::to_vec(&Description { info, proof }) {
                         link.publish(reply, description.into()).await;
@@ -62,7 +68,7 @@ pub(super) async fn take_orders(link: Arc<Link>, members: Members, mut orders: S
             }
             Some((to, "drain")) => {
                 if let Some(reply) = reply.filter(|_| link.subjects.is_to(to, &link.node)) {
-                    let refused = (!link.state.order_drain()).then_some(NO_DRAIN);
+                    let refused = (!link.order_drain()).then_some(NO_DRAIN);
                     link.publish(reply, refused.unwrap_or_default().into()).await;
                 }
             }
@@ -98,12 +104,15 @@ pub(super) async fn discover(link: &Link) -> Result<Vec<NodeInfo>, CallError> {
     if !link.is_connected() {
         return Err(lost());
     }
-    let client = link.client();
-    let inbox = client.new_inbox();
-    let mut answers = client.subscribe(inbox.clone()).await.map_err(|_| lost())?;
-    let subject = link.subjects.control(ALL, "ping");
-    let asked = client.publish_with_reply(subject, inbox, Bytes::new()).await;
-    asked.map_err(|_| lost())?;
+    let inbox = format!("_INBOX.{}", random::id());
+    let mut answers = link.subscribe(inbox.clone(), None).await.map_err(|_| lost())?;
+    let ping = OutboundMessage {
+        subject: link.subjects.control(ALL, "ping").into(),
+        reply: Some(inbox.into()),
+        payload: Bytes::new(),
+        headers: None,
+    };
+    link.connection.publish(ping).await.map_err(|_| lost())?;
     let mut nodes: BTreeMap<String, NodeInfo> = BTreeMap::new();
     let collect = async {
         while nodes.len() < MAX_NODES

@@ -91,6 +91,11 @@ pub enum NatsError {
 }
 
 impl NatsError {
+    /// The connection to these servers was lost while the node joined.
+    pub(super) fn lost(servers: &str) -> Self {
+        Self::Lost { servers: without_passwords(servers) }
+    }
+
     pub(super) fn of_connect(source: ConnectError, servers: &str) -> Self {
         let servers = without_passwords(servers);
         match source.kind() {
@@ -108,7 +113,7 @@ impl NatsError {
 }
 
 /// The servers as they may be in a log.
-pub(super) fn without_passwords(servers: &str) -> String {
+fn without_passwords(servers: &str) -> String {
     let shown = servers.split(',').map(|server| {
         match (server.split_once("://"), server.rsplit_once('@')) {
             (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),

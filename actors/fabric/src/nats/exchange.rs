@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use async_nats::client::PublishErrorKind;
+use async_nats::message::OutboundMessage;
 use async_nats::{HeaderMap, Message, StatusCode};
 use asyncsteps_core::codes;
 use bytes::Bytes;
 use futures_util::FutureExt;
 
 use super::calls::Waits;
+use super::connection::NotSent;
 use super::link::Link;
 use crate::call_error::CallError;
 
@@ -24,7 +25,7 @@ impl Link {
         payload: Bytes,
         limit: Duration,
     ) -> Result<Message, CallError> {
-        let waits = self.state.calls.begin().ok_or_else(|| {
+        let waits = self.calls.begin().ok_or_else(|| {
             CallError::not_made(codes::DEFENSE_REJECTED, "too many calls are under way")
         })?;
         self.send(waits, subject, headers, payload, limit).await
@@ -38,7 +39,7 @@ impl Link {
         payload: Bytes,
         limit: Duration,
     ) -> Result<Message, CallError> {
-        self.send(self.state.calls.begin_own(), subject, headers, payload, limit).await
+        self.send(self.calls.begin_own(), subject, headers, payload, limit).await
     }
 
     async fn send(
@@ -65,7 +66,7 @@ impl Link {
     /// Waits until the server has taken what was sent so far, subscriptions among it: it takes messages in
     /// their order, and this sends one to the node itself.
     pub(super) async fn settle(&self) -> Result<(), CallError> {
-        let subject = self.state.calls.probe_subject();
+        let subject = self.calls.probe_subject();
         let limit = self.config.connect_timeout;
         self.exchange(subject, HeaderMap::new(), Bytes::new(), limit).await.map(drop)
     }
@@ -84,20 +85,16 @@ impl Sent<'_> {
         headers: HeaderMap,
         payload: Bytes,
     ) -> Result<Message, CallError> {
-        let reply = self.waits.reply_subject();
-        let client = self.link.client();
-        let published = if headers.is_empty() {
-            client.publish_with_reply(subject, reply, payload).await
-        } else {
-            client.publish_with_reply_and_headers(subject, reply, headers, payload).await
+        let message = OutboundMessage {
+            subject: subject.into(),
+            reply: Some(self.waits.reply_subject().into()),
+            payload,
+            headers: (!headers.is_empty()).then_some(headers),
         };
-        published.map_err(|error| match error.kind() {
-            PublishErrorKind::MaxPayloadExceeded => {
-                CallError::not_made(codes::INVALID_REQUEST, "the message is too large")
-            }
-            PublishErrorKind::Send | PublishErrorKind::InvalidSubject => {
-                CallError::connect(error.to_string())
-            }
+        let published = self.link.connection.publish(message).await;
+        published.map_err(|error| match error {
+            NotSent::TooLarge => CallError::not_made(codes::INVALID_REQUEST, error.to_string()),
+            NotSent::Ended(info) => CallError::connect(info),
         })?;
         let lost = || CallError::lost("the connection to the NATS server was lost");
         let message = self.waits.answer().await.ok_or_else(lost)?;
@@ -115,6 +112,6 @@ impl Drop for Sent<'_> {
         let subject = self.link.subjects.control(node.as_str(), "cancel");
         let reply = Bytes::from(self.waits.reply_subject());
         // without room in the connection the node learns it from its next probe
-        drop(self.link.client().publish(subject, reply).now_or_never());
+        let _ = self.link.publish(subject.into(), reply).now_or_never();
     }
 }

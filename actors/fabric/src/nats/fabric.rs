@@ -4,14 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use actix_rt::ArbiterHandle;
+use asyncsteps_actors::random;
 use asyncsteps_executor::Executor;
 use futures_util::future::BoxFuture;
 
+use super::client::ServerConnection;
 use super::config::Config;
-use super::connect::{connect, lost};
+use super::connection::Connection;
 use super::control::{compare_secrets, discover, is_name_taken, order_drain, take_orders};
 use super::error::NatsError;
-use super::link::Link;
+use super::link::{Link, watch_losses};
 use super::outgoing::make_call;
 use super::own::{self, OwnCall};
 use super::replies::take_replies;
@@ -46,8 +48,36 @@ impl NatsFabric {
     /// # Panics
     /// Outside of an actix arbiter and of a tokio runtime.
     pub async fn connect(config: Config) -> Result<Self, NatsError> {
-        let (link, inbox) = connect(config).await?;
+        config.check()?;
+        let node = node_of(&config);
+        let connection = ServerConnection::connect(&config, &node).await?;
+        Self::join(connection, config, node).await
+    }
+
+    /// The same over a connection that is there already, such as one of a simulated network. What the configuration
+    /// says of servers and credentials does not count.
+    ///
+    /// # Errors
+    /// [`NatsError`] if the connection is lost, or if another node answers to the name.
+    ///
+    /// # Panics
+    /// Outside of an actix arbiter and of a tokio runtime.
+    pub async fn over(connection: Arc<dyn Connection>, config: Config) -> Result<Self, NatsError> {
+        config.check()?;
+        let node = node_of(&config);
+        Self::join(connection, config, node).await
+    }
+
+    async fn join(
+        connection: Arc<dyn Connection>,
+        config: Config,
+        node: NodeId,
+    ) -> Result<Self, NatsError> {
+        let link = Arc::new(Link::new(connection, config, node));
+        let lost = || NatsError::lost(&link.config.servers);
         let members = Members::default();
+        tokio::spawn(watch_losses(Arc::downgrade(&link), link.connection.losses()));
+        let inbox = link.subscribe(link.calls.subject(), None).await.map_err(|_| lost())?;
         tokio::spawn(tokio::task::unconstrained(take_replies(Arc::clone(&link), inbox)));
         // a random name is no other's
         if link.config.node.is_some() && is_name_taken(&link).await {
@@ -57,12 +87,12 @@ impl NatsFabric {
         }
         for node in [link.node.as_str(), crate::node::ALL] {
             let orders = link.subscribe(link.subjects.control(node, "*"), None).await;
-            let orders = orders.map_err(|_| lost(&link.config))?;
+            let orders = orders.map_err(|_| lost())?;
             tokio::spawn(take_orders(Arc::clone(&link), Arc::clone(&members), orders));
         }
         let view = Arc::new(View::default());
         tokio::spawn(Arc::clone(&view).watch(Arc::clone(&link)));
-        link.settle().await.map_err(|_| lost(&link.config))?;
+        link.settle().await.map_err(|_| lost())?;
         if link.config.trust.has_secret() {
             tokio::spawn(compare_secrets(Arc::clone(&link)));
         }
@@ -101,7 +131,7 @@ impl NatsFabric {
     /// Waits until another program tells the node to [drain](Self::order_drain): the application is to stop as
     /// it does on SIGTERM. Orders are taken from the time this is called.
     pub fn drain_ordered(&self) -> impl Future<Output = ()> + use<> {
-        self.link.state.drain_ordered()
+        self.link.drain_ordered()
     }
 
     /// Tells a node to drain: to take no more calls, finish those under way, and end. When it has,
@@ -139,7 +169,7 @@ impl NatsFabric {
     /// malformed messages, see [the module](super#who-may-publish).
     #[must_use]
     pub fn connection_losses(&self) -> u64 {
-        self.link.state.losses()
+        self.link.losses()
     }
 
     /// Sends what is to be sent, and ends the connection. Calls that wait for an answer fail with an unknown
@@ -187,8 +217,20 @@ impl Fabric for NatsFabric {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::of_messages(self.link.client().max_payload())
+        Capabilities::of_messages(self.link.connection.max_payload())
     }
+}
+
+/// The name of the node; a random one if there is none.
+fn node_of(config: &Config) -> NodeId {
+    let random = || {
+        let name = format!("node-{}", random::id().get(..12).unwrap_or_default());
+        match name.parse() {
+            Ok(node) => node,
+            Err(error) => unreachable!("hexadecimal digits are a name: {error}"),
+        }
+    };
+    config.node.clone().unwrap_or_else(random)
 }
 
 impl fmt::Debug for NatsFabric {

@@ -2,15 +2,16 @@
 
 use std::sync::{Arc, Weak};
 
-use async_nats::{Message, SubscribeError};
+use async_nats::{Message, Subject};
 use asyncsteps_executor::iface::IfaceVer;
 use asyncsteps_executor::observe::FunctionFigures;
 use bytes::Bytes;
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 
+use super::connection::{NotSent, Subscription};
 use super::link::Link;
 use super::node_server::NodeServer;
-use super::subscription::Subscription;
 
 /// The services of a node: one for each interface and major version.
 #[derive(Clone, Debug)]
@@ -66,7 +67,10 @@ impl Services {
     }
 
     /// The questions to all services, to those of a name, and to this node.
-    pub(super) async fn subscribe(&self, link: &Link) -> Result<Vec<Subscription>, SubscribeError> {
+    pub(super) async fn subscribe(
+        &self,
+        link: &Link,
+    ) -> Result<Vec<Box<dyn Subscription>>, NotSent> {
         let mut subjects = vec!["$SRV.*".to_owned()];
         for Service { name, .. } in &*self.services {
             subjects.push(format!("$SRV.*.{name}"));
@@ -80,7 +84,11 @@ impl Services {
     }
 
     /// Answers questions as long as the node serves.
-    pub(super) async fn answer(self, admission: Weak<NodeServer>, mut questions: Subscription) {
+    pub(super) async fn answer(
+        self,
+        admission: Weak<NodeServer>,
+        mut questions: Box<dyn Subscription>,
+    ) {
         while let Some(question) = questions.next().await {
             let Some(admission) = admission.upgrade() else { return };
             if admission.is_draining() {
@@ -93,11 +101,7 @@ impl Services {
     }
 
     /// One answer for each service that is asked.
-    fn answers(
-        &self,
-        admission: &NodeServer,
-        question: &Message,
-    ) -> Vec<(async_nats::Subject, Bytes)> {
+    fn answers(&self, admission: &NodeServer, question: &Message) -> Vec<(Subject, Bytes)> {
         let mut tokens = question.subject.split('.').skip(1);
         let (asked, name) = (tokens.next().and_then(Question::parse), tokens.next());
         let (Some(asked), Some(reply)) = (asked, &question.reply) else { return Vec::new() };

@@ -78,9 +78,11 @@
 //! random number of 64 bits. So it can answer its own calls only.
 
 mod calls;
+mod client;
 mod config;
-mod connect;
+pub mod connection;
 mod control;
+mod dial;
 mod error;
 mod exchange;
 mod fabric;
@@ -95,7 +97,6 @@ mod replies;
 mod request;
 mod serve;
 mod subjects;
-mod subscription;
 mod trust;
 mod view;
 mod worker;

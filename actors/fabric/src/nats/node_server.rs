@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_nats::{Message, Subscriber};
+use async_nats::Message;
 use asyncsteps_actors::drain::{Drain, DrainGuard};
 use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
@@ -16,10 +16,10 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
+use super::connection::Subscription;
 use super::headers::deadline;
 use super::link::Link;
 use super::request::answer;
-use super::subscription::Subscription;
 use crate::endpoint::Endpoint;
 
 /// How many more messages a subscription asks for before it ends, from the first attempt to the last.
@@ -106,7 +106,7 @@ pub(super) struct Load {
 
 impl NodeServer {
     /// Takes the requests of a subscription until serving ends.
-    pub(super) async fn take_requests(self: Arc<Self>, mut requests: Subscription) {
+    pub(super) async fn take_requests(self: Arc<Self>, mut requests: Box<dyn Subscription>) {
         let mut phase = self.phase.clone();
         let mut received: u64 = 0;
         loop {
@@ -126,7 +126,7 @@ impl NodeServer {
                 },
             }
         }
-        self.wind_down(requests.into_subscriber(), received).await;
+        self.wind_down(requests, received).await;
     }
 
     /// Ends a subscription, of which so many messages were received, without losing one.
@@ -136,11 +136,11 @@ impl NodeServer {
     /// none: both ends count. The number must be larger than what is under way, and so many messages must
     /// come; so it begins large, and becomes smaller as long as too few come. When none comes in the end, none
     /// is under way either.
-    async fn wind_down(&self, mut requests: Subscriber, mut received: u64) {
+    async fn wind_down(&self, mut requests: Box<dyn Subscription>, mut received: u64) {
         // after a reconnect the two ends have counted different numbers
-        if self.link.state.losses() == 0 {
+        if self.link.losses() == 0 {
             for margin in MARGINS {
-                if requests.unsubscribe_after(received + margin).await.is_err() {
+                if requests.unsubscribe(Some(received + margin)).await.is_err() {
                     break;
                 }
                 let taken = tokio::time::timeout(PATIENCE, async {
@@ -155,7 +155,7 @@ impl NodeServer {
             }
         }
         // an error says that the connection has ended
-        if requests.drain().await.is_err() {
+        if requests.unsubscribe(None).await.is_err() {
             return;
         }
         // without a connection nothing is under way, and the end of the subscription is not told

@@ -1,6 +1,6 @@
 //! Asking callers whether they still wait.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ enum Contact {
 /// Asks the callers of longer requests, again and again, and cancels what is not wanted.
 pub(super) async fn probe_callers(worker: Rc<Worker>) {
     let interval = worker.link.config.probe_interval;
-    let mut missed: HashMap<String, u8> = HashMap::new();
+    let mut missed: BTreeMap<String, u8> = BTreeMap::new();
     loop {
         let asked_at = clock::now();
         timer::sleep_until(asked_at + interval).await;
@@ -77,7 +77,7 @@ pub(super) async fn probe_callers(worker: Rc<Worker>) {
 /// does not.
 async fn ask(worker: &Worker, inbox: &str, replies: &[Rc<str>], limit: Duration) -> Contact {
     let Worker { link, .. } = worker;
-    let room = link.client().max_payload().saturating_sub(HEADERS) / TOKEN;
+    let room = link.connection.max_payload().saturating_sub(HEADERS) / TOKEN;
     for replies in replies.chunks(room.clamp(1, MAX_TOKENS)) {
         match unwanted(link, inbox, replies, limit).await {
             Ok(unwanted) => {
@@ -86,7 +86,7 @@ async fn ask(worker: &Worker, inbox: &str, replies: &[Rc<str>], limit: Duration)
                 }
             }
             // a node that has just reconnected says nothing about its callers
-            Err(_) if !link.is_connected() || !link.state.is_settled() => return Contact::NotAsked,
+            Err(_) if !link.is_connected() || !link.is_settled() => return Contact::NotAsked,
             Err(error) if error.outcome() == Outcome::Unknown => return Contact::Silent,
             Err(error) if error == CallError::not_served() => return Contact::Silent,
             Err(_) => return Contact::NotAsked,
@@ -113,8 +113,8 @@ async fn unwanted(
 }
 
 /// Reply subjects by the inbox that they are in.
-fn by_caller(replies: Vec<Rc<str>>) -> HashMap<String, Vec<Rc<str>>> {
-    let mut callers: HashMap<String, Vec<Rc<str>>> = HashMap::new();
+fn by_caller(replies: Vec<Rc<str>>) -> BTreeMap<String, Vec<Rc<str>>> {
+    let mut callers: BTreeMap<String, Vec<Rc<str>>> = BTreeMap::new();
     for reply in replies {
         if let Some((inbox, _)) = reply.rsplit_once('.') {
             callers.entry(inbox.to_owned()).or_default().push(reply);

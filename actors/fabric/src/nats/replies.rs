@@ -2,27 +2,21 @@
 
 use std::sync::Arc;
 
-use async_nats::{Message, Subscriber};
+use async_nats::Message;
 use futures_util::StreamExt;
 
 use super::calls::PROBE;
-use super::connect::reconnect;
+use super::connection::Subscription;
 use super::headers::{NODE, text};
 use super::link::Link;
 
 /// The longest probe that is looked at, in bytes: half as much again as nodes send.
 const MAX_PROBE: usize = 8_192;
 
-/// Gives answers to their calls until the node leaves. The inbox ends with the client, which is replaced then.
-pub(super) async fn take_replies(link: Arc<Link>, mut inbox: Subscriber) {
-    loop {
-        while let Some(message) = inbox.next().await {
-            take(&link, message).await;
-        }
-        match reconnect(&link).await {
-            Some(renewed) => inbox = renewed,
-            None => return,
-        }
+/// Hands answers to their calls until the node leaves.
+pub(super) async fn take_replies(link: Arc<Link>, mut inbox: Box<dyn Subscription>) {
+    while let Some(message) = inbox.next().await {
+        take(&link, message).await;
     }
 }
 
@@ -31,7 +25,7 @@ async fn take(link: &Link, message: Message) {
         Some((_, PROBE)) => answer_probe(link, message).await,
         Some((_, token)) => {
             if let Ok(token) = token.parse() {
-                link.state.calls.answer(token, message);
+                link.calls.answer(token, message);
             }
         }
         None => {}
@@ -47,7 +41,7 @@ async fn answer_probe(link: &Link, message: Message) {
     let tokens = std::str::from_utf8(&payload).unwrap_or_default();
     // it is a part of the subject of a cancel
     let node = headers.and_then(|headers| text(&headers, NODE).parse().ok());
-    let unwanted = link.state.calls.unwanted(tokens, node.as_ref());
+    let unwanted = link.calls.unwanted(tokens, node.as_ref());
     link.publish(reply, unwanted.into()).await;
     // a flood of probes leaves room for the answers of other tasks
     tokio::task::yield_now().await;

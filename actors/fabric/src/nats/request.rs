@@ -70,7 +70,7 @@ pub(super) async fn answer(
     let mut headers = HeaderMap::new();
     headers.insert(SERVICE_ERROR, code);
     headers.insert(SERVICE_ERROR_CODE, "500");
-    link.publish_with_headers(reply_to, headers, bytes).await;
+    link.publish_with_headers(reply_to, Some(headers), bytes).await;
 }
 
 /// Whether a request came on the subject of its function. One without a function is refused for that.
@@ -117,7 +117,7 @@ fn into_bytes(link: &Link, reply: Reply) -> (Bytes, Option<String>) {
             let coding = message.coding();
             let bytes = message.into_bytes();
             let headers = error.as_ref().map_or(0, |code| ERROR_HEADERS + code.len());
-            if bytes.len() + headers > link.client().max_payload() {
+            if bytes.len() + headers > link.connection.max_payload() {
                 let text = "Response size has exceeded the limit of the NATS server";
                 // without the id, which may be what is too large
                 return error_bytes(codes::INTERNAL_ERROR, text, None, coding);

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
-use async_nats::SubscribeError;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::drain::{Drain, Drained};
 use asyncsteps_core::codes;
@@ -17,11 +16,11 @@ use time::format_description::well_known::Rfc3339;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::connection::{NotSent, Subscription};
 use super::link::Link;
 use super::micro::Services;
 use super::node_server::{CANCELS_THAT_WAIT, NodeServer, Phase, WorkerHandle};
 use super::probe::probe_callers;
-use super::subscription::Subscription;
 use super::worker::Worker;
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
@@ -127,7 +126,7 @@ fn start_worker(
 async fn subscribe(
     link: &Link,
     endpoints: &[Endpoint],
-) -> Result<Vec<Subscription>, SubscribeError> {
+) -> Result<Vec<Box<dyn Subscription>>, NotSent> {
     let mut subscriptions = Vec::new();
     for endpoint in endpoints {
         for subject in link.subjects.served(endpoint.interface(), None) {
@@ -144,6 +143,7 @@ async fn subscribe(
 /// An executor that closes takes no more requests from here.
 async fn drain_at_close(executor: Executor, phase: watch::Sender<Phase>) {
     tokio::select! {
+        biased;
         () = executor.closing() => {
             phase.send_if_modified(|phase| {
                 let is_serving = *phase == Phase::Serving;

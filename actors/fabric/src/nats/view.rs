@@ -29,7 +29,7 @@ impl View {
     /// no connection, the last view stays.
     pub(super) async fn watch(self: Arc<Self>, link: Arc<Link>) {
         self.wanted.notified().await;
-        while !link.state.is_closed() {
+        while !link.is_closed() {
             if let Ok(nodes) = discover(&link).await {
                 let mut view = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
                 *view = LiveNodes::of(&nodes);
