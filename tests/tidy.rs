@@ -117,10 +117,15 @@ fn what_has_no_io_reads_no_clock_and_starts_no_thread() {
 
 #[test]
 fn what_a_simulated_cluster_runs_draws_nothing_but_from_its_seed() {
-    let simulated =
-        ["actors/durable/src", "actors/executor/src/executor", "actors/executor/src/plan"];
+    let simulated = [
+        "actors/durable/src",
+        "actors/executor/src/executor",
+        "actors/executor/src/plan",
+        "actors/fabric/src/nats",
+    ];
     for folder in simulated {
-        forbid(folder, &["getrandom::fill", "SystemClock"], "a seed decides on names and clocks");
+        let words = ["getrandom::fill", "SystemClock", "RandomState", "SystemTime::now"];
+        forbid(folder, &words, "a seed decides on names and clocks");
         for (path, text) in sources(folder) {
             let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
             let lines: Vec<&str> = code.collect();

@@ -1,12 +1,13 @@
 //! The calls of a node that wait for answers.
 
-use std::collections::HashMap;
-use std::collections::hash_map::{Entry, RandomState};
-use std::hash::BuildHasher;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_nats::Message;
+use asyncsteps_actors::random;
 use tokio::sync::oneshot;
 
 use super::subjects::push_number;
@@ -32,14 +33,14 @@ pub(super) fn is_of_node(reply_subject: &str) -> bool {
 pub(super) struct Calls {
     /// Answers come to subjects below.
     inbox: String,
-    waiting: Mutex<HashMap<u64, Waiting>>,
+    waiting: Mutex<BTreeMap<u64, Waiting>>,
     /// How many wait, so that the limit needs no lock.
     count: AtomicUsize,
     max: usize,
     made: AtomicU64,
-    /// Makes tokens of the numbers of calls: SipHash with a key from the random source of the system, which
-    /// those that know some tokens cannot continue.
-    tokens: RandomState,
+    /// Makes tokens of the numbers of calls: SipHash after a random secret, which those that know some tokens cannot
+    /// continue.
+    tokens: DefaultHasher,
 }
 
 #[derive(Debug)]
@@ -62,13 +63,15 @@ pub(super) struct Waits<'a> {
 impl Calls {
     /// None yet; at most so many at once. `id` tells the inbox from all others.
     pub(super) fn new(id: &str, max: usize) -> Self {
+        let mut tokens = DefaultHasher::new();
+        tokens.write(random::id().as_bytes());
         Self {
             inbox: format!("{INBOXES}{id}"),
             waiting: Mutex::default(),
             count: AtomicUsize::new(0),
             max,
             made: AtomicU64::new(0),
-            tokens: RandomState::new(),
+            tokens,
         }
     }
 
@@ -107,7 +110,9 @@ impl Calls {
     fn register(&self, call: Waiting) -> u64 {
         let mut waiting = self.waiting();
         loop {
-            let token = self.tokens.hash_one(self.made.fetch_add(1, Ordering::Relaxed));
+            let mut token = self.tokens.clone();
+            token.write_u64(self.made.fetch_add(1, Ordering::Relaxed));
+            let token = token.finish();
             if let Entry::Vacant(entry) = waiting.entry(token) {
                 entry.insert(call);
                 return token;
@@ -147,7 +152,7 @@ impl Calls {
         unwanted
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

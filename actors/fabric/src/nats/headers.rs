@@ -100,7 +100,10 @@ impl Headers for CallHeaders {
             let uid = name_of(&UID).to_ascii_lowercase();
             let without_key =
                 self.headers.get(UID).is_none().then(|| (uid, self.reply.to_string()));
-            each.chain(without_key).collect()
+            let mut listed: Vec<_> = each.chain(without_key).collect();
+            // async-nats keeps them in no order; values of one name keep theirs
+            listed.sort_by(|(one, _), (other, _)| one.cmp(other));
+            listed
         });
         Box::new(listed.iter().map(|(name, value)| (&**name, &**value)))
     }

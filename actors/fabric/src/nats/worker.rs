@@ -1,7 +1,7 @@
 //! Requests of other nodes on one arbiter.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Worker {
     pub(super) link: Arc<Link>,
     executor: Executor,
     traffic: Traffic,
-    running: RefCell<HashMap<Rc<str>, Running>>,
+    running: RefCell<BTreeMap<Rc<str>, Running>>,
 }
 
 /// A request that did not end in its first turn.
@@ -125,7 +125,7 @@ impl Worker {
 
     /// Cancels and answers what is left.
     async fn end(&self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let running: Vec<_> = self.running.borrow_mut().drain().collect();
+        let running = std::mem::take(&mut *self.running.borrow_mut());
         let mut left = Vec::with_capacity(running.len());
         for (reply, running) in running {
             running.task.abort();
