@@ -57,8 +57,9 @@ impl Call {
         self
     }
 
-    /// The same with a time limit, for the way there and back too. The earlier one counts, of this limit
-    /// and that of the flow that makes the call.
+    /// The same with a time limit, for the way there and back too, and for all attempts of a
+    /// [client](crate::Client) together. The earlier one counts, of this limit and that of the flow that makes the
+    /// call.
     pub fn within(self, time_limit: Duration) -> Self {
         Self { time_limit: Some(time_limit), ..self }
     }

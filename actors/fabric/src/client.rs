@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use asyncsteps_actors::random;
 use asyncsteps_core::Error;
 use asyncsteps_executor::{Invocation, Invoker, Invoking};
 use futures_util::future::{Either, select};
+use tokio::time::Instant;
 
 use crate::call::{Call, Response};
 use crate::call_error::{CallError, Outcome};
@@ -85,7 +87,8 @@ impl Client {
     /// Dropping the future cancels the call, as [`Fabric::call`] says.
     pub async fn call(&self, call: Call) -> Result<Response, CallError> {
         let policy = self.policies.get(call.function().as_str()).unwrap_or(&self.others);
-        let attempts = Attempts { fabric: &*self.fabric, policy: *policy };
+        let ends = call.time_limit.and_then(|limit| Instant::now().checked_add(limit));
+        let attempts = Attempts { fabric: &*self.fabric, policy: *policy, ends };
         match self.placements.get(call.function().as_str()) {
             Some(placement) if call.node.is_none() => attempts.make_placed(call, placement).await,
             _ => attempts.make(call).await,
@@ -98,6 +101,8 @@ impl Client {
 struct Attempts<'a> {
     fabric: &'a dyn Fabric,
     policy: Policy,
+    /// When the time of the call is over, which all attempts share.
+    ends: Option<Instant>,
 }
 
 impl Attempts<'_> {
@@ -167,11 +172,20 @@ impl Attempts<'_> {
 
     /// The same call with the time limit of an attempt.
     fn limited(self, call: Call) -> Call {
-        let limit = [call.time_limit, self.policy.attempt_timeout].into_iter().flatten().min();
+        let limit = [self.time_left(), self.policy.attempt_timeout].into_iter().flatten().min();
         Call { time_limit: limit, ..call }
     }
 
+    fn time_left(self) -> Option<Duration> {
+        self.ends.map(|ends| ends.saturating_duration_since(Instant::now()))
+    }
+
     fn may_repeat(self, error: &CallError) -> bool {
+        let is_late = self.time_left().is_some_and(|left| left.is_zero());
+        !is_late && self.is_repeatable(error)
+    }
+
+    fn is_repeatable(self, error: &CallError) -> bool {
         match error.outcome() {
             // a call that could not be made at all is not made better by another attempt
             Outcome::NotCarriedOut => error.code() == asyncsteps_core::codes::CONNECT_ERROR,

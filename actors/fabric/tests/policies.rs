@@ -69,13 +69,17 @@ impl Fabric for Scripted {
 
 /// What a call comes to by a policy.
 async fn check<const N: usize>(policy: Policy, attempts: [Attempt; N]) -> String {
+    let call = Call::new("a.b:1.0:f", ()).expect("it is a call");
+    check_call(call, policy, attempts).await
+}
+
+async fn check_call<const N: usize>(call: Call, policy: Policy, attempts: [Attempt; N]) -> String {
     let script = Arc::new(Scripted {
         attempts: Mutex::new(attempts.into()),
         made: AtomicUsize::new(0),
         log: Mutex::default(),
     });
     let client = Client::new(script.clone()).policy("a.b:1.0:f", policy);
-    let call = Call::new("a.b:1.0:f", ()).expect("it is a call");
     let result = match client.call(call).await {
         Ok(response) => response.into_value().to_string(),
         Err(error) => error.to_string(),
@@ -119,6 +123,15 @@ async fn what_may_have_been_carried_out_is_tried_again_if_it_is_idempotent() {
     let refused = CallError::answered(codes::DEFENSE_REJECTED, None);
     let once = check(idempotent, [(1, Err(refused))]).await;
     assert_eq!(once, "begin 1, end 1, DefenseRejected");
+}
+
+#[actix::test]
+async fn all_attempts_share_the_time_of_the_call() {
+    pause();
+    let call = Call::new("a.b:1.0:f", ()).expect("it is a call").within(Duration::from_millis(100));
+    let attempts = [(60, Err(lost())), (60, Err(lost()))];
+    let late = check_call(call, Policy::new().idempotent().attempts(3), attempts).await;
+    assert_eq!(late, "begin 1, end 1, begin 2, end 2, CommError: lost");
 }
 
 #[actix::test]

@@ -74,29 +74,36 @@ impl NatsFabric {
         node: NodeId,
     ) -> Result<Self, NatsError> {
         let link = Arc::new(Link::new(connection, config, node));
+        let joined = Self::begin(&link).await;
+        if joined.is_err() {
+            // another attempt would find this one under its name
+            link.leave().await;
+        }
+        joined
+    }
+
+    async fn begin(link: &Arc<Link>) -> Result<Self, NatsError> {
         let lost = || NatsError::lost(&link.config.servers);
         let members = Members::default();
-        tokio::spawn(watch_losses(Arc::downgrade(&link), link.connection.losses()));
+        tokio::spawn(watch_losses(Arc::downgrade(link), link.connection.losses()));
         let inbox = link.subscribe(link.calls.subject(), None).await.map_err(|_| lost())?;
-        tokio::spawn(tokio::task::unconstrained(take_replies(Arc::clone(&link), inbox)));
+        tokio::spawn(tokio::task::unconstrained(take_replies(Arc::clone(link), inbox)));
         // a random name is no other's
-        if link.config.node.is_some() && is_name_taken(&link).await {
-            let node = link.node.clone();
-            link.leave().await;
-            return Err(NatsError::NameTaken { node });
+        if link.config.node.is_some() && is_name_taken(link).await {
+            return Err(NatsError::NameTaken { node: link.node.clone() });
         }
         for node in [link.node.as_str(), crate::node::ALL] {
             let orders = link.subscribe(link.subjects.control(node, "*"), None).await;
             let orders = orders.map_err(|_| lost())?;
-            tokio::spawn(take_orders(Arc::clone(&link), Arc::clone(&members), orders));
+            tokio::spawn(take_orders(Arc::clone(link), Arc::clone(&members), orders));
         }
         let view = Arc::new(View::default());
-        tokio::spawn(Arc::clone(&view).watch(Arc::clone(&link)));
+        tokio::spawn(Arc::clone(&view).watch(Arc::clone(link)));
         link.settle().await.map_err(|_| lost())?;
         if link.config.trust.has_secret() {
-            tokio::spawn(compare_secrets(Arc::clone(&link)));
+            tokio::spawn(compare_secrets(Arc::clone(link)));
         }
-        Ok(Self { link, members, view })
+        Ok(Self { link: Arc::clone(link), members, view })
     }
 
     /// The name of this node.
