@@ -17,6 +17,7 @@ use crate::faults::{Fault, Faults};
 use crate::figures::{Figures, Struck};
 use crate::history::History;
 use crate::machine::{Birth, Machine, Start, take_turns};
+use crate::network::Network;
 use crate::node::{Phase, SimNode};
 use crate::processor::Processor;
 use crate::repeat::{FaultId, Repeat};
@@ -34,6 +35,7 @@ pub struct Cluster {
     random: Random,
     processor: Processor,
     journal: Memory,
+    network: Network,
     /// By how many milliseconds the clock of the journal is ahead of the right time.
     ahead: i64,
     nodes: Vec<SimNode>,
@@ -61,6 +63,8 @@ enum Event {
     Fast(usize),
     /// A disk has room again.
     Room(usize),
+    /// Nothing is wrong any more with the way between a node and the network.
+    Passes,
 }
 
 impl Cluster {
@@ -71,8 +75,10 @@ impl Cluster {
     }
 
     pub(crate) fn repeating(repeat: Repeat) -> Self {
+        let (mut random, history) = (Random::new(repeat.seed), History::default());
         Self {
-            random: Random::new(repeat.seed),
+            network: Network::new(random.number(), history.clone()),
+            random,
             processor: Processor::current(),
             journal: Memory::default(),
             ahead: 0,
@@ -81,7 +87,7 @@ impl Cluster {
             now: Duration::ZERO,
             events: BTreeMap::new(),
             decided: 0,
-            history: History::default(),
+            history,
             figures: Figures::default(),
             repeat,
             struck: Vec::new(),
@@ -137,6 +143,8 @@ impl Cluster {
     }
 
     fn plan(&mut self, at: Duration, event: Event) {
+        // timers of nodes have no part of a millisecond
+        let at = Duration::from_millis(at.as_millis().try_into().unwrap_or(u64::MAX));
         self.decided += 1;
         self.events.insert((at, self.decided), event);
     }
@@ -193,6 +201,7 @@ impl Cluster {
         self.faults(Faults::none());
         self.events.retain(|_, event| matches!(event, Event::Runs(_)));
         self.ahead = 0;
+        self.network.heal();
         for number in 0..self.nodes.len() {
             let node = &mut self.nodes[number];
             (node.ahead, node.drift) = (0, 0);
@@ -237,6 +246,7 @@ impl Cluster {
     #[must_use]
     pub fn figures(&self) -> Figures {
         let mut figures = self.figures;
+        figures.messages_lost = self.network.messages_lost();
         figures.requests = self.requests(FlowState::Ended).len();
         for node in &self.nodes {
             figures.effects += node.disk.state().effects;
@@ -244,7 +254,8 @@ impl Cluster {
         figures
     }
 
-    /// A number of what all nodes have asked of the journal, and when: two runs with the same one did the same.
+    /// A number of what all nodes have asked of the journal and sent to each other, and when: two runs with the same one
+    /// did the same.
     #[must_use]
     pub fn history(&self) -> u64 {
         self.history.digest()
@@ -267,6 +278,7 @@ impl Cluster {
             Event::Runs(node) => self.go_on(node),
             Event::Fast(node) => self.nodes[node].disk.state().set_stall(None),
             Event::Room(node) => self.nodes[node].disk.state().set_full(false),
+            Event::Passes => self.network.pass(self.now),
         }
     }
 
@@ -304,8 +316,10 @@ impl Cluster {
                 node.starts += 1;
                 let context = NodeContext {
                     name: node.name.clone(),
+                    number,
                     starts: node.starts,
                     disk: node.disk.clone(),
+                    network: self.network.clone(),
                 };
                 let (start, seed) = (Arc::clone(&node.start), node.random.number());
                 let (wall, processor) = (node.wall(now), self.processor);
@@ -353,6 +367,10 @@ impl Cluster {
                 node.disk.state().set_full(true);
                 self.plan(self.now + time, Event::Room(number));
             }
+            Fault::Cut(cut, time) => {
+                self.network.cut(number, cut, self.now + time);
+                self.plan(self.now + time, Event::Passes);
+            }
             Fault::NotDone => node.disk.state().fail_next(memory::Fault::NotDone),
             Fault::AnswerLost => node.disk.state().fail_next(memory::Fault::AnswerLost),
         }
@@ -361,6 +379,7 @@ impl Cluster {
     fn kill(&mut self, number: usize, down: Duration) {
         let until = self.now + down;
         if self.nodes[number].phase != Phase::LeftOut {
+            self.network.kill(number);
             self.nodes[number].kill(until);
             self.plan(until, Event::Runs(number));
         }

@@ -1,15 +1,22 @@
 //! What a node of a cluster is given when it starts.
 
 use std::fmt;
+use std::sync::Arc;
 
+use asyncsteps_fabric::nats::{Config, NatsError, NatsFabric};
+
+use crate::connection::NodeConnection;
 use crate::disk::Disk;
+use crate::network::Network;
 
 /// What a node is given when it starts.
 #[derive(Clone)]
 pub struct NodeContext {
     pub(crate) name: String,
+    pub(crate) number: usize,
     pub(crate) starts: u32,
     pub(crate) disk: Disk,
+    pub(crate) network: Network,
 }
 
 impl NodeContext {
@@ -29,6 +36,23 @@ impl NodeContext {
     #[must_use]
     pub fn journal(&self) -> Disk {
         self.disk.clone()
+    }
+
+    /// Joins the fabric of the cluster, in place of [`NatsFabric::connect`]: with the same configuration, of which the
+    /// name of the node, the servers and the credentials do not count.
+    ///
+    /// # Errors
+    /// [`NatsError`] if the network cannot be reached now, or if the node has joined already.
+    ///
+    /// # Panics
+    /// If the name of the node cannot be one in a fabric.
+    pub async fn fabric(&self, config: Config) -> Result<NatsFabric, NatsError> {
+        let name = match self.name.parse() {
+            Ok(name) => name,
+            Err(error) => panic!("{}: {error}", self.name),
+        };
+        let connection = Arc::new(NodeConnection::new(&self.network, self.number));
+        NatsFabric::over(connection, config.node(name)).await
     }
 }
 

@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use asyncsteps_core::sim::Random;
 
+use crate::network::Cut;
+
 /// How long a node is down after a kill, or stands still, at the most.
 const MOST_DOWN: Duration = Duration::from_secs(20);
 const MOST_STOP: Duration = Duration::from_secs(30);
+
+/// How long something is wrong with the way between a node and the network, at the most.
+const MOST_CUT: Duration = Duration::from_secs(10);
 
 /// How often things go wrong: each rate is how many times in a virtual second it happens to a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +25,8 @@ pub struct Faults {
     stalls: f64,
     full: f64,
     errors: f64,
+    losses: f64,
+    partitions: f64,
     most_jump: Duration,
     most_stall: Duration,
 }
@@ -35,13 +42,16 @@ impl Faults {
             stalls: 0.0,
             full: 0.0,
             errors: 0.0,
+            losses: 0.0,
+            partitions: 0.0,
             most_jump: Duration::from_secs(25 * 3600),
             most_stall: Duration::from_secs(2),
         }
     }
 
-    /// Each kind of fault: a kill in 100 s; a stop, a jump and a drift of the clock and a full disk in 200 s; a stall of
-    /// the journal in 50 s; and an operation in 10 s that fails or whose answer is lost.
+    /// Each kind of fault: a kill, a loss of the connection and a partition in 100 s; a stop, a jump and a drift of the
+    /// clock and a full disk in 200 s; a stall of the journal in 50 s; and an operation in 10 s that fails or whose answer
+    /// is lost.
     pub const fn all() -> Self {
         Self {
             kills: 0.01,
@@ -51,6 +61,8 @@ impl Faults {
             stalls: 0.02,
             full: 0.005,
             errors: 0.1,
+            losses: 0.01,
+            partitions: 0.01,
             ..Self::none()
         }
     }
@@ -91,6 +103,16 @@ impl Faults {
         Self { errors: per_second, ..self }
     }
 
+    /// A node loses its connection to the network for up to 10 s, and what is under way on it; the node notices.
+    pub const fn connection_losses(self, per_second: f64) -> Self {
+        Self { losses: per_second, ..self }
+    }
+
+    /// What a node sends, what is sent to it, or both, does not arrive for up to 10 s, and nobody notices.
+    pub const fn partitions(self, per_second: f64) -> Self {
+        Self { partitions: per_second, ..self }
+    }
+
     pub(crate) fn is_none(&self) -> bool {
         *self == Self { most_jump: self.most_jump, most_stall: self.most_stall, ..Self::none() }
     }
@@ -111,6 +133,7 @@ pub(crate) enum Fault {
     Full(Duration),
     NotDone,
     AnswerLost,
+    Cut(Cut, Duration),
 }
 
 impl Fault {
@@ -126,6 +149,8 @@ impl Fault {
             Self::Full(_) => Kind::Full,
             Self::NotDone => Kind::NotDone,
             Self::AnswerLost => Kind::AnswerLost,
+            Self::Cut(Cut::Lost, _) => Kind::ConnectionLoss,
+            Self::Cut(Cut::Silent | Cut::Mute | Cut::Deaf, _) => Kind::Partition,
         }
     }
 }
@@ -142,6 +167,10 @@ impl fmt::Display for Fault {
             Self::Full(time) => write!(f, "its disk is full for {time:?}"),
             Self::NotDone => f.write_str("an operation of its journal is not done"),
             Self::AnswerLost => f.write_str("an answer of its journal is lost"),
+            Self::Cut(Cut::Lost, time) => write!(f, "it loses its connection for {time:?}"),
+            Self::Cut(Cut::Silent, time) => write!(f, "no message passes for {time:?}"),
+            Self::Cut(Cut::Mute, time) => write!(f, "what it sends is lost for {time:?}"),
+            Self::Cut(Cut::Deaf, time) => write!(f, "what is sent to it is lost for {time:?}"),
         }
     }
 }
@@ -168,11 +197,15 @@ pub enum Kind {
     NotDone,
     /// The answer to an operation of the journal is lost.
     AnswerLost,
+    /// A node loses its connection to the network, and notices.
+    ConnectionLoss,
+    /// Messages of a node or to it are lost, and nobody notices.
+    Partition,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Kill,
         Self::Stop,
         Self::Jump,
@@ -182,6 +215,8 @@ impl Kind {
         Self::Full,
         Self::NotDone,
         Self::AnswerLost,
+        Self::ConnectionLoss,
+        Self::Partition,
     ];
 }
 
@@ -210,6 +245,8 @@ impl Schedule {
             rates.stalls,
             rates.full,
             rates.errors,
+            rates.losses,
+            rates.partitions,
         ];
         let mut faults = Vec::new();
         for (kind, rate) in kinds.into_iter().enumerate() {
@@ -230,8 +267,13 @@ impl Schedule {
                 3 => Fault::Drift(u32::try_from(random.below(100)).unwrap_or(0)),
                 4 => Fault::Stall(random.within(rates.most_stall)),
                 5 => Fault::Full(random.within(Duration::from_secs(5))),
-                _ if is_first => Fault::NotDone,
-                _ => Fault::AnswerLost,
+                6 if is_first => Fault::NotDone,
+                6 => Fault::AnswerLost,
+                7 => Fault::Cut(Cut::Lost, random.within(MOST_CUT)),
+                _ => {
+                    let cuts = [Cut::Silent, Cut::Mute, Cut::Deaf];
+                    Fault::Cut(cuts[random.below(cuts.len())], random.within(MOST_CUT))
+                }
             };
             faults.push((self.count, at, fault));
             self.count += 1;

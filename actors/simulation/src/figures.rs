@@ -19,6 +19,8 @@ pub struct Figures {
     pub requests: usize,
     /// Effects that were begun: records of an intent.
     pub effects: usize,
+    /// Messages that were lost on their way.
+    pub messages_lost: u32,
     pub(crate) struck: [Strikes; Kind::ALL.len()],
 }
 
@@ -73,6 +75,7 @@ impl Sum for Figures {
             time: sum.time + run.time,
             requests: sum.requests + run.requests,
             effects: sum.effects + run.effects,
+            messages_lost: sum.messages_lost + run.messages_lost,
             struck: std::array::from_fn(|kind| {
                 let (sum, run) = (sum.struck[kind], run.struck[kind]);
                 Strikes {
@@ -90,7 +93,8 @@ impl fmt::Display for Figures {
         let Self { seeds, time, requests, effects, .. } = self;
         let time = time.as_secs();
         write!(f, "{seeds} seeds, {time} virtual seconds: {requests} requests ended, ")?;
-        writeln!(f, "{effects} effects begun, {} faults in flight", self.in_flight())?;
+        write!(f, "{effects} effects begun, {} messages lost, ", self.messages_lost)?;
+        writeln!(f, "{} faults in flight", self.in_flight())?;
         for kind in Kind::ALL {
             let Strikes { times, in_flight, seeds } = self.struck(kind);
             writeln!(f, "  {kind:?}: {times}, {in_flight} in flight, in {seeds} seeds")?;

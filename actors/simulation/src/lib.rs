@@ -1,8 +1,10 @@
 //! A cluster in one seed: nodes that run a service as in production, in one process and in virtual time.
 //!
 //! A [`Cluster`] has nodes, each with a thread, a runtime and clocks of its own, of which one runs at a time. They share
-//! a journal. What goes wrong follows from the seed: nodes are killed, stopped and started again, clocks jump, and the
-//! journal is slow, fails, or loses an answer. One seed has one [history](Cluster::history).
+//! a journal, and call each other over a network that is in the place of a server of NATS. What goes wrong follows from
+//! the seed: nodes are killed, stopped and started again, clocks jump, the journal is slow, fails, or loses an answer, and
+//! the network loses connections and messages. One seed has one [history](Cluster::history). [`simulate`] runs many, and
+//! makes one that fails smaller.
 //!
 //! What an application has done outside of the cluster, such as at a bank, is a value that its nodes share and that no
 //! kill ends; a test compares it with what the requests say after [`heal`](Cluster::heal).
@@ -26,19 +28,24 @@
 //! ```
 //!
 //! - `cluster.rs`: which node runs, and what goes wrong; `machine.rs`: the thread of a node
-//! - `context.rs`: what a node is given; `disk.rs`: its journal; `faults.rs`, `history.rs`
+//! - `node.rs`: what is kept of a node while it is down; `processor.rs`: where its thread runs
+//! - `context.rs`: what a node is given; `disk.rs`: its journal; `faults.rs`, `figures.rs`, `history.rs`
+//! - `network.rs`: what a server of NATS does; `connection.rs`: the connection of a node
+//! - `simulate.rs`: runs of many seeds; `shrink.rs`: a failing run made smaller; `repeat.rs`: how it is printed
 //!
-//! A node has one arbiter: threads of a process are not simulated, nor is what a node does without the journal that it is
-//! given. A drop runs when a node is killed, and reaches nothing outside.
+//! A node has one arbiter: threads of a process are not simulated, nor is what a node does without the journal and the
+//! fabric that it is given. A drop runs when a node is killed, and reaches nothing outside.
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod connection;
 mod context;
 mod disk;
 mod faults;
 mod figures;
 mod history;
 mod machine;
+mod network;
 mod node;
 mod processor;
 mod repeat;

@@ -1,6 +1,8 @@
 //! The promises of the simulated cluster: one seed is one history, and what is built in this workspace loses nothing
 //! under any of them.
 
+mod bank;
+mod calls;
 mod shop;
 mod world;
 

@@ -68,7 +68,7 @@ impl Shop {
             })
             .timeout(Duration::from_secs(60));
         let paid = reserved
-            .then_pause("rest", Duration::from_millis(500))
+            .then_pause("rest", Duration::from_millis(100))
             .then(if is_next { "charge" } else { "pay" }, async |cx, _| {
                 cx.does(&cx.params, cx.key(), 16).await
             })

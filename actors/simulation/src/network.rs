@@ -1,0 +1,381 @@
+//! The network of a cluster: what one server of NATS does between the nodes, and what goes wrong on the way to it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use asyncsteps_actors::clock;
+use asyncsteps_core::sim::Random;
+use asyncsteps_fabric::nats::connection::{
+    Losses, Message, NotSent, OutboundMessage, StatusCode, Subject,
+};
+use tokio::sync::{mpsc, watch};
+
+use crate::history::History;
+
+/// How long a message takes between a node and the server, typically.
+const LATENCY: Duration = Duration::from_millis(1);
+
+/// The largest message, as servers have it by default.
+pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
+
+/// The network of a cluster. Cloning shares.
+#[derive(Clone)]
+pub(crate) struct Network(Arc<Mutex<Server>>);
+
+/// What is wrong with the way between a node and the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cut {
+    /// The connection is lost, and what is under way on it; the node notices.
+    Lost,
+    /// Nothing passes, and nobody notices.
+    Silent,
+    /// What the node sends does not arrive.
+    Mute,
+    /// What is sent to the node does not arrive.
+    Deaf,
+}
+
+struct Server {
+    random: Random,
+    history: History,
+    /// What is wrong with the ways to nodes, and until when.
+    cuts: BTreeMap<usize, (Cut, Duration)>,
+    connections: BTreeMap<u64, Joined>,
+    subscriptions: BTreeMap<u64, Subscribed>,
+    /// How many connections and subscriptions there were.
+    made: u64,
+    messages_lost: u32,
+}
+
+/// A connection.
+struct Joined {
+    node: usize,
+    losses: watch::Sender<Losses>,
+    /// What is sent when the connection is there again.
+    waiting: Vec<OutboundMessage>,
+}
+
+/// A subscription.
+struct Subscribed {
+    connection: u64,
+    subject: String,
+    queue_group: Option<String>,
+    delivered: u64,
+    /// After how many messages it ends.
+    ends_after: u64,
+    messages: mpsc::UnboundedSender<Parcel>,
+}
+
+/// A message on its way to a node.
+pub(crate) struct Parcel {
+    pub(crate) message: Message,
+    /// How long it is on its way.
+    pub(crate) latency: Duration,
+    /// How often the connection was lost when it was sent: it is lost with the next loss.
+    pub(crate) losses: u64,
+}
+
+impl Network {
+    pub(crate) fn new(seed: u64, history: History) -> Self {
+        Self(Arc::new(Mutex::new(Server {
+            random: Random::new(seed),
+            history,
+            cuts: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            made: 0,
+            messages_lost: 0,
+        })))
+    }
+
+    fn server(&self) -> MutexGuard<'_, Server> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something is wrong with the way to a node until this time; what was wrong before is over.
+    pub(crate) fn cut(&self, node: usize, cut: Cut, until: Duration) {
+        let mut server = self.server();
+        server.restore(node);
+        server.cuts.insert(node, (cut, until));
+        if cut == Cut::Lost {
+            server.losses_of(node, Losses::lose);
+        }
+    }
+
+    /// It is this late: what lasted until now is over.
+    pub(crate) fn pass(&self, now: Duration) {
+        let mut server = self.server();
+        let over = server.cuts.iter().filter(|(_, (_, until))| *until <= now);
+        for node in over.map(|(node, _)| *node).collect::<Vec<_>>() {
+            server.restore(node);
+        }
+    }
+
+    /// Nothing is wrong any more.
+    pub(crate) fn heal(&self) {
+        self.pass(Duration::MAX);
+    }
+
+    /// A node was killed: what it sends from now on reaches nobody.
+    pub(crate) fn kill(&self, node: usize) {
+        let mut server = self.server();
+        let of_node = server.connections.iter().filter(|(_, joined)| joined.node == node);
+        for connection in of_node.map(|(number, _)| *number).collect::<Vec<_>>() {
+            server.leave(connection);
+        }
+    }
+
+    pub(crate) fn messages_lost(&self) -> u32 {
+        self.server().messages_lost
+    }
+
+    /// A node connects; returns the number of the connection.
+    pub(crate) fn connect(&self, node: usize) -> (u64, watch::Receiver<Losses>) {
+        let mut server = self.server();
+        let number = server.number();
+        let losses = watch::Sender::default();
+        let seen = losses.subscribe();
+        server.connections.insert(number, Joined { node, losses, waiting: Vec::new() });
+        (number, seen)
+    }
+
+    /// A connection ends, with its subscriptions.
+    pub(crate) fn leave(&self, connection: u64) {
+        self.server().leave(connection);
+    }
+
+    pub(crate) fn is_connected(&self, connection: u64) -> bool {
+        self.server().is_connected(connection)
+    }
+
+    pub(crate) fn publish(&self, from: u64, message: OutboundMessage) -> Result<(), NotSent> {
+        if message.payload.len() > MAX_PAYLOAD {
+            return Err(NotSent::TooLarge);
+        }
+        let mut server = self.server();
+        let is_connected = server.is_connected(from);
+        let joined = server.connections.get_mut(&from).ok_or_else(ended)?;
+        if is_connected {
+            server.route(from, message);
+        } else {
+            joined.waiting.push(message);
+        }
+        Ok(())
+    }
+
+    /// Subscribes; returns the number of the subscription.
+    pub(crate) fn subscribe(
+        &self,
+        connection: u64,
+        subject: String,
+        queue_group: Option<String>,
+    ) -> Result<(u64, mpsc::UnboundedReceiver<Parcel>), NotSent> {
+        let mut server = self.server();
+        if !server.connections.contains_key(&connection) {
+            return Err(ended());
+        }
+        let (messages, parcels) = mpsc::unbounded_channel();
+        let (delivered, ends_after) = (0, u64::MAX);
+        let subscribed =
+            Subscribed { connection, subject, queue_group, delivered, ends_after, messages };
+        let number = server.number();
+        server.subscriptions.insert(number, subscribed);
+        Ok((number, parcels))
+    }
+
+    /// Ends a subscription after so many messages since it was made.
+    pub(crate) fn unsubscribe(
+        &self,
+        connection: u64,
+        subscription: u64,
+        after: u64,
+    ) -> Result<(), NotSent> {
+        let mut server = self.server();
+        if let Some(subscribed) = server.subscriptions.get_mut(&subscription) {
+            subscribed.ends_after = after;
+            server.end_if_over(subscription);
+        }
+        server.connections.contains_key(&connection).then_some(()).ok_or_else(ended)
+    }
+
+    /// A message is here, unless it was on its way when the connection was lost: so often it was lost until now.
+    pub(crate) fn receive(
+        &self,
+        subscription: u64,
+        parcel: Parcel,
+        losses: u64,
+    ) -> Option<Message> {
+        let mut server = self.server();
+        let is_lost = parcel.losses < losses;
+        server.messages_lost += u32::from(is_lost);
+        let at = clock::now().since_epoch().as_millis();
+        server.history.note((subscription, is_lost, at));
+        (!is_lost).then_some(parcel.message)
+    }
+}
+
+impl Server {
+    fn number(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    /// The node of a connection.
+    fn node(&self, connection: u64) -> Option<usize> {
+        self.connections.get(&connection).map(|joined| joined.node)
+    }
+
+    /// What is wrong with the way of a connection.
+    fn cut_of(&self, connection: u64) -> Option<Cut> {
+        Some(self.cuts.get(&self.node(connection)?)?.0)
+    }
+
+    fn is_connected(&self, connection: u64) -> bool {
+        self.connections.contains_key(&connection) && self.cut_of(connection) != Some(Cut::Lost)
+    }
+
+    fn losses_of(&self, node: usize, change: fn(&mut Losses)) {
+        let joined = self.connections.values().filter(|joined| joined.node == node);
+        joined.for_each(|joined| joined.losses.send_modify(change));
+    }
+
+    /// Nothing is wrong with the way to a node any more; one that had lost its connection sends what waits.
+    fn restore(&mut self, node: usize) {
+        if !self.cuts.remove(&node).is_some_and(|(cut, _)| cut == Cut::Lost) {
+            return;
+        }
+        self.losses_of(node, Losses::end);
+        let of_node = self.connections.iter_mut().filter(|(_, joined)| joined.node == node);
+        let waiting: Vec<_> = of_node
+            .map(|(number, joined)| (*number, std::mem::take(&mut joined.waiting)))
+            .collect();
+        for (connection, messages) in waiting {
+            messages.into_iter().for_each(|message| self.route(connection, message));
+        }
+    }
+
+    fn leave(&mut self, connection: u64) {
+        self.connections.remove(&connection);
+        self.subscriptions.retain(|_, subscribed| subscribed.connection != connection);
+    }
+
+    /// A message comes from a connection: it goes to each subscription of its subject, and to one of each queue group.
+    fn route(&mut self, from: u64, message: OutboundMessage) {
+        let OutboundMessage { subject, reply, payload, headers } = message;
+        self.history.note((from, subject.as_str(), &payload[..]));
+        if matches!(self.cut_of(from), Some(Cut::Silent | Cut::Mute)) {
+            self.messages_lost += 1;
+            return;
+        }
+        let to = self.choose(&subject);
+        let length = subject.len() + reply.as_ref().map_or(0, |reply| reply.len()) + payload.len();
+        let (status, description) = (None, None);
+        let nobody = to.is_empty().then(|| reply.clone()).flatten();
+        let message = Message { subject, reply, payload, headers, status, description, length };
+        for subscription in to {
+            self.deliver(subscription, message.clone());
+        }
+        if let Some(reply) = nobody {
+            self.answer_nobody(from, reply);
+        }
+    }
+
+    /// The subscriptions that a message goes to.
+    fn choose(&mut self, subject: &str) -> Vec<u64> {
+        let mut chosen = Vec::new();
+        let mut groups: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for (number, subscribed) in &self.subscriptions {
+            if self.is_connected(subscribed.connection) && matches(&subscribed.subject, subject) {
+                match &subscribed.queue_group {
+                    Some(group) => groups.entry(group).or_default().push(*number),
+                    None => chosen.push(*number),
+                }
+            }
+        }
+        chosen.extend(groups.values().filter_map(|members| self.random.pick(members)));
+        chosen
+    }
+
+    /// Says to the one that waits for an answer that nobody takes the message.
+    fn answer_nobody(&mut self, from: u64, reply: Subject) {
+        let own = self.subscriptions.iter().filter(|(_, it)| it.connection == from);
+        let waiting = own.filter(|(_, it)| matches(&it.subject, &reply));
+        let waiting: Vec<_> = waiting.map(|(number, _)| *number).collect();
+        let message = Message {
+            length: reply.len(),
+            subject: reply,
+            reply: None,
+            payload: Vec::new().into(),
+            headers: None,
+            status: Some(StatusCode::NO_RESPONDERS),
+            description: None,
+        };
+        waiting.into_iter().for_each(|number| self.deliver(number, message.clone()));
+    }
+
+    /// Sends a message on its way to a subscription.
+    fn deliver(&mut self, number: u64, message: Message) {
+        let Some(subscribed) = self.subscriptions.get_mut(&number) else { return };
+        let Some(joined) = self.connections.get(&subscribed.connection) else { return };
+        let cut = self.cuts.get(&joined.node).map(|(cut, _)| *cut);
+        if matches!(cut, Some(Cut::Silent | Cut::Deaf)) {
+            self.messages_lost += 1;
+            return;
+        }
+        // from one node to the server, and from there to another one
+        let latency = self.random.delay(LATENCY) + self.random.delay(LATENCY);
+        let losses = joined.losses.borrow().count;
+        subscribed.delivered += 1;
+        // a subscription that is dropped at this moment needs none
+        let _ = subscribed.messages.send(Parcel { message, latency, losses });
+        self.end_if_over(number);
+    }
+
+    fn end_if_over(&mut self, subscription: u64) {
+        let subscribed = self.subscriptions.get(&subscription);
+        if subscribed.is_some_and(|it| it.delivered >= it.ends_after) {
+            self.subscriptions.remove(&subscription);
+        }
+    }
+}
+
+fn ended() -> NotSent {
+    NotSent::Ended("the connection has ended".to_owned())
+}
+
+/// Whether a subject is one of those that a subscription is for: `*` is one token, `>` is all that are left.
+fn matches(pattern: &str, subject: &str) -> bool {
+    let mut tokens = subject.split('.');
+    for wanted in pattern.split('.') {
+        match (wanted, tokens.next()) {
+            (">", Some(_)) => return true,
+            ("*", Some(_)) => {}
+            (wanted, Some(token)) if wanted == token => {}
+            _ => return false,
+        }
+    }
+    tokens.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_stand_for_tokens() {
+        for (pattern, subject, expected) in [
+            ("a.b", "a.b", true),
+            ("a.b", "a.c", false),
+            ("a.b", "a", false),
+            ("a", "a.b", false),
+            ("a.*", "a.b", true),
+            ("a.*", "a.b.c", false),
+            ("a.*.c", "a.b.c", true),
+            ("a.>", "a.b.c", true),
+            ("a.>", "a", false),
+        ] {
+            assert_eq!(matches(pattern, subject), expected, "{pattern} {subject}");
+        }
+    }
+}

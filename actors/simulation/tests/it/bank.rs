@@ -1,0 +1,222 @@
+//! A bank on two nodes, and its callers: what a caller is told of a call, and what the bank has done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use asyncsteps_actors::random;
+use asyncsteps_core::BodyResult;
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Executor, Service};
+use asyncsteps_fabric::nats::{Config, NatsFabric};
+use asyncsteps_fabric::{Call, CallError, Client, Endpoint, Fabric as _, Outcome, Policy};
+use asyncsteps_simulation::{Cluster, NodeContext, Random};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+/// How long the bank takes for a payment, typically.
+const WORK: Duration = Duration::from_millis(5);
+
+/// The time limit of a call, and of each attempt at one that may be carried out several times: longer than it takes when
+/// nothing is wrong.
+const LIMIT: Duration = Duration::from_secs(2);
+const ATTEMPT: Duration = Duration::from_millis(700);
+
+const ONCE: &str = "demo.bank:1.0:pay";
+const AGAIN: &str = "demo.bank:1.0:payAgain";
+
+/// What was done and what was said, outside of the cluster.
+#[derive(Clone)]
+pub(crate) struct World(Arc<Outside>);
+
+struct Outside {
+    /// How often the bank has done each payment.
+    done: Mutex<BTreeMap<String, u32>>,
+    /// The calls that have ended.
+    calls: Mutex<Vec<Ended>>,
+    /// Nothing goes wrong any more.
+    is_well: AtomicBool,
+    /// The nodes that have made or carried out a call since.
+    well: Mutex<BTreeSet<String>>,
+    random: Mutex<Random>,
+}
+
+struct Ended {
+    payment: String,
+    error: Option<CallError>,
+    began_well: bool,
+    took: Duration,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Pay {
+    payment: String,
+}
+
+/// The bank, as a node runs it.
+struct Bank {
+    world: World,
+    node: String,
+}
+
+impl Service for Bank {
+    type Errors = ();
+}
+
+impl Bank {
+    async fn pay(cx: &Cx<Self, Pay>) -> BodyResult<()> {
+        asyncsteps_core::sleep(cx.world.delay(WORK)).await;
+        *lock(&cx.world.0.done).entry(cx.params.payment.clone()).or_default() += 1;
+        cx.world.works(&cx.node);
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no panic")
+}
+
+fn config() -> Config {
+    Config::new("nats://cluster:4222")
+}
+
+/// Joins the fabric, as soon as that is possible.
+async fn join(node: &NodeContext) -> NatsFabric {
+    loop {
+        match node.fabric(config()).await {
+            Ok(fabric) => return fabric,
+            Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Arc::new(Outside {
+            done: Mutex::default(),
+            calls: Mutex::default(),
+            is_well: AtomicBool::new(false),
+            well: Mutex::default(),
+            random: Mutex::new(Random::new(seed)),
+        }))
+    }
+
+    fn delay(&self, typical: Duration) -> Duration {
+        lock(&self.0.random).delay(typical)
+    }
+
+    pub(crate) fn add_to(&self, cluster: &mut Cluster) {
+        for name in ["bank-1", "bank-2"] {
+            let world = self.clone();
+            cluster.node(name, async move |node| world.serve(node).await);
+        }
+        let world = self.clone();
+        cluster.node("shop", async move |node| world.call(node).await);
+        let world = self.clone();
+        cluster.client("clients", async move |node| world.call(node).await);
+    }
+
+    async fn serve(&self, node: NodeContext) -> impl Sized + use<> {
+        let mut interface = Interface::new("demo.bank:1.0".parse().expect("a name"));
+        interface.allow_anonymous();
+        let bank = Bank { world: self.clone(), node: node.name().to_owned() };
+        let executor = Executor::builder().service(interface, bank, |functions| {
+            functions.on("pay", Bank::pay).on("payAgain", Bank::pay);
+        });
+        let executor = executor.build().expect("a right configuration");
+        let fabric = join(&node).await;
+        loop {
+            match fabric.serve(Endpoint::all(&executor), executor.clone()).await {
+                Ok(guard) => return (guard, fabric, executor),
+                Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+    }
+
+    async fn call(&self, node: NodeContext) -> impl Sized + use<> {
+        let fabric = join(&node).await;
+        let policy = Policy::new().attempts(3).attempt_timeout(ATTEMPT);
+        let client =
+            Client::new(Arc::new(fabric)).others(policy).policy(AGAIN, policy.idempotent());
+        for number in 0..4 {
+            let (world, client, name) = (self.clone(), client.clone(), node.name().to_owned());
+            actix_rt::spawn(world.calls_all(name, client, number % 2 == 0));
+        }
+        client
+    }
+
+    async fn calls_all(self, node: String, client: Client, is_repeatable: bool) {
+        loop {
+            let function = if is_repeatable { AGAIN } else { ONCE };
+            let payment = format!("{function} {}", random::id());
+            let params = serde_json::json!({ "payment": payment });
+            let call = Call::new(function, params).expect("it is a call").within(LIMIT);
+            let began_well = self.0.is_well.load(Ordering::Relaxed);
+            let began = Instant::now();
+            let error = client.call(call).await.err();
+            let took = began.elapsed();
+            self.works(&node);
+            lock(&self.0.calls).push(Ended { payment, error, began_well, took });
+            tokio::time::sleep(self.delay(Duration::from_millis(200))).await;
+        }
+    }
+
+    /// A node has made or carried out a call.
+    fn works(&self, node: &str) {
+        if self.0.is_well.load(Ordering::Relaxed) {
+            lock(&self.0.well).insert(node.to_owned());
+        }
+    }
+
+    /// From now on each call succeeds, and each node works.
+    pub(crate) fn is_well(&self) {
+        self.0.is_well.store(true, Ordering::Relaxed);
+    }
+
+    /// How many calls had which outcome: done, not carried out, unknown.
+    pub(crate) fn outcomes(&self) -> [usize; 3] {
+        let calls = lock(&self.0.calls);
+        let count = |outcome: Option<Outcome>| {
+            calls
+                .iter()
+                .filter(|call| call.error.as_ref().map(CallError::outcome) == outcome)
+                .count()
+        };
+        [None, Some(Outcome::NotCarriedOut), Some(Outcome::Unknown)].map(count)
+    }
+
+    /// What callers were told is what the bank has done.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (calls, done) = (lock(&self.0.calls), lock(&self.0.done));
+        for Ended { payment, error, began_well, took } in &*calls {
+            let times = done.get(payment).copied().unwrap_or_default();
+            let wrong =
+                |what: &str| Err(format!("{payment} {what}: {error:?}, done {times} times"));
+            let is_right = match error.as_ref().map(CallError::outcome) {
+                None => times >= 1,
+                Some(Outcome::NotCarriedOut) => times == 0,
+                Some(Outcome::Answered) => return wrong("was refused"),
+                Some(Outcome::Unknown) => true,
+            };
+            if !is_right {
+                return wrong("was reported wrongly");
+            }
+            if *took > LIMIT + Duration::from_millis(10) {
+                return wrong(&format!("took {took:?}"));
+            }
+            if *began_well && error.is_some() {
+                return wrong("failed although nothing is wrong");
+            }
+        }
+        // also those of callers that were killed
+        let well = lock(&self.0.well);
+        if !well.iter().eq(["bank-1", "bank-2", "clients", "shop"]) {
+            return Err(format!("only these nodes work in the end: {well:?}"));
+        }
+        let once = format!("{ONCE} ");
+        let again = done.iter().find(|(payment, times)| **times > 1 && payment.starts_with(&once));
+        again.map_or(Ok(()), |(payment, times)| Err(format!("{payment} was done {times} times")))
+    }
+}

@@ -1,0 +1,64 @@
+//! The promise of the fabric over the network of a cluster: what a caller is told of a call is what became of it.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use asyncsteps_simulation::{Cluster, Faults, Kind, simulate};
+
+use crate::bank::World;
+use crate::seeds;
+
+/// How long faults last.
+const FAULTS: Duration = Duration::from_secs(60);
+
+/// How long it takes after the last fault until calls succeed: what a node has asked for while its messages were lost is
+/// given up after 5 s (`Config::connect_timeout`), then it joins and subscribes.
+const UNTIL_WELL: Duration = Duration::from_secs(10);
+
+/// How long each call succeeds then.
+const WELL: Duration = Duration::from_secs(20);
+
+/// Calls under faults of the network; returns how many had which outcome.
+fn calls(cluster: &mut Cluster) -> Result<[usize; 3], String> {
+    let world = World::new(cluster.seed());
+    world.add_to(cluster);
+    let faults = Faults::none().kills(0.02).stops(0.01);
+    cluster.faults(faults.connection_losses(0.04).partitions(0.04));
+    cluster.run_for(FAULTS);
+    cluster.heal();
+    cluster.run_for(UNTIL_WELL);
+    world.is_well();
+    cluster.run_for(WELL);
+    world.check()?;
+    Ok(world.outcomes())
+}
+
+#[test]
+fn what_a_caller_is_told_of_a_call_is_what_became_of_it_under_any_of_the_seeds() {
+    let outcomes = Mutex::new([0; 3]);
+    let figures = simulate(0..seeds(), |cluster| {
+        let run = calls(cluster)?;
+        let mut sum = outcomes.lock().expect("no panic");
+        *sum = std::array::from_fn(|of| sum[of] + run[of]);
+        Ok(())
+    });
+    let [done, not_carried_out, unknown] = *outcomes.lock().expect("no panic");
+    println!("{figures}{done} calls done, {not_carried_out} not carried out, {unknown} unknown");
+    if figures.seeds > 1 {
+        assert!(done >= 500 * figures.seeds, "{done} calls");
+        assert!(not_carried_out.min(unknown) >= figures.seeds, "{not_carried_out} {unknown}");
+        assert!(figures.struck(Kind::Partition).times >= figures.seeds, "{figures}");
+    }
+}
+
+#[test]
+fn one_seed_is_one_history_of_calls() {
+    let history = |seed| {
+        let mut cluster = Cluster::seeded(seed);
+        let outcomes = calls(&mut cluster).expect("all is well");
+        (cluster.history(), cluster.figures(), outcomes)
+    };
+    let one = history(1);
+    assert_eq!(one, history(1));
+    assert_ne!(one, history(2), "the seed decides");
+}
