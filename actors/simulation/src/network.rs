@@ -362,6 +362,90 @@ fn matches(pattern: &str, subject: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn network() -> Network {
+        Network::new(1, History::default())
+    }
+
+    fn message(subject: &str, reply: Option<&str>) -> OutboundMessage {
+        let (subject, reply) = (subject.into(), reply.map(Into::into));
+        OutboundMessage { subject, reply, payload: "text".into(), headers: None }
+    }
+
+    /// What is on its way to a subscription.
+    fn taken(parcels: &mut mpsc::UnboundedReceiver<Parcel>) -> Vec<Parcel> {
+        std::iter::from_fn(|| parcels.try_recv().ok()).collect()
+    }
+
+    #[test]
+    fn one_member_of_a_group_gets_each_message() {
+        let network = network();
+        let (one, _) = network.connect(1);
+        let subscribe = |group: Option<&str>| {
+            let subscribed = network.subscribe(one, "a.*".into(), group.map(Into::into));
+            subscribed.expect("it is connected").1
+        };
+        let mut members = [subscribe(Some("g")), subscribe(Some("g")), subscribe(None)];
+        for _ in 0..20 {
+            network.publish(one, message("a.b", None)).expect("it is sent");
+        }
+        let [first, second, all] = members.each_mut().map(|it| taken(it).len());
+        assert_eq!((first + second, all), (20, 20));
+        assert!(first > 0 && second > 0, "{first} {second}");
+    }
+
+    #[test]
+    fn a_message_that_nobody_takes_is_answered() {
+        let network = network();
+        let (one, _) = network.connect(1);
+        let (_, mut inbox) =
+            network.subscribe(one, "_INBOX.1.*".into(), None).expect("it is there");
+        network.publish(one, message("a.b", Some("_INBOX.1.7"))).expect("it is sent");
+        let answers = taken(&mut inbox);
+        let [Parcel { message: answer, .. }] = &*answers else { panic!("{}", answers.len()) };
+        assert_eq!(answer.status, Some(StatusCode::NO_RESPONDERS));
+        assert_eq!((&*answer.subject, answer.payload.len()), ("_INBOX.1.7", 0));
+    }
+
+    #[test]
+    fn a_cut_says_what_is_lost() {
+        for (cut, sent, got) in [
+            (Cut::Silent, 0, 0),
+            (Cut::Mute, 0, 1),
+            (Cut::Deaf, 1, 0),
+            // what it sends waits until it is connected again
+            (Cut::Lost, 1, 0),
+        ] {
+            let network = network();
+            let [(one, _), (other, _)] = [1, 2].map(|node| network.connect(node));
+            let subscribe = |by, subject: &str| {
+                network.subscribe(by, subject.into(), None).expect("it is connected").1
+            };
+            let (mut to_one, mut to_other) = (subscribe(one, "one"), subscribe(other, "other"));
+            network.cut(1, cut, Duration::from_secs(1));
+            assert_eq!(network.is_connected(one), cut != Cut::Lost);
+            network.publish(one, message("other", None)).expect("it is sent");
+            network.publish(other, message("one", None)).expect("it is sent");
+            network.pass(Duration::from_secs(1));
+            assert_eq!(
+                (taken(&mut to_other).len(), taken(&mut to_one).len()),
+                (sent, got),
+                "{cut:?}"
+            );
+            network.publish(other, message("one", None)).expect("it is sent");
+            assert_eq!(taken(&mut to_one).len(), 1, "{cut:?} is over");
+        }
+    }
+
+    #[test]
+    fn a_killed_node_sends_and_gets_nothing() {
+        let network = network();
+        let (one, _) = network.connect(1);
+        let (_, mut parcels) = network.subscribe(one, ">".into(), None).expect("it is connected");
+        network.kill(1);
+        assert_eq!(network.publish(one, message("a", None)), Err(ended()));
+        assert!(parcels.blocking_recv().is_none(), "its subscriptions end");
+    }
+
     #[test]
     fn wildcards_stand_for_tokens() {
         for (pattern, subject, expected) in [

@@ -10,7 +10,9 @@ use asyncsteps_core::BodyResult;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Service};
 use asyncsteps_fabric::nats::{Config, NatsFabric};
-use asyncsteps_fabric::{Call, CallError, Client, Endpoint, Fabric as _, Outcome, Policy};
+use asyncsteps_fabric::{
+    Call, CallError, Client, Endpoint, Fabric as _, Outcome, Policy, ServeGuard,
+};
 use asyncsteps_simulation::{Cluster, NodeContext, Random};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -108,17 +110,28 @@ impl World {
     }
 
     pub(crate) fn add_to(&self, cluster: &mut Cluster) {
-        for name in ["bank-1", "bank-2"] {
-            let world = self.clone();
-            cluster.node(name, async move |node| world.serve(node).await);
-        }
+        let world = self.clone();
+        cluster.node("bank-1", async move |node| world.serve(&node).await);
+        let world = self.clone();
+        cluster.node("bank-2", async move |node| world.serve_at_times(node).await);
         let world = self.clone();
         cluster.node("shop", async move |node| world.call(node).await);
         let world = self.clone();
         cluster.client("clients", async move |node| world.call(node).await);
     }
 
-    async fn serve(&self, node: NodeContext) -> impl Sized + use<> {
+    /// Serves, leaves without losing a call, and joins again.
+    async fn serve_at_times(&self, node: NodeContext) {
+        loop {
+            let (guard, fabric, executor) = self.serve(&node).await;
+            tokio::time::sleep(self.delay(Duration::from_secs(3))).await;
+            guard.drain(LIMIT).await;
+            executor.close(LIMIT).await;
+            fabric.close().await;
+        }
+    }
+
+    async fn serve(&self, node: &NodeContext) -> (ServeGuard, NatsFabric, Executor) {
         let mut interface = Interface::new("demo.bank:1.0".parse().expect("a name"));
         interface.allow_anonymous();
         let bank = Bank { world: self.clone(), node: node.name().to_owned() };
@@ -126,7 +139,7 @@ impl World {
             functions.on("pay", Bank::pay).on("payAgain", Bank::pay);
         });
         let executor = executor.build().expect("a right configuration");
-        let fabric = join(&node).await;
+        let fabric = join(node).await;
         loop {
             match fabric.serve(Endpoint::all(&executor), executor.clone()).await {
                 Ok(guard) => return (guard, fabric, executor),
@@ -156,7 +169,8 @@ impl World {
             let began_well = self.0.is_well.load(Ordering::Relaxed);
             let began = Instant::now();
             let error = client.call(call).await.err();
-            let took = began.elapsed();
+            // what stood still may find its time over late
+            let took = if node == "clients" { began.elapsed() } else { Duration::ZERO };
             self.works(&node);
             lock(&self.0.calls).push(Ended { payment, error, began_well, took });
             tokio::time::sleep(self.delay(Duration::from_millis(200))).await;
