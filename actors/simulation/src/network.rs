@@ -242,7 +242,7 @@ impl Server {
 
     /// Nothing is wrong with the way to a node any more; one that had lost its connection sends what waits.
     fn restore(&mut self, node: usize) {
-        if !self.cuts.remove(&node).is_some_and(|(cut, _)| cut == Cut::Lost) {
+        if self.cuts.remove(&node).is_none_or(|(cut, _)| cut != Cut::Lost) {
             return;
         }
         self.losses_of(node, Losses::end);
