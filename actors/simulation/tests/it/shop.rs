@@ -50,7 +50,7 @@ impl Shop {
     }
 
     fn steps(steps: &Steps<Self, Order>, is_next: bool) -> Returns<String> {
-        steps.locked(|cx| cx.customers.key(&cx.params.customer.to_string()));
+        steps.locked(|cx| cx.customers.key(cx.params.customer.to_string()));
         let reserved = steps
             .join("reserve", |all| {
                 (
