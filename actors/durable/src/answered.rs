@@ -6,7 +6,15 @@ use asyncsteps_journal::{Error, POLL, Repeat};
 ///
 /// Once an answer was lost, an error that says that nothing was done is no answer: it is true of the repeated request
 /// alone.
-pub(crate) async fn answered<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+pub(crate) async fn answered<T, F>(ask: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    answered_or_lost(ask).await.0
+}
+
+/// The same, and whether an answer was lost: then the request may have been done before the one that was answered.
+pub(crate) async fn answered_or_lost<T, F>(mut ask: impl FnMut() -> F) -> (Result<T, Error>, bool)
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -16,7 +24,7 @@ where
         match answer.as_ref().map_err(Error::repeat) {
             Err(Repeat::UntilAnswered) => may_be_done = true,
             Err(Repeat::Later) if may_be_done => {}
-            Ok(_) | Err(_) => return answer,
+            Ok(_) | Err(_) => return (answer, may_be_done),
         }
         // handles are used outside of arbiters too
         tokio::time::sleep(POLL / 10).await;

@@ -11,12 +11,12 @@ use std::time::Duration;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::Time;
 use asyncsteps_executor::Executor;
-use asyncsteps_journal::request::{Claim, Claimed, FirstOwner, Submitted};
+use asyncsteps_journal::request::{Claim, Claimed, Disposition, FirstOwner, Submitted};
 use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Registered, Uid};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-use crate::answered::answered;
+use crate::answered::{answered, answered_or_lost};
 use crate::flow::{Flow, LeaveReason};
 use crate::lease::Lease;
 use crate::run::Run;
@@ -361,19 +361,24 @@ impl Inner {
             if place.is_some() {
                 submit.owner = FirstOwner::Node(incarnation);
             }
-            let mut stored = answered(|| journal.submit(submit.clone())).await;
+            let (mut stored, was_lost) = answered_or_lost(|| journal.submit(submit.clone())).await;
             if let Err(Error::Refused(Refused::NoLease(_))) = stored {
                 // the process was held up until the lease was over: any node takes the flow
                 (place, submit.owner) = (None, FirstOwner::Any);
                 stored = answered(|| journal.submit(submit.clone())).await;
             }
             let is_new = matches!(stored, Ok(Submitted::New));
+            // it was stored by a request whose answer was lost, or by another one with this uid: if the node owns it,
+            // it is returned, and any node takes it
+            let is_known = matches!(stored, Ok(Submitted::Known(uid)) if uid == submit.uid);
             // a caller that has left need not be told
             let _ = answer.send(stored);
-            if let Some(place) = place.filter(|_| is_new) {
-                let (uid, epoch) = (submit.uid, Epoch::new(1));
-                let claimed = Claimed { uid, epoch, deaths: 0, is_suspect: false };
-                place.run(lease, claimed).await;
+            let (uid, epoch) = (submit.uid, Epoch::new(1));
+            let claimed = Claimed { uid, epoch, deaths: 0, is_suspect: false };
+            match place {
+                Some(place) if is_new => place.run(lease, claimed).await,
+                Some(place) if was_lost && is_known => place.release(&lease, claimed).await,
+                Some(_) | None => {}
             }
         });
     }
@@ -415,6 +420,13 @@ impl CountGuard {
 }
 
 impl CountGuard {
+    /// Returns a flow that the node may own without running it.
+    async fn release(&self, lease: &Rc<Lease>, claimed: Claimed) {
+        let Inner { shared, executor, suspects, .. } = &*self.0;
+        let run = Run { shared, executor, lease, suspects, claimed };
+        run.put_aside(Disposition::Release).await;
+    }
+
     /// Runs a flow until it ends or the node leaves it.
     async fn run(self, lease: Rc<Lease>, claimed: Claimed) {
         let node = &*self.0;

@@ -112,7 +112,7 @@ impl Run<'_> {
     }
 
     /// Stores what becomes of a flow of which nothing else is stored.
-    async fn put_aside(&self, then: Disposition) {
+    pub(crate) async fn put_aside(&self, then: Disposition) {
         let Claimed { uid, epoch, .. } = self.claimed;
         let append = Append {
             uid,

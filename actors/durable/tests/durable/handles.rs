@@ -6,10 +6,12 @@ use asyncsteps_durable::{Durable, NotSubmitted, Options, Schedule};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Caller, Executor, Returns, Steps};
-use asyncsteps_journal::memory::Memory;
+use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::request::{Query, Resume};
 use asyncsteps_journal::{Error, Refused, Uid};
 use serde_json::json;
+
+use crate::node::run;
 
 fn approved(steps: &Steps<(), ()>) -> Returns<String> {
     steps
@@ -103,5 +105,34 @@ fn a_handle_works_on_a_thread_that_is_no_arbiter() {
         }
         let (approved, records) = elsewhere.join().expect("it does not panic");
         assert_eq!((approved.as_str(), records > 1), ("approved by ann", true));
+    });
+}
+
+/// Found by seed 0 of the demo in the simulated cluster: the node owned the request, and nobody ran it.
+#[test]
+fn a_request_whose_submit_lost_its_answer_is_carried_out() {
+    run(async {
+        let mut answers_lost = 1;
+        let journal = Memory::default().faults(move |operation| match operation {
+            Operation::Submit if answers_lost > 0 => {
+                answers_lost -= 1;
+                Fault::AnswerLost
+            }
+            _ => Fault::None,
+        });
+        let durable = Durable::new(journal);
+        let interface = Interface::new("test.clock:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder().service(interface, (), |functions| {
+            durable.on(functions, "tick", |steps: &Steps<(), ()>| {
+                steps.run("tick", async |_, ()| Ok(1)).recorded().returns()
+            });
+        });
+        let executor = executor.build().expect("it is complete");
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let ann = User::new("ann", SecurityLevel::SafeOps);
+        let options = Options::default().caller(&ann);
+        let uid = durable.submit("test.clock:1.0:tick", (), options).await.expect("it is stored");
+        let result = tokio::time::timeout(Duration::from_secs(60), durable.result::<i32>(uid));
+        assert_eq!(result.await.expect("it is carried out").expect("it has no error"), 1);
     });
 }
