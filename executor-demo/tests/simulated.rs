@@ -43,12 +43,14 @@ impl Service for Bank {
 
 impl Bank {
     async fn pay(cx: &Cx<Self, Payment>) -> BodyResult<()> {
+        tokio::time::sleep(SECOND / 100).await;
         // the same key again is the same payment, also after it was taken back
         cx.0.books().payments.entry(cx.params.key.clone()).or_insert(true);
         Ok(())
     }
 
     async fn refund(cx: &Cx<Self, Payment>) -> BodyResult<()> {
+        tokio::time::sleep(SECOND / 100).await;
         cx.0.books().payments.insert(cx.params.key.clone(), false);
         Ok(())
     }

@@ -6,6 +6,8 @@
 //! the network loses connections and messages. One seed has one [history](Cluster::history). [`simulate`] runs many, and
 //! makes one that fails smaller.
 //!
+//! The [guide] begins with a service that loses money.
+//!
 //! What an application has done outside of the cluster, such as at a bank, is a value that its nodes share and that no
 //! kill ends; a test compares it with what the requests say after [`heal`](Cluster::heal).
 //!
@@ -36,6 +38,9 @@
 //! A node has one arbiter: threads of a process are not simulated, nor is what a node does without the journal and the
 //! fabric that it is given. A drop runs when a node is killed, and reaches nothing outside.
 #![forbid(unsafe_code)]
+
+#[doc = include_str!("docs/cluster.md")]
+pub mod guide {}
 
 mod cluster;
 mod connection;

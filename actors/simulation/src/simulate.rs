@@ -127,8 +127,9 @@ fn command(repeat: &Repeat) -> String {
     let package =
         env::var("CARGO_PKG_NAME").map_or_else(|_| String::new(), |name| format!(" -p {name}"));
     let thread = thread::current();
-    let test = thread.name().filter(|name| *name != "main").unwrap_or_default();
-    format!("again, with its log: SEEDS='{repeat}' cargo test{package} {test}")
+    let test = thread.name().filter(|name| *name != "main");
+    let test = test.map_or_else(String::new, |name| format!(" {name}"));
+    format!("again, with its log: SEEDS='{repeat}' cargo test{package}{test}")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
