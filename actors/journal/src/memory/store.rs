@@ -221,7 +221,9 @@ impl Store {
 
     pub(super) fn news(&self, node: Incarnation) -> Vec<News> {
         let heads = self.open.iter().filter_map(|number| self.flows.get(number));
-        let unseen = heads.map(|flow| &flow.head).filter(|head| head.owner == Some(node) && head.inbox > head.seen);
+        let unseen = heads
+            .map(|flow| &flow.head)
+            .filter(|head| head.owner == Some(node) && head.inbox > head.seen);
         unseen.map(|head| News { uid: head.uid, inbox: head.inbox }).take(BATCH).collect()
     }
 
