@@ -19,7 +19,7 @@ use asyncsteps_journal::{
 use tokio::sync::watch;
 
 use crate::history::History;
-use crate::node::moved;
+use crate::wall::moved;
 
 /// How long an operation of the journal takes, typically.
 const LATENCY: Duration = Duration::from_millis(2);

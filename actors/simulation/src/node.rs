@@ -7,9 +7,7 @@ use asyncsteps_core::sim::Random;
 use crate::disk::Disk;
 use crate::faults::Schedule;
 use crate::machine::{Machine, Start};
-
-/// The time of day at which a cluster begins: 2027.
-const BEGIN: Duration = Duration::from_secs(1_798_761_600);
+use crate::wall::{BEGIN, moved};
 
 pub(crate) struct SimNode {
     pub(crate) name: String,
@@ -92,10 +90,4 @@ impl SimNode {
         self.machine = None;
         self.phase = Phase::Down(until);
     }
-}
-
-/// So many milliseconds later, or earlier.
-pub(crate) fn moved(time: SystemTime, by: i64) -> SystemTime {
-    let off = Duration::from_millis(by.unsigned_abs());
-    if by >= 0 { time + off } else { time - off }
 }

@@ -60,10 +60,10 @@ fn the_released_invoker_can_call_every_function() {
     let host = TestServer::start(1, conform::executor);
     let summary = summary("conform.js", &host.address.to_string());
     for (client, expected) in [
-        ("SimpleCCM http", expect_file!["npm/simple_http.txt"]),
-        ("SimpleCCM ws", expect_file!["npm/simple_ws.txt"]),
-        ("AdvancedCCM http", expect_file!["npm/advanced_http.txt"]),
-        ("AdvancedCCM ws", expect_file!["npm/advanced_ws.txt"]),
+        ("SimpleCCM http", expect_file!["../npm/simple_http.txt"]),
+        ("SimpleCCM ws", expect_file!["../npm/simple_ws.txt"]),
+        ("AdvancedCCM http", expect_file!["../npm/advanced_http.txt"]),
+        ("AdvancedCCM ws", expect_file!["../npm/advanced_ws.txt"]),
     ] {
         let results = summary[client].as_object().expect("its results").iter();
         let lines: String = results.map(|(name, got)| format!("{name}: {got}\n")).collect();

@@ -18,19 +18,16 @@ use std::thread;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestRunner};
 
-mod flow_model {
-    pub(crate) mod contended;
-    pub(crate) mod engine;
-    pub(crate) mod generate;
-    pub(crate) mod model;
-    pub(crate) mod program;
-    pub(crate) mod steps;
-    pub(crate) mod strand;
-    pub(crate) mod things;
-}
+mod contended;
+mod engine;
+mod generate;
+mod model;
+mod program;
+mod steps;
+mod strand;
+mod things;
 
-use flow_model::program::{Program, Story};
-use flow_model::{contended, engine, generate, model};
+use program::{Program, Story};
 
 /// How many programs run in CI: a few seconds.
 const PROGRAMS: u32 = 2000;
@@ -108,13 +105,15 @@ const STACK: usize = 64 << 20;
 #[test]
 fn the_engine_and_the_model_tell_the_same_story() {
     let tally = Tally::default();
-    run(generate::program, "tests/flow_model/regressions.txt", |program| check(&program, &tally));
+    run(generate::program, "tests/it/flow_model/regressions.txt", |program| {
+        check(&program, &tally)
+    });
     tally.check(programs());
 }
 
 #[test]
 fn locks_give_the_same_result_in_any_order() {
-    run(contended::crowd, "tests/flow_model/contended.txt", |crowd| {
+    run(contended::crowd, "tests/it/flow_model/contended.txt", |crowd| {
         prop_assert_eq!(contended::simulated(&crowd), contended::expected(&crowd));
         Ok(())
     });

@@ -3,7 +3,7 @@
 //! counted ([`count`]), with goals that hold. The table is printed by
 //!
 //! ```sh
-//! cargo test --test measure goals -- --nocapture
+//! cargo test --test it goals -- --nocapture
 //! ```
 
 mod charge;
@@ -23,7 +23,7 @@ const CHARGE: &str = include_str!("charge.rs");
 const CHARGE_PLAIN: &str = include_str!("charge_plain.rs");
 const NOTIFY: &str = include_str!("notify.rs");
 const NOTIFY_PLAIN: &str = include_str!("notify_plain.rs");
-const SHOP: &str = include_str!("../../executor-demo/src/shop.rs");
+const SHOP: &str = include_str!("../../../executor-demo/src/shop.rs");
 
 /// A piece of logic, and how much of it there may be.
 struct Row {
