@@ -82,6 +82,10 @@ fn all(
     });
     let failed = std::mem::take(&mut *lock(&failed));
     if let Some(first) = failed.into_iter().min_by_key(|failed| failed.repeat.seed) {
+        #[expect(clippy::print_stdout, reason = "that takes a while, and not all who wait need it")]
+        {
+            println!("seed {} fails, and is made smaller", first.repeat.seed);
+        }
         let smaller = shrink(first, |repeat| run(repeat, scenario).err());
         panic!("{smaller}\n\n{}", command(&smaller.repeat));
     }

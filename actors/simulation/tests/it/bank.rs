@@ -26,6 +26,9 @@ const WORK: Duration = Duration::from_millis(5);
 const LIMIT: Duration = Duration::from_secs(2);
 const ATTEMPT: Duration = Duration::from_millis(700);
 
+/// What a call is told whose node has no connection.
+const NO_CONNECTION: &str = "the NATS server cannot be reached";
+
 const ONCE: &str = "demo.bank:1.0:pay";
 const AGAIN: &str = "demo.bank:1.0:payAgain";
 
@@ -38,6 +41,10 @@ struct Outside {
     done: Mutex<BTreeMap<String, u32>>,
     /// The calls that have ended.
     calls: Mutex<Vec<Ended>>,
+    /// Those that have not, by node.
+    waiting: Mutex<BTreeSet<(String, String)>>,
+    /// A call that still waited when its node knew that the connection was lost.
+    left: Mutex<Option<String>>,
     /// Nothing goes wrong any more.
     is_well: AtomicBool,
     /// The nodes that have made or carried out a call since.
@@ -99,6 +106,8 @@ impl World {
         Self(Arc::new(Outside {
             done: Mutex::default(),
             calls: Mutex::default(),
+            waiting: Mutex::default(),
+            left: Mutex::default(),
             is_well: AtomicBool::new(false),
             well: Mutex::default(),
             random: Mutex::new(Random::new(seed)),
@@ -168,12 +177,28 @@ impl World {
             let call = Call::new(function, params).expect("it is a call").within(LIMIT);
             let began_well = self.0.is_well.load(Ordering::Relaxed);
             let began = Instant::now();
+            let waits = Waits::new(&self, &node, &payment);
             let error = client.call(call).await.err();
+            drop(waits);
             // what stood still may find its time over late
             let took = if node == "clients" { began.elapsed() } else { Duration::ZERO };
             self.works(&node);
+            if error.as_ref().is_some_and(|error| error.info() == Some(NO_CONNECTION)) {
+                self.lost_connection(&node).await;
+            }
             lock(&self.0.calls).push(Ended { payment, error, began_well, took });
             tokio::time::sleep(self.delay(Duration::from_millis(200))).await;
+        }
+    }
+
+    /// A node has no connection: the answers to all calls that it has made before are lost, which they are told now.
+    async fn lost_connection(&self, node: &str) {
+        let before = lock(&self.0.waiting).clone();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let mut left = before.intersection(&lock(&self.0.waiting)).cloned().collect::<Vec<_>>();
+        left.retain(|(of, _)| of == node);
+        if !left.is_empty() {
+            lock(&self.0.left).get_or_insert(format!("without a connection wait {left:?}"));
         }
     }
 
@@ -203,6 +228,9 @@ impl World {
 
     /// What callers were told is what the bank has done.
     pub(crate) fn check(&self) -> Result<(), String> {
+        if let Some(left) = lock(&self.0.left).take() {
+            return Err(left);
+        }
         let (calls, done) = (lock(&self.0.calls), lock(&self.0.done));
         for Ended { payment, error, began_well, took } in &*calls {
             let times = done.get(payment).copied().unwrap_or_default();
@@ -232,5 +260,22 @@ impl World {
         let once = format!("{ONCE} ");
         let again = done.iter().find(|(payment, times)| **times > 1 && payment.starts_with(&once));
         again.map_or(Ok(()), |(payment, times)| Err(format!("{payment} was done {times} times")))
+    }
+}
+
+/// A call of a node that has not ended, until this is dropped.
+struct Waits<'a>(&'a World, (String, String));
+
+impl<'a> Waits<'a> {
+    fn new(world: &'a World, node: &str, payment: &str) -> Self {
+        let call = (node.to_owned(), payment.to_owned());
+        lock(&world.0.waiting).insert(call.clone());
+        Self(world, call)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.0.waiting).remove(&self.1);
     }
 }

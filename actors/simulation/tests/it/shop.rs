@@ -68,6 +68,7 @@ impl Shop {
             })
             .timeout(Duration::from_secs(60));
         let paid = reserved
+            .then_wait_signal::<()>("agreed")
             .then_pause("rest", Duration::from_millis(100))
             .then(if is_next { "charge" } else { "pay" }, async |cx, _| {
                 cx.does(&cx.params, cx.key(), 16).await
@@ -94,7 +95,12 @@ impl Shop {
 }
 
 fn confirmed<I: 'static>(paid: Step<Shop, Order, (), I, ()>) -> Returns<String> {
-    paid.then("confirm", async |cx, ()| {
+    paid.then("ticket", async |cx, ()| {
+        cx.world.does_once(&cx.process, cx.params.customer, cx.key()).await
+    })
+    .once()
+    .undo_with(until_undone(), async |cx, _| cx.undoes(&cx.params, cx.key()).await)
+    .then("confirm", async |cx, ()| {
         cx.world.takes_time(20).await?;
         Ok(cx.id().to_owned())
     })
@@ -140,7 +146,7 @@ async fn serve(world: &World, node: &NodeContext, version: u32) -> impl Sized + 
     }
 }
 
-/// A customer orders again and again, and changes its mind about some orders.
+/// A customer orders again and again, agrees to what is reserved, and changes its mind about some orders.
 async fn orders(world: World, durable: Durable, customer: u8) {
     let ann = User::new("ann", SecurityLevel::SafeOps);
     loop {
@@ -158,6 +164,12 @@ async fn orders(world: World, durable: Durable, customer: u8) {
             continue;
         };
         world.accept(uid);
+        let (agrees, when) = (durable.clone(), world.pause() / 4);
+        actix_rt::spawn(async move {
+            tokio::time::sleep(when).await;
+            // one that has ended needs it no more
+            let _ = agrees.signal(uid, "agreed", ()).await;
+        });
         if world.one_in(8) {
             let (durable, world) = (durable.clone(), world.clone());
             actix_rt::spawn(async move {

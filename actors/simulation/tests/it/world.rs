@@ -1,6 +1,7 @@
 //! The world outside of the cluster: a bank and a stock that know keys, and no crash; and what has to be true of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use asyncsteps_simulation::{Cluster, Random};
 use futures_util::FutureExt as _;
 
 /// How many effects a whole order has.
-const EFFECTS: usize = 3;
+const EFFECTS: usize = 4;
 
 /// The world outside of the cluster. Cloning shares.
 #[derive(Clone)]
@@ -40,8 +41,9 @@ pub(crate) struct Process {
     pub(crate) starts: u32,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Effect {
+    is_begun: bool,
     is_done: bool,
     is_undone: bool,
     undos: u32,
@@ -98,6 +100,24 @@ impl World {
         Ok(())
     }
 
+    /// The same for something that would be done again each time: it must not begin twice, nor after it was undone.
+    pub(crate) async fn does_once(
+        &self,
+        process: &Process,
+        customer: u8,
+        key: &str,
+    ) -> BodyResult<()> {
+        let before = {
+            let mut effects = lock(&self.0.effects);
+            let effect = effects.entry(key.to_owned()).or_default();
+            mem::replace(effect, Effect { is_begun: true, ..*effect })
+        };
+        if before.is_begun || before.is_undone {
+            self.is_wrong(format!("{process:?} begins {key} again: {before:?}"));
+        }
+        self.does(process, customer, key, 32).await
+    }
+
     pub(crate) async fn undoes(
         &self,
         process: &Process,
@@ -121,10 +141,15 @@ impl World {
         let orders = inside.entry(place.clone()).or_default();
         *orders.entry(order.clone()).or_default() += 1;
         if orders.len() > 1 {
-            let wrong = format!("{process:?} is in two orders of customer {customer}: {orders:?}");
-            lock(&self.0.wrong).get_or_insert(wrong);
+            self.is_wrong(format!(
+                "{process:?} is in two orders of customer {customer}: {orders:?}"
+            ));
         }
         Inside { world: self.clone(), place, order }
+    }
+
+    fn is_wrong(&self, what: String) {
+        lock(&self.0.wrong).get_or_insert(what);
     }
 
     pub(crate) fn accept(&self, uid: Uid) {
@@ -139,7 +164,8 @@ impl World {
         self.0.is_open.store(is_open, Ordering::Relaxed);
     }
 
-    /// Each accepted order has ended, with all of its effects if it was completed, and else with none.
+    /// Each accepted order has ended, with all of its effects if it was completed, and else with none; one that was
+    /// cancelled is not completed.
     pub(crate) fn check(&self, cluster: &Cluster) -> Result<(), String> {
         if let Some(wrong) = lock(&self.0.wrong).take() {
             return Err(wrong);
@@ -172,12 +198,15 @@ impl World {
             Some(Ok(status)) => matches!(status.ending, Some(Ending::Completed(_))),
             other => return Err(format!("{} has no status: {other:?}", request.uid)),
         };
-        if done.len() == if is_completed { EFFECTS } else { 0 } {
+        let is_cancelled = request.cancel.is_some();
+        if done.len() == if is_completed { EFFECTS } else { 0 } && !(is_completed && is_cancelled) {
             return Ok(());
         }
         let keys: Vec<_> = done.iter().map(|(key, _)| key).collect();
         let records = records(cluster, request.uid);
-        Err(format!("completed: {is_completed}, and of its effects there are {keys:?}\n{records}"))
+        Err(format!(
+            "completed: {is_completed}, cancelled: {is_cancelled}, and of its effects there are {keys:?}\n{records}"
+        ))
     }
 
     /// Orders that came when nothing went wrong any more, after this many others: each was carried out by the node that
