@@ -17,6 +17,9 @@ use world::World;
 /// How long faults last.
 const FAULT_SECONDS: u16 = 228;
 
+/// When all nodes die with many requests, and again when they have taken the first of these.
+const MANY_DIE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(13)];
+
 /// How long it takes at the most until all is well after them.
 const HEALED: Duration = Duration::from_secs(40);
 
@@ -46,6 +49,13 @@ fn shop(cluster: &mut Cluster) -> Result<(), String> {
         cluster.run_for(part);
     }
     world.open(false);
+    world.send_out();
+    for time in MANY_DIE {
+        cluster.run_for(time);
+        for name in shop::NODES {
+            shop::deploy(cluster, &world, name);
+        }
+    }
     cluster.heal();
     cluster.run_for(HEALED);
     world.check(cluster)?;

@@ -19,6 +19,10 @@ use crate::world::{Process, World};
 /// How many customers order at once.
 const CUSTOMERS: u8 = 6;
 
+/// How many deliveries there are at once before the end of the faults, far more than orders, and how long one takes.
+const DELIVERIES: u8 = 240;
+const DELIVERY: Duration = Duration::from_secs(1);
+
 /// The nodes of the shop.
 pub(crate) const NODES: [&str; 3] = ["one", "two", "three"];
 
@@ -85,6 +89,18 @@ impl Shop {
         }
     }
 
+    /// What is brought to a customer of its own: no other request has a part in that.
+    fn deliver(steps: &Steps<Self, Order>) -> Returns<()> {
+        steps
+            .run("bring", async |cx, ()| {
+                asyncsteps_core::sleep(DELIVERY).await;
+                cx.does(&cx.params, cx.key(), 0).await
+            })
+            .recorded()
+            .undo_with(until_undone(), async |cx, _| cx.undoes(&cx.params, cx.key()).await)
+            .returns()
+    }
+
     async fn does(&self, order: &Order, key: &str, fails_one_in: u32) -> BodyResult<()> {
         self.world.does(&self.process, order.customer, key, fails_one_in).await
     }
@@ -126,6 +142,7 @@ pub(crate) fn add_to(cluster: &mut Cluster, world: &World) {
         for customer in 0..CUSTOMERS {
             actix_rt::spawn(orders(world.clone(), durable.clone(), customer));
         }
+        actix_rt::spawn(deliveries(world.clone(), durable));
         executor
     });
 }
@@ -181,6 +198,21 @@ async fn orders(world: World, durable: Durable, customer: u8) {
     }
 }
 
+/// Deliveries are submitted when the shop sends out.
+async fn deliveries(world: World, durable: Durable) {
+    while !world.sends_out() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for number in 0..DELIVERIES {
+        let ann = User::new("ann", SecurityLevel::SafeOps);
+        let (order, options) =
+            (Order { customer: CUSTOMERS + number }, Options::default().caller(&ann));
+        if let Ok(uid) = durable.submit("demo.shop:1.0:deliver", order, options).await {
+            world.accept(uid);
+        }
+    }
+}
+
 fn process(world: &World, node: &NodeContext, version: u32) -> (Durable, Executor) {
     let durable = Durable::new(node.journal());
     let interface = Interface::new("demo.shop:1.0".parse().expect("a name"));
@@ -195,6 +227,7 @@ fn process(world: &World, node: &NodeContext, version: u32) -> (Durable, Executo
                 1 => durable.on(functions, "order", Shop::order),
                 _ => durable.on(functions, "order", Shop::next_order).version(2).compatible([1]),
             };
+            _ = durable.on(functions, "deliver", Shop::deliver);
         })
         .build()
         .expect("a right configuration");

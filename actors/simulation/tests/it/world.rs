@@ -14,8 +14,9 @@ use asyncsteps_journal::{Journal as _, StoredRecord};
 use asyncsteps_simulation::{Cluster, Random};
 use futures_util::FutureExt as _;
 
-/// How many effects a whole order has.
+/// How many effects a whole order has, and a delivery.
 const EFFECTS: usize = 4;
+const OF_DELIVERY: usize = 1;
 
 /// The world outside of the cluster. Cloning shares.
 #[derive(Clone)]
@@ -31,6 +32,7 @@ struct Outside {
     /// The first thing that should not have happened.
     wrong: Mutex<Option<String>>,
     is_open: AtomicBool,
+    sends_out: AtomicBool,
     random: Mutex<Random>,
 }
 
@@ -61,6 +63,7 @@ impl World {
             inside: Mutex::default(),
             wrong: Mutex::default(),
             is_open: AtomicBool::new(true),
+            sends_out: AtomicBool::new(false),
             random: Mutex::new(Random::new(seed)),
         }))
     }
@@ -164,6 +167,15 @@ impl World {
         self.0.is_open.store(is_open, Ordering::Relaxed);
     }
 
+    pub(crate) fn sends_out(&self) -> bool {
+        self.0.sends_out.load(Ordering::Relaxed)
+    }
+
+    /// From now on the shop sends out.
+    pub(crate) fn send_out(&self) {
+        self.0.sends_out.store(true, Ordering::Relaxed);
+    }
+
     /// Each accepted order has ended, with all of its effects if it was completed, and else with none; one that was
     /// cancelled is not completed.
     pub(crate) fn check(&self, cluster: &Cluster) -> Result<(), String> {
@@ -199,7 +211,8 @@ impl World {
             other => return Err(format!("{} has no status: {other:?}", request.uid)),
         };
         let is_cancelled = request.cancel.is_some();
-        if done.len() == if is_completed { EFFECTS } else { 0 } && !(is_completed && is_cancelled) {
+        let all = if request.template.ends_with("deliver") { OF_DELIVERY } else { EFFECTS };
+        if done.len() == if is_completed { all } else { 0 } && !(is_completed && is_cancelled) {
             return Ok(());
         }
         let keys: Vec<_> = done.iter().map(|(key, _)| key).collect();
