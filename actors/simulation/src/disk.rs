@@ -112,8 +112,8 @@ impl Disk {
         lock(&self.state)
     }
 
-    /// Does something in the middle of the time that the disk takes, and notes it: others see it before who has asked
-    /// for it.
+    /// Does something within the time that the disk takes, and notes it: others see it before who has asked for it, long
+    /// before if the disk is slow.
     fn after_latency<'a, T: Send + 'a>(
         &'a self,
         what: &'static str,
@@ -122,8 +122,10 @@ impl Disk {
         Box::pin(async move {
             let (before, after, node) = {
                 let state = &mut *self.state();
+                let stall = state.stall.unwrap_or_default();
+                let first = state.random.within(stall);
                 let mut half = || state.random.delay(LATENCY / 2);
-                (half() + state.stall.unwrap_or_default(), half(), state.node)
+                (half() + first, half() + (stall - first), state.node)
             };
             tokio::time::sleep(before).await;
             let result = work.await;

@@ -41,7 +41,7 @@ fn seeds() -> u64 {
 fn shop(cluster: &mut Cluster) -> Result<(), String> {
     let world = World::new(cluster.seed());
     shop::add_to(cluster, &world);
-    cluster.faults(Faults::all());
+    cluster.faults(Faults::all().disk_errors(0.3));
     let part = Duration::from_secs(u64::from(FAULT_SECONDS) / 4);
     cluster.run_for(part);
     for name in shop::NODES {

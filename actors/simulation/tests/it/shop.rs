@@ -19,7 +19,8 @@ use crate::world::{Process, World};
 /// How many customers order at once.
 const CUSTOMERS: u8 = 6;
 
-/// How many deliveries there are at once before the end of the faults, far more than orders, and how long one takes.
+/// How many deliveries there are at once before the end of the faults, far more than orders, and how long one takes,
+/// and again until it is over.
 const DELIVERIES: u8 = 240;
 const DELIVERY: Duration = Duration::from_secs(1);
 
@@ -98,6 +99,7 @@ impl Shop {
             })
             .recorded()
             .undo_with(until_undone(), async |cx, _| cx.undoes(&cx.params, cx.key()).await)
+            .then_pause("rest", DELIVERY)
             .returns()
     }
 
