@@ -26,6 +26,9 @@ const WORK: Duration = Duration::from_millis(5);
 const LIMIT: Duration = Duration::from_secs(2);
 const ATTEMPT: Duration = Duration::from_millis(700);
 
+/// How long the bank goes on with payments when it leaves: longer than a node stands still.
+const GRACE: Duration = Duration::from_secs(60);
+
 /// What a call is told whose node has no connection.
 const NO_CONNECTION: &str = "the NATS server cannot be reached";
 
@@ -134,8 +137,8 @@ impl World {
         loop {
             let (guard, fabric, executor) = self.serve(&node).await;
             tokio::time::sleep(self.delay(Duration::from_secs(3))).await;
-            guard.drain(LIMIT).await;
-            executor.close(LIMIT).await;
+            guard.drain(GRACE).await;
+            executor.close(GRACE).await;
             fabric.close().await;
         }
     }

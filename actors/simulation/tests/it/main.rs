@@ -17,7 +17,7 @@ use world::World;
 /// How long faults last.
 const FAULT_SECONDS: u16 = 228;
 
-/// When all nodes die with many requests, and again when they have taken the first of these.
+/// When all nodes die with many deliveries, and again when they have taken the first of these.
 const MANY_DIE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(13)];
 
 /// How long it takes at the most until all is well after them.
@@ -37,7 +37,7 @@ fn seeds() -> u64 {
 }
 
 /// Orders under all faults, while a new version of the program is deployed node by node: each one that was accepted ends,
-/// with all of its effects or with none.
+/// with all of its effects or with none. Then all nodes die twice with many requests, while the clock of the journal jumps.
 fn shop(cluster: &mut Cluster) -> Result<(), String> {
     let world = World::new(cluster.seed());
     shop::add_to(cluster, &world);
@@ -49,6 +49,10 @@ fn shop(cluster: &mut Cluster) -> Result<(), String> {
         cluster.run_for(part);
     }
     world.open(false);
+    cluster.heal();
+    cluster.run_for(HEALED);
+    world.check(cluster)?;
+    cluster.faults(Faults::none().clock_jumps(0.1, Duration::from_secs(25 * 3600)));
     world.send_out();
     for time in MANY_DIE {
         cluster.run_for(time);

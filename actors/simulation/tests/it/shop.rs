@@ -19,7 +19,7 @@ use crate::world::{Process, World};
 /// How many customers order at once.
 const CUSTOMERS: u8 = 6;
 
-/// How many deliveries there are at once before the end of the faults, far more than orders, and how long one takes,
+/// How many deliveries there are at once in the end, far more than orders, and how long one takes,
 /// and again until it is over.
 const DELIVERIES: u8 = 240;
 const DELIVERY: Duration = Duration::from_secs(1);
