@@ -55,7 +55,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     fn claim(&self, claim: Claim) -> Answer<'_, Vec<Claimed>>;
 
     /// All that is stored of a flow. An owner that claimed it is the only one who appends, so what it
-    /// loads then is complete.
+    /// loads then is complete. Others may see the flow as it was before an append, and its records after it.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](crate::Refused::NoFlow); [`Error::UnknownRecord`] if a later program wrote to

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "rules are tests, in functions that several tests call")]
 
 mod claims;
+mod histories;
 mod inbox;
+mod model;
 mod operator;
 mod quotas;
 mod records;
@@ -106,6 +108,8 @@ rules! {
         what_runs_or_has_ended_is_not_counted
         callers_of_a_group_have_a_quota_together
         submits_at_once_do_not_exceed_a_quota;
+    histories:
+        owners_at_once_are_explained_by_a_model;
 }
 
 fn run(name: &str, journal: &dyn Journal) {
@@ -115,13 +119,23 @@ fn run(name: &str, journal: &dyn Journal) {
 }
 
 mod memory {
-    use asyncsteps_journal::memory::Memory;
+    use asyncsteps_journal::memory::{Memory, SeededFaults};
 
     fn check(name: &str) {
         super::run(name, &Memory::default().limits(super::LIMITS));
     }
 
     one_test_per_rule!(check);
+
+    #[test]
+    fn owners_whose_answers_are_lost_are_explained_by_a_model() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for seed in 0..200 {
+            let journal = Memory::default().limits(super::LIMITS);
+            let faulty = journal.clone().faults(SeededFaults::new(seed, 6, 3));
+            runtime.block_on(super::histories::check(&journal, &[&faulty], seed));
+        }
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -162,5 +176,17 @@ mod postgres {
                 rule(&journal).await;
             });
         }
+        println!("nodes with their own connections are explained by a model");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let connect = async || {
+                let options = Options { schema: "histories".to_owned(), ..Options::new("test") };
+                Postgres::connect(server.config(), options).await.expect("a journal")
+            };
+            let (one, two, three) = (connect().await, connect().await, connect().await);
+            for seed in 0..20 {
+                super::histories::check(&one, &[&one, &two, &three], seed).await;
+            }
+        });
     }
 }

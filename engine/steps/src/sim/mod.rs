@@ -3,6 +3,7 @@
 mod check;
 mod cut;
 mod faults;
+pub mod linear;
 mod moment;
 mod options;
 mod plan;
