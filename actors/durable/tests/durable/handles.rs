@@ -113,12 +113,12 @@ fn a_handle_works_on_a_thread_that_is_no_arbiter() {
 fn a_request_whose_submit_lost_its_answer_is_carried_out() {
     run(async {
         let mut answers_lost = 1;
-        let journal = Memory::default().faults(move |operation| match operation {
-            Operation::Submit if answers_lost > 0 => {
-                answers_lost -= 1;
-                Fault::AnswerLost
+        let journal = Memory::default().faults(move |operation| {
+            if operation != Operation::Submit || answers_lost == 0 {
+                return Fault::None;
             }
-            _ => Fault::None,
+            answers_lost -= 1;
+            Fault::AnswerLost
         });
         let durable = Durable::new(journal);
         let interface = Interface::new("test.clock:1.0".parse().expect("it is a name"));
