@@ -82,10 +82,10 @@ impl DiskState {
     }
 
     const fn fault(&mut self, operation: Operation) -> Fault {
-        if self.is_full && operation.writes() {
-            return Fault::DiskFull;
-        }
-        mem::replace(&mut self.next, Fault::None)
+        let next = mem::replace(&mut self.next, Fault::None);
+        // a full disk may have had room for the last one whose answer is lost
+        let is_refused = matches!(next, Fault::None) && self.is_full && operation.writes();
+        if is_refused { Fault::DiskFull } else { next }
     }
 }
 
