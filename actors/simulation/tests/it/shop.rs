@@ -189,10 +189,12 @@ async fn orders(world: World, durable: Durable, customer: u8) {
             // one that has ended needs it no more
             let _ = agrees.signal(uid, "agreed", ()).await;
         });
-        if world.one_in(8) {
-            let (durable, world) = (durable.clone(), world.clone());
+        if world.one_in(4) {
+            // most have ended after a while, unless their node has died
+            let when = world.pause() * if world.one_in(2) { 2 } else { 20 };
+            let durable = durable.clone();
             actix_rt::spawn(async move {
-                tokio::time::sleep(2 * world.pause()).await;
+                tokio::time::sleep(when).await;
                 // one that is not stored is none
                 let _ = durable.cancel(uid, "ann").await;
             });
