@@ -101,7 +101,7 @@ impl Client {
 struct Attempts<'a> {
     fabric: &'a dyn Fabric,
     policy: Policy,
-    /// When the time of the call is over, which all attempts share.
+    /// When the time of the call ends, which all attempts share.
     ends: Option<Instant>,
 }
 

@@ -236,12 +236,6 @@ impl Cluster {
         }
     }
 
-    /// The virtual time that has passed.
-    #[must_use]
-    pub const fn now(&self) -> Duration {
-        self.now
-    }
-
     /// What was done so far, and what went wrong.
     #[must_use]
     pub fn figures(&self) -> Figures {

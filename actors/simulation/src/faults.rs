@@ -123,11 +123,11 @@ impl Faults {
 pub(crate) enum Fault {
     Kill(Duration),
     Stop(Duration),
-    /// Its clock is so many milliseconds ahead from now on, or behind.
+    /// Its clock is this number of milliseconds ahead from now on, or behind.
     Jump(i64),
     /// That of the journal is.
     JournalJump(i64),
-    /// Too fast by so many thousandths.
+    /// Too fast by this number of thousandths.
     Drift(u32),
     Stall(Duration),
     Full(Duration),
@@ -236,7 +236,6 @@ impl Schedule {
 
     /// The faults of the next second: the number of each, when in that second it happens, and what it is.
     pub(crate) fn next_second(&mut self, rates: &Faults) -> Vec<(usize, Duration, Fault)> {
-        let second = Duration::from_secs(1);
         let kinds = [
             rates.kills,
             rates.stops,
@@ -254,7 +253,7 @@ impl Schedule {
                 continue;
             }
             let random = &mut self.random;
-            let at = Duration::from_millis(random.below(1000) as u64).min(second);
+            let at = Duration::from_millis(random.below(1000) as u64);
             let is_first = random.one_in(2);
             let fault = match kind {
                 0 => Fault::Kill(random.within(MOST_DOWN)),

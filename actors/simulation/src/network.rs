@@ -93,7 +93,7 @@ impl Network {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something is wrong with the way to a node until this time; what was wrong before is over.
+    /// Something is wrong with the way to a node until this time; what was wrong before has ended.
     pub(crate) fn cut(&self, node: usize, cut: Cut, until: Duration) {
         let mut server = self.server();
         server.restore(node);
@@ -103,7 +103,7 @@ impl Network {
         }
     }
 
-    /// It is this late: what lasted until now is over.
+    /// It is this late: what lasted until now has ended.
     pub(crate) fn pass(&self, now: Duration) {
         let mut server = self.server();
         let over = server.cuts.iter().filter(|(_, (_, until))| *until <= now);
@@ -184,7 +184,7 @@ impl Network {
         Ok((number, parcels))
     }
 
-    /// Ends a subscription after so many messages since it was made.
+    /// Ends a subscription after this number of messages since it was made.
     pub(crate) fn unsubscribe(
         &self,
         connection: u64,
@@ -344,7 +344,7 @@ fn ended() -> NotSent {
     NotSent::Ended("the connection has ended".to_owned())
 }
 
-/// Whether a subject is one of those that a subscription is for: `*` is one token, `>` is all that are left.
+/// Whether a subscription is for this subject: `*` is one token, `>` is all that are left.
 fn matches(pattern: &str, subject: &str) -> bool {
     let mut tokens = subject.split('.');
     for wanted in pattern.split('.') {

@@ -38,7 +38,7 @@ pub(super) struct Calls {
     count: AtomicUsize,
     max: usize,
     made: AtomicU64,
-    /// Makes tokens of the numbers of calls: SipHash after a random secret, which those that know some tokens cannot
+    /// Makes tokens of the numbers of calls: SipHash after a random secret, which nobody who knows some tokens can
     /// continue.
     tokens: DefaultHasher,
 }

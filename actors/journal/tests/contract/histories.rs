@@ -159,7 +159,7 @@ impl Run<'_> {
         Some(answer)
     }
 
-    /// Loads a flow, and gives the number of its next record. Only for its owner, the flow and its records are
+    /// Loads a flow, and returns the number of its next record. Only for its owner, the flow and its records are
     /// surely of the same moment.
     async fn load(&self, flow: usize, random: &mut Random) -> u64 {
         let head = self.invoke(Asked::Flow(flow), random).await;

@@ -106,7 +106,7 @@ impl Model for Flows {
 }
 
 impl Flow {
-    /// A claim gives only what is of nobody that lives, with the next epoch.
+    /// A claim returns only what is of nobody that lives, with the next epoch.
     fn give(&mut self, node: Incarnation, epoch: u64) -> bool {
         let is_free = !self.has_ended && !matches!(self.owner, Owner::Alive(_));
         (self.epoch, self.owner) = (self.epoch + 1, Owner::Alive(node));

@@ -63,7 +63,7 @@ pub trait Model {
     /// The state before the first operation.
     fn start(&self) -> Self::State;
 
-    /// The state after the operation, or `None` if it cannot give this answer in this state. Without an answer
+    /// The state after the operation, or `None` if this answer is impossible in this state. Without an answer
     /// the operation happens all the same, and any answer would do.
     fn apply(
         &self,
@@ -160,7 +160,7 @@ impl<M: Model> History<M> {
         Err(NotExplained::Impossible { events: events + 1, text: self.text(events, &states) })
     }
 
-    /// Goes on to the next answer of an operation that has no place yet, and gives that operation.
+    /// Goes on to the next answer of an operation that has no place yet, and returns that operation.
     fn go_on(&self, now: &mut Situation<M::State>) -> Option<usize> {
         while let Some(event) = self.events.get(now.events) {
             if let Event::Answered(number) = *event {
