@@ -118,6 +118,7 @@ fn what_has_no_io_reads_no_clock_and_starts_no_thread() {
 #[test]
 fn what_a_simulated_cluster_runs_draws_nothing_but_from_its_seed() {
     let simulated = [
+        "actors/cluster/src",
         "actors/durable/src",
         "actors/executor/src/executor",
         "actors/executor/src/plan",

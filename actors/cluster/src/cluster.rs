@@ -9,13 +9,14 @@ use asyncsteps_core::sync::mutex::Options;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
-use crate::database::{Database, Requests, set_up};
 use crate::error::Error;
 use crate::hold::Holds;
 use crate::keys::Keys;
 use crate::limiter::{LimiterState, Limits};
-use crate::lock_id::LockId;
 use crate::node::{Node, give_back_all};
+#[cfg(feature = "postgres")]
+use crate::store::Postgres;
+use crate::store::{LockId, LockStore};
 use crate::throttle::{KeyState, Rate};
 
 /// This process as a node of a cluster: it gives locks that all nodes with the same database and
@@ -54,6 +55,7 @@ impl Cluster {
     ///
     /// # Cancel safety
     /// Dropping the future may leave a node in the tables that holds nothing.
+    #[cfg(feature = "postgres")]
     pub async fn connect(url: &str, config: Config) -> Result<Self, Error> {
         let server = url
             .parse::<tokio_postgres::Config>()
@@ -68,17 +70,29 @@ impl Cluster {
     ///
     /// # Cancel safety
     /// As for [`connect`](Self::connect).
+    #[cfg(feature = "postgres")]
     pub async fn connect_to(server: tokio_postgres::Config, config: Config) -> Result<Self, Error> {
         config.check()?;
-        let database = Database::new(server, &config.schema);
-        set_up(&database).await?;
+        let store = Postgres::connect(server, &config.schema).await?;
+        Self::over(Arc::new(store), config).await
+    }
+
+    /// Joins the cluster whose locks are in this store, such as in the [memory](crate::store::Memory) of a test. The schema
+    /// of the configuration is not used.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a setting that cannot be used, and the errors of the store.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may leave a node in the store that holds nothing.
+    pub async fn over(store: Arc<dyn LockStore>, config: Config) -> Result<Self, Error> {
+        config.check()?;
         let (holds, returned) = Holds::new();
-        let (requests, poll) = (Arc::new(Requests::new(&database)), config.poll);
-        let node = Node::register(&database, config, Arc::clone(&requests), holds).await?;
-        let node = Arc::new(node);
+        let poll = config.poll;
+        let node = Arc::new(Node::register(Arc::clone(&store), config, holds).await?);
         // it ends with the last lock
-        tokio::spawn(give_back_all(requests, poll, returned));
-        let listens = tokio::spawn(Arc::clone(node.notices()).listen(database));
+        tokio::spawn(give_back_all(Arc::clone(&store), poll, returned));
+        let listens = tokio::spawn(Arc::clone(node.notices()).listen(store));
         let serves = tokio::spawn(Arc::clone(&node).serve());
         Ok(Self(Arc::new(Inner {
             node,

@@ -45,6 +45,7 @@ impl Error {
     }
 }
 
+#[cfg(feature = "postgres")]
 impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
         // connections that the server ends or does not take yet, and requests that met another one

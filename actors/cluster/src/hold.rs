@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 use crate::lease_term::LeaseTerm;
-use crate::lock_id::LockId;
+use crate::store::LockId;
 
 /// The locks that this node has. Each has one holder at most, which may have it several times.
 pub(crate) struct Holds {

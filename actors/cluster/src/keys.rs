@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::lock_id::LockId;
+use crate::store::LockId;
 
 /// A table of states.
 pub(crate) struct Keys<T>(Mutex<HashMap<LockId, Weak<T>>>);

@@ -1,16 +1,19 @@
 //! A term: a node between its registration and the loss of its lease.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use asyncsteps_actors::clock;
 use asyncsteps_core::{Error, Interrupter};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::boottime;
+use crate::store::NodeId;
+use crate::watched::Watched;
 
 /// The code of the error that ends a section whose lock was lost: the node could not renew its lease in
 /// time. What is inside of the section is cancelled; what was done is undone, with the lock taken again.
@@ -19,14 +22,14 @@ pub const LOCK_LOST: &str = "LockLost";
 /// The lease of a node, as the node knows it. For the server it lasts longer.
 pub(crate) struct LeaseTerm {
     /// The name of the node in this term.
-    pub(crate) node: i64,
+    pub(crate) node: NodeId,
     lease: Duration,
     /// When sections end unless it is renewed, by the boot-time clock in nanoseconds.
     ends: AtomicU64,
-    is_over: watch::Sender<bool>,
+    has_ended: Watched<bool>,
     /// The server said that there is no such lease.
     pub(crate) refused: Notify,
-    sections: Mutex<HashMap<u64, Interrupter>>,
+    sections: Mutex<BTreeMap<u64, Interrupter>>,
     numbers: AtomicU64,
 }
 
@@ -38,12 +41,12 @@ pub(crate) struct Registration {
 
 impl LeaseTerm {
     /// A term of a lease that was asked for at `sent`.
-    pub(crate) fn new(node: i64, sent: Duration, lease: Duration) -> Self {
+    pub(crate) fn new(node: NodeId, sent: Duration, lease: Duration) -> Self {
         let term = Self {
             node,
             lease,
             ends: AtomicU64::new(0),
-            is_over: watch::Sender::new(false),
+            has_ended: Watched::default(),
             refused: Notify::new(),
             sections: Mutex::default(),
             numbers: AtomicU64::new(0),
@@ -61,12 +64,12 @@ impl LeaseTerm {
 
     /// How long sections may still run.
     pub(crate) fn left(&self) -> Duration {
-        Duration::from_nanos(self.ends.load(Ordering::Relaxed)).saturating_sub(boottime::now())
+        Duration::from_nanos(self.ends.load(Ordering::Relaxed)).saturating_sub(clock::boottime())
     }
 
     /// Whether this node still has what it took in this term.
     pub(crate) fn is_valid(&self) -> bool {
-        !*self.is_over.borrow() && !self.left().is_zero()
+        !self.has_ended() && !self.left().is_zero()
     }
 
     /// Completes when the lease is over by this node's clock. A timer stops while the machine sleeps, so
@@ -84,8 +87,8 @@ impl LeaseTerm {
     /// Ends the term, and all sections that run in it.
     pub(crate) fn end(&self) {
         let mut sections = self.sections();
-        self.is_over.send_replace(true);
-        let lost: Vec<_> = sections.drain().map(|(_, section)| section).collect();
+        self.has_ended.change(|has_ended| *has_ended = true);
+        let lost: Vec<_> = mem::take(&mut *sections).into_values().collect();
         drop(sections);
         for section in lost {
             // one that is over needs no end
@@ -95,16 +98,18 @@ impl LeaseTerm {
 
     /// Completes when the term has ended.
     pub(crate) async fn ended(&self) {
-        let mut is_over = self.is_over.subscribe();
-        // the sender is in `self`
-        let _ = is_over.wait_for(|is_over| *is_over).await;
+        self.has_ended.wait_for(|has_ended| has_ended.then_some(())).await;
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.with(|has_ended| *has_ended)
     }
 
     /// Has a section interrupted when the term ends; at once if it has ended.
     pub(crate) fn register(self: &Arc<Self>, section: Interrupter) -> Registration {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let mut sections = self.sections();
-        if *self.is_over.borrow() {
+        if self.has_ended() {
             drop(sections);
             let _ = section.interrupt(self.lost());
         } else {
@@ -118,7 +123,7 @@ impl LeaseTerm {
         Error::with_info(LOCK_LOST, "this node could not renew its lease of the lock")
     }
 
-    fn sections(&self) -> MutexGuard<'_, HashMap<u64, Interrupter>> {
+    fn sections(&self) -> MutexGuard<'_, BTreeMap<u64, Interrupter>> {
         self.sections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -32,23 +32,22 @@
 //! - [`FencingToken`], [`fences`]: tokens; [`sql`]: checking them in a database; [`FenceGuard`]: in memory
 #![forbid(unsafe_code)]
 
-mod boottime;
 mod cluster;
 mod config;
-mod database;
 mod error;
 mod fence_guard;
 mod hold;
 mod keys;
 mod lease_term;
 mod limiter;
-mod lock_id;
 mod mutex;
 mod node;
-mod quota;
+mod notices;
 mod shares;
 pub mod sql;
+pub mod store;
 mod throttle;
+mod watched;
 
 #[doc = include_str!("docs/cluster.md")]
 pub mod guide {}

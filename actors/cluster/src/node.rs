@@ -1,21 +1,24 @@
 //! This node: its lease, and the locks that it has.
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_actors::clock;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Mutex, oneshot};
 use tokio::time::sleep;
 
-use crate::boottime;
 use crate::config::Config;
-use crate::database::{Database, Notices, Requests, Taken};
 use crate::error::Error;
 use crate::hold::{Hold, Holds, Return};
+use crate::keys::Keys;
 use crate::lease_term::LeaseTerm;
-use crate::lock_id::LockId;
+use crate::notices::Notices;
+use crate::store::{LockId, LockStore, Taken};
+use crate::watched::Watched;
 
 /// After how many renewals rows that stand for nothing are removed.
 const TRIM: u64 = 100;
@@ -23,13 +26,15 @@ const TRIM: u64 = 100;
 /// What the tasks of a node and its locks share.
 pub(crate) struct Node {
     config: Config,
-    requests: Arc<Requests>,
-    renewals: Requests,
+    store: Arc<dyn LockStore>,
     notices: Arc<Notices>,
-    term: watch::Sender<State>,
+    state: Watched<State>,
     /// The tasks run here, whatever thread a lock is asked for on.
     runtime: Handle,
     holds: Arc<Holds>,
+    /// One request for a lock at a time: a later one would be overtaken by one that is not wanted any more, whose lock is
+    /// given back at once.
+    takes: Keys<Mutex<()>>,
 }
 
 /// Whether locks can be taken.
@@ -43,25 +48,33 @@ enum State {
     Closed,
 }
 
+impl State {
+    fn term(&self) -> Result<Option<Arc<LeaseTerm>>, Error> {
+        match self {
+            Self::Member(term) => Ok(Some(Arc::clone(term))),
+            Self::Between => Ok(None),
+            Self::Closed => Err(Error::Closed),
+        }
+    }
+}
+
 impl Node {
     /// A node with a lease.
     pub(crate) async fn register(
-        database: &Arc<Database>,
+        store: Arc<dyn LockStore>,
         config: Config,
-        requests: Arc<Requests>,
         holds: Arc<Holds>,
     ) -> Result<Self, Error> {
-        let renewals = Requests::new(database);
-        let sent = boottime::now();
-        let term = LeaseTerm::new(renewals.register(config.lease).await?, sent, config.lease);
+        let sent = clock::boottime();
+        let term = LeaseTerm::new(store.register(config.lease).await?, sent, config.lease);
         Ok(Self {
             config,
-            requests,
-            renewals,
+            store,
             notices: Arc::default(),
-            term: watch::Sender::new(State::Member(Arc::new(term))),
+            state: Watched::new(State::Member(Arc::new(term))),
             runtime: Handle::current(),
             holds,
+            takes: Keys::default(),
         })
     }
 
@@ -76,8 +89,7 @@ impl Node {
     /// Serves one term after the other, until the task is aborted.
     pub(crate) async fn serve(self: Arc<Self>) {
         loop {
-            let state = self.term.borrow().clone();
-            let State::Member(term) = state else { return };
+            let Ok(Some(term)) = self.current() else { return };
             self.keep(&term).await;
             let is_member = self.change(State::Between);
             term.end();
@@ -94,7 +106,7 @@ impl Node {
 
     /// Changes the state unless the node has left; says whether it did.
     fn change(&self, to: State) -> bool {
-        self.term.send_if_modified(|state| {
+        self.state.change(|state| {
             let is_open = !matches!(state, State::Closed);
             if is_open {
                 *state = to;
@@ -108,14 +120,16 @@ impl Node {
         let Config { lease, .. } = self.config;
         for count in 1_u64.. {
             tokio::select! {
+                biased;
                 () = sleep(lease / 3) => {}
                 () = term.expired() => return,
                 () = term.refused.notified() => return,
             }
             loop {
-                let sent = boottime::now();
+                let sent = clock::boottime();
                 let renewed = tokio::select! {
-                    renewed = self.renewals.renew(term.node, lease) => renewed,
+                    biased;
+                    renewed = self.store.renew(term.node, lease) => renewed,
                     () = term.expired() => return,
                 };
                 match renewed {
@@ -131,6 +145,7 @@ impl Node {
                     Err(error) => {
                         tracing::warn!(%error, "the lease cannot be renewed: trying again");
                         tokio::select! {
+                            biased;
                             () = sleep(lease / 20) => {}
                             () = term.expired() => return,
                         }
@@ -138,7 +153,7 @@ impl Node {
                 }
             }
             if count % TRIM == 0
-                && let Err(error) = self.requests.trim().await
+                && let Err(error) = self.store.trim().await
             {
                 tracing::warn!(%error, "old rows of the cluster stay");
             }
@@ -148,8 +163,8 @@ impl Node {
     /// Registers until that works.
     async fn begin(&self) -> LeaseTerm {
         loop {
-            let sent = boottime::now();
-            match self.renewals.register(self.config.lease).await {
+            let sent = clock::boottime();
+            match self.store.register(self.config.lease).await {
                 Ok(node) => return LeaseTerm::new(node, sent, self.config.lease),
                 Err(error) => {
                     tracing::warn!(%error, "the cluster gives no lease: trying again");
@@ -163,8 +178,8 @@ impl Node {
         &self.config
     }
 
-    pub(crate) fn requests(&self) -> &Requests {
-        &self.requests
+    pub(crate) fn store(&self) -> &dyn LockStore {
+        &*self.store
     }
 
     /// Has something done on the runtime of the node.
@@ -174,11 +189,7 @@ impl Node {
 
     /// The current term; `None` while there is none.
     pub(crate) fn current(&self) -> Result<Option<Arc<LeaseTerm>>, Error> {
-        match &*self.term.borrow() {
-            State::Member(term) => Ok(Some(Arc::clone(term))),
-            State::Between => Ok(None),
-            State::Closed => Err(Error::Closed),
-        }
+        self.state.with(|state| state.term())
     }
 
     /// The current term, when there is one.
@@ -186,23 +197,17 @@ impl Node {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     async fn member(&self) -> Result<Arc<LeaseTerm>, Error> {
-        let mut term = self.term.subscribe();
-        // the sender is in `self`
-        let state = term.wait_for(|state| !matches!(state, State::Between)).await;
-        match state.as_deref() {
-            Ok(State::Member(term)) => Ok(Arc::clone(term)),
-            Ok(State::Between | State::Closed) | Err(_) => Err(Error::Closed),
-        }
+        self.state.wait_for(|state| state.term().transpose()).await
     }
 
     /// Leaves: waits until all locks are given back, at most for a lease, then gives the lease back, so
     /// that others need not wait for its end.
     pub(crate) async fn leave(&self) {
-        let before = self.term.send_replace(State::Closed);
-        let State::Member(term) = before else { return };
+        let Some(term) = self.close() else { return };
         tokio::select! {
+            biased;
             () = self.holds.none() => {
-                if let Err(error) = self.requests.leave(term.node).await {
+                if let Err(error) = self.store.leave(term.node).await {
                     tracing::warn!(%error, "the lease of this node stays until its end");
                 }
             }
@@ -213,27 +218,32 @@ impl Node {
 
     /// Ends all sections: nothing renews the lease any more.
     pub(crate) fn abandon(&self) {
-        if let State::Member(term) = self.term.send_replace(State::Closed) {
+        if let Some(term) = self.close() {
             term.end();
         }
+    }
+
+    /// No lock can be taken any more; returns the term that was current.
+    fn close(&self) -> Option<Arc<LeaseTerm>> {
+        self.state.change(|state| mem::replace(state, State::Closed).term().ok().flatten())
     }
 }
 
 /// Gives back what was dropped, until nothing can be dropped any more.
 pub(crate) async fn give_back_all(
-    requests: Arc<Requests>,
+    store: Arc<dyn LockStore>,
     pause: Duration,
     mut returned: UnboundedReceiver<Return>,
 ) {
     while let Some(lock) = returned.recv().await {
-        tokio::spawn(give_back(Arc::clone(&requests), pause, lock));
+        tokio::spawn(give_back(Arc::clone(&store), pause, lock));
     }
 }
 
 /// Gives a lock back; tries again as long as nothing else frees it.
-async fn give_back(requests: Arc<Requests>, pause: Duration, lock: Return) {
+async fn give_back(store: Arc<dyn LockStore>, pause: Duration, lock: Return) {
     loop {
-        match requests.give_back(&lock.id, lock.epoch).await {
+        match store.give_back(&lock.id, lock.epoch).await {
             Ok(()) => return,
             Err(error) if error.is_transient() && lock.term.is_valid() => {}
             Err(error) => {
@@ -242,6 +252,7 @@ async fn give_back(requests: Arc<Requests>, pause: Duration, lock: Return) {
             }
         }
         tokio::select! {
+            biased;
             () = sleep(pause) => {}
             () = lock.term.ended() => return,
         }
@@ -266,18 +277,29 @@ async fn take_for(
     id: LockId,
     mut sender: oneshot::Sender<Result<Arc<Hold>, Error>>,
 ) {
+    let turn = node.takes.get(&id, Mutex::default);
+    let _turn = tokio::select! {
+        biased;
+        turn = turn.lock() => turn,
+        () = sender.closed() => return,
+    };
     let mut free = node.notices.subscribe(&id);
+    // the answer to the last request is lost: the lock may be taken
+    let mut is_unknown = false;
     loop {
         let term = tokio::select! {
+            biased;
             term = node.member() => term,
-            () = sender.closed() => return,
+            () = sender.closed(), if !is_unknown => return,
         };
         let term = match term {
             Ok(term) => term,
             Err(error) => return drop(sender.send(Err(error))),
         };
         free.begin();
-        let pause = match node.requests.take(&id, term.node).await {
+        let asked = node.store.take(&id, term.node).await;
+        is_unknown = asked.as_ref().is_err_and(Error::is_transient);
+        let pause = match asked {
             Ok(Taken::Epoch(epoch)) => {
                 // dropped, and given back by that, if it is not wanted any more or came too late
                 let hold = Arc::new(node.holds.taken(&id, epoch, &term));
@@ -295,15 +317,16 @@ async fn take_for(
             Err(error) => return drop(sender.send(Err(error))),
         };
         tokio::select! {
-            () = free.told() => {}
+            biased;
+            () = free.notified() => {}
             () = sleep(pause) => {}
-            () = sender.closed() => return,
+            () = sender.closed(), if !is_unknown => return,
         }
     }
 }
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("state", &*self.term.borrow()).finish_non_exhaustive()
+        f.debug_struct("Node").field("state", &self.state).finish_non_exhaustive()
     }
 }

@@ -3,9 +3,10 @@
 //! No other file of these crates reads a clock.
 
 use std::cell::Cell;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use asyncsteps_core::Time;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 thread_local! {
@@ -62,13 +63,28 @@ pub fn wall() -> SystemTime {
     }
 }
 
+/// The time since an epoch of the machine, by a clock that nobody sets: for leases that others count as well. It goes on
+/// while the machine sleeps, where the system has such a clock. In a simulation it is the clock of the arbiter.
+#[must_use]
+pub fn boottime() -> Duration {
+    match SIMULATED.get() {
+        Some(_) => now().since_epoch(),
+        None => clock_gettime(BOOTTIME).try_into().unwrap_or_default(),
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const BOOTTIME: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const BOOTTIME: ClockId = ClockId::Monotonic;
+
 /// Sets the time of day of this thread, which goes on by tokio's clock: for a simulation of several machines.
 pub fn simulate_wall(time: SystemTime) {
     SIMULATED.set(Some((Instant::now(), time)));
 }
 
 /// Thirty years: as good as never, and still a time that every platform can represent.
-const FAR_FUTURE: std::time::Duration = std::time::Duration::from_secs(30 * 365 * 86_400);
+const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// A clock that several arbiters share: its times mean the same on all of them.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +123,7 @@ impl Clock {
 
     /// The time since the clock began, as a duration.
     #[must_use]
-    pub fn elapsed(self) -> std::time::Duration {
+    pub fn elapsed(self) -> Duration {
         Instant::now().saturating_duration_since(self.0)
     }
 }

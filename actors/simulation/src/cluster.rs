@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_cluster::store;
 use asyncsteps_core::sim::Random;
 use asyncsteps_journal::Journal as _;
 use asyncsteps_journal::memory::{self, Memory};
@@ -16,6 +17,7 @@ use crate::disk::Disk;
 use crate::faults::{Fault, Faults};
 use crate::figures::{Figures, Struck};
 use crate::history::History;
+use crate::locks::NodeLocks;
 use crate::machine::{Birth, Machine, Start, take_turns};
 use crate::network::Network;
 use crate::node::{Phase, SimNode};
@@ -35,6 +37,7 @@ pub struct Cluster {
     random: Random,
     processor: Processor,
     journal: Memory,
+    locks: store::Memory,
     network: Network,
     /// By how many milliseconds the clock of the journal is ahead of the right time.
     ahead: i64,
@@ -81,6 +84,7 @@ impl Cluster {
             random,
             processor: Processor::current(),
             journal: Memory::default(),
+            locks: store::Memory::default(),
             ahead: 0,
             nodes: Vec::new(),
             faults: Faults::none(),
@@ -313,6 +317,7 @@ impl Cluster {
                     number,
                     starts: node.starts,
                     disk: node.disk.clone(),
+                    locks: NodeLocks::new(&self.locks, node.disk.clone()),
                     network: self.network.clone(),
                 };
                 let (start, seed) = (Arc::clone(&node.start), node.random.number());
@@ -383,7 +388,7 @@ impl Cluster {
     fn set_clock(&self, number: usize) {
         let node = &self.nodes[number];
         node.set_clock(self.now);
-        node.disk.state().set_off(self.ahead - node.ahead);
+        node.disk.state().set_clocks(self.ahead, node.ahead);
     }
 
     /// Whether the node has requests that have not ended.

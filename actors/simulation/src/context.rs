@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use asyncsteps_cluster as locks;
 use asyncsteps_fabric::nats::{Config, NatsError, NatsFabric};
 
 use crate::connection::NodeConnection;
 use crate::disk::Disk;
+use crate::locks::NodeLocks;
 use crate::network::Network;
 
 /// What a node is given when it starts.
@@ -16,6 +18,7 @@ pub struct NodeContext {
     pub(crate) number: usize,
     pub(crate) starts: u32,
     pub(crate) disk: Disk,
+    pub(crate) locks: NodeLocks,
     pub(crate) network: Network,
 }
 
@@ -36,6 +39,15 @@ impl NodeContext {
     #[must_use]
     pub fn journal(&self) -> Disk {
         self.disk.clone()
+    }
+
+    /// Joins the cluster of locks, in place of [`Cluster::connect`](locks::Cluster::connect): with the same configuration,
+    /// of which the schema does not count.
+    ///
+    /// # Errors
+    /// Those of the configuration, and [`Unavailable`](locks::Error::Unavailable) for a fault.
+    pub async fn locks(&self, config: locks::Config) -> Result<locks::Cluster, locks::Error> {
+        locks::Cluster::over(Arc::new(self.locks.clone()), config).await
     }
 
     /// Joins the fabric of the cluster, in place of [`NatsFabric::connect`]: with the same configuration, of which the

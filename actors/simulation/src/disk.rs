@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::mem;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::clock;
 use asyncsteps_core::sim::Random;
@@ -14,7 +15,7 @@ use asyncsteps_journal::request::{
     Registered, Resume, Signal, Status, Submit, Submitted, Written,
 };
 use asyncsteps_journal::{
-    Answer, Clock, Error, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
+    Answer, Clock, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
 };
 use tokio::sync::watch;
 
@@ -39,8 +40,10 @@ pub(crate) struct DiskState {
     random: Random,
     /// What happens to the next operation.
     next: Fault,
-    /// By how many milliseconds the clock of the journal is ahead of that of the node.
-    off: i64,
+    /// By how many milliseconds the clock of the journal is ahead of the right time.
+    journal_ahead: i64,
+    /// The same of the clock of the node.
+    node_ahead: i64,
     is_full: bool,
     /// How much longer operations take, which begin from now on.
     stall: Option<Duration>,
@@ -56,7 +59,7 @@ struct JournalClock(Arc<Mutex<DiskState>>);
 
 impl Clock for JournalClock {
     fn now(&self) -> Timestamp {
-        moved(clock::wall(), lock(&self.0).off).into()
+        lock(&self.0).journal_time().into()
     }
 }
 
@@ -65,8 +68,17 @@ impl DiskState {
         self.next = fault;
     }
 
-    pub(crate) const fn set_off(&mut self, off: i64) {
-        self.off = off;
+    pub(crate) const fn set_clocks(&mut self, journal_ahead: i64, node_ahead: i64) {
+        (self.journal_ahead, self.node_ahead) = (journal_ahead, node_ahead);
+    }
+
+    fn journal_time(&self) -> SystemTime {
+        moved(clock::wall(), self.journal_ahead - self.node_ahead)
+    }
+
+    /// The time of day, which the clock of the node may not know.
+    pub(crate) fn right_time(&self) -> SystemTime {
+        moved(clock::wall(), -self.node_ahead)
     }
 
     pub(crate) const fn set_full(&mut self, is_full: bool) {
@@ -81,10 +93,10 @@ impl DiskState {
         (self.next, self.is_full, self.stall) = (Fault::None, false, None);
     }
 
-    const fn fault(&mut self, operation: Operation) -> Fault {
+    pub(crate) const fn fault(&mut self, writes: bool) -> Fault {
         let next = mem::replace(&mut self.next, Fault::None);
         // a full disk may have had room for the last one whose answer is lost
-        let is_refused = matches!(next, Fault::None) && self.is_full && operation.writes();
+        let is_refused = matches!(next, Fault::None) && self.is_full && writes;
         if is_refused { Fault::DiskFull } else { next }
     }
 }
@@ -95,7 +107,8 @@ impl Disk {
             node,
             random: Random::new(seed),
             next: Fault::None,
-            off: 0,
+            journal_ahead: 0,
+            node_ahead: 0,
             is_full: false,
             stall: None,
             incarnation: None,
@@ -103,7 +116,7 @@ impl Disk {
         };
         let state = Arc::new(Mutex::new(state));
         let faults = Arc::clone(&state);
-        let faults = move |operation| lock(&faults).fault(operation);
+        let faults = move |operation: Operation| lock(&faults).fault(operation.writes());
         let memory = memory.clone().clock(JournalClock(Arc::clone(&state))).faults(faults);
         Self { memory, state, history }
     }
@@ -114,11 +127,11 @@ impl Disk {
 
     /// Does something within the time that the disk takes, and notes it: others see it before who has asked for it, long
     /// before if the disk is slow.
-    fn after_latency<'a, T: Send + 'a>(
+    pub(crate) fn after_latency<'a, T: Send + 'a, E: Send + 'a>(
         &'a self,
         what: &'static str,
-        work: impl Future<Output = Result<T, Error>> + Send + 'a,
-    ) -> Answer<'a, T> {
+        work: impl Future<Output = Result<T, E>> + Send + 'a,
+    ) -> Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>> {
         Box::pin(async move {
             let (before, after, node) = {
                 let state = &mut *self.state();

@@ -31,7 +31,7 @@
 //!
 //! - `cluster.rs`: which node runs, and what goes wrong; `machine.rs`: the thread of a node
 //! - `node.rs`: what is kept of a node while it is down; `processor.rs`: where its thread runs
-//! - `context.rs`: what a node is given; `disk.rs`: its journal; `faults.rs`, `figures.rs`, `history.rs`
+//! - `context.rs`: what a node is given; `disk.rs`: its journal, `locks.rs`: locks of all nodes; `faults.rs`, `figures.rs`, `history.rs`
 //! - `wall.rs`: times of day
 //! - `network.rs`: what a server of NATS does; `connection.rs`: the connection of a node
 //! - `simulate.rs`: runs of many seeds; `shrink.rs`: a failing run made smaller; `repeat.rs`: how it is printed
@@ -50,6 +50,7 @@ mod disk;
 mod faults;
 mod figures;
 mod history;
+mod locks;
 mod machine;
 mod network;
 mod node;

@@ -8,10 +8,9 @@ use asyncsteps_core::{Error, codes};
 
 use super::options::Limits;
 use super::places::Places;
-use crate::lock_id::LockId;
 use crate::node::Node;
-use crate::quota::Quota;
 use crate::shares::{Attempt, Keeper, Line, Standing};
+use crate::store::{LockId, Quota};
 
 /// What the handles of one key share on this node.
 pub(crate) struct LimiterState {
@@ -48,7 +47,7 @@ impl LimiterState {
         self.id.check()?;
         let keeper = &self.keeper;
         let poll = keeper.node().config().poll;
-        keeper.line().enter(keeper.changes(), poll, || self.attempt()).await?;
+        keeper.line().enter(|| keeper.changed(), poll, || self.attempt()).await?;
         Ok(Place(Arc::clone(self)))
     }
 
@@ -65,8 +64,7 @@ impl LimiterState {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.keeper.with(|places, _| places.leave());
-        self.0.keeper.changes().send_replace(());
+        self.0.keeper.change(Places::leave);
     }
 }
 

@@ -11,7 +11,7 @@ use asyncsteps_core::{AsyncSteps, Identity, StepResult};
 use super::options::Limits;
 use super::state::{LimiterState, Place};
 use crate::cluster::Cluster;
-use crate::lock_id::LockId;
+use crate::store::LockId;
 use crate::throttle::Throttle;
 
 /// A limiter between machines: so many sections at once, and so many per period, on all nodes together.

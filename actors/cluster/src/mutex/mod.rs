@@ -11,8 +11,8 @@ use asyncsteps_core::Error;
 use asyncsteps_core::sync::mutex::Options;
 
 use crate::cluster::Cluster;
-use crate::lock_id::LockId;
 use crate::node;
+use crate::store::LockId;
 
 pub use guard::LockGuard;
 

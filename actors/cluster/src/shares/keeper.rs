@@ -1,17 +1,18 @@
 //! The share of this node in a limit: a lease that is renewed while it is used.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use asyncsteps_actors::clock;
+use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 
 use super::line::Line;
-use crate::boottime;
 use crate::error::Error;
 use crate::lease_term::LeaseTerm;
 use crate::node::Node;
-use crate::quota::Quota;
+use crate::store::{Quota, Share};
+use crate::watched::Watched;
 
 /// What a node has of a limit.
 pub(crate) trait Units: Default + Send + 'static {
@@ -33,9 +34,7 @@ pub(crate) struct Keeper<U> {
     node: Arc<Node>,
     quota: Quota,
     line: Line,
-    shared: Mutex<Shared<U>>,
-    /// The share may have changed.
-    changed: watch::Sender<()>,
+    shared: Watched<Shared<U>>,
 }
 
 #[derive(Default)]
@@ -73,8 +72,7 @@ struct IsLess(bool);
 
 impl<U: Units> Keeper<U> {
     pub(crate) fn new(node: Arc<Node>, quota: Quota, line: Line) -> Self {
-        let (shared, changed) = (Mutex::default(), watch::Sender::new(()));
-        Self { node, quota, line, shared, changed }
+        Self { node, quota, line, shared: Watched::default() }
     }
 
     pub(crate) fn node(&self) -> &Arc<Node> {
@@ -85,45 +83,45 @@ impl<U: Units> Keeper<U> {
         &self.line
     }
 
-    pub(crate) fn changes(&self) -> &watch::Sender<()> {
-        &self.changed
-    }
-
     /// Looks at the share, or changes what is used of it.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut U, Standing) -> T) -> T {
-        let mut shared = self.shared();
-        let standing = match &shared.term {
-            None => Standing::None,
-            Some(term) if term.is_valid() => Standing::Valid,
-            Some(_) => Standing::Lost,
-        };
-        look(&mut shared.share, standing)
+        self.shared.with(|shared| {
+            let standing = match &shared.term {
+                None => Standing::None,
+                Some(term) if term.is_valid() => Standing::Valid,
+                Some(_) => Standing::Lost,
+            };
+            look(&mut shared.share, standing)
+        })
+    }
+
+    /// Changes what is used of the share, so that there may be room.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut U)) {
+        self.shared.change(|shared| change(&mut shared.share));
+    }
+
+    /// Completes with the next change of the share.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.shared.changed()
     }
 
     /// Waits for the first answer of the database; has the share kept from now on.
     pub(crate) async fn know(self: &Arc<Self>) {
-        let mut changed = self.changed.subscribe();
-        loop {
-            {
-                let mut shared = self.shared();
-                if shared.keeping == Keeping::None {
-                    self.node.spawn(Arc::clone(self).keep());
-                }
-                shared.keeping = Keeping::Used;
-                if shared.is_known {
-                    return;
-                }
+        let is_known = |shared: &mut Shared<U>| {
+            if shared.keeping == Keeping::None {
+                self.node.spawn(Arc::clone(self).keep());
             }
-            // the sender is in `self`
-            let _ = changed.changed().await;
-        }
+            shared.keeping = Keeping::Used;
+            shared.is_known.then_some(())
+        };
+        self.shared.wait_for(is_known).await;
     }
 
     /// Renews the share until it is not used for a third of a lease.
     async fn keep(self: Arc<Self>) {
         loop {
             let Ok(term) = self.node.current() else {
-                return self.tell(|shared| {
+                return self.shared.change(|shared| {
                     shared.share.lose();
                     (shared.term, shared.is_known) = (None, true);
                 });
@@ -133,13 +131,13 @@ impl<U: Units> Keeper<U> {
                 None => self.node.config().poll,
             };
             // what the database did not tell in the first try is not waited for
-            self.tell(|shared| shared.is_known = true);
+            self.shared.change(|shared| shared.is_known = true);
             sleep(pause).await;
-            if let Some(term) = term.filter(|_| self.is_idle()) {
-                self.give_back(&term).await;
-                if self.ends() {
-                    return;
-                }
+            if let Some(term) = term.filter(|_| self.is_idle())
+                && self.give_back(&term).await
+                && self.ends()
+            {
+                return;
             }
         }
     }
@@ -164,18 +162,18 @@ impl<U: Units> Keeper<U> {
     /// Asks for the share; says whether it is less than before, so that the server has to be told.
     async fn renew(&self, term: &Arc<LeaseTerm>) -> Result<IsLess, Error> {
         let has = {
-            let shared = self.shared();
-            let is_of_term = shared.term.as_ref().is_some_and(|of| Arc::ptr_eq(of, term));
+            let is_of =
+                |shared: &Shared<U>| shared.term.as_ref().is_some_and(|of| Arc::ptr_eq(of, term));
             // the one of another term is lost
-            if is_of_term { shared.share.units() } else { 0 }
+            self.shared.with(|shared| if is_of(shared) { shared.share.units() } else { 0 })
         };
-        let answer = self.node.requests().share(&self.quota, (term.node, has)).await?;
-        let Some((units, counts_in)) = answer else {
+        let answer = self.node.store().share(&self.quota, term.node, has).await?;
+        let Some(Share { units, counts_in }) = answer else {
             term.refused.notify_one();
             return Ok(IsLess(false));
         };
-        let now = boottime::now();
-        self.tell(|shared| {
+        let now = clock::boottime();
+        self.shared.change(|shared| {
             if has == 0 {
                 shared.share.lose();
             }
@@ -188,39 +186,35 @@ impl<U: Units> Keeper<U> {
 
     /// Whether there was no entry for a while; then there is none before the share is known again.
     fn is_idle(&self) -> bool {
-        let mut shared = self.shared();
-        let is_idle = shared.keeping == Keeping::Idle && !shared.share.is_used();
-        shared.keeping = Keeping::Idle;
-        if is_idle {
-            shared.share.lose();
-            shared.is_known = false;
-        }
-        is_idle
+        self.shared.with(|shared| {
+            let is_idle = shared.keeping == Keeping::Idle && !shared.share.is_used();
+            shared.keeping = Keeping::Idle;
+            if is_idle {
+                shared.share.lose();
+                shared.is_known = false;
+            }
+            is_idle
+        })
     }
 
-    /// Gives the share back, which is not used any more.
-    async fn give_back(&self, term: &LeaseTerm) {
-        if let Err(error) = self.node.requests().return_share(&self.quota, term.node).await {
-            tracing::warn!(%error, "a share stays until the lease is over");
+    /// Returns the share, which is not used any more; says whether the others may have it. If not, it is kept for another
+    /// while.
+    async fn give_back(&self, term: &LeaseTerm) -> bool {
+        let returned = self.node.store().return_share(&self.quota, term.node).await;
+        if let Err(error) = &returned {
+            tracing::warn!(%error, "a share cannot be returned");
         }
+        returned.is_ok()
     }
 
     /// Whether the share is not needed: the next entry asks for a new one.
     fn ends(&self) -> bool {
-        let mut shared = self.shared();
-        let ends = shared.keeping == Keeping::Idle;
-        if ends {
-            shared.keeping = Keeping::None;
-        }
-        ends
-    }
-
-    fn tell(&self, change: impl FnOnce(&mut Shared<U>)) {
-        change(&mut self.shared());
-        self.changed.send_replace(());
-    }
-
-    fn shared(&self) -> MutexGuard<'_, Shared<U>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.with(|shared| {
+            let ends = shared.keeping == Keeping::Idle;
+            if ends {
+                shared.keeping = Keeping::None;
+            }
+            ends
+        })
     }
 }

@@ -3,13 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::Mutex as LocalMutex;
 use asyncsteps_core::sync::mutex;
 use asyncsteps_core::{Error, codes};
-use tokio::sync::watch;
+use tokio::sync::futures::Notified;
 use tokio::time::sleep;
-
-use crate::boottime;
 
 /// Those that wait for room.
 pub(crate) struct Line {
@@ -51,9 +50,9 @@ impl Line {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the line.
-    pub(crate) async fn enter<F>(
+    pub(crate) async fn enter<'a, F>(
         &self,
-        changes: &watch::Sender<()>,
+        changed: impl Fn() -> Notified<'a>,
         poll: Duration,
         attempt: impl Fn() -> F,
     ) -> Result<(), Error>
@@ -66,13 +65,14 @@ impl Line {
         let _waiting = self.join()?;
         let _turn = self.queue.lock().await?;
         loop {
-            let mut changed = changes.subscribe();
+            let changed = changed();
             let Attempt::Full(until) = attempt().await? else { return Ok(()) };
-            let pause = until.map_or(poll, |at| at.saturating_sub(boottime::now()));
+            let pause = until.map_or(poll, |at| at.saturating_sub(clock::boottime()));
             tokio::select! {
+                biased;
                 // timers of the runtime have a resolution of 1 ms
                 () = sleep(pause + Duration::from_millis(1)) => {}
-                _ = changed.changed() => {}
+                () = changed => {}
             }
         }
     }

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use asyncsteps_actors::clock;
 use asyncsteps_core::{Error, codes};
 
 use super::options::{Counting, OnDisconnect, Rate};
 use super::share::Share;
-use crate::boottime;
 use crate::error::Error as ClusterError;
-use crate::lock_id::LockId;
 use crate::node::Node;
-use crate::quota::Quota;
 use crate::shares::{Attempt, Keeper, Line, Standing};
+use crate::store::{LockId, Quota};
 
 /// What the handles of one key share on this node.
 pub(crate) struct KeyState {
@@ -40,7 +39,7 @@ impl KeyState {
         self.id.check()?;
         let keeper = &self.keeper;
         let poll = keeper.node().config().poll;
-        keeper.line().enter(keeper.changes(), poll, || self.attempt()).await
+        keeper.line().enter(|| keeper.changed(), poll, || self.attempt()).await
     }
 
     async fn attempt(&self) -> Result<Attempt, Error> {
@@ -62,7 +61,7 @@ impl KeyState {
         match (standing, away) {
             (Standing::None, _) | (Standing::Lost, OnDisconnect::Reject) => Err(database_away()),
             (Standing::Valid, _) | (Standing::Lost, OnDisconnect::GoOn) => {
-                Ok(match share.enter(boottime::now(), self.rate.period) {
+                Ok(match share.enter(clock::boottime(), self.rate.period) {
                     Ok(()) => Attempt::Entered,
                     Err(until) => Attempt::Full(until),
                 })
@@ -71,10 +70,10 @@ impl KeyState {
     }
 
     async fn attempt_exact(&self) -> Result<Attempt, Error> {
-        let limits = (self.rate.max, self.rate.period);
-        match self.keeper.node().requests().count(&self.id, limits).await {
+        let Rate { max, period, .. } = self.rate;
+        match self.keeper.node().store().count(&self.id, max, period).await {
             Ok(None) => Ok(Attempt::Entered),
-            Ok(Some(left)) => Ok(Attempt::Full(Some(boottime::now() + left))),
+            Ok(Some(left)) => Ok(Attempt::Full(Some(clock::boottime() + left))),
             Err(ClusterError::Unavailable(cause)) => {
                 Err(database_away().with_cause(ClusterError::Unavailable(cause)))
             }

@@ -9,7 +9,7 @@ use asyncsteps_core::{AsyncSteps, Error, StepResult};
 use super::options::Rate;
 use super::state::KeyState;
 use crate::cluster::Cluster;
-use crate::lock_id::LockId;
+use crate::store::LockId;
 
 /// A throttle between machines: so many entries per period, on all nodes together. Cheap to clone.
 ///

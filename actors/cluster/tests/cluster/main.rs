@@ -2,8 +2,12 @@
 
 /// A process that is stopped, killed, or goes on.
 mod child;
+/// Requests at once, checked against a model.
+mod histories;
 /// Sections at once, on all nodes together.
 mod limiter;
+/// What a store does to a few locks.
+mod model;
 /// Two nodes in one process share locks.
 mod mutex;
 /// What happens to the locks of a process that is killed or stopped.

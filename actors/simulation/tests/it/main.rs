@@ -3,6 +3,7 @@
 
 mod bank;
 mod calls;
+mod locks;
 mod shop;
 mod world;
 

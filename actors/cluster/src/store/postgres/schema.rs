@@ -202,13 +202,13 @@ $$;
 ";
 
 /// Makes the schema, its tables and functions, unless they are there.
-pub(crate) async fn set_up(database: &Database) -> Result<(), Error> {
+pub(super) async fn set_up(database: &Database) -> Result<(), Error> {
     let (mut client, connection) = database.connect().await?;
     tokio::spawn(async move { connection.await.ok() });
     within(async {
         let transaction = client.transaction().await?;
         transaction.batch_execute(ALONE).await?;
-        let schema = database.schema();
+        let schema = &database.schema;
         transaction.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
         let there = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'format'";
         if transaction.query(there, &[&schema]).await?.is_empty() {

@@ -20,8 +20,21 @@ pub(super) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -
     timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(Error::Unavailable(Arc::new(Silent))))
 }
 
-/// A value of a statement, and its type.
-pub(super) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+/// A value of a statement.
+#[derive(Clone, Copy)]
+pub(super) enum Value<'a> {
+    Text(&'a str),
+    Int(i64),
+}
+
+impl Value<'_> {
+    fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+        match self {
+            Self::Text(text) => (text, Type::TEXT),
+            Self::Int(number) => (number, Type::INT8),
+        }
+    }
+}
 
 /// Requests on one connection, which any number of tasks share. Each request is one statement, so a task
 /// that is dropped or a process that stops leaves no transaction open.
@@ -52,7 +65,8 @@ impl Session {
     /// The rows of a statement.
     pub(super) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         let client = self.client().await?;
-        let rows = within(async { Ok(client.query_typed(sql, values).await?) }).await;
+        let values: Vec<_> = values.iter().map(Value::typed).collect();
+        let rows = within(async { Ok(client.query_typed(sql, &values).await?) }).await;
         if let Err(Error::Unavailable(_)) = rows {
             // one that is silent is not asked again
             self.client.lock().await.take_if(|current| Arc::ptr_eq(current, &client));

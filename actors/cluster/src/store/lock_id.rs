@@ -9,15 +9,17 @@ use crate::error::Error;
 /// The longest name and the longest key, in bytes.
 const LONGEST: usize = 512;
 
-/// Which lock: all nodes mean the same one by it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LockId {
-    pub(crate) name: &'static str,
-    pub(crate) key: Arc<str>,
+/// Which lock it is, on all nodes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockId {
+    /// The name, at most 512 bytes.
+    pub name: &'static str,
+    /// The key, at most 512 bytes and without a zero byte; empty for the lock itself.
+    pub key: Arc<str>,
 }
 
 impl LockId {
-    /// Whether the database can have such a lock.
+    /// Whether a store can have such a lock.
     pub(crate) fn check(&self) -> Result<(), Error> {
         for (what, text) in [("name", self.name), ("key", &*self.key)] {
             if text.len() > LONGEST {

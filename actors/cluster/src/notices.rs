@@ -1,0 +1,76 @@
+//! Waking what waits for a lock on this node.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::store::{LockId, LockStore};
+
+/// The locks that are waited for on this node. A notice of the store can be lost, so each waiter also asks from time to
+/// time.
+#[derive(Debug, Default)]
+pub(crate) struct Notices(Mutex<BTreeMap<LockId, watch::Sender<()>>>);
+
+/// A waiter for one lock.
+#[derive(Debug)]
+pub(crate) struct Subscription<'a> {
+    notices: &'a Notices,
+    id: &'a LockId,
+    news: watch::Receiver<()>,
+}
+
+impl Notices {
+    /// Takes part in the notices for a lock.
+    pub(crate) fn subscribe<'a>(&'a self, id: &'a LockId) -> Subscription<'a> {
+        let news = self.waiting().entry(id.clone()).or_default().subscribe();
+        Subscription { notices: self, id, news }
+    }
+
+    /// Notifies the waiters of a lock, or all.
+    fn notify(&self, freed: Option<(&str, &str)>) {
+        for (id, waiters) in &*self.waiting() {
+            if freed.is_none_or(|(name, key)| id.name == name && *id.key == *key) {
+                waiters.send_replace(());
+            }
+        }
+    }
+
+    /// Listens until the task is aborted.
+    pub(crate) async fn listen(self: Arc<Self>, store: Arc<dyn LockStore>) {
+        store.listen(&|freed| self.notify(freed)).await;
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<LockId, watch::Sender<()>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscription<'_> {
+    /// Notices that came before count no more.
+    pub(crate) fn begin(&mut self) {
+        self.news.mark_unchanged();
+    }
+
+    /// The lock may be free.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no notice.
+    pub(crate) async fn notified(&mut self) {
+        if self.news.changed().await.is_err() {
+            // the sender is in the table as long as there is a subscription
+            pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Subscription<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.notices.waiting();
+        // this one is counted
+        if waiting.get(self.id).is_some_and(|waiters| waiters.receiver_count() <= 1) {
+            waiting.remove(self.id);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Learning from the server that a lock came free.
+
+use std::future::{pending, poll_fn};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_postgres::AsyncMessage;
+
+use super::Database;
+use super::session::within;
+use crate::error::Error;
+use crate::store::Freed;
+
+/// How long to wait before connecting again; waiters ask by themselves meanwhile.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Listens for ever.
+pub(super) async fn listen(database: &Database, freed: &Freed<'_>) {
+    loop {
+        if let Err(error) = listen_once(database, freed).await {
+            tracing::debug!(%error, "notices of the cluster are lost: listening again");
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Listens until the connection is lost.
+async fn listen_once(database: &Database, freed: &Freed<'_>) -> Result<(), Error> {
+    let (client, mut connection) = database.connect().await?;
+    let listening = async {
+        while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(notice) = message? {
+                let lock: Option<(String, String)> = serde_json::from_str(notice.payload()).ok();
+                freed(lock.as_ref().map(|(name, key)| (name.as_str(), key.as_str())));
+            }
+        }
+        Ok(())
+    };
+    let asking = async {
+        let listen = format!("LISTEN cluster_{}", database.schema);
+        within(async { Ok(client.batch_execute(&listen).await?) }).await?;
+        // something may have come free before
+        freed(None);
+        pending().await
+    };
+    tokio::select! {
+        biased;
+        ended = listening => ended,
+        failed = asking => failed,
+    }
+}

@@ -1,0 +1,199 @@
+//! Locks in a PostgreSQL database.
+
+mod listen;
+mod schema;
+mod session;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::types::FromSql;
+use tokio_postgres::{Client, Connection, NoTls, Row, Socket};
+
+use super::{Answer, Freed, LockId, LockStore, NodeId, Quota, Share, Taken};
+use crate::error::Error;
+use session::Session;
+use session::Value::{self, Int, Text};
+
+/// How long the server may take for one request before the connection counts as lost.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Settings of every connection. What the server answered survives a loss of power; no request waits for
+/// longer than this node waits for its answer.
+const SETTINGS: &str = "-c synchronous_commit=on -c statement_timeout=10000 \
+                        -c default_transaction_isolation=read\\ committed";
+
+/// Locks in a schema of a PostgreSQL database. A request is one call of a function of the schema, so one transaction that
+/// ends whatever becomes of its caller.
+pub struct Postgres {
+    database: Arc<Database>,
+    requests: Session,
+    /// Renewals have a connection of their own, so that no other request delays them.
+    leases: Session,
+}
+
+/// Where the database is, and which tables are meant.
+struct Database {
+    config: tokio_postgres::Config,
+    schema: String,
+}
+
+impl Postgres {
+    /// Makes the tables and functions, unless they are there.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the server is not reached, [`Error::NewerFormat`] if a later program made the tables, or
+    /// [`Error::Refused`] by the server, such as for a lack of rights.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves all tables or none.
+    pub async fn connect(server: tokio_postgres::Config, schema: &str) -> Result<Self, Error> {
+        let database = Arc::new(Database::new(server, schema));
+        schema::set_up(&database).await?;
+        let [requests, leases] = [(); 2].map(|()| Session::new(Arc::clone(&database)));
+        Ok(Self { database, requests, leases })
+    }
+}
+
+impl Database {
+    fn new(mut config: tokio_postgres::Config, schema: &str) -> Self {
+        let given = config.get_options().unwrap_or_default().to_owned();
+        config.options(format!("{given} {SETTINGS} -c search_path={schema}"));
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(5));
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(Duration::from_secs(10));
+        }
+        Self { config, schema: schema.to_owned() }
+    }
+
+    async fn connect(&self) -> Result<(Client, Connection<Socket, NoTlsStream>), Error> {
+        session::within(async { Ok(self.config.connect(NoTls).await?) }).await
+    }
+}
+
+impl LockStore for Postgres {
+    fn register(&self, lease: Duration) -> Answer<'_, NodeId> {
+        Box::pin(async move {
+            let rows = self.leases.query("SELECT register($1)", &[Int(millis(lease))]).await?;
+            Ok(NodeId(one(&rows, 0)?))
+        })
+    }
+
+    fn renew(&self, node: NodeId, lease: Duration) -> Answer<'_, bool> {
+        Box::pin(async move {
+            let values = [Int(node.0), Int(millis(lease))];
+            one(&self.leases.query("SELECT renew($1, $2)", &values).await?, 0)
+        })
+    }
+
+    fn leave(&self, node: NodeId) -> Answer<'_, ()> {
+        Box::pin(async move { self.done("SELECT leave($1)", &[Int(node.0)]).await })
+    }
+
+    fn take<'a>(&'a self, lock: &'a LockId, node: NodeId) -> Answer<'a, Taken> {
+        Box::pin(async move {
+            let values = [Text(lock.name), Text(&lock.key), Int(node.0)];
+            let sql = "SELECT drawn, held_for FROM take($1, $2, $3)";
+            let rows = self.requests.query(sql, &values).await?;
+            if let Some(epoch) = one::<Option<i64>>(&rows, 0)? {
+                return Ok(Taken::Epoch(epoch.unsigned_abs()));
+            }
+            Ok(one::<Option<i64>>(&rows, 1)?.map_or(Taken::NoLease, |left| Taken::Held(time(left))))
+        })
+    }
+
+    fn give_back<'a>(&'a self, lock: &'a LockId, epoch: u64) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let epoch = i64::try_from(epoch).unwrap_or(i64::MAX);
+            let values = [Text(lock.name), Text(&lock.key), Int(epoch)];
+            self.done("SELECT give_back($1, $2, $3)", &values).await
+        })
+    }
+
+    fn share<'a>(&'a self, quota: &'a Quota, node: NodeId, has: u32) -> Answer<'a, Option<Share>> {
+        Box::pin(async move {
+            let (has, total) = (i64::from(has), i64::from(quota.total));
+            let values = [
+                Text(&quota.name),
+                Text(&quota.key),
+                Int(node.0),
+                Int(has),
+                Int(total),
+                Int(millis(quota.period)),
+            ];
+            let sql = "SELECT granted, counts_in FROM share_in($1, $2, $3, $4, $5, $6)";
+            let rows = self.requests.query(sql, &values).await?;
+            let Some(units) = one::<Option<i64>>(&rows, 0)? else { return Ok(None) };
+            let counts_in = time(one::<Option<i64>>(&rows, 1)?.unwrap_or_default());
+            Ok(Some(Share { units: u32::try_from(units).unwrap_or_default(), counts_in }))
+        })
+    }
+
+    fn return_share<'a>(&'a self, quota: &'a Quota, node: NodeId) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let period = millis(quota.period);
+            let values = [Text(&quota.name), Text(&quota.key), Int(node.0), Int(period)];
+            self.done("SELECT return_share($1, $2, $3, $4)", &values).await
+        })
+    }
+
+    fn count<'a>(
+        &'a self,
+        lock: &'a LockId,
+        max: u32,
+        period: Duration,
+    ) -> Answer<'a, Option<Duration>> {
+        Box::pin(async move {
+            let (max, period) = (i64::from(max), millis(period));
+            let values = [Text(lock.name), Text(&lock.key), Int(max), Int(period)];
+            let sql = "SELECT count_entry($1, $2, $3, $4)";
+            let left: i64 = one(&self.requests.query(sql, &values).await?, 0)?;
+            Ok((left > 0).then(|| time(left)))
+        })
+    }
+
+    fn trim(&self) -> Answer<'_, ()> {
+        Box::pin(self.done("SELECT trim_rows()", &[]))
+    }
+
+    fn listen<'a>(&'a self, freed: &'a Freed<'a>) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(listen::listen(&self.database, freed))
+    }
+}
+
+impl Postgres {
+    async fn done(&self, sql: &str, values: &[Value<'_>]) -> Result<(), Error> {
+        self.requests.query(sql, values).await.map(drop)
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").field("schema", &self.database.schema).finish_non_exhaustive()
+    }
+}
+
+fn one<'a, T: FromSql<'a>>(rows: &'a [Row], column: usize) -> Result<T, Error> {
+    let Some(row) = rows.first() else {
+        return Err(Error::Refused(Arc::new(NoRow)));
+    };
+    Ok(row.try_get(column)?)
+}
+
+/// A function of the schema returned nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("a function of the cluster's schema returned no row")]
+struct NoRow;
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn time(millis: i64) -> Duration {
+    Duration::from_millis(millis.unsigned_abs())
+}
