@@ -1,4 +1,9 @@
-//! The locks of production in simulations and on a loop driven by hand, without actix.
+//! The locks of production in simulations and on a loop driven by hand, without actix, and their histories against
+//! models.
+
+mod clients;
+mod histories;
+mod model;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
