@@ -12,6 +12,7 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Functions, Returns, Service, Step, Steps};
 use asyncsteps_journal::postgres::{self, Client, Postgres};
 use asyncsteps_journal::record::Ending;
+use asyncsteps_journal::request::{FlowInfo, Query};
 use asyncsteps_journal::sqlite::{self, Sqlite};
 use asyncsteps_journal::{Journal, Uid};
 use asyncsteps_postgres_server::Server;
@@ -248,6 +249,18 @@ pub(crate) async fn submit(durable: &Durable, function: &str, params: Params) ->
     let function = format!("test.bank:1.0:{function}");
     let options = Options::default().caller(&ann());
     durable.submit(&function, params, options).await.expect("the journal takes it")
+}
+
+/// All requests in the journal, oldest first.
+pub(crate) async fn flows(durable: &Durable) -> Vec<FlowInfo> {
+    let (mut flows, mut after) = (Vec::new(), 0);
+    loop {
+        let query = Query { after, limit: 1_000, ..Query::default() };
+        let page = durable.list(query).await.expect("the journal is there");
+        let Some(last) = page.last() else { return flows };
+        after = last.number;
+        flows.extend(page);
+    }
 }
 
 pub(crate) fn result(ending: Ending) -> String {

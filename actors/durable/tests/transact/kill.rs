@@ -6,11 +6,11 @@ use std::time::Duration;
 use std::{env, io};
 
 use asyncsteps_durable::Durable;
-use asyncsteps_journal::request::{FlowState, Query};
+use asyncsteps_journal::request::FlowState;
 use asyncsteps_postgres_server::Server;
 use futures_util::future::join_all;
 
-use crate::bank::{Bank, Database, Folder, Then, params, submit};
+use crate::bank::{Bank, Database, Folder, Then, flows, params, submit};
 
 /// The journal that a process is to book in until it is killed: a file, or the URL of a server.
 const CHILD: &str = "JOURNAL_TO_BOOK_IN";
@@ -94,20 +94,12 @@ fn killed_after(answers: usize, journal: &str, accepted: &mut Vec<String>) {
     assert!(!child.wait().expect("it ended").success(), "it was killed");
 }
 
-/// Waits until no request is open; gives how many there are.
+/// Waits until no request is open; returns how many there are.
 async fn all_ended(durable: &Durable) -> usize {
     loop {
-        let (mut after, mut count, mut open) = (0, 0, 0);
-        loop {
-            let query = Query { after, limit: 1_000, ..Query::default() };
-            let flows = durable.list(query).await.expect("the journal is there");
-            let Some(last) = flows.last() else { break };
-            after = last.number;
-            count += flows.len();
-            open += flows.iter().filter(|flow| flow.state != FlowState::Ended).count();
-        }
-        if open == 0 {
-            return count;
+        let flows = flows(durable).await;
+        if flows.iter().all(|flow| flow.state == FlowState::Ended) {
+            return flows.len();
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

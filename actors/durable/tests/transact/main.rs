@@ -1,5 +1,8 @@
-//! Steps whose effect and record are one transaction, in each database.
+//! Steps whose effect and record are one transaction, in each database, and processes that are killed and replaced.
 
 mod bank;
 mod kill;
+mod process;
 mod rules;
+mod shop;
+mod upgrade;
