@@ -244,19 +244,13 @@ impl Cluster {
     #[must_use]
     pub fn figures(&self) -> Figures {
         let mut figures = self.figures;
+        figures.history = self.history.digest();
         figures.messages_lost = self.network.messages_lost();
         figures.requests = self.requests(FlowState::Ended).len();
         for node in &self.nodes {
             figures.effects += node.disk.state().effects;
         }
         figures
-    }
-
-    /// A number of what all nodes have asked of the journal and sent to each other, and when: two runs with the same one
-    /// did the same.
-    #[must_use]
-    pub fn history(&self) -> u64 {
-        self.history.digest()
     }
 
     /// What has gone wrong, in order.

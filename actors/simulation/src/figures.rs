@@ -13,6 +13,9 @@ use crate::repeat::FaultId;
 pub struct Figures {
     /// The runs; 0 while the first one goes on.
     pub seeds: usize,
+    /// A number of what all nodes have asked of the journal and sent to each other, and when: runs with the same one did the
+    /// same. It is the sum of the numbers of several runs.
+    pub history: u64,
     /// The virtual time.
     pub time: Duration,
     /// Durable requests that have ended.
@@ -72,6 +75,7 @@ impl Sum for Figures {
     fn sum<I: Iterator<Item = Self>>(runs: I) -> Self {
         runs.fold(Self::default(), |sum, run| Self {
             seeds: sum.seeds + run.seeds,
+            history: sum.history.wrapping_add(run.history),
             time: sum.time + run.time,
             requests: sum.requests + run.requests,
             effects: sum.effects + run.effects,
@@ -94,7 +98,7 @@ impl fmt::Display for Figures {
         let time = time.as_secs();
         write!(f, "{seeds} seeds, {time} virtual seconds: {requests} requests ended, ")?;
         write!(f, "{effects} effects begun, {} messages lost, ", self.messages_lost)?;
-        writeln!(f, "{} faults in flight", self.in_flight())?;
+        writeln!(f, "{} faults in flight, history {:016x}", self.in_flight(), self.history)?;
         for kind in Kind::ALL {
             let Strikes { times, in_flight, seeds } = self.struck(kind);
             writeln!(f, "  {kind:?}: {times}, {in_flight} in flight, in {seeds} seeds")?;

@@ -3,7 +3,7 @@
 //! A [`Cluster`] has nodes, each with a thread, a runtime and clocks of its own, of which one runs at a time. They share
 //! a journal, and call each other over a network that is in the place of a server of NATS. What goes wrong follows from
 //! the seed: nodes are killed, stopped and started again, clocks jump, the journal is slow, fails, or loses an answer, and
-//! the network loses connections and messages. One seed has one [history](Cluster::history). [`simulate`] runs many, and
+//! the network loses connections and messages. One seed has one [history](Figures::history). [`simulate`] runs many, and
 //! makes one that fails smaller.
 //!
 //! The [guide] begins with a service that loses money.
@@ -26,7 +26,7 @@
 //! cluster.run_for(Duration::from_secs(60));
 //! cluster.heal();
 //! cluster.run_for(Duration::from_secs(60));
-//! println!("{}history {:016x}", cluster.figures(), cluster.history());
+//! println!("{}", cluster.figures());
 //! ```
 //!
 //! - `cluster.rs`: which node runs, and what goes wrong; `machine.rs`: the thread of a node

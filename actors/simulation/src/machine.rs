@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::future::pending;
+use std::mem;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -150,18 +151,29 @@ fn run(birth: Birth, todo: &Receiver<Order>) {
             pending::<()>().await;
         })
     });
+    // tasks run in turns alone: what comes before is found then
+    let (mut skipped, mut new_wall) = (Duration::ZERO, None);
     loop {
         match order {
             Order::Turn(turns) => {
-                runner.block_on(async { tokio::time::sleep(turns.length()).await });
+                let (skipped, new_wall) = (mem::take(&mut skipped), new_wall.take());
+                runner.block_on(async {
+                    if !skipped.is_zero() {
+                        tokio::time::advance(skipped).await;
+                    }
+                    if let Some(wall) = new_wall {
+                        clock::simulate_wall(wall);
+                    }
+                    tokio::time::sleep(turns.length()).await;
+                });
                 // it ends by a panic alone
                 if node.is_finished() {
                     break;
                 }
                 turns.pass();
             }
-            Order::Skip(time) => runner.block_on(async { tokio::time::advance(time).await }),
-            Order::SetWall(wall) => runner.block_on(async { clock::simulate_wall(wall) }),
+            Order::Skip(time) => skipped += time,
+            Order::SetWall(wall) => new_wall = Some(wall),
         }
         match todo.recv() {
             Ok(next) => order = next,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use asyncsteps_simulation::{Cluster, Faults, Kind, simulate};
 
 use crate::bank::World;
-use crate::seeds;
+use crate::{has_one_history, seeds};
 
 /// How long faults last.
 const FAULTS: Duration = Duration::from_secs(60);
@@ -53,12 +53,6 @@ fn what_a_caller_is_told_of_a_call_is_what_became_of_it_under_any_of_the_seeds()
 
 #[test]
 fn one_seed_is_one_history_of_calls() {
-    let history = |seed| {
-        let mut cluster = Cluster::seeded(seed);
-        let outcomes = calls(&mut cluster).expect("all is well");
-        (cluster.history(), cluster.figures(), outcomes)
-    };
-    let one = history(1);
-    assert_eq!(one, history(1));
-    assert_ne!(one, history(2), "the seed decides");
+    let test = "calls::what_a_caller_is_told_of_a_call_is_what_became_of_it_under_any_of_the_seeds";
+    has_one_history(test, |cluster| calls(cluster).map(drop));
 }

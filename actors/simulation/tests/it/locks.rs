@@ -16,7 +16,7 @@ use asyncsteps_core::{Flow, codes};
 use asyncsteps_simulation::{Cluster, Faults, NodeContext, Random, simulate};
 use tokio::time::{sleep, timeout};
 
-use crate::seeds;
+use crate::{has_one_history, seeds};
 
 const NODES: [&str; 3] = ["one", "two", "three"];
 
@@ -99,13 +99,14 @@ impl World {
 
     /// A time between two sections.
     fn pause(&self) -> Duration {
-        lock(&self.0.random).delay(SECOND / 4)
+        lock(&self.0.random).within(2 * SECOND)
     }
 
-    /// How long a section takes: mostly a tenth of a pause, so that no lock is wanted all the time.
+    /// How long a section takes: far less than a pause, so that no lock is wanted all the time. Between nodes there is no
+    /// order.
     fn length(&self) -> Duration {
         let mut random = lock(&self.0.random);
-        let length = random.delay(SECOND / 40);
+        let length = random.within(SECOND / 20);
         if random.one_in(16) { 30 * length } else { length }
     }
 
@@ -203,8 +204,7 @@ async fn node(world: World, node: NodeContext) {
             let name = node.name().to_owned();
             actix_rt::spawn(async move {
                 loop {
-                    // no lock is wanted all the time: between nodes there is no order
-                    sleep(4 * world.pause()).await;
+                    sleep(world.pause()).await;
                     if has_patience {
                         in_a_flow(&world, &locks, shelf).await;
                         world.ended(&name, shelf);
@@ -240,7 +240,7 @@ async fn in_a_flow(world: &World, locks: &Locks, shelf: usize) {
 /// A section outside of flows, for which the lock is not waited for long.
 async fn in_a_hurry(world: &World, locks: &Locks, shelf: usize) {
     let mutex = locks.mutex("shelf").key(SHELVES[shelf]);
-    let Ok(taken) = timeout(world.pause(), mutex.lock()).await else { return };
+    let Ok(taken) = timeout(world.pause() / 20, mutex.lock()).await else { return };
     match taken {
         Ok(guard) => tokio::select! {
             biased;
@@ -298,19 +298,11 @@ fn locks_exclude_and_come_free_under_any_of_the_seeds() {
     });
     let lost = lost.into_inner();
     println!("{figures}{lost} sections lost their lock");
-    if figures.seeds > 1 {
-        assert!(lost >= figures.seeds, "{lost} sections lost their lock");
-    }
+    assert!(lost >= figures.seeds / 5, "{lost} sections lost their lock");
 }
 
 #[test]
 fn one_seed_is_one_history_of_locks() {
-    let history = |seed| {
-        let mut cluster = Cluster::seeded(seed);
-        let lost = locks(&mut cluster).expect("all is well");
-        (cluster.history(), cluster.figures(), lost)
-    };
-    let one = history(1);
-    assert_eq!(one, history(1));
-    assert_ne!(one, history(2), "the seed decides");
+    let test = "locks::locks_exclude_and_come_free_under_any_of_the_seeds";
+    has_one_history(test, |cluster| locks(cluster).map(drop));
 }

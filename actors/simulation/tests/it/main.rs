@@ -8,6 +8,7 @@ mod shop;
 mod world;
 
 use std::env;
+use std::process::Command;
 use std::time::Duration;
 
 use asyncsteps_journal::request::FlowState;
@@ -84,16 +85,25 @@ fn no_order_is_lost_or_paid_twice_under_any_of_the_seeds() {
     }
 }
 
+/// A scenario has one history for a seed: in this process and in another one, in which it is run by a test. Addresses and
+/// the order of hash tables differ there.
+fn has_one_history(test: &str, scenario: impl Fn(&mut Cluster) -> Result<(), String>) {
+    let figures = |seed| {
+        let mut cluster = Cluster::seeded(seed);
+        scenario(&mut cluster).expect("all is well");
+        cluster.figures()
+    };
+    let here = figures(7).history;
+    assert_ne!(here, figures(2).history, "the seed decides");
+    let mut other = Command::new(env::current_exe().expect("this program"));
+    let other = other.args(["--exact", test, "--nocapture"]).env("SEEDS", "7").output();
+    let printed = String::from_utf8(other.expect("it runs").stdout).expect("text");
+    assert!(printed.contains(&format!("history {here:016x}")), "{here:016x}\n{printed}");
+}
+
 #[test]
 fn one_seed_is_one_history() {
-    let history = |seed| {
-        let mut cluster = Cluster::seeded(seed);
-        shop(&mut cluster).expect("all is well");
-        (cluster.history(), cluster.figures())
-    };
-    let one = history(1);
-    assert_eq!(one, history(1));
-    assert_ne!(one, history(2), "the seed decides");
+    has_one_history("no_order_is_lost_or_paid_twice_under_any_of_the_seeds", shop);
 }
 
 #[test]
