@@ -30,6 +30,7 @@ pub struct NodeId(pub i64);
 
 /// The answer to the wish for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Taken {
     /// It is taken, with this number, which is higher than those of all holders before.
     Epoch(u64),

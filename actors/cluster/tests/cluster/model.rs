@@ -19,7 +19,7 @@ pub(super) enum Asked {
 }
 
 /// What is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     Registered(NodeId),
     Done,
@@ -28,8 +28,6 @@ pub(super) enum Answer {
     Share(Option<u32>),
     /// Whether the entry was counted.
     Counted(bool),
-    /// No answer that a model allows.
-    Failed(String),
 }
 
 /// All nodes and locks, as they are at one moment.
@@ -104,7 +102,7 @@ impl State {
             }
             (true, Taken::Held(_)) => is_held,
             (false, Taken::NoLease) => true,
-            (false, Taken::Epoch(_) | Taken::Held(_)) | (true, Taken::NoLease) => false,
+            _ => false,
         }
     }
 
