@@ -75,7 +75,7 @@ fn a_crash_at_each_record() {
 #[test]
 fn a_crash_at_each_pair_of_records() {
     // the long run of the tests takes all of them
-    let step = if std::env::var_os("LONG_TESTS").is_some() { 1 } else { 5 };
+    let step = if std::env::var_os("LONG_TESTS").is_some() { 1 } else { 10 };
     run(async move {
         for fails_at in shop::FAILURES {
             for kind in [Kind::BeforeStored, Kind::AfterStored] {
