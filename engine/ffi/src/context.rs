@@ -122,8 +122,8 @@ impl Context {
         kept.as_object()
     }
 
-    /// A text about the flow. The error that the running callback `told` counts first, then the error
-    /// that it raised, then earlier ones.
+    /// A text about the flow. The error that the running callback reported (`told`) comes first, then
+    /// the error that it raised, then earlier ones.
     pub(crate) fn text(
         &self,
         which: Text,

@@ -233,7 +233,7 @@ pub extern "C" fn asyncsteps_root_new(event_loop: *mut AsyncStepsLoop) -> *mut F
     root.map_or(ptr::null_mut(), Handle::as_ptr)
 }
 
-/// Whether a root was executed and has ended, or a step is over: 1 or 0, -1 if it is of another
+/// Whether a root was executed and has ended, or a step has ended: 1 or 0, -1 if it is of another
 /// library.
 ///
 /// # Safety

@@ -22,7 +22,7 @@ static LOG: RwLock<Option<Log>> = RwLock::new(None);
 pub(crate) enum Misuse {
     /// A pointer that must not be null is.
     Null(&'static str),
-    /// The step is over, or the root was freed.
+    /// The step has ended, or the root was freed.
     Stale,
     /// The call belongs on the thread of the event loop.
     Thread,

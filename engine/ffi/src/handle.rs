@@ -86,7 +86,7 @@ struct Callback {
 // made for several threads
 unsafe impl Sync for Slot {}
 
-/// The owner of a handle without one. Only [`Handle::adopt`] gives it an owner.
+/// The owner of a handle without one. Only [`Handle::adopt`] assigns an owner.
 const NO_THREAD: usize = 0;
 
 /// The owner of a handle whose next user becomes its owner. No [`thread_mark`] is that small.
@@ -273,7 +273,7 @@ impl Handle {
 
 /// Callbacks.
 impl Handle {
-    /// Calls `run` with the pointer, which stands for `asi` meanwhile. The second result says whether
+    /// Calls `run` with the pointer, which represents `asi` meanwhile. The second result says whether
     /// the callback used the handle. The owner that opened it calls this.
     #[inline]
     pub(crate) fn call<R>(

@@ -9,8 +9,8 @@
 //! event loops run flows for foreign programs, and any other host can do so, too ([`EventLoop`]).
 //!
 //! The crate connects both sides:
-//! - [`Binary`] gives foreign code the pointer of a flow in Rust, [`into_root`] makes a flow a root that
-//!   foreign code executes and frees, and [`BinaryStep`] is a foreign step in a template.
+//! - [`Binary`] passes foreign code the pointer of a flow in Rust, [`into_root`] makes a flow a root
+//!   that foreign code executes and frees, and [`BinaryStep`] is a foreign step in a template.
 //! - [`wrap()`] runs steps in Rust on the flow of another implementation.
 //! - [`BinarySync`] is a foreign lock for our flows, [`SyncPointer`] a lock in Rust for foreign steps.
 //! - [`Value`] is a binary value, [`Variable`] a state variable that foreign code made.
@@ -39,10 +39,9 @@
 //!
 //! - Steps are added and completed on the thread of the event loop. Any thread completes a step that
 //!   waits, executes, cancels and frees roots, and schedules callbacks.
-//! - State variables of foreign code are in the [`SharedState`](asyncsteps_core::SharedState) of the flow:
-//!   any thread makes and reads them while the root lives. Steps in Rust read them as [`Variable`].
-//!   Foreign code reads those of Rust as values: shared ones on any thread, others in the callbacks of
-//!   the flow.
+//! - State variables of foreign code are in the [`SharedState`](asyncsteps_core::SharedState) of the flow: any thread
+//!   makes and reads them while the root lives. Steps in Rust read them as [`Variable`]. Foreign code reads the
+//!   variables of Rust as values: shared ones on any thread, others in the callbacks of the flow.
 //! - A root can be executed again after it has ended, with the same variables. `cancel` waits for the
 //!   cancel handlers if another thread runs them.
 //!

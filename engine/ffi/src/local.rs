@@ -19,7 +19,7 @@ pub(crate) struct Local {
     pub(crate) context: Option<Rc<Context>>,
     /// The memory that lives as long as the step.
     pub(crate) memory: Memory,
-    /// The last error that the running callback gave to `handle_error`.
+    /// The last error that the running callback passed to `handle_error`.
     pub(crate) error: Option<ToldError>,
     /// The callbacks that were called, if they have data to release.
     pub(crate) called: Option<Arc<dyn Any>>,

@@ -81,7 +81,7 @@ pub(crate) enum External {
     /// It does not wait.
     #[default]
     None,
-    /// An answer that another thread gave during the callback, which may still say that its step
+    /// An answer that another thread sent during the callback, which may still say that its step
     /// waits. The number is the generation of the handle.
     Early(u32, Box<Answer>),
     Waiting(Box<Completion>),

@@ -49,7 +49,7 @@ pub(crate) struct Unhandled {
     pub(crate) data: *mut c_void,
 }
 
-// SAFETY: the caller of `execute` gives the data to the thread of the loop, which is where FTN12
+// SAFETY: the caller of `execute` hands the data to the thread of the loop, which is where FTN12
 // §2.7.2 has the handler called
 unsafe impl Send for Unhandled {}
 
@@ -188,7 +188,7 @@ impl Executing {
         let stop = host.run(*flow, Box::new(move |outcome| self.over(context, outcome, unhandled)));
         let is_executing =
             |remote: &Remote| remote.root.as_ref().is_some_and(|root| root.is_executing(run));
-        // otherwise it is over, and another thread may have the root
+        // otherwise it has ended, and another thread may have the root
         if root.remote().is_ok_and(|remote| is_executing(&remote))
             && let Ok(mut local) = root.local()
         {

@@ -34,7 +34,7 @@ struct Item {
     data: *mut c_void,
 }
 
-// SAFETY: the caller of the scheduler gives the data to the thread of the loop (FTN12 §2.7.2)
+// SAFETY: the caller of the scheduler hands the data to the thread of the loop (FTN12 §2.7.2)
 unsafe impl Send for Item {}
 
 /// Identifies an item for ever: its index in the table and its number among all items.

@@ -65,7 +65,8 @@ fn set_context(handle: Handle, context: Option<&Rc<Context>>) {
     drop(old);
 }
 
-/// Raises the error that a callback gave to `handle_error`. Says whether its step keeps the handle.
+/// Raises the error that a callback passed to `handle_error`. Says whether its step keeps the
+/// handle.
 #[cold]
 fn end_callback(handle: Handle, asi: &mut AsyncSteps) -> bool {
     let Ok(mut local) = handle.local() else { return false };

@@ -193,7 +193,7 @@ functions! {
     }
 
     fn success(bsi, args: *mut FutoInArgs) {
-        // SAFETY: the caller's promise; the values have to be released even if the step is over
+        // SAFETY: the caller's promise; the values have to be released even if the step has ended
         let values = unsafe { Values::take(args) };
         // SAFETY: the caller's promise
         unsafe { with_late(bsi, "success", |handle| handle.success(values)) };

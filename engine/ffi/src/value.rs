@@ -29,7 +29,7 @@ impl Arg for Value {}
 #[derive(Debug)]
 pub struct Values([Value; 4]);
 
-// SAFETY: a call of `success` from another thread gives the values to the thread of the loop and so
+// SAFETY: a call of `success` from another thread hands the values to the thread of the loop and so
 // allows their cleanup there (FTN12 §2.2.2)
 unsafe impl Send for Values {}
 
@@ -100,7 +100,7 @@ impl Value {
         Self(value)
     }
 
-    /// Gives the value away. Its new owner has to release it.
+    /// Passes the ownership of the value on. Its new owner has to release it.
     #[must_use]
     pub fn into_raw(self) -> FutoInBinaryValue {
         let value = self.0;
@@ -374,7 +374,7 @@ impl Value {
     }
 }
 
-/// The units of a string that ends with NUL; a pointer that is not aligned gives none.
+/// The units of a string that ends with NUL; none for a pointer that is not aligned.
 fn read_until_nul<T: Copy + Default + PartialEq>(p: *const T) -> Vec<T> {
     let mut units = Vec::new();
     if !p.is_aligned() {
@@ -420,7 +420,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Gives the values away. Their new owner has to release them.
+    /// Passes the ownership of the values on. Their new owner has to release them.
     pub(crate) fn into_raw(self) -> FutoInArgs {
         FutoInArgs { args: self.0.map(Value::into_raw) }
     }

@@ -1,5 +1,5 @@
-//! State variables (FTN12 §1.7, §2.2.1 `state`): those of foreign code, those of steps in Rust, and the
-//! special ones about errors.
+//! State variables (FTN12 §1.7, §2.2.1 `state`): of foreign code, of steps in Rust, and the special
+//! ones about errors.
 #![expect(unsafe_code, reason = "destructors from outside")]
 
 use std::borrow::Cow;
@@ -43,7 +43,7 @@ impl Variable {
 impl Drop for Variable {
     fn drop(&mut self) {
         if let Some(cleanup) = self.cleanup {
-            // SAFETY: FTN12 §2.7.2 wants it called with what `allocate` gave, once
+            // SAFETY: FTN12 §2.7.2 wants it called once, with what `allocate` returned
             unsafe { cleanup(self.data, self.value) };
         }
     }

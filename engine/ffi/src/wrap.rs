@@ -1,8 +1,9 @@
 //! Steps in Rust on an engine of another technology (FTN12 §2.2.1 `wrap`).
 //!
 //! Code in Rust needs our `AsyncSteps`, which a foreign engine cannot make. So a foreign step hosts a
-//! flow, and the flow runs the code. The foreign engine gives the flow its event loop and timers, and
-//! gets its errors; cancelling passes in both directions. Other threads share only the waker.
+//! flow, and the flow runs the code. The foreign engine provides the event loop and timers of the
+//! flow, and receives its errors; cancelling passes in both directions. Other threads share only the
+//! waker.
 #![expect(unsafe_code, reason = "a foreign engine is called through its table")]
 
 use std::cell::{Cell, RefCell};
@@ -38,11 +39,11 @@ impl std::error::Error for Refused {}
 
 /// Adds a step to the steps of any implementation (FTN12 §2.2.1 `wrap`).
 ///
-/// `body` gets our interface, as in any step: a library written against this crate runs in it
-/// unchanged. On our steps it is an ordinary step. On those of another implementation everything that
-/// it adds runs inside of one foreign step, on the thread of its event loop. Arguments, results, errors,
-/// time limits and cancelling pass in both directions; state variables do not. Flows that it launches
-/// run inside of the foreign step as well, and end with it.
+/// `body` receives our interface, as in any step: a library written against this crate runs in it
+/// unchanged. On our steps it is an ordinary step. On the steps of another implementation, everything
+/// that it adds runs inside of one foreign step, on the thread of its event loop. Arguments, results,
+/// errors, time limits and cancelling pass in both directions; state variables do not. Flows that it
+/// launches run inside of the foreign step as well, and end with it.
 ///
 /// What has to be [undone](asyncsteps_core::Added::undo) is undone before the foreign step fails. If the step
 /// is cancelled, its engine runs nothing for it any more: undos that need not wait run at once, and the
@@ -121,7 +122,7 @@ impl Steps {
         unsafe { *api }
     }
 
-    /// Calls `forget` with this id when the step is over.
+    /// Calls `forget` with this id when the step has ended.
     fn remember(self, id: u64) {
         let stack = self.api().stack;
         // SAFETY: FTN12 §2.7.2
@@ -380,7 +381,7 @@ unsafe extern "C" fn cancel_hosted(_: *mut FutoInAsyncSteps, data: *mut c_void) 
     });
 }
 
-/// The cleanup of the memory with an id: its step is over.
+/// The cleanup of the memory with an id: its step has ended.
 unsafe extern "C" fn forget(memory: *mut c_void) {
     // SAFETY: `remember` wrote it there
     let id = unsafe { memory.cast::<u64>().read() };

@@ -8,11 +8,11 @@ use asyncsteps_core::{Execution, Flow, Outcome, Progress, Time};
 
 use crate::guard::report;
 
-/// Turns of the undos of a cancelled step, which nothing can wake later: a bound for those that go on
-/// for ever.
+/// Turns of the undos of a cancelled step, which nothing can wake later: a bound for undos that never
+/// end.
 const LAST_TURNS: u32 = 10_000;
 
-/// A flow and those that it launched, which run as long as their foreign step.
+/// A flow and the flows that it launched, which run as long as their foreign step.
 pub(crate) struct WrappedFlows {
     main: Execution,
     /// That of the main flow, when only launched flows are left.
@@ -34,8 +34,8 @@ impl WrappedFlows {
         Self { main: flow.execute(), outcome: None, launched: Vec::new() }
     }
 
-    /// Runs one turn of each flow. The step is over when its flow is, with all of its parts; other
-    /// flows that were launched end with it, and are undone as well.
+    /// Runs one turn of each flow. The step has ended when its flow has, with all of its parts;
+    /// other flows that were launched end with it, and are undone as well.
     pub(crate) fn run(&mut self, now: Time, waker: &Waker) -> Turn {
         let mut is_ready = false;
         if self.outcome.is_none() {
@@ -115,7 +115,7 @@ impl WrappedFlows {
                 waker.wake_by_ref();
             }
         }
-        // what waits gives up
+        // waiting flows give up
         while let Some(mut flow) = self.launched.pop() {
             flow.cancel();
             take(&mut flow, &mut self.launched);

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// Implements `Debug` for error types by what people read: the text, and those of the causes.
+/// Implements `Debug` for error types as people read them: the text, and the texts of the causes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_as_report {

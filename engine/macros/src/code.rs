@@ -52,7 +52,7 @@ pub(crate) fn implement(input: &DeriveInput, home: &TokenStream) -> Result<Token
         true => quote!(#pattern => ::core::option::Option::Some(::std::string::ToString::to_string(self))),
         false => quote!(#pattern => ::core::option::Option::None),
     });
-    // what an error with parameters or fields was cannot be told by its code
+    // the code alone cannot say what the parameters or fields of an error were
     let is_told = |kind: &&Kind| {
         let same = kinds.iter().filter(|other| other.code.value() == kind.code.value());
         kind.is_unit && input.generics.params.is_empty() && same.count() == 1

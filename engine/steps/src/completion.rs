@@ -23,7 +23,7 @@ pub struct Completion {
     key: HandleKey,
 }
 
-/// The step was over before the completion came: completed, failed, timed out or cancelled
+/// The step had ended before the completion arrived: completed, failed, timed out or cancelled
 /// (FTN12 §1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stale;
@@ -54,20 +54,20 @@ impl Completion {
     ///
     /// `Ok` means that the step takes the result: it completes before a time limit, a cancel or the
     /// failure of another branch that comes later. Only the step itself can still fail: by an error
-    /// that its own body raises after it gave the handle away, or with `InternalError` because its body
+    /// that its own body raises after it passed the handle on, or with `InternalError` because its body
     /// breaks a rule, by adding sub-steps or calling [`success`](crate::AsyncSteps::success) as well.
     ///
     /// # Errors
-    /// [`Stale`] if the step is over, was completed before, or its flow is being cancelled; then
+    /// [`Stale`] if the step has ended, was completed before, or its flow is being cancelled; then
     /// nothing happens.
     pub fn success(&self, result: impl SendArguments) -> Result<(), Stale> {
         self.send(Message::Success(result.into_send_args()))
     }
 
-    /// [`success`](Self::success) that gives a result back which the step does not take.
+    /// [`success`](Self::success) that returns the result if the step does not take it.
     ///
     /// # Errors
-    /// The result, if the step is over, was completed before, or its flow is being cancelled.
+    /// The result, if the step has ended, was completed before, or its flow is being cancelled.
     pub fn try_success<T: SendArguments>(&self, result: T) -> Result<(), T> {
         let Some(key) = self.key.get() else { return Err(result) };
         match self.send_to(key, Message::Success(result.into_send_args())) {
@@ -85,7 +85,7 @@ impl Completion {
     /// Completes the step with an error, as `error` inside of it would.
     ///
     /// # Errors
-    /// [`Stale`] if the step is over or was completed before; then nothing happens.
+    /// [`Stale`] if the step has ended or was completed before; then nothing happens.
     pub fn error(&self, code: impl Into<ErrorCode>, info: impl Into<Info>) -> Result<(), Stale> {
         self.fail(Error::with_info(code, info))
     }
@@ -93,7 +93,7 @@ impl Completion {
     /// Completes the step with an error that exists already.
     ///
     /// # Errors
-    /// [`Stale`] if the step is over or was completed before; then nothing happens.
+    /// [`Stale`] if the step has ended or was completed before; then nothing happens.
     pub fn fail(&self, error: Error) -> Result<(), Stale> {
         self.send(Message::Error(error))
     }
@@ -109,7 +109,7 @@ impl Completion {
         self.send_to(key, message).map_err(|_| Stale)
     }
 
-    /// The wait is over after this, whether or not it was open before.
+    /// The wait has ended after this, whether or not it was open before.
     fn send_to(&self, key: WaitKey, message: Message) -> Result<(), Message> {
         let sent = self.inbox.send(key, message);
         self.key.use_up();
@@ -164,7 +164,7 @@ impl Interrupter {
     /// Interrupts the step with this error. The flow does so on its own event loop, when it runs next.
     ///
     /// # Errors
-    /// [`Stale`] if the step is over, was completed from outside before, or its flow is being
+    /// [`Stale`] if the step has ended, was completed from outside before, or its flow is being
     /// cancelled; then nothing happens.
     pub fn interrupt(&self, error: Error) -> Result<(), Stale> {
         self.inbox.send(self.key, Message::Interrupt(error)).map_err(|_| Stale)

@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::{Error, StepError, codes};
 
-/// Runs `body` for each item, at most `at_once` at a time; gives the results in the order of the
-/// items. The first error drops the others. If there are others, it says that the
+/// Runs `body` for each item, at most `at_once` at a time; returns the results in the order of the
+/// items. The first error drops the others. If there are others, the error says that the
 /// [outcome](Error::outcome_unknown) of the whole is unknown.
 ///
 /// # Errors
@@ -41,8 +41,8 @@ where
     Ok(results.into_iter().flatten().collect())
 }
 
-/// Runs `body` for all items at once; gives the result of the first that succeeds and drops the
-/// others, or the last error. If there are several items, that says that the
+/// Runs `body` for all items at once; returns the result of the first that succeeds and drops the
+/// others, or the last error. If there are several items, that error says that the
 /// [outcome](Error::outcome_unknown) of the whole is unknown.
 ///
 /// # Errors
@@ -73,8 +73,8 @@ where
     }
 }
 
-/// Polls both at once and gives both results; the first error drops the other. If that had begun, the
-/// error says that the [outcome](Error::outcome_unknown) of the whole is unknown.
+/// Polls both at once and returns both results; the first error drops the other one. If the other one
+/// had begun, the error says that the [outcome](Error::outcome_unknown) of the whole is unknown.
 ///
 /// # Errors
 /// The first error of either.
@@ -180,8 +180,8 @@ where
         }
     }
 
-    /// Polls those that were woken until all are over, or `ended` breaks with a value. Futures that wake
-    /// themselves are polled again in a later turn.
+    /// Polls the futures that were woken until all have ended, or `ended` breaks with a value. Futures
+    /// that wake themselves are polled again in a later turn.
     fn poll<B>(
         &mut self,
         cx: &Context<'_>,

@@ -44,7 +44,7 @@ impl HandleKey {
         Some(WaitKey { index: self.index, generation })
     }
 
-    /// The handle was used: its wait is over.
+    /// The handle was used: its wait has ended.
     pub(crate) fn use_up(&self) {
         self.generation.store(0, Ordering::Relaxed);
     }
@@ -178,8 +178,8 @@ impl Inbox {
         }
     }
 
-    /// Sends a message to a wait and wakes the host; gives it back if the wait is over. A completion
-    /// ends the wait.
+    /// Sends a message to a wait and wakes the host; returns the message if the wait has ended. A
+    /// completion ends the wait.
     pub(crate) fn send(&self, key: WaitKey, message: Message) -> Result<(), Message> {
         let waker = {
             let mut waits = self.lock();
@@ -224,8 +224,8 @@ impl Waits {
         WaitKey { index: index(self.table.len() - 1), generation }
     }
 
-    /// Closes a wait, because its step is over: what is sent to it later is stale. Gives the
-    /// message that came for it and was not received.
+    /// Closes a wait, because its step has ended: what is sent to it later is stale. Returns the
+    /// message that arrived for it and was not received.
     pub(crate) fn close(&mut self, key: WaitKey) -> Option<Message> {
         let wait = self.table.get_mut(key.index as usize)?;
         if wait.generation != key.generation {
@@ -240,7 +240,7 @@ impl Waits {
         None
     }
 
-    /// The wait of this key, unless it is over or was completed.
+    /// The wait of this key, unless it has ended or was completed.
     pub(crate) fn get_mut(&mut self, key: WaitKey) -> Option<&mut Wait> {
         let wait = self.table.get_mut(key.index as usize)?;
         let is_open = match &wait.state {

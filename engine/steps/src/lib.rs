@@ -57,9 +57,9 @@
 //! The [`guide`] leads from a first flow to locks and tests. Then, in reading order:
 //! - configuring: [`Flow`], [`Template`], [`State`]
 //! - inside callbacks: [`AsyncSteps`], [`Completion`], [`Interrupter`], [`Stack`], [`Error`], [`StepError`]
-//! - what is said behind a step: [`Added`], [`Retry`], [`Undo`], [`UndoPolicy`]; what an async body
-//!   gets: [`RunContext`]
-//! - arguments: [`Arguments`], [`Arg`], [`Args`]; those of other technologies: [`Foreign`]
+//! - options of a step: [`Added`], [`Retry`], [`Undo`], [`UndoPolicy`]; the context of an async
+//!   body: [`RunContext`]
+//! - arguments: [`Arguments`], [`Arg`], [`Args`]; arguments of other technologies: [`Foreign`]
 //! - synchronisation: [`sync`]
 //! - hosting: [`Execution`], [`Progress`], [`Time`], [`Canceller`], [`Observer`]; event loops and
 //!   flows as futures: [`tool`];

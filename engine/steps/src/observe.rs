@@ -20,7 +20,7 @@ pub trait Observer {
     fn enter(&mut self, step: StepRef);
     /// The callback returned; the step may go on waiting.
     fn leave(&mut self, step: StepRef);
-    /// The step is over.
+    /// The step has ended.
     fn end(&mut self, step: StepRef, end: StepEnd<'_>);
     /// A cancel handler failed; the cancelling goes on.
     fn cancel_failed(&mut self, step: StepRef, error: &Error);
@@ -31,7 +31,7 @@ pub trait Observer {
     }
 }
 
-/// Two observers of one flow; the first one is told first.
+/// Two observers of one flow; the first one is notified first.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn begin(&mut self, step: StepRef) {
         self.0.begin(step);
@@ -73,7 +73,7 @@ pub struct StepRef {
     pub parent: u32,
     /// How many steps of the same branch are around this one.
     pub depth: u32,
-    /// Which attempt of this step, or of a step around it, is under way, from 1; see
+    /// The current attempt of this step, or of a step around it, from 1; see
     /// [`Retry`](crate::Retry).
     pub attempt: u32,
     /// Name and source location of the step.

@@ -1,4 +1,4 @@
-//! What an undo is told (FTN12 §1.2, §1.3).
+//! What an undo learns about its step (FTN12 §1.2, §1.3).
 
 /// What became of the body of a step that is undone, see [`Added::undo`](crate::Added::undo)
 /// (FTN12 §1.2, §1.3).

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A generator of choices: the same seed gives the same choices, on every machine and in every
+/// A generator of choices: the same seed yields the same choices, on every machine and in every
 /// version.
 ///
 /// SplitMix64 (Steele, Lea, Flood 2014): a counter that grows by a constant, and a mix of its

@@ -11,8 +11,8 @@ use crate::time::Time;
 /// The hooks by which a host replays a step: what it remembers of it, so that a flow which runs again from the top goes on where an
 /// earlier run of it ended; see [`Added::remembered`](crate::Added::remembered).
 ///
-/// The engine asks when the step starts, and tells what it decides. It waits for nothing: a host that
-/// writes to a disk has the bodies wait that come next.
+/// The engine asks when the step starts, and reports what it decides. It waits for nothing: a host
+/// that writes to a disk makes the next bodies wait.
 pub trait ReplayHooks {
     /// How the step ended in an earlier run. Asked once, before the step takes its locks.
     fn recall(&self) -> Replay;
@@ -47,7 +47,7 @@ pub trait ReplayHooks {
     fn retries(&self, attempt: u32, error: &Error, next: Time);
 
     /// The step fails with this error, or one attempt of a step that is tried again, before what is
-    /// inside of it is undone. `undoes` tells whether there is something to undo.
+    /// inside of it is undone. `undoes` says whether there is something to undo.
     fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool);
 }
 
@@ -74,7 +74,7 @@ pub enum Replay {
     /// It began, and did not end: the step runs, and has to be undone as
     /// [`Undo::Unknown`](crate::Undo::Unknown) unless it ends well.
     Begun,
-    /// With this result, which the step gives again without running.
+    /// With this result, which the step returns again without running.
     Done(Args),
     /// With this error, which the step raises again without running.
     Failed {

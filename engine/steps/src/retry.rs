@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::error::{Error, ErrorCode, codes};
 use crate::replay::NotUndone;
 
-/// By how much each pause is longer than the one before it, unless told otherwise.
+/// By which factor each pause is longer than the one before it, by default.
 const FACTOR: u32 = 2;
 
-/// The longest pause, unless told otherwise: much longer, and people wait for nothing.
+/// The longest pause by default: much longer, and people wait for nothing.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// When and how often a step is tried again; see [`Added::retry`](crate::Added::retry).
@@ -49,7 +49,7 @@ pub struct Retry {
 type Cause = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
 
 impl Retry {
-    /// At most so many attempts, the first one included; 0 counts as 1.
+    /// At most `most` attempts, the first one included; 0 counts as 1.
     pub fn attempts(most: u32) -> Self {
         Self {
             attempts: most.max(1),
@@ -86,7 +86,7 @@ impl Retry {
     }
 
     /// Limits the time of all attempts and pauses together, from the first attempt on. An attempt
-    /// that is under way then is cut with `Timeout`; a pause that would take longer is not begun.
+    /// in progress at its end is cut with `Timeout`; a pause that would take longer is not begun.
     /// By default there is no limit.
     pub fn within(self, limit: Duration) -> Self {
         Self { overall: Some(limit), ..self }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 /// State variables of a flow that any thread may read and add to (FTN12 §2.2.1 `state`).
 ///
-/// [`State::shared`](crate::State::shared) gives it; clones share the variables. No variable is
+/// [`State::shared`](crate::State::shared) returns it; clones share the variables. No variable is
 /// replaced or removed, so a reference lives as long as the state, and reading takes no lock. A value
 /// that changes is an atomic or a mutex. The flow's steps read shared variables like their own.
 ///

@@ -30,7 +30,7 @@ struct Polling {
     set: u32,
 }
 
-/// When a sleep is over, and what to wake then.
+/// When a sleep ends, and what to wake then.
 struct Alarm {
     at: Time,
     waker: RefCell<Waker>,
@@ -132,7 +132,7 @@ impl PollTurn {
         Self { outer }
     }
 
-    /// Ends the poll; gives the alarms that the future has set.
+    /// Ends the poll; returns the alarms that the future has set.
     #[inline]
     pub(crate) fn end(self) -> Option<Alarms> {
         if POLLING.get().set == 0 { None } else { Some(Self::take_alarms()) }
@@ -147,7 +147,7 @@ impl PollTurn {
 }
 
 impl Drop for PollTurn {
-    /// Alarms are left if the future panicked: it is over, and so are they.
+    /// Alarms are left if the future panicked: it has ended, and so have they.
     #[inline]
     fn drop(&mut self) {
         if POLLING.get().set > 0 {
@@ -173,12 +173,12 @@ impl Alarms {
         self.0.extend(more.0);
     }
 
-    /// When the first sleep is over.
+    /// When the first sleep ends.
     pub(crate) fn earliest(&self) -> Option<Time> {
         self.0.iter().filter_map(Weak::upgrade).map(|alarm| alarm.at).min()
     }
 
-    /// Wakes the futures whose sleep is over.
+    /// Wakes the futures whose sleep has ended.
     pub(crate) fn wake(&mut self, now: Time) {
         self.0.retain(|alarm| {
             let Some(alarm) = alarm.upgrade() else { return false };

@@ -10,8 +10,8 @@ use crate::shared_state::SharedState;
 
 /// Values by name, shared by all levels and parallel branches of a flow (FTN12 §2.2.1 `state`).
 ///
-/// A value keeps its type: reading under another type gives `None`. Names are ordered, so
-/// listing them is deterministic.
+/// A value keeps its type: reading it as another type returns `None`. Names are ordered, so listing
+/// them is deterministic.
 ///
 /// Variables belong to the thread of the flow, except those in [`shared`](Self::shared), which
 /// other threads and foreign code can add and read. [`get`](Self::get) finds both.
@@ -96,8 +96,8 @@ impl State {
         }
     }
 
-    /// Removes a variable and gives its value; `None`, and nothing removed, if the flow has none of
-    /// this name and type. Shared variables stay.
+    /// Removes a variable and returns its value; `None`, and nothing removed, if the flow has none
+    /// of this name and type. Shared variables stay.
     pub fn take<T: 'static>(&mut self, name: &str) -> Option<T> {
         let own = &mut self.0.as_mut()?.own;
         if !own.get(name)?.as_any().is::<T>() {
@@ -121,8 +121,8 @@ impl State {
         self.0.as_mut().is_some_and(|variables| variables.own.remove(name).is_some())
     }
 
-    /// The names of all variables: in ascending order, then those of shared variables in the order
-    /// in which they were added.
+    /// The names of all variables: in ascending order, then the names of shared variables in the
+    /// order in which they were added.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let own = self.0.iter().flat_map(|variables| variables.own.keys()).map(|name| &**name);
         let shared = self.0.iter().filter_map(|variables| variables.shared.as_ref());
@@ -134,7 +134,7 @@ impl State {
         self.0.get_or_insert_default().shared.get_or_insert_default()
     }
 
-    /// Replaces the shared variables, for instance by those of an earlier flow.
+    /// Replaces the shared variables, for instance by the variables of an earlier flow.
     pub fn set_shared(&mut self, shared: SharedState) {
         self.0.get_or_insert_default().shared = Some(shared);
     }

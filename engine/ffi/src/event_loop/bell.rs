@@ -31,7 +31,7 @@ impl Bell {
         *lock(&self.wake) = wake;
     }
 
-    /// Waits until it was rung since the last wait, or `limit` is over.
+    /// Waits until it was rung since the last wait, or `limit` has passed.
     pub(crate) fn wait(&self, limit: Option<Duration>) {
         let mut rung = lock(&self.rung);
         while !*rung {

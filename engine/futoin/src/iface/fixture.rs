@@ -64,7 +64,7 @@ pub(super) fn error(files: &[Value]) -> String {
     out
 }
 
-/// Checks a call `name:func` and gives the parameters a handler would see, or the refusal.
+/// Checks a call `name:func` and returns the parameters a handler would see, or the refusal.
 pub(super) fn call(definition: &Definition, called: &str, params: Value) -> String {
     let called: FunctionName = called.parse().unwrap();
     let function = definition.function(called.func()).unwrap();
@@ -75,7 +75,7 @@ pub(super) fn call(definition: &Definition, called: &str, params: Value) -> Stri
     }
 }
 
-/// Checks a result and gives what is sent, or the refusal.
+/// Checks a result and returns what is sent, or the refusal.
 pub(super) fn answer(definition: &Definition, function: &str, mut result: Value) -> String {
     match definition.function(function).unwrap().check_result(&mut result) {
         Ok(()) => sorted(result),

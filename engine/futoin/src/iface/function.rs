@@ -218,8 +218,8 @@ impl Function {
     }
 }
 
-/// The first name in `map` that is not declared. Most messages need no such search: it is for those
-/// that have an unknown name or another mistake.
+/// The first name in `map` that is not declared. Most messages need no such search: it is for
+/// messages with an unknown name or another mistake.
 fn first_unknown<'a>(declared: &[Parameter], map: &'a Map<String, Value>) -> Option<&'a str> {
     let is_declared = |name: &str| declared.iter().any(|param| &*param.name == name);
     map.keys().map(String::as_str).find(|name| !is_declared(name))

@@ -1,9 +1,9 @@
 //! FTN3 interface definitions: read once, checked in full, compiled into checkers.
 //!
 //! A [`Loader`] finds `{iface}-{version}-iface.json` in its [`Source`]s, merges what the file
-//! inherits and imports, and gives an immutable [`Definition`] to share between threads. Each
-//! [`Function`] then checks parameters and results without looking at the definition again.
-//! A folder source reads files; nothing else here does IO.
+//! inherits and imports, and returns an immutable [`Definition`] to share between threads. Each
+//! [`Function`] then checks parameters and results without looking at the definition again. A
+//! folder source reads files; nothing else here does IO.
 //!
 //! [`guide`] shows how to write definitions.
 //!

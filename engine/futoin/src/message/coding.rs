@@ -53,8 +53,8 @@ const KNOWN: [(&str, bool); 7] = [
 
 impl MediaType {
     /// Reads a `Content-Type`. A missing one counts as JSON. `None` for a media type that is not of
-    /// FutoIn, to be answered with 415; those of HTML forms are among them, because a page of any site
-    /// can send them.
+    /// FutoIn, to be answered with 415; the types of HTML forms are refused too, because a page of any
+    /// site can send them.
     #[must_use]
     pub fn parse(header: Option<&str>) -> Option<Self> {
         header.map_or_else(|| Some(Self::default()), Self::known)

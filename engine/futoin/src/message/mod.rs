@@ -2,9 +2,9 @@
 //!
 //! [`Request::parse`] accepts any bytes and never panics; what it cannot read becomes a
 //! [`RefusedMessage`], which has the answer to send. It checks the form of the message only. The other
-//! checks are functions of their own, because FTN6 §1 orders them among those of the executor:
+//! checks are functions of their own, because FTN6 §1 orders them among the checks of the executor:
 //! [`Request::function_name`], [`Request::take_params`] for parameters, [`Request::check_fields`] for
-//! unknown fields. They give a [`Refusal`](crate::Refusal).
+//! unknown fields. They return a [`Refusal`](crate::Refusal).
 //!
 //! If a field is repeated, at any depth, the last one counts, as in every ECMAScript peer. The checks
 //! of signature and parameters and the handler all see that one.

@@ -42,7 +42,7 @@ fn definition() -> Arc<Definition> {
     Loader::new([Source::texts(files)]).load(&"a.b:1.0".parse().unwrap()).unwrap()
 }
 
-/// A message in a binary coding, written as JSON; `{"byte string": [1, 2]}` stands for a byte string.
+/// A message in a binary coding, written as JSON; `{"byte string": [1, 2]}` is a byte string.
 fn coded(coding: Coding, message: &Value) -> Vec<u8> {
     fn put(sink: &mut impl Sink, value: &Value) {
         if let Some(bytes) = value.get("byte string") {

@@ -1,8 +1,8 @@
 //! Callers: credentials, signatures and security levels (FTN8).
 //!
-//! An executor reads [`Credentials`] from the field `sec` or from an `Authorization` header and
-//! gives them to its [`SecurityProvider`], whose [`AuthOutcome`] is a result, work for another thread, or
-//! a future. The [`Grant`] has the [`User`] and, for a signed request, the [`Signer`] of the answer.
+//! An executor reads [`Credentials`] from the field `sec` or from an `Authorization` header and passes them to its
+//! [`SecurityProvider`], whose [`AuthOutcome`] is a result, work for another thread, or a future. The [`Grant`] has the
+//! [`User`] and, for a signed request, the [`Signer`] of the answer.
 //!
 //! A provider can also identify callers by a bearer token or the certificate of a connection: see
 //! [`SecurityProvider::identify`].

@@ -58,8 +58,9 @@ impl User {
         &self.global_id
     }
 
-    /// The details that the provider gave with the user (FTN6 §2.3 `details`); none for a user that
-    /// a message names with `obf`. A function that needs costly details should look them up itself.
+    /// The details that the provider provided with the user (FTN6 §2.3 `details`); none for a user
+    /// that a message names with `obf`. A function that needs costly details should look them up
+    /// itself.
     #[must_use]
     pub fn details(&self) -> &Map<String, Value> {
         &self.details

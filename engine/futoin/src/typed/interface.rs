@@ -48,7 +48,7 @@ use crate::security::SecurityLevel;
 /// | `Option<T>` | a parameter with the default null, an optional field |
 /// | `serde_json::Value` | `any` |
 ///
-/// Constraints of `schemars` (`range`, `length`, `regex`) become those of FTN3.
+/// Constraints of `schemars` (`range`, `length`, `regex`) become constraints of FTN3.
 #[derive(Clone, Debug)]
 pub struct Interface {
     id: IfaceVer,
@@ -138,7 +138,7 @@ impl Interface {
         self.functions.contains_key(function)
     }
 
-    /// Declares a function that takes the fields of `P` as its parameters and gives `R`; `()` for
+    /// Declares a function that takes the fields of `P` as its parameters and returns `R`; `()` for
     /// none. The fields of a struct are the variables of the result.
     pub fn function<P: JsonSchema, R: JsonSchema>(&mut self, name: &str) -> &mut DeclaredFunction {
         let declared = DeclaredFunction {
@@ -466,7 +466,7 @@ fn number(limit: f64) -> Value {
     text.parse::<i64>().map_or_else(|_| limit.into(), Value::from)
 }
 
-/// A name as FTN3 wants those of types.
+/// A name as FTN3 requires for types.
 fn capitalized(name: &str) -> String {
     let words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
     let mut joined = String::new();

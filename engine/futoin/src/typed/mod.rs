@@ -1,9 +1,9 @@
 //! The Rust types of a function beside its declaration.
 //!
-//! A handler that takes `P` and gives `R` fits a function if each request that the definition admits
-//! can be read as a `P`, and each `R` is a result that the definition admits. [`differences`] says
-//! where that is not so, before the first request. In the other direction, [`Interface`] writes the
-//! definition down from the types.
+//! A handler that takes `P` and returns `R` fits a function if each request that the definition
+//! admits can be read as a `P`, and each `R` is a result that the definition admits. [`differences`]
+//! says where that is not so, before the first request. In the other direction, [`Interface`] writes
+//! the definition down from the types.
 //!
 //! The types describe themselves through [`schemars::JsonSchema`], which follows the attributes of
 //! serde. What a `format` of a text promises (a date, a UUID) is not compared: definitions have no
@@ -73,11 +73,11 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Every point in which a handler that takes `P` and gives `R` does not fit a function of the
+/// Every point in which a handler that takes `P` and returns `R` does not fit a function of the
 /// definition: parameters and result variables that only one side has, values that the definition
 /// admits and `P` cannot read, values of `R` that the definition refuses.
 ///
-/// `()` stands for no parameters and for no result.
+/// `()` means no parameters and no result.
 #[must_use]
 pub fn differences<P: JsonSchema, R: JsonSchema>(
     definition: &Definition,

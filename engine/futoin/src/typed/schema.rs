@@ -1,4 +1,4 @@
-//! The values of Rust types, as their JSON schemas (draft 2020-12) tell them.
+//! The values of Rust types, as their JSON schemas (draft 2020-12) describe them.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -60,7 +60,7 @@ pub(super) struct Range {
 impl Range {
     pub(super) const ALL: Self = Self { min: f64::NEG_INFINITY, max: f64::INFINITY };
 
-    /// Those of `integer` (FTN3 §1.8).
+    /// The bounds of `integer` (FTN3 §1.8).
     pub(super) const INTEGER: Self = Self { min: i32::MIN as f64, max: i32::MAX as f64 };
 
     pub(super) fn holds(self, other: Self) -> bool {

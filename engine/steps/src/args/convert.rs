@@ -96,7 +96,7 @@ impl Scalar {
         }
     }
 
-    /// Gives back a value that [`from_value`](Self::from_value) may have taken.
+    /// Returns a value that [`from_value`](Self::from_value) may have taken to its owner.
     #[inline]
     pub(crate) fn restore<T: 'static>(taken: Result<Self, T>) -> Option<T> {
         match taken {

@@ -35,7 +35,7 @@ pub(super) enum Repr<B> {
     Boxed(B),
 }
 
-/// Types that a step can give and take: `()`, one value, and tuples of one to four values.
+/// Types that a step can take and return: `()`, one value, and tuples of one to four values.
 ///
 /// A bare value is an [`Arg`]; inside a tuple any `'static` type will do, so `(value,)` works for
 /// types of other crates.
@@ -70,7 +70,7 @@ pub trait SendArguments: Arguments + Send + sealed::Sealed {
     fn into_send_args(self) -> SendArgs;
 }
 
-/// A single type that a step can give and take without a tuple around it.
+/// A single type that a step can take and return without a tuple around it.
 ///
 /// Implemented for the usual standard types; one line makes it work for a type of your own:
 /// ```
@@ -83,7 +83,7 @@ pub trait SendArguments: Arguments + Send + sealed::Sealed {
 )]
 pub trait Arg: Sized + 'static {}
 
-/// The values that came are not those that the step declares (FTN12 §2.2.2).
+/// The values that a step received differ from those that it declares (FTN12 §2.2.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// The types that the step declares.

@@ -21,7 +21,7 @@ pub trait ForeignArgs: Sized + 'static {
         self.len() == 0
     }
 
-    /// Gives each value in a Rust type, in their order.
+    /// Passes each value, in order, to `to` in its Rust type.
     fn give(self, to: &mut dyn FnMut(Box<dyn Any>));
 
     /// Takes values of any Rust types.

@@ -1,4 +1,4 @@
-//! The types that steps give and take (FTN12 §2.2.2): values, and tuples of them.
+//! The types that steps take and return (FTN12 §2.2.2): values, and tuples of them.
 
 use std::any::{Any, type_name};
 use std::borrow::Cow;

@@ -5,8 +5,8 @@ use std::error::Error as StdError;
 /// An error type of a domain, each value of which has an error code of FTN3 §1.9.
 ///
 /// A step raises such an error with `?`, like any other. A typed service lists the type; then the
-/// error has its code when the step ends, also below other errors
-/// ([`source`](StdError::source)), and [`Error::find`](crate::Error::find) gives the value back.
+/// error has its code when the step ends, also below other errors ([`source`](StdError::source)),
+/// and [`Error::find`](crate::Error::find) returns the value.
 ///
 /// `#[derive(Code)]` of the feature `macros` makes each variant a code; by hand:
 ///
@@ -48,7 +48,8 @@ use std::error::Error as StdError;
     note = "derive `asyncsteps::Code` for it, or write `impl asyncsteps::Code for {Self}`"
 )]
 pub trait Code: StdError + 'static {
-    /// Every code that [`code`](Self::code) gives, to be compared with what a definition declares.
+    /// Every code that [`code`](Self::code) can return, to be compared with what a definition
+    /// declares.
     const CODES: &'static [&'static str];
 
     /// The code of this error.

@@ -216,7 +216,7 @@ impl Error {
         self.0.facts.location
     }
 
-    /// The time limit of a `Timeout`; [`location`](Self::location) gives the step that had it.
+    /// The time limit of a `Timeout`; [`location`](Self::location) names the step that had it.
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
         match &self.content().cause {
@@ -238,8 +238,8 @@ impl Error {
         self.with_facts(|facts| facts.attempts = Some(attempts))
     }
 
-    /// What the undo that failed with this error would have undone; `None` if this is not the error
-    /// of an undo, see [`Added::undo`](crate::Added::undo). [`location`](Self::location) gives the step.
+    /// What the undo that failed with this error would have undone; `None` if this is not the error of
+    /// an undo, see [`Added::undo`](crate::Added::undo). [`location`](Self::location) names the step.
     #[must_use]
     pub fn failed_undo(&self) -> Option<Undo<()>> {
         self.0.facts.failed_undo
@@ -345,7 +345,7 @@ impl Error {
     }
 }
 
-/// An error and those that caused it.
+/// An error and its causes.
 fn causes<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
@@ -386,8 +386,8 @@ impl StdError for Error {
 
 /// The optional information that goes with an error code (`error_info`, FTN12 §1.7).
 ///
-/// It converts from `&'static str` and `String`. `()` and `None` stand for none, which clears the
-/// information of an earlier error.
+/// It converts from `&'static str` and `String`. `()` and `None` mean no information, which clears
+/// the information of an earlier error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info(Option<Cow<'static, str>>);
 

@@ -21,8 +21,8 @@ pub type BodyResult<T> = Result<T, StepError>;
 ///
 /// Any [`std::error::Error`] converts into it, and so does what converts into a boxed one, such as
 /// text or `anyhow::Error`. So `?` raises `InternalError` with that error as `last_exception`; an
-/// [`Error`] keeps its own code. [`ErrorExt`] gives it another code. Unlike
-/// `AsyncSteps::error`, `?` may be used after adding sub-steps: they are dropped.
+/// [`Error`] keeps its own code. [`ErrorExt`] assigns it another code. Unlike `AsyncSteps::error`,
+/// `?` may be used after adding sub-steps: they are dropped.
 #[derive(Debug)]
 #[must_use = "return it, or the callback goes on"]
 pub struct StepError(pub(crate) Option<Fault>);
@@ -82,7 +82,7 @@ impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for StepError {
     }
 }
 
-/// Gives the error of a `Result` a code of FTN3 or of the interface (FTN12 §1.2).
+/// Assigns the error of a `Result` a code of FTN3 or of the interface (FTN12 §1.2).
 ///
 /// ```
 /// use asyncsteps_core::{ErrorExt, Template};
@@ -126,7 +126,7 @@ pub trait StepReturn: sealed::Sealed {
     fn into_result(self) -> StepResult;
 }
 
-/// What a future gives that a step awaits (FTN12 §1.13): a `Result`.
+/// The output of a future that a step awaits (FTN12 §1.13): a `Result`.
 #[diagnostic::on_unimplemented(
     message = "a step awaits a future that gives a `Result`, not `{Self}`",
     label = "this future gives something else",

@@ -22,19 +22,19 @@ use crate::time::Time;
 /// What a host does, in this order:
 ///
 /// 1. It calls [`run`](Self::run) with the current time and a waker.
-/// 2. It starts the flows that [`take_launched`](Self::take_launched) gives, on the same event
+/// 2. It starts the flows that [`take_launched`](Self::take_launched) returns, on the same event
 ///    loop.
-/// 3. It reports the errors that [`take_unreported_errors`](Self::take_unreported_errors) gives.
+/// 3. It reports the errors that [`take_unreported_errors`](Self::take_unreported_errors) returns.
 /// 4. It looks at the progress that the run made. [`Done`](Progress::Done) is the end.
 ///    [`Ready`](Progress::Ready): it lets others run and goes back to 1. In
 ///    [`Waiting`](Progress::Waiting) it asks for the [`deadline`](Self::deadline), and goes back to
 ///    1 when that is reached or the waker is woken.
 ///
 /// To end the flow early, the host calls [`cancel`](Self::cancel), then takes steps 2 and 3 for the
-/// last time: cancel handlers may launch flows, and may fail, and what the flow has done is undone
-/// by flows that are launched ([`Flow::is_part`]). Dropping an execution that is not done cancels it
-/// too, but drops the flows that this launched: then nothing is undone. So a host that gives up a
-/// flow cancels it first.
+/// last time: cancel handlers may launch flows, and may fail, and launched flows undo what the flow
+/// has done ([`Flow::is_part`]). Dropping an execution that is not done cancels it too, but drops
+/// the flows that it launched: then nothing is undone. So a host that gives up a flow cancels it
+/// first.
 #[must_use = "a flow runs only while its host drives it"]
 #[derive(Debug)]
 pub struct Execution {
@@ -80,13 +80,13 @@ impl Execution {
 
     /// Runs the flow until it must wait, ends, or has used up its turn ([`BURST`]).
     ///
-    /// `now` is the current time of the host; `waker` is woken, at most once, when a completion,
-    /// a future or `cancel` from outside gives the flow something to do.
+    /// `now` is the current time of the host; `waker` is woken, at most once, when a completion, a
+    /// future or `cancel` from outside makes the flow runnable.
     pub fn run(&mut self, now: Time, waker: &Waker) -> Progress {
         self.machine.run(BURST, now, waker)
     }
 
-    /// [`run`](Self::run) for a turn of so many steps: simulations interleave flows more finely.
+    /// [`run`](Self::run) for a turn of `burst` steps: simulations interleave flows more finely.
     pub(crate) fn run_burst(&mut self, burst: u32, now: Time, waker: &Waker) -> Progress {
         self.machine.run(burst, now, waker)
     }
@@ -208,8 +208,8 @@ impl Execution {
     /// [`Completion`](crate::Completion).
     ///
     /// # Errors
-    /// [`Stale`] if the wait is over, was completed before, or is one of another flow, or if the flow
-    /// is being cancelled; then nothing happens.
+    /// [`Stale`] if the wait has ended, was completed before, or belongs to another flow, or if the
+    /// flow is being cancelled; then nothing happens.
     pub fn complete(&mut self, wait: WaitId, result: WaitResult) -> Result<(), Stale> {
         let is_own = !self.machine.is_done() && self.machine.asi.id == Some(wait.flow());
         let taken = is_own && self.machine.asi.inbox().send(wait.key, result.0).is_ok();

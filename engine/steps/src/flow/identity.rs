@@ -55,7 +55,7 @@ impl Identity {
         if fits { NonZeroU64::new(flow << BRANCH_BITS | branch) } else { None }
     }
 
-    /// The identity that gave this number; `None` if no identity has it.
+    /// The identity that [`to_bits`](Self::to_bits) made this number from; `None` if there is none.
     #[must_use]
     pub fn from_bits(bits: NonZeroU64) -> Option<Self> {
         let flow = FlowId(NonZeroU64::new(bits.get() >> BRANCH_BITS)?);

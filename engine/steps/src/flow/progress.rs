@@ -14,11 +14,11 @@ pub const BURST: u32 = 100;
 #[expect(clippy::exhaustive_enums, reason = "a host must handle every kind of progress")]
 #[derive(Debug)]
 pub enum Progress {
-    /// The flow is over; running it again is a bug of the host and gives `Cancelled`.
+    /// The flow has ended; running it again is a bug of the host and returns `Cancelled`.
     Done(Outcome),
     /// The flow waits: run it when the waker is woken or the deadline is reached.
     Waiting,
-    /// The turn is over and there is more to do: let others run, then run it again.
+    /// The turn has ended and there is more to do: let others run, then run it again.
     Ready,
 }
 

@@ -22,7 +22,7 @@ use crate::template::Template;
 /// Add steps and state, then [`execute`](Self::execute) it once. Most flows come ready-made from a
 /// [`Template`].
 ///
-/// Its methods that add steps are those of [`AsyncSteps`] that make sense before a step runs. Not
+/// It has the methods of [`AsyncSteps`] that add steps and make sense before a step runs. Not
 /// `Send`: steps may capture values of one event loop.
 #[must_use = "a flow does nothing before it is executed"]
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Flow {
     }
 
     /// The step that was added last, to say more about it; `None` unless it was added with
-    /// [`run`](Self::run) or the like and takes `A` and gives `T`, or with
+    /// [`run`](Self::run) or the like and takes `A` and returns `T`, or with
     /// [`substeps`](Self::substeps) and takes `A`. For code that wraps this interface.
     pub fn last_added<A: Arguments, T: 'static>(&mut self) -> Option<Added<'_, A, T>> {
         match self.asi.strand.pending.last_mut() {
@@ -198,8 +198,8 @@ impl Flow {
         self.asi.append(flow);
     }
 
-    /// Gives the first step its arguments, as the result of a step before it would; the last call
-    /// counts.
+    /// Passes arguments to the first step, as the result of a preceding step would be; the last
+    /// call counts.
     pub fn pass(&mut self, args: impl Arguments) {
         self.asi.strand.args = args.into_args();
     }
@@ -262,9 +262,10 @@ impl Flow {
         Canceller(Arc::clone(self.asi.inbox()))
     }
 
-    /// Whether the flow is a part of another one that goes on after it: it undoes what that has done
-    /// ([`Added::undo`]), or it is the body of a shielded step ([`Added::shielded`]). What its host
-    /// holds for the other one is held until this is over, and only its own limit ends it.
+    /// Whether the flow is a part of another one that goes on after it: it undoes what the other one
+    /// has done ([`Added::undo`]), or it is the body of a shielded step ([`Added::shielded`]). Its
+    /// host keeps what it holds for the other flow until this one has ended, and only its own limit
+    /// ends it.
     #[must_use]
     pub fn is_part(&self) -> bool {
         self.asi.is_part()

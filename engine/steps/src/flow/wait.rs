@@ -16,8 +16,7 @@ pub struct Wait {
     pub branch: u32,
     /// The steps in progress, those around the parallel steps included, outermost first.
     pub stack: Vec<StepLocation>,
-    /// Which attempt of the innermost step that is tried again is under way, from 1; see
-    /// [`Retry`](crate::Retry).
+    /// The current attempt of the innermost step with retries, from 1; see [`Retry`](crate::Retry).
     pub attempt: u32,
     /// What would make it go on.
     pub reason: WaitReason,
@@ -30,7 +29,7 @@ pub struct Wait {
     pub limit: Option<Time>,
     /// The step with this limit.
     pub limited_by: Option<StepLocation>,
-    /// Who has the object that it waits for, if that object tells.
+    /// Who holds the object that it waits for, if the object reports it.
     pub contention: Option<Contention>,
 }
 
@@ -112,7 +111,7 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// The most [`holders`](Self::holders) that are told: an object may have any number.
+    /// The most [`holders`](Self::holders) that are reported: an object may have any number.
     pub const MOST: usize = 16;
 }
 
@@ -143,7 +142,7 @@ pub trait Awaitable {
         "object"
     }
 
-    /// Who has what `waiter` waits for; `None` unless an implementation tells.
+    /// Who holds what `waiter` waits for; `None` unless an implementation reports it.
     fn contention(&self, waiter: Identity) -> Option<Contention> {
         let _ = waiter;
         None

@@ -10,8 +10,8 @@ use crate::inbox::{Message, WaitKey};
 
 /// Names one wait of one flow: a step that waits for a completion from outside (FTN12 §1.3).
 ///
-/// [`Execution::waits`](super::Execution::waits) gives it, and no later wait has the same name. It
-/// completes nothing by itself, and dropping it does not fail the step.
+/// [`Execution::waits`](super::Execution::waits) returns it, and no later wait has the same name.
+/// It completes nothing by itself, and dropping it does not fail the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WaitId {
     flow: FlowId,

@@ -1,4 +1,4 @@
-//! What adding gives back: the new step, to set a handler, a label or a name (FTN12 §2.2.1).
+//! What adding a step returns: the new step, to set a handler, a label or a name (FTN12 §2.2.1).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,8 +34,8 @@ use crate::undo::{OfResult, UndoOf, UndoPolicy};
 /// | the body | |
 /// | [`undo`](Self::undo) | afterwards, in a flow of its own: it is part of no attempt |
 ///
-/// So what is to be limited as a whole, with all attempts and waits, is put into a step with a limit
-/// of its own. `A` and `T` are what the step takes and gives, as far as the compiler knows it.
+/// To limit something as a whole, with all attempts and waits, put it into a step with a limit of
+/// its own. `A` and `T` are what the step takes and returns, as far as the compiler knows it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,8 +65,8 @@ impl<'a, A, T> Added<'a, A, T> {
         Self { step, signature: PhantomData }
     }
 
-    /// The same step without the types that it takes and gives, for functions that return what they
-    /// added.
+    /// The same step without the types that it takes and returns, for functions that return the
+    /// step they added.
     #[must_use]
     pub fn untyped(self) -> Added<'a> {
         Added::new(self.step)
@@ -106,9 +106,9 @@ impl<'a, A, T> Added<'a, A, T> {
         self
     }
 
-    /// Limits the time of the step, of each attempt if there are several. When it is over, all that
-    /// is inside is cancelled: cancel handlers run, futures are dropped, error handlers see nothing.
-    /// Then `Timeout` is raised at the step itself (FTN12 §1.3).
+    /// Limits the time of the step, of each attempt if there are several. When the limit expires,
+    /// everything inside is cancelled: cancel handlers run, futures are dropped, error handlers see
+    /// nothing. Then `Timeout` is raised at the step itself (FTN12 §1.3).
     ///
     /// So nothing inside can outlast the limit, unlike one of
     /// [`set_timeout`](AsyncSteps::set_timeout). Any duration from zero up; a later call replaces an
@@ -130,12 +130,12 @@ impl<'a, A, T> Added<'a, A, T> {
         self
     }
 
-    /// Tries the step again when it fails, as `policy` says. When it gives up, the last error goes on,
-    /// with the number of [attempts](Error::attempts).
+    /// Tries the step again when it fails, as `policy` says. When no attempt is left, the last error
+    /// goes on, with the number of [attempts](Error::attempts).
     ///
     /// The arguments are cloned for each further attempt. [`AsyncSteps::attempt`] and
-    /// [`RunContext`](crate::RunContext) tell which attempt it is. A time limit that a step around
-    /// this one has set is not tried again.
+    /// [`RunContext`](crate::RunContext) report which attempt it is. A time limit that a step
+    /// around this one has set is not tried again.
     ///
     /// An attempt that was cut may have had its effect, so a body that is tried again has to be
     /// harmless when it runs twice: by a key that the other side remembers, for example.
@@ -151,9 +151,9 @@ impl<'a, A, T> Added<'a, A, T> {
     /// a branch that fails. It runs to its end as a flow of its own, and only its own
     /// [`timeout`](Self::timeout) cuts it: 30 s if it has none (FTN12 §1.3, §2.2.1 `newInstance`).
     ///
-    /// The body stays a part of its flow's request: that is in flight until the body is over. The step
-    /// around it ends at once. What it gives is lost then; an [`undo`](Self::undo) of it runs
-    /// at once too, and is told that its outcome is unknown.
+    /// The body stays a part of its flow's request: the request is in flight until the body has ended.
+    /// The step around it ends at once. The result of the body is lost then; an [`undo`](Self::undo)
+    /// of it runs at once too, and learns that its outcome is unknown.
     pub fn shielded(&mut self) -> &mut Self
     where
         T: Arguments,
@@ -175,11 +175,11 @@ impl<'a, A, T> Added<'a, A, T> {
     /// done is not known, so it undoes that as well.
     ///
     /// The steps inside of a step that fails are undone after its cancel handlers and before its error
-    /// handler: the newest first, and parallel branches beside each other. Those of a step that ended
-    /// normally belong to the step around it. So nothing is final before the flow ends, except by
-    /// [`scope`](AsyncSteps::scope). Undos run as flows of their own, for which the failed step
-    /// waits: what ends that step meanwhile does not cut them. When a flow is cancelled or dropped,
-    /// its host runs them.
+    /// handler: the newest first, and parallel branches beside each other. The steps inside of a step
+    /// that ended normally belong to the step around it. So nothing is final before the flow ends,
+    /// except by [`scope`](AsyncSteps::scope). Undos run as flows of their own, for which the failed
+    /// step waits: if that step is ended meanwhile, they still run to their end. When a flow is
+    /// cancelled or dropped, its host runs them.
     ///
     /// An undo has one attempt of 30 s; see [`undo_with`](Self::undo_with). When it fails, the host
     /// gets its error ([`take_unreported_errors`](crate::Execution::take_unreported_errors)) and the others go on. With

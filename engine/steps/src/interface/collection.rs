@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[cfg(doc)]
 use crate::stack::AsyncSteps;
 
-/// What [`AsyncSteps::for_each`] goes over: lists give index and value, maps key and value.
+/// What [`AsyncSteps::for_each`] iterates over: lists yield index and value, maps key and value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no collection that a loop can own",
     label = "neither a list, nor a map, nor an array",
@@ -17,7 +17,7 @@ pub trait Collection {
     type Key;
     /// The values.
     type Value;
-    /// Gives all entries by value.
+    /// Yields all entries by value.
     fn entries(self) -> impl Iterator<Item = (Self::Key, Self::Value)> + 'static;
 }
 

@@ -103,7 +103,7 @@ impl AsyncSteps {
         Identity { flow: self.flow_id(), branch: self.strand.branch }
     }
 
-    /// Which attempt of the step, or of a step around it, is under way, from 1; see
+    /// The current attempt of the step, or of a step around it, from 1; see
     /// [`Retry`](crate::Retry).
     #[must_use]
     #[inline]

@@ -52,7 +52,7 @@ impl AsyncSteps {
         if self.completed {
             return self.violation("error after success");
         }
-        // the sub-steps that a cancel handler finds are those that its step had
+        // a cancel handler finds the sub-steps that its step had
         if self.strand.has_substeps() && self.callback != Callback::CancelHandler {
             return self.violation("error after adding sub-steps");
         }
@@ -89,7 +89,7 @@ impl AsyncSteps {
         if self.completed {
             return self.violation("the end of a loop after success");
         }
-        // the sub-steps that a cancel handler finds are those that its step had
+        // a cancel handler finds the sub-steps that its step had
         if self.strand.has_substeps() && self.callback != Callback::CancelHandler {
             return self.violation("the end of a loop after adding sub-steps");
         }

@@ -1,7 +1,7 @@
-//! Steps that do several things at once and give their results (FTN12 §1.13).
+//! Steps that do several things at once and return their results (FTN12 §1.13).
 //!
 //! Each is one step that polls several futures. Branches of [`AsyncSteps::parallel`] are steps of
-//! their own and give no results (§1.4).
+//! their own and return no results (§1.4).
 
 use super::added::Added;
 use crate::args::Arguments;
@@ -15,8 +15,8 @@ macro_rules! gathering {
     ($Steps:ty, $Added:ident, $($bounds:tt)*) => {
         impl $Steps {
             /// Adds a step that runs `body` for each item, at most `at_once` at a time (0 counts as
-            /// 1); it gives the results in the order of the items. The first error is that of the
-            /// step, and drops the others (FTN12 §1.13).
+            /// 1); it returns the results in the order of the items. The first error becomes the
+            /// error of the step and drops the others (FTN12 §1.13).
             ///
             /// The items are cloned when the step starts, so that it can be tried again. It is one
             /// step: for locks, limits and names of their own, items become steps or branches.
@@ -35,8 +35,8 @@ macro_rules! gathering {
                 self.run(async move |()| gather::each(items.clone(), at_once, &body).await)
             }
 
-            /// [`each`](Self::each) that gives all results, errors included: none of them drops
-            /// another one (FTN12 §1.13).
+            /// [`each`](Self::each) that returns all results, errors included: no error drops
+            /// another item (FTN12 §1.13).
             #[track_caller]
             pub fn each_result<I, R, F>(
                 &mut self,
@@ -55,9 +55,9 @@ macro_rules! gathering {
                 })
             }
 
-            /// Adds a step that runs `body` for all items at once; it gives the result of the first
-            /// that succeeds, and drops the others. If none does, the last error is that of the step
-            /// (FTN12 §1.13).
+            /// Adds a step that runs `body` for all items at once; it returns the result of the
+            /// first that succeeds, and drops the others. If none does, the last error becomes the
+            /// error of the step (FTN12 §1.13).
             #[track_caller]
             pub fn race<I, R, F>(&mut self, items: I, body: F) -> $Added<'_, (), R>
             where
@@ -68,8 +68,8 @@ macro_rules! gathering {
                 self.run(async move |()| gather::race(items.clone(), &body).await)
             }
 
-            /// Adds a step that does two things at once and gives both results. The first error is
-            /// that of the step, and drops the other one (FTN12 §1.13).
+            /// Adds a step that does two things at once and returns both results. The first error
+            /// becomes the error of the step and drops the other one (FTN12 §1.13).
             #[track_caller]
             pub fn join<A, B, F, G>(&mut self, one: F, other: G) -> $Added<'_, (), (A, B)>
             where

@@ -1,10 +1,9 @@
 //! What callbacks may call (FTN12 §2.2): the methods of [`AsyncSteps`](crate::AsyncSteps).
 //!
 //! - `adding.rs`: adding steps (§2.2.1) and loops (§2.2.4); `new_steps.rs` makes the steps,
-//!   `run.rs` and `substeps.rs` those that can be tried again,
-//!   `added.rs` is what can be set on them, `parallel.rs` takes branches, `collection.rs` is what
-//!   loops go over.
-//! - `deferred.rs`: what steps of templates become when they start.
+//!   `run.rs` and `substeps.rs` make steps that can be tried again; `added.rs` sets their options,
+//!   `parallel.rs` takes branches, `collection.rs` is what loops iterate over.
+//! - `deferred.rs`: the steps that template steps become when they start.
 //! - `ending.rs`: completing or failing the step; `waiting.rs`: time limits, cancel handlers and
 //!   waits (§2.2.2); `interrupting.rs`: ends from outside.
 //! - `context.rs`: state, errors and the flow as a whole; `around.rs`: the steps around this one;

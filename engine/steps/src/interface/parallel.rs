@@ -13,9 +13,9 @@ use crate::sync::{ISync, Synced};
 /// The branches of a parallel step while it is being defined (FTN12 §2.2.1 `parallel`).
 ///
 /// It has the methods of [`AsyncSteps`] that add a step: each adds a branch that consists of this
-/// step with its sub-steps. Branches take no arguments and give no results; they share the state of
-/// the flow. So it has no `success_step`, which would only give a result. The steps of a template
-/// are one branch by `add(move |asi, ()| asi.copy_from(&template))`.
+/// step with its sub-steps. Branches take no arguments and return no results; they share the state
+/// of the flow. So it has no `success_step`, which would only return a result. The steps of a
+/// template are one branch by `add(move |asi, ()| asi.copy_from(&template))`.
 ///
 /// ```
 /// use asyncsteps_core::{AsyncSteps, Flow, run_to_end, sync::Mutex};

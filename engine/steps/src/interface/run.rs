@@ -152,7 +152,7 @@ impl AsyncSteps {
         self.start_activity(Activity::Polling(future));
     }
 
-    /// Has a closure told of the result of the running step's future.
+    /// Calls `told` with the result of the running step's future.
     pub(crate) fn watch(&mut self, told: impl Fn(&Result<Args, Error>) + 'static) {
         if let Some(mut future) = self.strand.top.take_future() {
             self.set_activity(Activity::Polling(Box::pin(poll_fn(move |cx| {
@@ -174,7 +174,8 @@ impl AsyncSteps {
         self.policy_state().undos.push(inside, step, ToUndo::Step(undo));
     }
 
-    /// Has the undo of the running step, or of the step that it is a part of, told of its future.
+    /// Notifies the undo of the running step, or of the step that it is a part of, about its
+    /// future.
     #[inline]
     pub(crate) fn tell_undo(&mut self) {
         let flags = &mut self.strand.top.flags;
@@ -183,7 +184,7 @@ impl AsyncSteps {
         }
     }
 
-    /// The undo that is told of the future of the running step.
+    /// The undo that is notified about the future of the running step.
     #[inline]
     pub(crate) fn told_undo(&mut self) -> Option<&mut StepUndo> {
         if self.strand.top.flags.undo == UndoOfFrame::None { None } else { self.own_undo() }

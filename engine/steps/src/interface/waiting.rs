@@ -66,8 +66,8 @@ impl AsyncSteps {
     }
 
     /// Makes the step wait without a handle: until its time limit or a cancel ends it, or a handle
-    /// that [`completion`](Self::completion) gives later in the same body completes it
-    /// (FTN12 §1.6 `waitExternal`).
+    /// that [`completion`](Self::completion) returns later in the same body completes it (FTN12
+    /// §1.6 `waitExternal`).
     pub fn wait_only(&mut self) {
         self.may_wait("wait_only");
     }
@@ -140,8 +140,8 @@ impl AsyncSteps {
         }
     }
 
-    /// Closes the wait of the step on top: nothing can complete it any more. Gives the message
-    /// that came for it and was not received.
+    /// Closes the wait of the step on top: nothing can complete it any more. Returns the message
+    /// that arrived for it and was not received.
     pub(crate) fn close_wait(&mut self) -> Option<Message> {
         let (key, inbox) = (self.strand.top.wait.take()?, self.inbox.as_ref()?);
         inbox.lock().close(key)

@@ -11,8 +11,8 @@ use crate::inbox::{Arrival, Message, WaitKey};
 use crate::observe::StepEnd;
 
 impl Machine {
-    /// Receives completions and wake-ups of futures, as many as a turn has steps; gives the end of
-    /// the flow if they ended it.
+    /// Receives completions and wake-ups of futures, as many as a turn has steps; returns the end
+    /// of the flow if one of them ended it.
     ///
     /// Steps take the results that were sent to them before an error takes effect that would cancel
     /// them.
@@ -80,8 +80,8 @@ impl Machine {
             && matches!(self.asi.close_wait(), Some(Message::Success(_)))
     }
 
-    /// Receives so many messages, and completes the waiting steps to which results were sent; gives the
-    /// other messages.
+    /// Receives up to `limit` messages, and completes the waiting steps to which results were sent;
+    /// returns the other messages.
     pub(super) fn take_results(&mut self, limit: u32) -> Vec<Arrival> {
         let mut others = Vec::new();
         for _ in 0..limit {
@@ -151,7 +151,8 @@ impl Machine {
         }
     }
 
-    /// A message for a step that is over, or that has sub-steps: those must not be completed.
+    /// A message for a step that has ended, or that has sub-steps: such a step must not be
+    /// completed.
     fn receive_elsewhere(&mut self, key: WaitKey, message: &Message) -> Next {
         let is_open = || self.asi.strand.open_frames().any(|frame| frame.wait == Some(key));
         match message {

@@ -9,7 +9,7 @@ use crate::observe::StepEnd;
 use crate::stack::{Activity, Callback, Flags, Role};
 
 impl Machine {
-    /// Starts the attempt that is due inside of the step on top, unless the turn is over.
+    /// Starts the attempt that is due inside of the step on top, unless the turn has ended.
     pub(super) fn start_attempt(&mut self, waker: &Waker) -> Next {
         if self.asi.burst == 0 {
             Next::Yield

@@ -62,7 +62,7 @@ impl Machine {
         strands.park_active(before, id);
     }
 
-    /// Gives the next turn to another branch; `false` if none can go on.
+    /// Passes the turn to another branch; `false` if none can go on.
     #[inline]
     pub(super) fn rotate(&mut self) -> bool {
         self.asi.cold.is_some() && self.take_turn()
@@ -171,7 +171,7 @@ impl Machine {
         true
     }
 
-    /// Forgets the active branch and goes back to the parallel step that started it; gives the
+    /// Forgets the active branch and goes back to the parallel step that started it; returns the
     /// number of its other branches that are not complete.
     pub(super) fn leave_branch(&mut self) -> usize {
         if self.asi.has_undos() {
@@ -221,7 +221,7 @@ impl Machine {
         }
     }
 
-    /// The first branch of the step on top that is not over. Those that have not started are
+    /// The first branch of the step on top that has not ended. Branches that have not started are
     /// dropped.
     fn first_branch(&mut self) -> Option<u32> {
         if !self.asi.strand.top.flags.is_open() {

@@ -59,7 +59,7 @@ impl AsyncSteps {
         self.complete_polled(result)
     }
 
-    /// Tells the undo that knows of the future that this begins.
+    /// Notifies the undo that watches the future that it begins.
     #[inline(always)]
     fn begin_poll(&mut self) {
         if self.strand.top.flags.undo != UndoOfFrame::None {
@@ -74,7 +74,7 @@ impl AsyncSteps {
         }
     }
 
-    /// Tells the undo that knows of the future its result.
+    /// Reports the future's result to the undo that watches it.
     #[inline(always)]
     fn note_result(&mut self, result: Result<Args, Error>) -> Result<Args, Error> {
         if self.strand.top.flags.undo == UndoOfFrame::None {
@@ -126,8 +126,8 @@ impl AsyncSteps {
 }
 
 impl Machine {
-    /// Polls the future that the root waits for, if it does; gives the end of the flow if that ended
-    /// it.
+    /// Polls the future that the root waits for, if it does; returns the end of the flow if that
+    /// ended it.
     #[inline]
     pub(super) fn poll_root(&mut self, waker: &Waker) -> Option<Outcome> {
         let polls = matches!(self.asi.strand.top.activity(), Activity::Polling(_));

@@ -169,7 +169,7 @@ impl<'a> Waited<'a> {
     }
 }
 
-/// What an object tells; `None` if it panics.
+/// What an object reports; `None` if it panics.
 fn guarded<R>(ask: impl FnOnce() -> R) -> Option<R> {
     // a payload may panic when it is dropped
     catch_unwind(AssertUnwindSafe(ask)).map_err(mem::forget).ok()

@@ -1,5 +1,5 @@
-//! Ends of steps from outside: by an [`Interrupter`](crate::Interrupter), and those that a simulation
-//! chooses, where the flow waits and as if a time limit expired.
+//! Ends of steps from outside: by an [`Interrupter`](crate::Interrupter), or chosen by a simulation,
+//! where the flow waits and as if a time limit expired.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl Machine {
     }
 
     /// Fails the step that waits in this strand, unless a result was sent to it before: that counts.
-    /// Gives the end of the flow if that ended it.
+    /// Returns the end of the flow if that ended it.
     pub(crate) fn fail_wait(&mut self, strand: u32, error: Error, now: Time) -> Option<Outcome> {
         self.asi.now = now;
         self.asi.time_passed();

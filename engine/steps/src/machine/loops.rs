@@ -12,9 +12,9 @@ use crate::stack::{Activity, Callback, Flags, Frame, Iterate, Role};
 
 /// Why a run of iterations ended.
 enum IterationsEnd {
-    /// The loop is over.
+    /// The loop has ended.
     Exhausted,
-    /// The turn is over.
+    /// The turn has ended.
     Burst,
     /// An iteration did more than to complete.
     Settle(StepResult),
@@ -27,7 +27,7 @@ impl Machine {
         self.iterate_inside()
     }
 
-    /// The iteration on top is complete: the next one takes its place, unless the turn is over.
+    /// The iteration on top is complete: the next one takes its place, unless the turn has ended.
     pub(super) fn end_iteration(&mut self) -> Next {
         if self.asi.strand.top.wait.is_some() {
             return self.complete_with_wait();

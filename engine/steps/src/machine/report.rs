@@ -59,13 +59,13 @@ impl Machine {
         error
     }
 
-    /// Whether the flow has an observer that is told of callbacks.
+    /// Whether the flow has an observer of callbacks.
     #[inline]
     pub(super) fn watches_callbacks(&self) -> bool {
         self.asi.cold.as_ref().is_some_and(|cold| cold.watches_callbacks)
     }
 
-    /// Tells an observer that watches callbacks about the step on top.
+    /// Reports the step on top to an observer that watches callbacks.
     #[inline]
     pub(super) fn report_callback(&mut self, event: Event<'_>) {
         if self.watches_callbacks() {
@@ -73,7 +73,7 @@ impl Machine {
         }
     }
 
-    /// Tells the observer about the step on top.
+    /// Reports the step on top to the observer.
     #[inline]
     pub(super) fn report(&mut self, event: Event<'_>) {
         if self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some()) {

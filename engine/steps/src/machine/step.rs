@@ -69,7 +69,7 @@ impl Machine {
         top.flags = Flags::default();
     }
 
-    /// Tells the observer that the step on top ends, and what can be undone inside.
+    /// Reports to the observer that the step on top ends, and what can be undone inside.
     #[cold]
     fn announce_end(&mut self, end: StepEnd<'_>) {
         self.report(Event::End(end));

@@ -9,8 +9,8 @@ use crate::observe::StepEnd;
 use crate::stack::{About, Callback, Flags, Role, TemplateRange};
 
 impl Machine {
-    /// Runs steps of the template that comes next until one of them does more than to complete, or
-    /// the turn is over.
+    /// Runs steps of the template that comes next until one of them does more than complete, or the
+    /// turn has ended.
     ///
     /// The template is borrowed from the queue meanwhile, so that a step can be called while the
     /// template keeps it. Nothing looks for it during a body.

@@ -10,7 +10,7 @@ use crate::location::StepLocation;
 use crate::stack::{Expired, Frame, Purpose, Timer};
 
 impl Machine {
-    /// Wakes up or fails the step of each timer that expired; gives the end of the flow if that
+    /// Wakes up or fails the step of each timer that expired; returns the end of the flow if that
     /// ended it. A message that was sent to a step before its timer is looked at counts.
     pub(super) fn expire_timers(&mut self) -> Option<Outcome> {
         while !self.is_cancelled()
@@ -46,7 +46,7 @@ impl Machine {
         None
     }
 
-    /// Wakes the futures whose sleep is over.
+    /// Wakes the futures whose sleep has ended.
     #[inline]
     pub(super) fn wake_sleepers(&mut self) {
         if let Some(cold) = &mut self.asi.cold
@@ -65,7 +65,8 @@ impl Machine {
         }
     }
 
-    /// Cancels what is inside of a step whose time is over, and raises `Timeout` at the step itself.
+    /// Cancels what is inside of a step whose time limit expired, and raises `Timeout` at the step
+    /// itself.
     fn cut(&mut self, timer: Timer) -> Next {
         self.cancel_inside(timer.depth);
         if self.frame(timer.depth).extras().ends_flow {
@@ -111,7 +112,7 @@ impl Machine {
         }
     }
 
-    /// Disarms a timer that expired; gives the location of its step.
+    /// Disarms a timer that expired; returns the location of its step.
     fn take_timer(&mut self, timer: Timer) -> StepLocation {
         self.asi.cold().timers.remove(timer.id);
         let step = self.frame(timer.depth);

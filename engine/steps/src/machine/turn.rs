@@ -16,7 +16,7 @@ impl Machine {
         Self { asi }
     }
 
-    /// Whether the flow is over.
+    /// Whether the flow has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.asi.done
     }
@@ -53,7 +53,7 @@ impl Machine {
         progress
     }
 
-    /// Runs strands until none is runnable, the turn is over, or the flow ends.
+    /// Runs strands until none is runnable, the turn has ended, or the flow ends.
     fn run_strands(&mut self, waker: &Waker) -> Progress {
         while self.asi.strand.runnable || self.rotate() {
             let has_turn = self.asi.burst > 0;
@@ -146,7 +146,7 @@ impl Machine {
         })
     }
 
-    /// Cancels the flow, unless it is over.
+    /// Cancels the flow, unless it has ended.
     pub(crate) fn cancel(&mut self) {
         if !self.asi.done {
             self.asi.done = true;

@@ -1,4 +1,4 @@
-//! The machine and what its parts tell each other.
+//! The machine and the messages between its parts.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub(super) enum Next {
     Step,
     /// The active strand waits.
     Wait,
-    /// The turn is over.
+    /// The turn has ended.
     Yield,
     /// The active strand has nothing left to do.
     Complete,

@@ -56,8 +56,8 @@ impl Machine {
         policies.is_some_and(|policies| policies.undos.any_inside(inside, ToUndo::is_needed))
     }
 
-    /// Undoes what the outermost steps of the flow have done; `false` if there is nothing. A step
-    /// that stands for the flow waits for it.
+    /// Undoes what the outermost steps of the flow have done; `false` if there is nothing to undo.
+    /// A step that represents the flow waits for it.
     pub(super) fn undo_root(&mut self, error: &Error) -> bool {
         if !self.asi.has_undos() {
             return false;
@@ -146,7 +146,7 @@ impl Machine {
         self.asi.own_policy_state().map_or(0, |policies| policies.undos.len(self.asi.active()))
     }
 
-    /// Undoes everything that is left, without waiting for it; a flow that undoes gives up.
+    /// Undoes everything that is left, without waiting for it; a flow that itself undoes gives up.
     pub(super) fn undo_all(&mut self) {
         let Some(cold) = &mut self.asi.cold else { return };
         let Some(policies) = &mut cold.policies else { return };
@@ -181,7 +181,7 @@ impl Machine {
         }
     }
 
-    /// Has undos run by flows of their own, together with those that still run. `why` is the error
+    /// Runs undos in flows of their own, together with the undos that still run. `why` is the error
     /// that caused them.
     fn launch_undos(&mut self, entries: Vec<UndoEntry<ToUndo>>, why: Option<&Error>) {
         let newest = entries.first().map(|entry| entry.location);
@@ -196,7 +196,7 @@ impl Machine {
         self.asi.cold().launched.extend(workers);
     }
 
-    /// What is to be done for these entries: of the steps, for those that have something to undo.
+    /// The undo items of these entries: one for each of their steps that has something to undo.
     fn items_of(
         &mut self,
         entries: Vec<UndoEntry<ToUndo>>,

@@ -95,7 +95,7 @@ impl Machine {
         }
     }
 
-    /// Tells the host's memory of the step on top that the step fails.
+    /// Reports to the host's replay hooks that the step on top fails.
     #[inline]
     fn tell_memory(&mut self, error: &Error) {
         let extras = self.asi.strand.top.extras.as_mut();

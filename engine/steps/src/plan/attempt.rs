@@ -10,7 +10,7 @@ use crate::stack::{AsyncSteps, QueuedStep, Waking};
 
 impl Attempt {
     /// Starts the only attempt as part of the running step. A limiter has it run in a step of its own,
-    /// whose end gives the place back before anything is undone.
+    /// whose end releases the place before anything is undone.
     #[inline(always)]
     pub(super) fn start_only(
         self,

@@ -17,11 +17,11 @@ struct Attempts {
     one: Attempt,
     tries: Tries,
     body: Arc<dyn Repeat>,
-    /// When the time for all attempts is over.
+    /// When the time for all attempts expires.
     end: Option<Time>,
-    /// Which attempt is due or under way.
+    /// The number of the attempt that is due or in progress.
     attempt: Cell<u32>,
-    /// What the next attempt takes; `None` while it is under way.
+    /// What the next attempt takes; `None` while it is in progress.
     next: Cell<Option<Args>>,
     /// What the attempt after that one takes.
     kept: Cell<Option<Args>>,

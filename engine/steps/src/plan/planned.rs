@@ -132,7 +132,7 @@ impl Work for Inside {
     }
 }
 
-/// Stands for a body that is being wrapped.
+/// Placeholder for a body that is being wrapped.
 struct Nothing;
 
 impl Work for Nothing {

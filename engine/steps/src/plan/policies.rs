@@ -34,13 +34,13 @@ pub(crate) struct Attempt {
 }
 
 impl Policies {
-    /// Adds a lock, within those that the step has.
+    /// Adds a lock, inside the locks that the step already has.
     pub(crate) fn add_lock(&mut self, object: impl ISync + 'static) {
         let outer = self.lock.take();
         self.lock = Some(nest(outer, Arc::new(object), false));
     }
 
-    /// Adds a limiter, within those that the step has.
+    /// Adds a limiter, inside the limiters that the step already has.
     pub(crate) fn add_limiter(&mut self, object: impl ISync + 'static) {
         let outer = self.one.limiter.take();
         self.one.limiter = Some(nest(outer, Arc::new(object), true));
@@ -96,13 +96,13 @@ impl Tries {
 }
 
 impl SharedPolicies {
-    /// Adds a lock, within those that the step has.
+    /// Adds a lock, inside the locks that the step already has.
     pub(crate) fn add_lock(&mut self, object: impl ISync + Send + Sync + 'static) {
         let outer = self.lock.take();
         self.lock = Some(nest_shared(outer, Arc::new(object), false));
     }
 
-    /// Adds a limiter, within those that the step has.
+    /// Adds a limiter, inside the limiters that the step already has.
     pub(crate) fn add_limiter(&mut self, object: impl ISync + Send + Sync + 'static) {
         let outer = self.limiter.take();
         self.limiter = Some(nest_shared(outer, Arc::new(object), true));

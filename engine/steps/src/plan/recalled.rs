@@ -4,7 +4,7 @@ use crate::error::StepResult;
 use crate::replay::Replay;
 use crate::stack::AsyncSteps;
 
-/// Ends the running step as it ended before. Its undo is told what the step did then.
+/// Ends the running step as it ended before. Its undo learns what the step did then.
 pub(super) fn end(recall: Replay, asi: &mut AsyncSteps) -> StepResult {
     let undo = asi.own_undo();
     match recall {

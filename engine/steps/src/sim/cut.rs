@@ -52,13 +52,12 @@ pub fn cancel_everywhere<C: FnOnce(Outcome)>(
 /// that run, each time in a simulation of its own. So a test proves in one line that a flow is undone
 /// wherever it ends.
 ///
-/// The scenario makes the flow and its check, with fresh state for each run. The first run is not cut:
-/// the flow has to succeed, unless a fault of the scenario, such as [`Sim::fail`], strikes in it. The
-/// moments are: before each step, after it, when it begins to wait, and when what it waits for has
-/// come; for [`Cut::Error`], each start of a body and each wait; for [`Cut::Undo`], each wait of an undo, so there
-/// a fault makes the flow fail. Each run goes on until undos and
-/// launched flows are over as well, then the check gets the outcome of the flow, that of the first run
-/// included. [`Cut::Drop`] has the outcome of a cancelled flow.
+/// The scenario makes the flow and its check, with fresh state for each run. The first run is not cut: in it the flow
+/// has to succeed, unless a fault of the scenario, such as [`Sim::fail`], strikes in it. The moments are: before each
+/// step, after it, when it begins to wait, and when what it waits for has come; for [`Cut::Error`], each start of a
+/// body and each wait; for [`Cut::Undo`], each wait of an undo, so there a fault makes the flow fail. Each run goes on
+/// until undos and launched flows have ended as well, then the check receives the outcome of the flow, in the first run
+/// too. [`Cut::Drop`] has the outcome of a cancelled flow.
 ///
 /// # Panics
 /// With the report of the first failure, see [`check`](super::check()); it names the seed, and the
@@ -87,7 +86,8 @@ pub fn cut_everywhere<C: FnOnce(Outcome)>(
     assert!(count > 0, "there was no moment at which {cut} could cut the flow");
 }
 
-/// Runs the flow and cuts it at this moment, if it comes to it; gives what became of the plan.
+/// Runs the flow and cuts it at the plan's moment, if it gets there; returns what became of the
+/// plan.
 #[track_caller]
 fn cut_once<C: FnOnce(Outcome)>(
     cut: &Cut,

@@ -35,8 +35,8 @@ pub use started::Started;
 
 /// One simulation: a host in virtual time whose every choice comes from a seed.
 ///
-/// It is a handle; cloning it gives the same simulation. It is an [`AsyncTool`] too, so that code for
-/// event loops runs in it.
+/// It is a handle; clones share the simulation. It is an [`AsyncTool`] too, so that code for event
+/// loops runs in it.
 #[derive(Clone)]
 pub struct Sim(Rc<World>);
 
@@ -55,7 +55,7 @@ impl Sim {
         Self(Rc::new(World::new(seed, options)))
     }
 
-    /// The simulation that runs this flow, for steps that cannot capture it, as those of a
+    /// The simulation that runs this flow, for steps that cannot capture it, such as the steps of a
     /// [`Template`](crate::Template).
     ///
     /// # Panics
@@ -137,7 +137,7 @@ impl Sim {
         self.0.checks.borrow_mut().push(Rc::new(check));
     }
 
-    /// Runs until every flow is over and nothing is left to do.
+    /// Runs until every flow has ended and nothing is left to do.
     ///
     /// # Panics
     /// If the simulation fails, see [`check`](check()).

@@ -19,7 +19,7 @@ impl World {
                     let victim = strands.find(|_| plan.pass(|| place(execution)).is_some());
                     victim.map(|victim| Chosen::Wait(victim, error))
                 }
-                // its moments are those of undos
+                // the moments of `Undo` are inside undos
                 Cut::Undo => None,
                 Cut::Cancel | Cut::Drop | Cut::Timeout => {
                     plan.pass(|| place(execution)).map(Chosen::Whole)

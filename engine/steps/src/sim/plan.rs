@@ -39,7 +39,7 @@ pub(super) struct CutPlan {
 pub(super) type SharedCutPlan = RefCell<Option<CutPlan>>;
 
 impl CutPlan {
-    /// One more moment: gives the cut if this is the one.
+    /// Passes one more moment; returns the cut if this is the chosen one.
     pub(super) fn pass(&mut self, place: impl FnOnce() -> String) -> Option<Cut> {
         let moment = self.passed;
         self.passed += 1;

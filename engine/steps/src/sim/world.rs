@@ -21,7 +21,7 @@ use crate::time::Time;
 /// How many lines of the trace a failure shows.
 const TRACE_LINES: usize = 40;
 
-/// Turns are cut short to so many steps half of the time, to interleave flows finely.
+/// Half of the turns are cut short to this number of steps, to interleave flows finely.
 const SHORT_BURST: usize = 4;
 
 pub(super) struct World {
@@ -145,7 +145,7 @@ impl World {
         self.agenda.borrow().contains_key(&moment)
     }
 
-    /// Adds a flow, which runs when it is woken; gives its number.
+    /// Adds a flow, which runs when it is woken; returns its number.
     pub(super) fn add_flow(&self, mut flow: Flow) -> usize {
         let mut flows = self.flows.borrow_mut();
         let number = flows.len();

@@ -1,4 +1,4 @@
-//! The branches of one parallel step (FTN12 §1.4): which have started, and which are over.
+//! The branches of one parallel step (FTN12 §1.4): which have started, and which have ended.
 
 use smallvec::SmallVec;
 

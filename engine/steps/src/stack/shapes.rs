@@ -49,7 +49,7 @@ pub struct AsyncSteps {
     /// The running callback has polled the future that its step waits for.
     pub(crate) polled: bool,
     pub(crate) callback: Callback,
-    /// The flow is over; set by the machine.
+    /// The flow has ended; set by the machine.
     pub(crate) done: bool,
     /// How many steps are left in this turn; `relinquish` sets it to 0.
     pub(crate) burst: u32,
@@ -71,7 +71,7 @@ const _: () = assert!(size_of::<AsyncSteps>() <= 256);
 #[derive(Default)]
 pub(crate) struct ColdState {
     pub(crate) observer: Option<Box<dyn Observer>>,
-    /// Whether it is told of callbacks.
+    /// Whether the observer watches callbacks.
     pub(crate) watches_callbacks: bool,
     /// Puts faults into steps and undos; set by tests.
     pub(crate) probe: Option<Rc<dyn Probe>>,
@@ -80,7 +80,7 @@ pub(crate) struct ColdState {
     /// The sleeps of the futures that steps poll.
     pub(crate) alarms: Alarms,
     pub(crate) values: Values,
-    /// Empty: room for those of the next step that needs some.
+    /// Empty extras, kept as room for the next step that needs some.
     pub(crate) extras: Option<Box<StepExtras>>,
     pub(crate) extensions: Extensions,
     /// Flows for the host to start.
@@ -170,7 +170,7 @@ pub(crate) struct Flags {
     pub(crate) undo: UndoOfFrame,
 }
 
-/// Whose undo is told what becomes of the future of a step.
+/// Whose undo is notified about the future of a step.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum UndoOfFrame {
     /// None is.
@@ -210,7 +210,7 @@ pub(crate) struct StepExtras {
     pub(crate) ends_flow: bool,
     /// What the step holds is a place for one attempt: it is free before anything is undone.
     pub(crate) holds_place: bool,
-    /// Is told if the step fails, or if it is this attempt of one.
+    /// Is notified if the step fails, or if it is this attempt of one that fails.
     pub(crate) memory: Option<(Rc<dyn ReplayHooks>, Option<u32>)>,
     /// How many levels further out the step of that memory is, of which this one is a part.
     pub(crate) memory_levels: u32,
@@ -222,7 +222,7 @@ pub(crate) struct StepExtras {
 pub(crate) enum Activity {
     /// Nothing else.
     Plain,
-    /// It keeps a value until it is over: a lock.
+    /// It keeps a value until it has ended: a lock.
     Holding(Box<dyn Any>),
     /// It waits for something that can describe itself.
     Waiting(Arc<dyn Awaitable>),
@@ -294,7 +294,7 @@ pub(crate) trait Work {
         false
     }
 
-    /// What the step takes and gives, if its body is an async closure: `fn(A) -> T`.
+    /// What the step takes and returns, if its body is an async closure: `fn(A) -> T`.
     fn signature(&self) -> Option<TypeId> {
         None
     }
@@ -349,7 +349,7 @@ pub(crate) enum UndoOutcome {
     /// It has not begun, or failed by itself.
     Nothing,
     Unknown,
-    /// It gave this result.
+    /// It returned this result.
     Done(Args),
 }
 
@@ -380,7 +380,7 @@ pub(crate) trait Retrying {
     /// Whether an attempt is to be made.
     fn is_due(&self) -> bool;
 
-    /// Which attempt is due or under way, from 1.
+    /// The number of the attempt that is due or in progress, from 1.
     fn attempt(&self) -> u32;
 
     /// Whether an attempt that fails with this error would be followed by another one, if one is left.
@@ -406,11 +406,11 @@ pub(crate) trait Iterate {
 /// The branches of a parallel step (FTN12 §1.4).
 pub(crate) struct Branches {
     pub(crate) unstarted: Unstarted,
-    /// The strand of each branch that started, in the order added; `None` once it is over.
+    /// The strand of each branch that started, in the order added; `None` once it has ended.
     pub(super) strands: SmallVec<[Option<u32>; 4]>,
     /// How many branches are not over.
     pub(crate) running: usize,
-    /// All branches before this one are over.
+    /// All branches before this one have ended.
     pub(super) first: usize,
     /// The number of the first branch; the others follow.
     pub(crate) number: u32,
@@ -423,7 +423,7 @@ pub(crate) enum Unstarted {
     Shared(TemplateRange),
 }
 
-/// Steps `next..end` of a template. It stays in its queue until the last of them is over.
+/// Steps `next..end` of a template. It stays in its queue until the last of them has ended.
 pub(crate) struct TemplateRange {
     /// `None` while the machine has borrowed them, to call one.
     pub(super) steps: Option<SharedSteps>,

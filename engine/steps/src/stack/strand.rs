@@ -99,7 +99,7 @@ impl Strand {
         }
     }
 
-    /// Keeps the place of a template in the queue, while the machine calls its steps; gives its
+    /// Keeps the place of a template in the queue, while the machine calls its steps; returns its
     /// position.
     #[inline]
     pub(crate) fn reserve_template(&mut self) -> usize {
@@ -216,7 +216,7 @@ impl Strand {
         around.rposition(|step| step.flags.undo == UndoOfFrame::Own).map(|at| index(at) + 1)
     }
 
-    /// The attempts of the step whose undo is told of the innermost step's future, if it is tried again itself.
+    /// The attempts of the step whose undo is notified about the innermost step's future, if it has retries itself.
     pub(crate) fn attempts(&self) -> Option<&dyn Retrying> {
         let is_own = |step: &Frame| step.flags.undo == UndoOfFrame::Own;
         if is_own(&self.top) {
@@ -309,7 +309,7 @@ impl Frame {
         &self.activity
     }
 
-    /// Changes what the step does; gives what it did before.
+    /// Changes what the step does; returns what it did before.
     #[inline]
     pub(crate) fn replace_activity(&mut self, activity: Activity) -> Activity {
         mem::replace(&mut self.activity, activity)
@@ -359,7 +359,7 @@ impl Frame {
         if let Activity::Retrying(attempts) = &self.activity { Some(&**attempts) } else { None }
     }
 
-    /// Which attempt of the step is under way, if it is tried again.
+    /// The current attempt of the step, if it has retries.
     #[inline]
     pub(crate) fn attempt(&self) -> Option<NonZeroU32> {
         match self.attempts() {

@@ -77,7 +77,7 @@ impl Timer {
         Duration::from_nanos(self.limit)
     }
 
-    /// Of those that expire together the innermost comes first.
+    /// Of the timers that expire together the innermost comes first.
     fn order(&self) -> (Time, Reverse<u32>, Purpose) {
         (self.at, Reverse(self.depth), self.purpose)
     }
@@ -106,7 +106,7 @@ impl Timers {
         self.heap.get(*position as usize).map(|timer| timer.at)
     }
 
-    /// Arms a timer and gives its id.
+    /// Arms a timer and returns its id.
     pub(crate) fn insert(&mut self, timer: Timer) -> SlotId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.positions.push(0);

@@ -6,8 +6,8 @@ use std::mem;
 /// Where an item is: the branches around it, as in [`BranchPath`](super::branch_path::BranchPath).
 type Path = [(u32, u32)];
 
-/// Items of which each waits for those that were pushed before it, unless they are in other branches of
-/// the same parallel step.
+/// Items, each of which waits for the items that were pushed before it, unless those are in other
+/// branches of the same parallel step.
 pub(super) struct UndoOrder<T>(VecDeque<Part<T>>);
 
 /// What is done before the next part begins.

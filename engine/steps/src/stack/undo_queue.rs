@@ -17,7 +17,7 @@ use crate::location::StepLocation;
 
 /// The undos of one flow that are to be run. `W` is what runs one of them.
 pub(crate) struct UndoQueue<W> {
-    /// What is not over, the newest first: what runs is there until it is over.
+    /// The entries that have not ended, the newest first; a running entry stays until it has ended.
     entries: RefCell<UndoOrder<Entry<W>>>,
     /// The workers that wait until there is something to do.
     idle: RefCell<Vec<Completion>>,
@@ -39,7 +39,7 @@ pub(crate) enum UndoItem<W> {
     Undo(Undone, W),
     /// Releases what a cancelled step held around the undos before this.
     Release(Locks),
-    /// Tells the step that waits for the undos before this.
+    /// Notifies the step that waits for the undos before this.
     Tell(Completion),
 }
 
@@ -122,7 +122,7 @@ impl<W> UndoQueue<W> {
         next.map(|entry| entry.branch.clone())
     }
 
-    /// Removes an entry that is over.
+    /// Removes an entry that has ended.
     fn remove(&self, branch: &BranchPath) -> Option<State<W>> {
         let removed = self.entries.borrow_mut().remove(branch.branches());
         self.wake_one();
@@ -157,7 +157,7 @@ impl<W> UndoWorker<W> {
         Self { queue, running: RefCell::default(), is_over: Cell::new(false) }
     }
 
-    /// What comes next; what the worker was given before is over.
+    /// The next entry; the one that the worker received before has ended.
     pub(crate) fn start_next(&self) -> NextUndo<W> {
         drop(self.end_running());
         let queue = &*self.queue;
@@ -180,12 +180,12 @@ impl<W> UndoWorker<W> {
         queue.remove(&branch).map_or(NextUndo::Over, NextUndo::of)
     }
 
-    /// Has the worker told when there may be something to do.
+    /// Notifies the worker through `waiting` when there may be something to do.
     pub(crate) fn wait(&self, waiting: Completion) {
         self.queue.idle.borrow_mut().push(waiting);
     }
 
-    /// Gives up: the steps whose undo does not run to its end.
+    /// Gives up; returns the steps whose undo does not run to its end.
     pub(crate) fn leave(&self) -> Vec<Undone> {
         if self.is_over.replace(true) {
             return Vec::new();
@@ -201,7 +201,7 @@ impl<W> UndoWorker<W> {
         lost
     }
 
-    /// The entry that the worker runs is over.
+    /// The entry that the worker runs has ended.
     fn end_running(&self) -> Option<Undone> {
         let branch = self.running.take()?;
         match self.queue.remove(&branch)? {

@@ -31,7 +31,7 @@ impl<T> fmt::Debug for Stack<T> {
     }
 }
 
-/// The values of all steps in progress; those of one step are linked, the newest first.
+/// The values of all steps in progress; the values of one step are linked, the newest first.
 #[derive(Default)]
 pub(crate) struct Values {
     slots: Vec<ValueSlot>,
@@ -68,7 +68,7 @@ impl Values {
         (id, Stack { id, generation, of: PhantomData })
     }
 
-    /// Keeps a value that has no name; gives its slot and the generation of that.
+    /// Keeps a value that has no name; returns its slot and the slot's generation.
     pub(crate) fn insert_boxed(
         &mut self,
         value: Box<dyn Any>,
@@ -105,7 +105,7 @@ impl Values {
         }
     }
 
-    /// Takes the newest value of a step; gives the value and the id of the one made before it.
+    /// Takes the newest value of a step; returns the value and the id of the one made before it.
     pub(crate) fn remove(&mut self, id: SlotId) -> (Option<Box<dyn Any>>, Option<SlotId>) {
         let Some(slot) = self.slots.get_mut(id.slot()) else { return (None, None) };
         slot.generation = slot.generation.wrapping_add(1);

@@ -46,8 +46,8 @@ impl AsyncSteps {
         self.cold.get_or_insert_default()
     }
 
-    /// The extras of the step on top. If it has none yet, they take the room of those that were
-    /// dropped last: steps with a time limit follow each other.
+    /// The extras of the step on top. If it has none yet, they reuse the room of the extras that
+    /// were dropped last: steps with a time limit follow each other.
     pub(crate) fn extras(&mut self) -> &mut StepExtras {
         let room = self.cold.as_mut().map(|cold| &mut cold.extras);
         let extras = &mut self.strand.top.extras;

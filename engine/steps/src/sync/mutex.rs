@@ -111,7 +111,7 @@ impl<I: Copy + Eq + Hash> Holders<I> {
     }
 }
 
-/// What [`Queue::lock`] of a mutex or a throttle gives (FTN12 §1.11.6).
+/// What [`Queue::lock`] of a mutex or a throttle returns (FTN12 §1.11.6).
 #[expect(clippy::exhaustive_enums, reason = "the carrier of the queue must handle every case")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
@@ -161,7 +161,7 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
         self.queue.push(|| (identity, waiter())).map_or(Lock::Rejected, Lock::Queued)
     }
 
-    /// Leaves once. Gives the next owner, which is inside from now on, if that freed a permit.
+    /// Leaves once. Returns the next owner, which is inside from now on, if that freed a permit.
     ///
     /// An identity that is not inside changes nothing.
     #[must_use = "the next owner has to be woken"]

@@ -14,7 +14,7 @@ use crate::stack::{AsyncSteps, Handler, QueuedStep, Waking, Work};
 /// section with [`Section::enter`] or [`Section::add`], once the caller holds the object, and
 /// releases the object however the section ends. A guard kept with [`AsyncSteps::hold`] does so: it
 /// is dropped when the step ends, by success, error, timeout, cancel, panic or drop of the flow; if
-/// something inside is to be undone then, when that is over.
+/// something inside has to be undone, after the undo has ended.
 #[diagnostic::on_unimplemented(
     message = "steps cannot synchronise against `{Self}`",
     label = "no object with a critical section",

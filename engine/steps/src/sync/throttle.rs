@@ -48,7 +48,7 @@ impl Options {
 /// not empty the next window follows at its end. The order is first come, first served; no owner
 /// overtakes the queue. Every entry counts, also a further one by the same owner.
 ///
-/// The carrier calls [`admit`](Self::admit) until it gives `None`, at the
+/// The carrier calls [`admit`](Self::admit) until it returns `None`, at the
 /// [`deadline`](Self::deadline) and before [`enter`](Self::enter) or [`lock`](Self::lock).
 #[derive(Debug)]
 pub struct Queue<W> {
@@ -182,7 +182,7 @@ impl<W> Queue<W> {
         self.entered += 1;
     }
 
-    /// Ends a window that is over: the current window follows if the queue is not empty.
+    /// Ends a window that has expired: the current window follows if the queue is not empty.
     fn turn_window(&mut self, now: Time) {
         let Some(end) = self.end else { return };
         if now < end {

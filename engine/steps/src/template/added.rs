@@ -22,8 +22,8 @@ use crate::undo::{OfInput, OfResult, UndoOf, UndoPolicy};
 /// The step just added to a template: it can get a name, an error handler and policies
 /// (FTN12 §2.2.1).
 ///
-/// They are those of [`Added`](crate::Added), nest in the same order, and are shared by all flows of
-/// the template.
+/// The options are the same as for [`Added`](crate::Added), nest in the same order, and are shared
+/// by all flows of the template.
 pub struct TemplateAdded<'a, A = Untyped, T = Untyped> {
     step: &'a mut NewStep,
     signature: PhantomData<fn(A) -> T>,
@@ -34,8 +34,8 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
         Self { step, signature: PhantomData }
     }
 
-    /// The same step without the types that it takes and gives, for functions that return what they
-    /// added.
+    /// The same step without the types that it takes and returns, for functions that return the
+    /// step they added.
     #[must_use]
     pub fn untyped(self) -> TemplateAdded<'a> {
         TemplateAdded::new(self.step)

@@ -76,7 +76,7 @@ impl<P> Arrivals<P> {
     }
 
     /// Moves everything that arrived behind what is left of an earlier round, and the futures that the
-    /// loop has begun to where they belong: each behind so many wake-ups.
+    /// loop has begun to where they belong: each behind the number of wake-ups noted with it.
     #[inline]
     pub(super) fn take(&self, round: &mut Arrived<P>, begun: &mut Vec<(usize, usize)>) {
         if self.is_awaited() {
@@ -149,9 +149,9 @@ impl<P> WakeFuture<P> {
         Self { arrivals: Arc::clone(arrivals), slot, queued: AtomicBool::new(false) }
     }
 
-    /// The loop is to poll a new future: whether it has to note that, because the slot is not among those
-    /// that were woken already. A waker of an older future may wake the slot at the same time: then the new
-    /// one is polled once more than needed.
+    /// The loop is to poll a new future: whether it has to note that, because the slot is not yet among the woken
+    /// slots. A waker of an older future may wake the slot at the same time: then the new one is polled once more than
+    /// needed.
     pub(super) fn begin(&self) -> bool {
         let is_new = !self.queued.load(Ordering::Acquire);
         self.queued.store(true, Ordering::Release);
@@ -160,7 +160,7 @@ impl<P> WakeFuture<P> {
 
     /// The future is about to be polled: a wake-up from now on counts again.
     pub(super) fn reset(&self) {
-        // a swap, because what a wake-up that found it queued tells has to be seen by the poll
+        // a swap, because the poll has to see the writes of a wake-up that found it queued
         self.queued.swap(false, Ordering::AcqRel);
     }
 }

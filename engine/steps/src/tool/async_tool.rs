@@ -7,8 +7,8 @@ use crate::time::Time;
 
 /// An event loop, as the code that runs on it sees it (FTN12 §2.6 AsyncTool).
 ///
-/// A value of it is a handle to the loop: cloning it is cheap and gives the same loop. It stays on
-/// the thread of its loop, so its callbacks need not be `Send`. Each loop has its own way for other
+/// A value of it is a handle to the loop: clones are cheap and share the loop. It stays on the
+/// thread of its loop, so its callbacks need not be `Send`. Each loop has its own way for other
 /// threads to reach it, such as [`Manual::remote`](super::Manual::remote).
 pub trait AsyncTool: Clone + 'static {
     /// Names a scheduled callback. Dropping it changes nothing.

@@ -12,7 +12,7 @@ pub(super) type Spawned = Pin<Box<dyn Future<Output = ()>>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FutureKey {
     pub(super) slot: usize,
-    /// Tells the future from others that had the slot.
+    /// Distinguishes the future from others that had the slot.
     number: u64,
 }
 
@@ -51,7 +51,8 @@ impl<W> Default for Futures<W> {
 }
 
 impl<W: Wake + Send + Sync + 'static> Futures<W> {
-    /// Keeps the future of this number; gives its key and what wakes it, which is made for a new slot.
+    /// Keeps the future of this number; returns its key and what wakes it, which is made for a new
+    /// slot.
     pub(super) fn add(
         &mut self,
         number: u64,
@@ -69,8 +70,8 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
         (FutureKey { slot, number }, &entry.wake)
     }
 
-    /// Takes a future to poll it, after `reset` of what wakes its slot; `None` if it is over,
-    /// cancelled or being polled.
+    /// Takes a future to poll it, after `reset` of what wakes its slot; `None` if it has ended, or
+    /// is cancelled or being polled.
     #[inline]
     pub(super) fn take(&mut self, slot: usize, reset: impl FnOnce(&W)) -> Option<Polled> {
         let entry = self.slots.get_mut(slot)?;
@@ -84,7 +85,7 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
         Some(Polled { key: FutureKey { slot, number }, future, waker })
     }
 
-    /// Keeps a pending future; gives it back if it was cancelled while it was being polled.
+    /// Keeps a pending future; returns it if it was cancelled while it was being polled.
     pub(super) fn put_back(&mut self, polled: Polled) -> Option<Spawned> {
         let Polled { key, future, waker } = polled;
         let Some(slot) = self.slot(key) else { return Some(future) };
@@ -106,7 +107,7 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
         self.missed.len() < before
     }
 
-    /// Forgets a future that has been polled to its end; gives it to be dropped.
+    /// Forgets a future that has been polled to its end; returns it to be dropped.
     pub(super) fn end(&mut self, polled: Polled) -> Spawned {
         let Polled { key, future, waker } = polled;
         if let Some(slot) = self.slot(key) {
@@ -116,7 +117,7 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
         future
     }
 
-    /// Forgets a future; gives it if it is not being polled.
+    /// Forgets a future; returns it if it is not being polled.
     pub(super) fn remove(&mut self, key: FutureKey) -> Option<Spawned> {
         let slot = self.slot(key)?;
         slot.number = None;

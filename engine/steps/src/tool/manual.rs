@@ -18,9 +18,9 @@ use crate::time::Time;
 
 /// An event loop driven by hand: for foreign loops and for virtual time (FTN12 §2.6 AsyncTool).
 ///
-/// The owner calls [`iterate`](Self::iterate), which tells when to call it again. It reads no clock
-/// and starts no thread. Callbacks run in the order of their time, those of the same time in the
-/// order in which they were scheduled.
+/// The owner calls [`iterate`](Self::iterate), which returns when to call it again. It reads no
+/// clock and starts no thread. Callbacks run in the order of their time, then in the order in which
+/// they were scheduled.
 ///
 /// A panic of a callback comes out of `iterate`; the loop stays usable, without that callback.
 #[derive(Clone)]
@@ -35,9 +35,9 @@ struct Core {
     arrivals: Arc<Arrivals<Post>>,
     /// The futures that were not polled yet: after how many wake-ups, in which slot.
     begun: RefCell<Vec<(usize, usize)>>,
-    /// What arrived before the round that is under way, or was left by one that panicked.
+    /// What arrived before the current round, or was left by one that panicked.
     round: RefCell<Arrived<Post>>,
-    /// What wakes the owner, as it gave it to the last round.
+    /// What wakes the owner, as it passed it to the last round.
     host: RefCell<Option<Waker>>,
     /// The owner does not call before something happens.
     is_idle: Cell<bool>,
@@ -78,14 +78,14 @@ impl Manual {
         self.0.unseen.take()
     }
 
-    /// One round of the loop: calls the callbacks that other threads sent and those that are due at
-    /// `now`, and polls the futures that were woken. Callbacks that these add for the same time run
-    /// in the next round, so that the owner gets its turn.
+    /// One round of the loop: calls the callbacks that other threads sent and the callbacks that
+    /// are due at `now`, and polls the futures that were woken. Callbacks that these add for the
+    /// same time run in the next round, so that the owner gets its turn.
     ///
-    /// Gives the time at which to call it again: `now` if there is more to do, `None` if not before
+    /// Returns the time at which to call it again: `now` if there is more to do, `None` if not before
     /// `waker` is woken. Another thread or the waker of a future wakes it, at most once per round; so
-    /// does a callback or a future that is added between rounds.
-    /// `now` never goes back: a time before that of an earlier round counts as that time.
+    /// does a callback or a future that is added between rounds. `now` never goes back: a time before
+    /// that of an earlier round counts as that time.
     ///
     /// # Panics
     /// With the panic of a callback; call it again for the remaining callbacks of the round.
@@ -152,10 +152,11 @@ impl Manual {
         }
     }
 
-    /// Runs the loop in virtual time until `future` is over: time goes from one callback to the next
-    /// without waiting. For tests and examples.
+    /// Runs the loop in virtual time until `future` has ended: time goes from one callback to the
+    /// next without waiting. For tests and examples.
     ///
-    /// Gives the output of the future; `None` if nothing is left on this thread that could wake it.
+    /// Returns the output of the future; `None` if nothing is left on this thread that could wake
+    /// it.
     ///
     /// # Panics
     /// With the panic of a callback.

@@ -1,9 +1,9 @@
 //! AsyncTool, the event loop interface (FTN12 §2.6), and flows as futures on it.
 //!
 //! [`AsyncTool`] is the interface of an event loop: to call something soon or later, to cancel that,
-//! and to tell the time. [`Manual`] is an event loop driven by hand: for foreign loops, which call
-//! [`Manual::iterate`] at the times that it gives, and for virtual time.
-//! `asyncsteps_actors::tool` has the one for actix and tokio.
+//! and to read the time. [`Manual`] is an event loop driven by hand: for foreign loops, which call
+//! [`Manual::iterate`] at the times that it returns, and for virtual time. `asyncsteps_actors::tool`
+//! has the one for actix and tokio.
 //!
 //! [`Flow::execute_on`](crate::Flow::execute_on) executes a flow on any of them, and
 //! [`Flow::promise`](crate::Flow::promise) makes it a future with a typed result (FTN12 §2.2.3):

@@ -50,8 +50,8 @@ impl Flow {
 /// A flow as a future, see [`Flow::promise`] (FTN12 §2.2.3 `promise`).
 ///
 /// # Cancel safety
-/// Polling may stop at any time and go on later. A poll after the end gives the `InternalError` of a
-/// cancelled flow.
+/// Polling may stop at any time and go on later. A poll after the end returns the `InternalError` of
+/// a cancelled flow.
 #[must_use = "a promise runs only while it is polled, and dropping it cancels the flow"]
 pub struct Promise<A, T: AsyncTool> {
     /// Boxed, because a future is moved several times before a loop polls it.
@@ -66,7 +66,7 @@ impl<A, T: AsyncTool> Promise<A, T> {
         self.driven.execution.canceller()
     }
 
-    /// Polls for the outcome itself, for hosts that tell a cancel from an error.
+    /// Polls for the outcome itself, for hosts that distinguish a cancel from an error.
     pub fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         self.driven.poll_outcome(cx)
     }
@@ -75,7 +75,7 @@ impl<A, T: AsyncTool> Promise<A, T> {
 /// A flow that nobody asks for its result, as a future of its loop.
 struct Executed<T: AsyncTool> {
     driven: Driven<T>,
-    /// Whether the loop is told of the error that ends the flow.
+    /// Whether the loop is notified of the error that ends the flow.
     reports: bool,
 }
 

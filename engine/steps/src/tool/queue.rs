@@ -11,7 +11,7 @@ pub(super) type Task = Box<dyn FnOnce()>;
 /// Names a callback or a future of a [`Queue`]; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
-    /// In the order of time; those of the same time in the order in which they were scheduled.
+    /// In the order of time, then in the order in which they were scheduled.
     Task(Time, u64),
     Future(FutureKey),
 }
@@ -44,7 +44,7 @@ impl<W: Wake + Send + Sync + 'static> Queue<W> {
         Key::Task(at, number)
     }
 
-    /// Keeps a future; gives its key and what wakes it, which is made for a new slot.
+    /// Keeps a future; returns its key and what wakes it, which is made for a new slot.
     pub(super) fn add_future(
         &mut self,
         future: Spawned,
@@ -54,7 +54,7 @@ impl<W: Wake + Send + Sync + 'static> Queue<W> {
         self.futures.add(number, future, make)
     }
 
-    /// The next callback that is due, of those that were scheduled before the number `limit`.
+    /// The next due callback among the ones scheduled before the number `limit`.
     pub(super) fn take_due(&mut self, now: Time, limit: u64) -> Option<Task> {
         if self.tasks.is_empty() {
             return None;

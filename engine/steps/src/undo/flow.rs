@@ -42,8 +42,8 @@ pub(crate) fn undo_flow(
     asi
 }
 
-/// Adds the step that undoes another one. The host is told how that ended; if the undo fails for
-/// good, the others go on.
+/// Adds the step that undoes another one. The host is notified how that ended; if the undo fails
+/// for good, the others go on.
 fn add(asi: &mut AsyncSteps, undone: Undone, work: UndoWork) {
     let UndoWork { body, timeout, retry } = work;
     let Undone { location, is_done, why } = undone;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::retry::Retry;
 
-/// How long an undo may take, unless told otherwise: long enough for a slow service, and short
-/// enough for a graceful close.
+/// How long an undo may take by default: long enough for a slow service, and short enough for a
+/// graceful close.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// How an undo is run, see [`Added::undo_with`](crate::Added::undo_with) (FTN12 §1.3).

@@ -75,7 +75,7 @@ where
     }
 }
 
-/// The undo of a step that gives `T`.
+/// The undo of a step that returns `T`.
 pub(crate) struct UndoOf<B, A, T> {
     body: B,
     policy: UndoPolicy,

@@ -1,7 +1,7 @@
 //! Byte strings as JSON has them: padded base64 (RFC 4648 §4).
 
-/// How many bytes padded base64 stands for; `None` if it is not that, or has bits after its last
-/// byte, which decoders refuse (RFC 4648 §3.5).
+/// How many bytes padded base64 encodes; `None` if `text` is not padded base64, or has bits after
+/// its last byte, which decoders refuse (RFC 4648 §3.5).
 pub(super) fn decoded_len(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let digits = text.trim_end_matches('=').as_bytes();

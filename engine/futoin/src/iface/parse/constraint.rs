@@ -137,7 +137,7 @@ impl Constraints {
         self.0.iter().map(|(row, constraint)| (row.name.to_owned(), constraint.to_value()))
     }
 
-    /// Takes over those of the base type that are not refined here.
+    /// Takes over the constraints of the base type that are not refined here.
     pub(crate) fn inherit(&mut self, base: &Self) {
         for (row, constraint) in &base.0 {
             if self.names().all(|name| name != row.name) {

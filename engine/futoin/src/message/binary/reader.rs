@@ -7,8 +7,8 @@ use super::token::{Token, Tokenizer};
 use super::value::BinaryValue;
 use crate::message::malformed::{MAX_DEPTH, Malformed};
 
-/// Reads a message, which must be one map and nothing after it, and gives each field to `take`. Lists
-/// and maps grow as their items come, whatever length they claim.
+/// Reads a message, which must be one map and nothing after it, and passes each field to `take`.
+/// Lists and maps grow as their items come, whatever length they claim.
 pub(crate) fn read<'a>(
     tokens: impl Tokenizer<'a>,
     take: impl FnMut(Cow<'a, str>, BinaryValue),

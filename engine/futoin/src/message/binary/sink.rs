@@ -60,7 +60,7 @@ pub(crate) fn write_result(sink: &mut impl Sink, result: &Value, function: Optio
     }
 }
 
-/// The bytes a text stands for if its type is `data`.
+/// The bytes that a text encodes if its type is `data`.
 pub(crate) fn data(text: &str, declared: Option<DeclaredType<'_>>) -> Option<Vec<u8>> {
     declared.filter(|declared| declared.is_data()).and_then(|_| STANDARD.decode(text).ok())
 }

@@ -14,9 +14,9 @@ pub(crate) enum Token<'a> {
     Number(Number),
     Text(Cow<'a, str>),
     Bytes(Cow<'a, [u8]>),
-    /// So many items follow, or all up to `End`.
+    /// This number of items follows, or all up to `End`.
     List(Option<u64>),
-    /// So many pairs follow, or all up to `End`.
+    /// This number of pairs follows, or all up to `End`.
     Map(Option<u64>),
     End,
 }

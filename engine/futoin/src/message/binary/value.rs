@@ -37,8 +37,8 @@ impl BinaryValue {
     }
 
     /// Whether byte strings are where the type is `data` or `any`, and text is not where it is `data`.
-    /// Later, when both are JSON text, they look the same. Beside that, only lists and maps are told
-    /// from other values here.
+    /// Later, when both are JSON text, they look the same. Beyond that, only lists and maps are
+    /// distinguished from other values here.
     pub(crate) fn fits(&self, declared: DeclaredType<'_>) -> bool {
         declared.alternatives().any(|kind| match self {
             Self::Bytes(_) => kind.is_data() || kind.is_any(),

@@ -103,7 +103,7 @@ impl Drop for Guard {
         };
         drop(queue);
         if let Some((_, completion)) = next {
-            // if the next owner's step is over, its guard is dropped soon and unlocks again
+            // if the next owner's step has ended, its guard is dropped soon and unlocks again
             let _ = completion.success(());
         }
     }

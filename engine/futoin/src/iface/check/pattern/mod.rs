@@ -60,8 +60,8 @@ impl Pattern {
         Ok(Self(engine))
     }
 
-    /// Whether the pattern is somewhere in `text`. A text that takes too much backtracking to tell
-    /// does not match.
+    /// Whether the pattern is somewhere in `text`. A text that needs too much backtracking counts
+    /// as no match.
     pub(crate) fn is_match(&self, text: &str) -> bool {
         let text = units(text);
         match &self.0 {

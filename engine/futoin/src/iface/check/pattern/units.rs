@@ -1,7 +1,7 @@
 //! Texts as UTF-16 units.
 //!
 //! A pattern without the flag `u` matches UTF-16 units, but Rust's text has no halves of surrogate
-//! pairs. So a private-use character stands for each half, in patterns and texts alike. A text that
+//! pairs. So a private-use character replaces each half, in patterns and texts alike. A text that
 //! has such a character itself has it as a surrogate pair, so the two are never confused.
 
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ pub(crate) fn units(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The character that stands for a UTF-16 unit.
+/// The character that represents a UTF-16 unit.
 pub(crate) fn unit(unit: u16) -> char {
     let code = u32::from(unit);
     let stand_in = || char::from_u32(0x0010_0000 + code);
