@@ -66,7 +66,7 @@ pub enum ChannelKind {
 }
 
 impl ChannelKind {
-    /// The name that FTN6 §2.10 gives it; `NODE` for calls between nodes, which it does not know.
+    /// Its name in FTN6 §2.10; `NODE` for calls between nodes, which it does not know.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -82,15 +82,15 @@ impl ChannelKind {
 pub trait PeerClient: Send + Sync {
     /// Sends a request for `function` with checked parameters and waits for its answer.
     ///
-    /// The future gives the field `r`. It fails with the code and text of an error message, and with
-    /// CommError if the connection ends.
+    /// The future returns the field `r`. It fails with the code and text of an error message, and
+    /// with CommError if the connection ends.
     ///
     /// # Cancel safety
     /// Dropping the future abandons the answer: it is forgotten when it comes.
     fn call(&self, function: &FunctionName, params: Map<String, Value>) -> Calling;
 
     /// Sends a request for a function without a result, which is not answered (FTN3 §1.5): the future
-    /// gives null as soon as the connection has taken the request. An answer is ignored.
+    /// returns null as soon as the connection has taken the request. An answer is ignored.
     ///
     /// # Cancel safety
     /// Dropping the future may keep the request from being sent.
@@ -259,9 +259,9 @@ impl Channel {
         Ok(())
     }
 
-    /// Calls a function of an interface that the other end [implements](Self::register); gives the
-    /// checked result. For a function without one it gives null, as soon as the request is on its
-    /// way: there is no answer to wait for.
+    /// Calls a function of an interface that the other end [implements](Self::register); returns
+    /// the checked result. For a function without one it returns null, as soon as the request is on
+    /// its way: there is no answer to wait for.
     ///
     /// # Errors
     /// What the other end answered; CommError if the connection ends; UnknownInterface, InvokerError

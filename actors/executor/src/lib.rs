@@ -3,8 +3,8 @@
 //! An [`Executor`] hosts interfaces, which definitions declare (FTN3), with a
 //! [`Template`](asyncsteps_core::Template) for each function. A request goes this way:
 //!
-//! 1. A [transport](mod@transport) reads bytes, parses a [`Request`](message::Request) and gives it,
-//!    with its [`Channel`](channel::Channel), to [`Executor::dispatch`].
+//! 1. A [transport](mod@transport) reads bytes, parses a [`Request`](message::Request) and passes
+//!    it, with its [`Channel`](channel::Channel), to [`Executor::dispatch`].
 //! 2. The executor finds the [`Caller`] by the credentials, with a
 //!    [`SecurityProvider`](security::SecurityProvider).
 //! 3. It looks the function up and checks conditions, security level and parameters against the
@@ -74,8 +74,8 @@
 //! - [`slow`]: find out why it is slow
 //! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
-//! [`iface`], [`message`], [`net`], `typed` and [`url`] are those of `asyncsteps-futoin`, so that a service
-//! needs one dependency.
+//! [`iface`], [`message`], [`net`], `typed` and [`url`] are modules of `asyncsteps-futoin`, so that a service needs one
+//! dependency.
 //!
 //! Features: `http` (on by default) brings the transports, `schemars` (on by default) functions with
 //! types, `log` the log of [`observe`], `metrics` figures for Prometheus, `otel` traces for OpenTelemetry,

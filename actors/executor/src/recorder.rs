@@ -1,10 +1,10 @@
-//! Requests that survive a crash, as their host sees them: what it is asked for, and told, while the
-//! steps of a request run.
+//! Requests that survive a crash, as their host sees them: what the steps of a request ask it and
+//! report to it while they run.
 //!
-//! A host keeps what the steps of a request did, and carries the request out again when the process
-//! that did so is gone: it [dispatches](crate::Executor::dispatch) an [`Incoming`](crate::Incoming) with
-//! a [`RequestRecorder`]. The function runs from the top, and steps that ended before give at once what
-//! they gave then. `asyncsteps-durable` is such a host.
+//! A host keeps what the steps of a request did, and carries the request out again when the process that
+//! did so is gone: it [dispatches](crate::Executor::dispatch) an [`Incoming`](crate::Incoming) with a
+//! [`RequestRecorder`]. The function runs from the top, and steps that ended before return at once what
+//! they returned then. `asyncsteps-durable` is such a host.
 //!
 //! Only functions with [types](crate::functions) have such requests: their steps have names and results
 //! that can be stored.
@@ -25,8 +25,8 @@ use asyncsteps_core::{Args, BodyResult, Error, RecordedError};
 
 pub use crate::stored::{Codec, Stored};
 
-/// The code of the error of a step that may have had its effect and must not run again, and that of a caller who
-/// could not be told in time how a request ends.
+/// The code of the error of a step that may have had its effect and must not run again, and of the error for a caller
+/// who could not be notified in time how a request ends.
 pub const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
 
 /// What a host answers later, on the same thread.
@@ -89,24 +89,26 @@ pub trait StepRecorder: ReplayHooks {
     /// The body ran this long without a pause, and nothing else on its arbiter meanwhile.
     fn ran(&self, without_a_pause: Duration);
 
-    /// An attempt of the body gave this result: completes when the step may go on.
+    /// An attempt of the body returned this result: completes when the step may go on.
     fn done(&self, attempt: u32, result: Stored) -> Later<Result<(), Error>>;
 
-    /// An attempt of the body gave this work: completes when it is done, and its result stored with it.
+    /// An attempt of the body returned this work: completes when it is done, and its result stored with
+    /// it.
     fn transact(&self, attempt: u32, work: Work) -> Later<Result<Stored, Error>>;
 
-    /// The step waits, instead of running a body: completes with what it gives.
+    /// The step waits, instead of running a body: completes with the result of the wait.
     fn wait(&self, wait: WaitFor) -> Later<Result<Stored, Error>>;
 
-    /// The body, or an attempt of a step with sub-steps, is about to do several things with these keys: gives the keys in the order in which they
-    /// were recorded when it began.
+    /// The body, or an attempt of a step with sub-steps, is about to do several things with these keys: returns the
+    /// keys in the order in which they were recorded when it began.
     ///
     /// # Errors
     /// That of the step, if other keys were recorded.
     fn keys(&self, attempt: u32, keys: Vec<String>) -> Result<Vec<String>, Error>;
 
-    /// The memory of steps that the executor adds inside of an attempt of the step, at this path, around those of the
-    /// application: it is that of the attempt, or of an iteration or an item in it. If one of them fails, so does that.
+    /// The replay hooks of steps that the executor adds inside of an attempt of the step, at this path, around the
+    /// steps of the application: they represent the attempt, or an iteration or an item in it. If one of these steps
+    /// fails, so does what it represents.
     fn inside(&self, attempt: u32, path: &[Part]) -> Rc<dyn ReplayHooks>;
 
     /// The result that is stored of the step, if it ended well in an earlier run.
@@ -144,7 +146,7 @@ pub trait StepRecorder: ReplayHooks {
     /// request is carried out again.
     fn now(&self, path: &[Part]) -> SystemTime;
 
-    /// The sub-steps of the step at this path ended normally. If they are those of a [scope](crate::Steps::scope),
+    /// The sub-steps of the step at this path ended normally. If they are the steps of a [scope](crate::Steps::scope),
     /// this `is_final`: what they did is not undone any more.
     fn ended(&self, path: &[Part], is_final: bool);
 
@@ -255,11 +257,11 @@ type ReadResult = Box<dyn Fn(&Stored) -> Result<Args, Error>>;
 pub enum Part {
     /// A step, by its name.
     Step(&'static str),
-    /// It is the so many-th step of this name beside each other, from 2.
+    /// Its number among the steps of this name beside each other, from 2.
     Nth(usize),
-    /// The so many-th attempt of this step with sub-steps, from 2.
+    /// The number of the attempt of this step with sub-steps, from 2.
     Attempt(u32),
-    /// The so many-th iteration of this loop, from 0.
+    /// The number of the iteration of this loop, from 0.
     Iteration(u64),
     /// The one of several things that this step does with this key: its number from 0, unless it has a key of its own.
     Item(Rc<str>),
@@ -287,13 +289,13 @@ pub enum Kind {
     Once,
     /// Nothing is stored: it runs whenever the request is carried out.
     Repeatable,
-    /// The host [does](StepRecorder::transact) what its body gives, and stores the result in the same
-    /// transaction: exactly once.
+    /// The host [carries out](StepRecorder::transact) the work that its body returns, and stores the
+    /// result in the same transaction: exactly once.
     Transacted,
     /// It has no body: the host [waits](StepRecorder::wait).
     Wait,
-    /// It is [not in the function any more](crate::Steps::retired): nothing is stored. It
-    /// [can be undone](DefinedStep::can_be_undone) if the application gave an undo.
+    /// It is [not in the function any more](crate::Steps::retired): nothing is stored. It [can be
+    /// undone](DefinedStep::can_be_undone) if the application provided an undo.
     Retired,
 }
 
@@ -301,13 +303,14 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WaitFor {
-    /// So long, from the first time that it begins; gives `()`.
+    /// This time, from the first time that it begins; returns `()`.
     Time(Duration),
-    /// A signal with the name of the step, which others send; gives its value, or null after the time.
+    /// A signal with the name of the step, which others send; returns its value, or null after the
+    /// time.
     Signal(Option<Duration>),
 }
 
-/// How the work `W` that a body gives becomes the result `T` of its step.
+/// How the work `W` that a body returns becomes the result `T` of its step.
 pub struct Transactor<W, T> {
     /// The result of the step, as the host stores it.
     pub codec: Codec<T>,
@@ -388,7 +391,7 @@ impl DefinedStep {
         self.known_as.get()
     }
 
-    /// It had this name before those that are known.
+    /// It had this name before the names that are known.
     #[cfg(feature = "schemars")]
     pub(crate) fn add_name(&self, name: &'static str) {
         self.names.borrow_mut().push(name);
@@ -454,7 +457,7 @@ impl DefinedStep {
     /// Reads a stored result of the step.
     ///
     /// # Errors
-    /// If the value is not of the type that the step gives.
+    /// If the value is not of the type that the step returns.
     pub fn read(&self, stored: &Stored) -> Option<Result<Args, Error>> {
         self.read.get().map(|read| read(stored))
     }

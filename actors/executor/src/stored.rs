@@ -32,7 +32,7 @@ impl<T: DeserializeOwned> Codec<T> {
         Self { write, ..Self::of_others() }
     }
 
-    /// For values that others write, such as those of signals.
+    /// For values that others write, such as the values of signals.
     #[must_use]
     pub fn of_others() -> Self {
         Self { write: |_| Err(internal("values of others are not written here")), read }

@@ -18,13 +18,13 @@ use crate::executor::{
 };
 use crate::observe::{BusyKey, FunctionFigures, LockDetail, Locks, RequestRecord, WatchedLock};
 
-/// The most keys of a lock that are told: a lock may have as many as there are requests.
+/// The most keys of a lock that are reported: a lock may have as many as there are requests.
 const KEYS: usize = 100;
 
-/// The most holders and the most waiters of a key that are told.
+/// The most holders and the most waiters of a key that are reported.
 const OWNERS: usize = 16;
 
-/// The most branches of a flow that are told, and the most locks that it holds.
+/// The most branches of a flow that are reported, and the most locks that it holds.
 const BRANCHES: usize = 32;
 
 /// Asks an executor of the same process what runs in it. Cheap to clone.
@@ -90,7 +90,7 @@ impl Inspector {
         self.executor.steps(number).await.as_ref().map(RequestSteps::from)
     }
 
-    /// The requests that are over, were kept, and whose function has this text in its name: the newest
+    /// The ended requests that were kept and whose function has this text in its name: the newest
     /// ones.
     #[must_use]
     pub fn recent(&self, function: &str, most: usize) -> Vec<RecentRequest> {
@@ -111,7 +111,7 @@ impl Inspector {
         self.executor.refused_requests().iter().map(|refused| (&**refused).into()).collect()
     }
 
-    /// The locks that this was told of, with the owners of their busiest keys.
+    /// The watched locks, with the owners of their busiest keys.
     pub async fn locks(&self) -> Vec<LockInfo> {
         let (locks, names) = self.look().await;
         locks.iter().map(|lock| LockInfo::of(lock, &names)).collect()
@@ -136,21 +136,21 @@ impl Inspector {
         (locks, names)
     }
 
-    /// Cancels a request in flight, and gives whether there was such a flow; see [`Executor::cancel`],
-    /// which logs it.
+    /// Cancels a request in flight, and returns whether there was such a flow; see
+    /// [`Executor::cancel`], which logs it.
     pub async fn cancel(&self, number: u64) -> bool {
         self.executor.cancel(number).await
     }
 }
 
-/// The flows that these requests wait for, as far as they are told.
+/// The flows that these requests wait for, as far as they are reported.
 fn holders(requests: &[InFlightRequest]) -> HashSet<FlowId> {
     let waits = requests.iter().flat_map(|request| request.stack.waits.iter().take(BRANCHES));
     let locks = waits.filter_map(|wait| wait.contention.as_ref());
     locks.flat_map(|lock| &lock.holders).map(|holder| holder.flow).collect()
 }
 
-/// The flows that hold these locks or wait for them, as far as they are told.
+/// The flows that hold these locks or wait for them, as far as they are reported.
 fn owners(locks: &[WatchedLock]) -> HashSet<FlowId> {
     let keys = locks.iter().flat_map(|lock| &lock.busiest);
     let owners = keys.flat_map(|BusyKey { owners, .. }| {

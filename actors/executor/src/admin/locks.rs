@@ -9,7 +9,7 @@ use super::place::StepPlace;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Owner {
-    /// The number of the flow among those of the process; not there for a call outside of flows.
+    /// The number of the flow among those of the process; absent for a call outside of flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>")]
     pub flow: Option<u64>,
@@ -156,7 +156,7 @@ pub struct Waiter {
     pub waited: f64,
 }
 
-/// Who waits for whom: the waits for the locks that an executor was told of.
+/// Who waits for whom: the waits for the locks that an executor watches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct WaitGraph {

@@ -27,10 +27,10 @@
 //! | `health` | | [`Health`]: whether it takes requests, admission, delays of arbiters |
 //! | `flows` | `function`, `user`, `cause`, `most` | [`FlowsInFlight`]: the requests whose flows wait, the oldest first, with stack, cause, holder and queue |
 //! | `steps` | `number` | [`RequestSteps`]: what the steps of a request have done |
-//! | `recent` | `function`, `most` | [`RecentRequest`]s: those that are over and were kept, the newest first |
+//! | `recent` | `function`, `most` | [`RecentRequest`]s: ended requests that were kept, the newest first |
 //! | `functions` | | [`FunctionReport`]s: counts, percentiles and errors |
 //! | `refused` | | [`RefusedInfo`]s: the requests that were refused last, the newest first |
-//! | `locks` | | [`LockInfo`]s of the locks that it was told of: limits, holders, queues, waits |
+//! | `locks` | | [`LockInfo`]s of the watched locks: limits, holders, queues, waits |
 //! | `waitGraph` | | [`WaitGraph`]: who waits for whom, for these locks |
 //! | `plan` | `function` | [`FunctionPlan`]: the steps of a function, what runs in each, and how they fared in the requests that were kept |
 //! | `cancel` | `number` | whether there was a flow to cancel |

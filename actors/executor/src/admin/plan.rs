@@ -16,7 +16,7 @@ use super::steps::ms;
 use crate::executor::InFlightFilter;
 use crate::plan::{Form, Plan, PlanStep};
 
-/// The most steps of a plan that are told.
+/// The most steps of a plan that are reported.
 const STEPS: usize = 500;
 
 /// The most requests in flight that are looked at, the oldest ones.
@@ -50,7 +50,7 @@ pub struct FunctionPlan {
     pub reports: Vec<StepReport>,
 }
 
-/// What is known of a step of a plan, from the requests in flight and from those that were kept.
+/// What is known of a step of a plan, from the requests in flight and the requests that were kept.
 ///
 /// Steps of one name and source place that are beside each other are counted as the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]

@@ -19,7 +19,7 @@ use crate::plan::Cx;
 use crate::plan::Service;
 use crate::security::SecurityLevel;
 
-/// How many flows and requests are told unless a caller asks for another number.
+/// How many flows and requests are reported by default.
 const MOST: u16 = 100;
 
 /// The bytes of a plan: a response has at most 65,536 (FTN3 §1.10), and has null where a field is not there.
@@ -32,7 +32,7 @@ pub struct Admin {
     locks: Locks,
 }
 
-/// Why the interface does not tell something.
+/// Why the interface cannot report something.
 #[derive(Debug, thiserror::Error, Code)]
 #[non_exhaustive]
 pub enum AdminError {
@@ -93,13 +93,14 @@ impl Admin {
         Self { level, locks: Locks::new() }
     }
 
-    /// The locks that it tells of; none unless set.
+    /// The locks that it reports; none unless set.
     #[must_use]
     pub fn locks(self, locks: Locks) -> Self {
         Self { locks, ..self }
     }
 
-    /// The declaration of the interface; [`to_json`](Interface::to_json) gives it as clients read it.
+    /// The declaration of the interface; [`to_json`](Interface::to_json) returns it as clients read
+    /// it.
     #[must_use]
     pub fn interface(&self) -> Interface {
         let id = "asyncsteps.admin:1.0".parse();
@@ -215,7 +216,7 @@ impl Which {
 }
 
 impl Numbered {
-    /// The number, if it is whole and told from its neighbours by a float.
+    /// The number, if it is whole and a float can represent it exactly.
     fn whole(&self) -> Option<u64> {
         /// Up to here each whole number has a float of its own.
         const LARGEST: f64 = 9_007_199_254_740_992.0;

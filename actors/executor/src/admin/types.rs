@@ -38,7 +38,8 @@ pub struct Health {
     /// The messages so far that could not be answered.
     #[schemars(with = "f64")]
     pub unanswerable: u64,
-    /// How long each arbiter took to answer a message just now; 1,000 for those that did not answer.
+    /// How long each arbiter took to answer a message just now; 1,000 for an arbiter that did not
+    /// answer.
     pub arbiter_delays: Vec<f64>,
     /// Requests that did not get to a function, by code.
     #[schemars(with = "BTreeMap<String, f64>")]
@@ -59,7 +60,7 @@ pub struct Health {
 pub enum ServiceState {
     /// It does.
     Serving,
-    /// It ends those that it has, and takes no more.
+    /// It ends its requests in flight, and takes no more.
     Closing,
 }
 
@@ -88,8 +89,8 @@ pub struct FlowInFlight {
     /// The local id of the user; not there for an anonymous caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The number of its flow among those of the process, which locks know it by; not there if the flow
-    /// is over meanwhile.
+    /// The number of its flow among those of the process, which locks know it by; absent if the flow
+    /// has ended meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>")]
     pub flow: Option<u64>,
@@ -131,7 +132,7 @@ pub struct WaitInfo {
     pub branch: u32,
     /// The steps in progress, the outermost first.
     pub steps: Vec<StepPlace>,
-    /// Which attempt is under way, from 1.
+    /// The number of the current attempt, from 1.
     #[schemars(with = "f64")]
     pub attempt: u32,
     /// What it waits for, in one word: `mutex`, `throttle`, `external`, `future`, `pause`, ...
@@ -209,7 +210,7 @@ pub enum Ending {
     Cancelled,
 }
 
-/// A request that is over.
+/// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct RecentRequest {
@@ -244,10 +245,11 @@ pub struct RecentRequest {
 pub struct FunctionReport {
     /// Its full name, `iface:version:function`.
     pub function: String,
-    /// The requests to it that are over.
+    /// The requests to it that have ended.
     #[schemars(with = "f64")]
     pub count: u64,
-    /// Those that were answered with an error, by its code, or whose callers left (`disconnected`).
+    /// Requests that were answered with an error, by its code, or whose callers left
+    /// (`disconnected`).
     #[schemars(with = "BTreeMap<String, f64>")]
     pub errors: BTreeMap<String, u64>,
     /// The mean of their times.

@@ -11,7 +11,7 @@ use super::naming::Names;
 use super::steps::ms;
 use crate::observe::{BusyKey, WatchedLock};
 
-/// The most waits that are told.
+/// The most waits that are reported.
 const WAITS: usize = 1_000;
 
 /// Which flows each flow waits for.

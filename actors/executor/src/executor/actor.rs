@@ -36,9 +36,9 @@ impl Executor {
         })
     }
 
-    /// Cancels a request [in flight](Self::in_flight) by its number, and gives whether there was such a
-    /// flow: its cancel handlers run, what it has done is undone, and its caller gets InternalError. A
-    /// request that is undone already goes on. Requests have numbers if they are
+    /// Cancels a request [in flight](Self::in_flight) by its number, and returns whether there was such
+    /// a flow: its cancel handlers run, what it has done is undone, and its caller gets InternalError.
+    /// A request whose undo has begun goes on. Requests have numbers if they are
     /// [recorded](super::Builder::record).
     ///
     /// # Cancel safety
@@ -53,7 +53,7 @@ impl Executor {
     }
 
     /// How long each arbiter of this executor took to answer a message just now: the time that
-    /// anything waits there for its turn. One second for those that did not answer in it.
+    /// anything waits there for its turn. One second for an arbiter that did not answer within it.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::client_limits::ClientPermit;
 use super::refused::Refused;
 
-/// What a request holds until it is over; dropping it lets the next one in.
+/// What a request holds until it has ended; dropping it lets the next one in.
 pub(super) struct Admission {
     /// Counts it in, for the shutdown.
     pub(super) entered: DrainGuard,
@@ -29,7 +29,7 @@ pub(super) struct GraceEnd {
 }
 
 impl GraceEnd {
-    /// The grace is over.
+    /// The grace period has ended.
     pub(super) fn reach(&self) {
         self.reached.store(true, Ordering::SeqCst);
         self.notify.notify_waiters();

@@ -117,7 +117,7 @@ impl Shared {
         Ok(Caller::granted(&grant))
     }
 
-    /// Puts a request under the limits of its user instead of those of its address.
+    /// Puts a request under the limits of its user instead of the limits of its address.
     ///
     /// Calls of this process and of a burst for a user are not limited again: they would wait for the
     /// permit of the request that they are a part of.

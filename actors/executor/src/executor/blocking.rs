@@ -17,7 +17,7 @@ use crate::security::User;
 
 impl Functions {
     /// Business logic that blocks (files, DNS, long computations), on a thread of the blocking pool:
-    /// it gets what is known of the request, and gives the result (FTN6 §1 `BlockingMethod`).
+    /// it receives what is known of the request, and returns the result (FTN6 §1 `BlockingMethod`).
     ///
     /// An error that is an [`asyncsteps_core::Error`] keeps its code. A request that ends early drops the
     /// result; work that was begun goes on to its end.

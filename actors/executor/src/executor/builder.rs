@@ -92,7 +92,7 @@ impl Builder {
         Self { config, registry, keep, exporter: None, errors }
     }
 
-    /// Hosts an interface; `define` gives the templates of its functions.
+    /// Hosts an interface; `define` provides the templates of its functions.
     ///
     /// Every declared function needs a template, or [`Functions::not_implemented`], so that a
     /// forgotten one is found here and not by its first caller. The functions can also be called
@@ -106,9 +106,9 @@ impl Builder {
         self.host(definition.into(), (), define)
     }
 
-    /// Hosts an interface whose functions share a state: `define` gives their
-    /// [handlers](Functions::on), which read parameters and give results as Rust types. Otherwise as
-    /// [`interface`](Self::interface).
+    /// Hosts an interface whose functions share a state: `define` provides their
+    /// [handlers](Functions::on), which read parameters and return results as Rust types. Otherwise
+    /// as [`interface`](Self::interface).
     #[cfg(feature = "schemars")]
     pub fn service<S: Service>(
         self,
@@ -165,8 +165,8 @@ impl Builder {
     }
 
     /// The client that a request is counted for in the budget: the peer of its channel unless set.
-    /// Behind proxies, clients are told apart only if the transport trusts the proxies; otherwise all
-    /// that come through a proxy are one client.
+    /// Behind proxies, clients are distinguished only if the transport trusts the proxies; otherwise
+    /// all clients of a proxy are one client.
     pub fn client(
         mut self,
         client: impl Fn(&Request, &Channel) -> Client + Send + Sync + 'static,
@@ -237,8 +237,7 @@ impl Builder {
         self
     }
 
-    /// Which requests are kept when they are over, with what their steps did; [`Retention::default`] unless
-    /// set.
+    /// Which requests are kept when they have ended, with what their steps did; [`Retention::default`] unless set.
     pub fn record(mut self, keep: Retention) -> Self {
         self.keep = Some(keep);
         self
@@ -250,8 +249,8 @@ impl Builder {
         self
     }
 
-    /// What takes the requests that were sampled when they are over, with what their steps did; nothing
-    /// unless set.
+    /// Receives the sampled requests when they have ended, with what their steps did; nothing unless
+    /// set.
     pub fn export(mut self, exporter: impl Exporter) -> Self {
         self.exporter = Some(Arc::new(exporter));
         self

@@ -18,7 +18,7 @@ use crate::channel::Channel;
 /// Most calls in one burst: with less than a second for each, and a request that ends in time.
 const MAX_BURST: usize = 100;
 
-/// `ping` of `futoin.ping` and `futoin.anonping`: gives the number back.
+/// `ping` of `futoin.ping` and `futoin.anonping`: returns the number.
 #[must_use]
 pub fn ping() -> Template {
     Template::build(|asi| {
@@ -63,7 +63,7 @@ fn run_burst(asi: &mut AsyncSteps, with_results: bool) -> StepResult {
     Ok(())
 }
 
-/// One call of a burst; gives its response message, if there is one.
+/// One call of a burst; returns its response message, if there is one.
 async fn one(
     executor: Executor,
     channel: Channel,

@@ -22,7 +22,7 @@ use super::request::RequestSteps;
 impl Executor {
     /// Calls a function of this executor, or of another one through its
     /// [invoker](super::Builder::invoker), as the service itself, with the level System, which may call
-    /// everything; gives its result, which for a function without one is read from null.
+    /// everything; returns its result, which for a function without one is read from null.
     ///
     /// It is for work of the application itself. Work for a request acts for its user instead, or the
     /// user reaches functions that are closed to them: see [`CallSteps::call`] and
@@ -49,7 +49,7 @@ impl Executor {
     /// ```
     ///
     /// # Errors
-    /// The error that the function or a check gave; InvokerError if the parameters are no map or the
+    /// The error of the function or of a check; InvokerError if the parameters are no map or the
     /// result is not of the type asked for; CommError on a thread that is no arbiter, if the executor
     /// has no actor on any.
     ///
@@ -92,8 +92,8 @@ impl Executor {
         async move { executor.call_typed(invocation?, None).await }
     }
 
-    /// Makes a call, here or where the function is hosted; gives its result, `None` for a function
-    /// without one.
+    /// Makes a call, here or where the function is hosted; returns its result, `None` for a
+    /// function without one.
     ///
     /// # Errors
     /// As for [`call_for`](Self::call_for).
@@ -150,7 +150,7 @@ impl Executor {
         (!self.shared.registry.hosts(function)).then_some(invoker)
     }
 
-    /// Carries out a call on this arbiter; gives the message to the caller, if there is one.
+    /// Carries out a call on this arbiter; returns the message to the caller, if there is one.
     pub(super) fn carry_out(&self, dispatch: Dispatch) -> impl Future<Output = Option<Message>> {
         let incoming = dispatch.into_incoming();
         async move {

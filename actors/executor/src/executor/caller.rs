@@ -24,7 +24,7 @@ pub struct Caller {
 /// The fields of `obf` (FTN3 §1.6).
 const OBF: [&str; 3] = ["lid", "gid", "slvl"];
 
-/// The user that stands for this process itself (FTN6 §1.4).
+/// The user that represents this process itself (FTN6 §1.4).
 static INTERNAL: LazyLock<Arc<User>> =
     LazyLock::new(|| Arc::new(User::new("-internal", SecurityLevel::System)));
 

@@ -74,7 +74,7 @@ pub struct ParameterInfo {
     /// Its type, or the types that it may have.
     #[serde(rename = "type")]
     pub type_name: Value,
-    /// Whether a call must give it.
+    /// Whether a call must provide it.
     pub required: bool,
     /// What it is unless it is given.
     #[serde(skip_serializing_if = "Option::is_none")]

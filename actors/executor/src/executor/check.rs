@@ -37,7 +37,7 @@ pub(super) struct Admitted {
     pub(super) checked: Checked,
     pub(super) admission: Admission,
     pub(super) deadline: Time,
-    /// How long it may take in all, and how long raw data may stand still.
+    /// How long it may take in all, and how long raw data may pause.
     pub(super) patience: Duration,
 }
 

@@ -52,13 +52,14 @@ impl Executor {
         self.shared.drain.is_closing()
     }
 
-    /// Refuses new requests with DefenseRejected, waits at most `grace` until those in flight are
-    /// over, then cancels the rest: their cancel handlers run, and their callers get InternalError.
-    /// Each request that is cancelled is logged with the stack of its flow.
+    /// Refuses new requests with DefenseRejected, waits at most `grace` until the requests in
+    /// flight have ended, then cancels the rest: their cancel handlers run, and their callers get
+    /// InternalError. Each request that is cancelled is logged with the stack of its flow.
     ///
-    /// A request is over when what it has done is undone, if that is necessary. Nothing cancels an
-    /// undo but the end of its arbiter; after the grace this waits one second for those that the
-    /// cancelling caused. Those that take longer are told as [`not_undone`](Closed::not_undone).
+    /// A request has ended when what it has done is undone, if that is necessary. Nothing cancels
+    /// an undo but the end of its arbiter; after the grace this waits one second for the undos of
+    /// cancelled requests. Undos that take longer are reported as
+    /// [`not_undone`](Closed::not_undone).
     ///
     /// # Cancel safety
     /// Dropping the future leaves the executor closed for new requests.
@@ -91,7 +92,8 @@ impl Executor {
         self.closed()
     }
 
-    /// How requests have ended since the executor closes; those that have not ended are not undone.
+    /// How requests have ended since the executor began to close; requests that have not ended
+    /// count as not undone.
     pub(crate) fn closed(&self) -> Closed {
         let drain = &self.shared.drain;
         let ended = drain.ended();

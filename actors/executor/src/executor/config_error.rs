@@ -61,8 +61,9 @@ pub enum ConfigError {
         error: Box<InterfaceError>,
     },
     /// An error of a service has a code that no function of the interface `throws`, so no caller could
-    /// ever see it (FTN3 §1.9). Standard codes need no `throws`, but for those that invokers generate
-    /// (Timeout, ConnectError, CommError, InvokerError), and a function without a result has none.
+    /// ever see it (FTN3 §1.9). Standard codes need no `throws`, except for the codes that invokers
+    /// generate (Timeout, ConnectError, CommError, InvokerError), and a function without a result has
+    /// none.
     #[error(
         "{iface} has no function that throws {code}, which is a code of the service's errors: declare it \
          in the `throws` of a function with a result"

@@ -29,7 +29,7 @@ pub enum AssignError {
 /// The clients that were given a limiter, each for a time.
 pub(super) struct DynamicLimits {
     clock: Clock,
-    /// Most entries; those that are over count until room is needed.
+    /// Most entries; expired ones count until room is needed.
     limit: usize,
     /// Read for each request, written rarely.
     tables: RwLock<Tables>,
@@ -90,7 +90,7 @@ impl DynamicLimits {
         })
     }
 
-    /// Sets or removes one; `set` gives what was there before.
+    /// Sets or removes an entry; `set` returns what was there before.
     fn change(
         &self,
         limiter: usize,

@@ -44,7 +44,7 @@ pub(super) struct Exchange {
     held: RefCell<Option<Rc<RequestGuard>>>,
 }
 
-/// What a request holds until its flow is over, and those that are parts of it.
+/// What a request holds until its flow and the flows that are parts of it have ended.
 struct RequestGuard {
     /// Its entry among the requests of its arbiter, if a flow goes on after the first turn. It has the
     /// flow, which owns this exchange in turn.
@@ -62,7 +62,7 @@ enum State {
     Streaming(Option<Waker>),
     /// The caller is gone; the flow is being cancelled.
     Abandoned,
-    /// The flow is over, and the reply was taken or is not wanted.
+    /// The flow has ended, and the reply was taken or is not wanted.
     Over(End),
 }
 
@@ -110,7 +110,8 @@ impl Exchange {
         }
     }
 
-    /// A flow starts that is a part of the one of the request; it keeps what this gives.
+    /// A flow starts that is a part of the request's flow; it keeps the returned value until it has
+    /// ended.
     pub(super) fn part_started(&self, part: FlowRef) -> Option<Box<dyn Any>> {
         let held = self.held()?;
         self.listed(&held).add_part(part);
@@ -153,8 +154,8 @@ impl Exchange {
         matches!(*self.state.borrow(), State::Running(_))
     }
 
-    /// The flow is over: gives up what the request holds, or leaves it to the parts of the flow.
-    /// `finished` tells whether the flow ended by itself.
+    /// The flow has ended: releases what the request holds, or leaves it to the parts of the flow.
+    /// `finished` says whether the flow ended by itself.
     pub(super) fn release(&self, finished: bool) {
         let Some(held) = self.held.take() else { return };
         if finished {
@@ -184,7 +185,7 @@ impl Exchange {
         });
     }
 
-    /// The flow is over; `reply` is its answer unless it has replied before.
+    /// The flow has ended; `reply` is its answer unless it has replied before.
     pub(super) fn end(&self, succeeded: bool, reply: Option<Reply>) {
         let end = if succeeded { End::Succeeded } else { End::Failed };
         self.transition(|state| match (state, reply) {
@@ -196,7 +197,7 @@ impl Exchange {
         });
     }
 
-    /// The caller is gone: the flow is cancelled, unless it is over.
+    /// The caller is gone: the flow is cancelled, unless it has ended.
     fn abandon(&self) {
         self.transition(|state| match state {
             State::Replied(_, Some(end)) | State::Over(end) => (State::Over(end), None),

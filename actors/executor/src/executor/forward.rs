@@ -16,7 +16,7 @@ use super::result::result_step;
 use crate::channel::ChannelKind;
 
 /// What is declared of a function that is hosted elsewhere: any result. Its parameters are not checked
-/// here. The sizes are those of messages that other nodes take by default.
+/// here. The sizes are the message sizes that other nodes accept by default.
 const DECLARED: &str = r#"{
     "iface": "executor.forwarded", "version": "1.0", "ftn3rev": "1.9",
     "funcs": { "call": { "result": "any", "maxreqsize": "1M", "maxrspsize": "1M" } },
@@ -71,7 +71,7 @@ fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
     Ok(())
 }
 
-/// Gives the result; a function without one is answered as it is where it is hosted.
+/// Completes with the result; a function without one is answered as it is where it is hosted.
 fn answer(asi: &mut AsyncSteps, result: Option<Value>) -> StepResult {
     if let Some(result) = result {
         return asi.success((result,));

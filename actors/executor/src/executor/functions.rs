@@ -62,11 +62,11 @@ impl<S> Functions<S> {
 
     /// The function's business logic: a flow of it runs for each request.
     ///
-    /// An error that ends the flow reaches the caller with its code and information if the function
-    /// has the code in `throws`, or if it is one of those that FTN3 §1.9.1 has executors raise, such as
-    /// InvalidRequest, Unauthorized or DefenseRejected. Any other, a `Timeout` among them, is
-    /// InternalError, "Not expected error", for the caller; its cause and step go to the log
-    /// and to [`Hooks::not_expected`](super::Hooks::not_expected).
+    /// An error that ends the flow reaches the caller with its code and information if the function has
+    /// the code in `throws`, or if it is one of the errors that FTN3 §1.9.1 lets executors raise, such
+    /// as InvalidRequest, Unauthorized or DefenseRejected. Any other, a `Timeout` among them, is
+    /// InternalError, "Not expected error", for the caller; its cause and step go to the log and to
+    /// [`Hooks::not_expected`](super::Hooks::not_expected).
     pub fn add(&mut self, function: &str, template: &Template) -> &mut Self {
         self.set(function, Some(template.into()))
     }

@@ -100,7 +100,7 @@ pub(super) struct Shared {
     /// Requests that did not get to a function.
     pub(super) refused: ErrorCounts,
     pub(super) refusals: Refusals,
-    /// Those of all arbiters, those that ended included.
+    /// The traffic of all arbiters, including the ended ones.
     traffic: Mutex<Vec<Traffic>>,
     /// Messages that cannot be answered.
     unanswerable: MessageCount,
@@ -170,7 +170,7 @@ impl Executor {
     /// request. It is ready at once unless the client has a limit with a queue.
     ///
     /// # Errors
-    /// [`Refused`] with DefenseRejected if the client is over its limits.
+    /// [`Refused`] with DefenseRejected if the client exceeds its limits.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
@@ -239,15 +239,15 @@ impl Executor {
         self.shared.registry.max_request_size().max(most)
     }
 
-    /// How long a request may take, unless its function is `heavy`; a transport gives a message as
-    /// long to arrive.
+    /// How long a request may take, unless its function is `heavy`; a transport allows a message
+    /// the same time to arrive.
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
         self.shared.config.request_timeout
     }
 
-    /// How many requests there were, how long they took and how they failed, per function. Requests that
-    /// were [forwarded](super::Builder::forward) are those of one function, `executor.forwarded:1.0:call`.
+    /// How many requests there were, how long they took and how they failed, per function.
+    /// [Forwarded](super::Builder::forward) requests count as requests to one function, `executor.forwarded:1.0:call`.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let mut functions = self.shared.registry.figures();
@@ -268,8 +268,8 @@ impl Executor {
         traffic
     }
 
-    /// The connections and bytes so far, as transports have counted them: those of an actix-web
-    /// application are not counted, but for its WebSockets.
+    /// The connections and bytes so far, as transports have counted them: of an actix-web
+    /// application only the WebSockets are counted.
     #[must_use]
     pub fn traffic_figures(&self) -> TrafficFigures {
         TrafficFigures::of(&self.shared.all_traffic())
@@ -295,14 +295,14 @@ impl Executor {
         self.shared.refusals.last()
     }
 
-    /// The requests that are over and were kept, the newest first; see
+    /// The ended requests that were kept, the newest first; see
     /// [`Builder::record`](super::Builder::record).
     #[must_use]
     pub fn recent(&self) -> Vec<Arc<RequestRecord>> {
         self.shared.config.recorder.as_ref().map(|recorder| recorder.kept()).unwrap_or_default()
     }
 
-    /// The requests that are not over, those that wait for a permit included.
+    /// The requests that have not ended, including requests that wait for a permit.
     #[must_use]
     pub fn in_flight_count(&self) -> usize {
         self.shared.drain.count()
@@ -333,7 +333,7 @@ impl Executor {
 }
 
 impl Shared {
-    /// The actors of this executor on all arbiters, those that ended included.
+    /// The actors of this executor on all arbiters, including the ended ones.
     pub(super) fn actors(&self) -> MutexGuard<'_, Vec<Addr<ExecutorActor>>> {
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,9 +13,9 @@ use super::implementation::Implementation;
 use crate::plan::{Built, FunctionOf, Handler, Mistake, Plan, Planned, Service};
 
 impl<S> Functions<S> {
-    /// The function's business logic as a handler with types: a function that adds steps, or an
-    /// `async fn`; see [`functions`](crate::functions). Its errors are those of [`add`](Self::add), with
-    /// the codes of [`Service::Errors`].
+    /// The function's business logic as a handler with types: a function that adds steps, or an `async
+    /// fn`; see [`functions`](crate::functions). It may raise the same errors as with
+    /// [`add`](Self::add), with the codes of [`Service::Errors`].
     ///
     /// Each point in which the types differ from the definition is an error when the executor is
     /// built. An interface that is [written down from types](crate::typed::Interface) gets the

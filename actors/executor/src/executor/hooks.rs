@@ -19,7 +19,7 @@ pub trait Hooks: Send + Sync {
     /// A request is answered with a message, by its function or by a check.
     fn response(&self, response: &Response, channel: &Channel) {}
 
-    /// A request is over, in whatever way: it was answered or refused, or its caller went away.
+    /// A request has ended, in whatever way: it was answered or refused, or its caller went away.
     fn over(&self, request: &RequestOver<'_>) {}
 
     /// A function ended with an error that its interface does not declare: its caller gets

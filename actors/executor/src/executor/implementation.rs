@@ -20,7 +20,7 @@ pub(super) struct Implementation {
     template: Template,
     /// What callers get instead, if the function runs for requests that a host remembers.
     front: Option<Template>,
-    /// The types of a handler; `None` for a template, whose last step gives JSON.
+    /// The types of a handler; `None` for a template, whose last step returns JSON.
     #[cfg(feature = "schemars")]
     pub(super) types: Option<HandlerTypes>,
     /// The steps as data, if they are known.
@@ -68,7 +68,7 @@ impl Implementation {
 
     /// What the last step returned, as a result can be merged of it, and what the answer says beside it.
     pub(super) fn written(&self, args: Args) -> Result<(Returned, Option<Box<Head>>), Error> {
-        // what callers get instead gives its result with `reply`
+        // the front template replies with its result by `reply`
         #[cfg(feature = "schemars")]
         let is_front = self.front.is_some() && args.is_empty();
         #[cfg(feature = "schemars")]

@@ -82,7 +82,7 @@ impl InFlightFilter {
         Self { function: Some(part.into()), ..self }
     }
 
-    /// Those of the user with this local id.
+    /// Only requests of the user with this local id.
     #[must_use]
     pub fn user(self, local_id: &str) -> Self {
         Self { user: Some(local_id.into()), ..self }
@@ -133,12 +133,12 @@ pub(super) struct Request {
     trace: TraceParent,
     arrived: Time,
     recording: Option<RequestRecording>,
-    /// `None` once the flow is over.
+    /// `None` once the flow has ended.
     flow: Option<FlowRef>,
     /// The flow that began it. What this one has locked is held under its number until it is undone.
     flow_id: Option<FlowId>,
     served: Option<Weak<dyn Served>>,
-    /// The parts of the flow: undos and shielded bodies, those that are over among them.
+    /// The parts of the flow: undos and shielded bodies, including ended ones.
     parts: Vec<FlowRef>,
 }
 
@@ -198,8 +198,8 @@ impl LocalRequests {
         recordings.find(|it| it.number == number).map(|recording| recording.steps.recorded())
     }
 
-    /// Looks at those from an index on, at most as many as there are in a piece; gives where the next
-    /// piece begins.
+    /// Calls `look` for requests from an index on, at most as many as there are in a piece; returns
+    /// where the next piece begins.
     pub(super) fn each(
         &self,
         from: usize,
@@ -278,7 +278,7 @@ impl Request {
         }
     }
 
-    /// The flows of the request: the one that began it, also when it is over, and the parts that are not.
+    /// The flows of the request: the one that began it, even after its end, and the parts that have not ended.
     pub(super) fn flows(&self) -> impl Iterator<Item = FlowId> {
         self.flow_id.into_iter().chain(self.parts.iter().filter_map(FlowRef::id))
     }
@@ -291,7 +291,7 @@ impl Request {
         }
     }
 
-    /// The flow that tells how far the request is; `None` if all of its flows are over.
+    /// The flow that shows how far the request is; `None` if all of its flows have ended.
     fn shown(&self) -> Option<(&FlowRef, RequestState)> {
         let parts = || self.parts.iter().filter(|part| part.is_valid());
         if let Some(undo) = parts().find(|part| part.is_undo()) {
@@ -332,7 +332,7 @@ impl InFlightGuard {
         });
     }
 
-    /// The flow of the request is over.
+    /// The flow of the request has ended.
     pub(super) fn end(&self) {
         self.change(|request| request.flow.take());
     }

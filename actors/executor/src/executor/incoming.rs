@@ -1,4 +1,4 @@
-//! What a transport gives to the executor.
+//! What a transport passes to the executor.
 
 use std::fmt;
 use std::rc::Rc;
@@ -90,8 +90,8 @@ impl Incoming {
         self
     }
 
-    /// The same with credentials that did not come in the message, such as those of
-    /// [`Credentials::from_header`]. A field `sec` in the message goes before them.
+    /// The same with credentials that did not come in the message, such as credentials from
+    /// [`Credentials::from_header`]. A field `sec` in the message takes precedence.
     #[must_use]
     pub fn with_credentials(
         mut self,
@@ -117,8 +117,8 @@ impl Incoming {
         self
     }
 
-    /// The same with what its host [remembers](crate::recorder) of it. It has no time limit but those of
-    /// its steps.
+    /// The same with what its host [remembers](crate::recorder) of it. It has no time limit except the
+    /// limits of its steps.
     #[must_use]
     pub fn with_memory(mut self, memory: Rc<dyn RequestRecorder>) -> Self {
         self.0.memory = Some(memory);
@@ -159,7 +159,7 @@ impl Incoming {
         self
     }
 
-    /// The same with the permit of its client's limits, which is held until the request is over.
+    /// The same with the permit of its client's limits, which is held until the request has ended.
     #[must_use]
     pub fn with_client_permit(mut self, client_permit: ClientPermit) -> Self {
         self.0.client_permit = client_permit;

@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 use super::caller::Caller;
 use super::failed_call::FailedCall;
 
-/// Calls functions that an executor does not host: those of other nodes or services (FTN7). See
+/// Calls functions that other nodes or services host (FTN7). See
 /// [`Builder::invoker`](super::Builder::invoker).
 pub trait Invoker: Send + Sync {
-    /// Calls a function; gives its result, `None` for a function without one.
+    /// Calls a function; returns its result, `None` for a function without one.
     ///
     /// Called by a step, the call ends no later than its flow, see
     /// [`earliest`](asyncsteps_actors::flow::earliest), which is to be asked when the future is made.
@@ -28,7 +28,7 @@ pub trait Invoker: Send + Sync {
     /// if nothing hosts the function; CommError that it may have been.
     ///
     /// # Cancel safety
-    /// Dropping the future cancels the call, as far as the other end can be told.
+    /// Dropping the future cancels the call, as far as the other end can be notified.
     fn invoke(&self, call: Invocation) -> Invoking;
 }
 
@@ -83,7 +83,7 @@ impl Invocation {
     }
 
     /// The same with the tokens of the locks that are held around the call, for what it writes to. Calls of
-    /// [`CallSteps`](super::CallSteps) have those of their step by themselves.
+    /// [`CallSteps`](super::CallSteps) carry the tokens of their step by themselves.
     #[must_use]
     pub fn with_fences(self, fences: Vec<FencingToken>) -> Self {
         Self { fences, ..self }

@@ -9,10 +9,10 @@ use super::dynamic_limits::AssignError;
 use super::handle::Executor;
 
 impl Executor {
-    /// Gives the clients in a range of addresses the limiter of this name for `time`. Until then it
-    /// counts before the ranges of the configuration, and the narrowest of several ranges counts; after
-    /// it the configuration counts again. A second call for the same range replaces the first; a time
-    /// of zero ends it.
+    /// Assigns the limiter of this name to the clients in a range of addresses for `time`. Meanwhile it
+    /// takes precedence over the ranges of the configuration, and the narrowest of several ranges
+    /// applies; after `time` the configuration applies again. A second call for the same range replaces
+    /// the first; a time of zero ends it.
     ///
     /// FTN6 §1.5 suggests it for a client whose first request succeeded, for 60 to 3,600 seconds:
     ///
@@ -45,7 +45,7 @@ impl Executor {
     }
 
     /// The same for a user, by the local id: with their next request, in place of the limiter that
-    /// [`ClientLimits::users`](super::ClientLimits::users) gives all users, if any.
+    /// [`ClientLimits::users`](super::ClientLimits::users) assigns to all users, if any.
     ///
     /// # Errors
     /// [`AssignError`] if there is no such limiter, or too many are given.

@@ -18,7 +18,7 @@ pub(super) struct MessageCount {
 #[derive(Default)]
 struct Counts {
     all: u64,
-    /// Those that are in the log, up to its last line.
+    /// The messages that are in the log, up to its last line.
     logged: u64,
     at: Option<Time>,
 }
@@ -32,7 +32,7 @@ impl MessageCount {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).all
     }
 
-    /// Counts one; gives those that are not in the log yet, if a line is due.
+    /// Counts a message; returns how many are not in the log yet, if a line is due.
     pub(super) fn add(&self) -> Option<u64> {
         let now = self.clock.now();
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(now)
@@ -40,7 +40,7 @@ impl MessageCount {
 }
 
 impl Counts {
-    /// Counts one; gives those that are not in the log yet, if a line is due.
+    /// Counts a message; returns how many are not in the log yet, if a line is due.
     fn add(&mut self, now: Time) -> Option<u64> {
         self.all += 1;
         if self.at.is_some_and(|at| now.saturating_since(at) < QUIET) {

@@ -82,7 +82,7 @@ pub struct CancelRequest {
     pub number: u64,
 }
 
-/// Asks for nothing but an answer, which tells how long the arbiter of the actor takes to get to a
+/// Asks for nothing but an answer, which shows how long the arbiter of the actor takes to get to a
 /// message; [`Executor::arbiter_delays`](super::Executor::arbiter_delays) sends it.
 #[derive(Clone, Copy, Debug, ActixMessage)]
 #[rtype(result = "()")]

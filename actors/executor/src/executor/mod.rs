@@ -1,6 +1,6 @@
 //! The Executor (FTN6). In the order of a request:
 //!
-//! 1. `incoming`, `handle`: what a transport gives, and the [`Executor`] that takes it
+//! 1. `incoming`, `handle`: what a transport passes in, and the [`Executor`] that takes it
 //! 2. `dispatch`: the way from there to the reply
 //! 3. `check`, `authenticate`, `registry`: the checks
 //! 4. `admission`, `client_limits`, `hashing`: limits

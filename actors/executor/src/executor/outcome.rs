@@ -6,7 +6,7 @@ use asyncsteps_futoin::message::Response;
 
 use crate::security::User;
 
-/// A request that is over; for [`Hooks::over`](super::Hooks::over).
+/// A request that has ended; for [`Hooks::over`](super::Hooks::over).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RequestOver<'a> {

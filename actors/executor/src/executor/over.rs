@@ -31,7 +31,7 @@ pub(super) enum QueueTime {
     For(Duration),
 }
 
-/// The times of a request that is over.
+/// The times of a request that has ended.
 #[derive(Clone, Copy)]
 pub(super) struct Elapsed {
     pub(super) total: Duration,
@@ -39,7 +39,7 @@ pub(super) struct Elapsed {
 }
 
 impl Timings {
-    /// The times of a request that is over now.
+    /// The times of a request that ends now.
     pub(super) fn over(self) -> Elapsed {
         let total = clock::now().saturating_since(self.arrived);
         Elapsed { total, queued: self.queued.so_far() }
@@ -65,7 +65,7 @@ pub(super) enum EndPhase<'a> {
     Flow(&'a Span),
 }
 
-/// Tells the log, the span and the hooks that a request is over.
+/// Reports the end of a request to the log, the span and the hooks.
 pub(super) fn request_over(
     reply_to: &ReplyContext,
     function: &str,
@@ -106,8 +106,7 @@ pub(super) fn request_over(
     hooks.over(&RequestOver { function, user: reply_to.caller.user(), outcome, queued, total });
 }
 
-/// Exports a request that ended before its flow began. Without the name of a function there is nothing to
-/// tell.
+/// Exports a request that ended before its flow began. Without the name of a function there is nothing to report.
 fn export(reply_to: &ReplyContext, function: &str, took: Elapsed, outcome: RequestOutcome<'_>) {
     let recorder = reply_to.shared.config.recorder.as_ref();
     let Some(recorder) = recorder.filter(|recorder| recorder.exports(reply_to.trace.span)) else {

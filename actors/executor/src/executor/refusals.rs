@@ -14,7 +14,7 @@ use crate::channel::Channel;
 /// The refused requests that are kept: some 30 KiB.
 const KEPT: usize = 100;
 
-/// Of names that callers chose, so many characters are kept.
+/// Caller-chosen names are truncated to this number of characters.
 const LONGEST: usize = 100;
 
 /// A request that was refused; given by [`Executor::refused_requests`](super::Executor::refused_requests).

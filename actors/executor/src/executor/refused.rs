@@ -1,4 +1,4 @@
-//! Why a request is not carried out: the one form that every check gives.
+//! Why a request is not carried out: the one form that every check returns.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,7 +24,7 @@ pub enum RefusalReason {
     /// The [`Budget`](asyncsteps_actors::budget::Budget) had no permit, no place in its queue, or no
     /// memory for it, or none in time.
     Budget,
-    /// Its client was over its [limits](super::ClientLimits).
+    /// Its client exceeded its [limits](super::ClientLimits).
     ClientLimit,
     /// The executor takes no more requests.
     Closing,
@@ -99,7 +99,7 @@ impl Refused {
         Self { reason: RefusalReason::TooLarge, ..Self::new(codes::INVALID_REQUEST, text) }
     }
 
-    /// The executor takes no more requests, or cancels those that wait.
+    /// The executor takes no more requests, or cancels the waiting ones.
     pub(super) fn closing() -> Self {
         let text = "Executor is closing";
         Self { reason: RefusalReason::Closing, ..Self::new(codes::DEFENSE_REJECTED, text) }

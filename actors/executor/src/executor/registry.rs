@@ -33,7 +33,7 @@ pub(super) struct Registry {
     parents: Mutex<HashSet<(Box<str>, u32)>>,
     max_request_size: AtomicUsize,
     declarations: Mutex<Vec<Declaration>>,
-    /// What the executor checks, for those that have asked before it was built.
+    /// The executor's checks, for code that asked for them before it was built.
     pub(super) checks: RequestChecks,
     /// Comes behind the steps of each function.
     result_step: Template,
@@ -43,7 +43,7 @@ pub(super) struct Registry {
 struct HostedInterface {
     /// The definition under this name: the interface itself, or one that it inherits from.
     called: Arc<Definition>,
-    /// Whether the functions are those of the interface itself.
+    /// Whether this is the interface itself, and not one that it inherits from.
     by_itself: bool,
     /// Whether it may be called anonymously under this name: a parent is no more open because an
     /// interface that inherits from it is.
@@ -59,7 +59,7 @@ pub(super) struct HostedFunction {
     implementation: Option<Implementation>,
     conditions: Conditions,
     level: SecurityLevel,
-    /// Whether it stands for functions that are hosted elsewhere.
+    /// Whether it represents functions that are hosted elsewhere.
     is_forwarded: bool,
     /// The requests to it, under any of its names.
     pub(super) counts: FunctionCounts,
@@ -278,7 +278,7 @@ impl Registry {
 }
 
 impl HostedFunction {
-    /// What stands for functions that are hosted elsewhere: the function of a definition that has one.
+    /// Represents functions that are hosted elsewhere, by the only function of a definition.
     pub(super) fn forwarded(definition: &Arc<Definition>, template: &Template) -> Option<Self> {
         Some(Self {
             definition: Arc::clone(definition),
@@ -291,7 +291,7 @@ impl HostedFunction {
         })
     }
 
-    /// Whether it stands for functions that are hosted elsewhere, which check parameters and errors.
+    /// Whether it represents functions that are hosted elsewhere, which check parameters and errors.
     pub(super) fn is_forwarded(&self) -> bool {
         self.is_forwarded
     }

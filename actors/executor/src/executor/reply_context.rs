@@ -29,8 +29,8 @@ pub(super) struct ReplyContext {
     forced: bool,
 }
 
-/// Where a request stands in its trace: below the step that makes it, or below the span that its headers
-/// name. Those of a WebSocket are of the request that opened it, and so are its messages.
+/// The place of a request in its trace: below the step that makes it, or below the span that its headers
+/// name. The headers of a WebSocket belong to the request that opened it, and so do its messages.
 fn trace_of(incoming: &RequestParts, sampling: Sampling) -> RequestTrace {
     if let Some(span) = incoming.trace {
         return RequestTrace::below(span);

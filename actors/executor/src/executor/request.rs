@@ -65,9 +65,9 @@ impl RequestInfo {
     /// and then what [`reply`](RequestSteps::reply) gets (FTN6 §2.9).
     ///
     /// The last step may return a `Map<String, Value>`, a `(Value,)`, a number, a `bool` or a text.
-    /// What is no map is the result alone, so the request fails with InternalError if there are
-    /// variables beside it; so it does if the last step returns several values or another type. The
-    /// log tells the type.
+    /// A value other than a map is the whole result, so the request fails with InternalError if
+    /// there are variables beside it, or if the last step returns several values or another type.
+    /// The log names the type.
     #[must_use]
     pub fn result_mut(&mut self) -> &mut Map<String, Value> {
         &mut self.result.variables
@@ -157,8 +157,8 @@ impl RequestInfo {
         self.headers.as_ref()?.header(name)
     }
 
-    /// Whether an HTTP request, or the upgrade, has a header of this name, also one that is no text, which
-    /// [`header`](Self::header) does not give; `name` is in lower case.
+    /// Whether an HTTP request, or the upgrade, has a header of this name, including a header that is no text, which
+    /// [`header`](Self::header) does not return; `name` is in lower case.
     #[must_use]
     pub fn has_header(&self, name: &str) -> bool {
         self.headers.as_ref().is_some_and(|headers| headers.has_header(name))

@@ -26,7 +26,7 @@ use crate::observe::{Recorder, RequestRecord, TraceParent, Wanted};
 use crate::raw::{BrokenOff, Head};
 use crate::recorder::OfRequest;
 
-/// The owner of a request's flow: it limits the flow in time, and replies when the flow is over.
+/// The owner of a request's flow: it limits the flow in time, and replies when the flow has ended.
 pub(super) struct RequestFlowOwner(pub(super) Rc<Exchange>);
 
 impl FlowOwner for RequestFlowOwner {
@@ -138,8 +138,8 @@ impl RequestFlowOwner {
         }
     }
 
-    /// The response to an error: declared errors and those that FTN3 allows every function pass; any
-    /// other goes to the log and the hooks only.
+    /// The response to an error: declared errors and errors that FTN3 allows every function pass;
+    /// any other goes to the log and the hooks only.
     fn failure(&self, error: &Error) -> Response {
         let exchange = &self.0;
         let code = error.code();

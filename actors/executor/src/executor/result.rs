@@ -16,7 +16,7 @@ use crate::channel::ChannelKind;
 /// What an answer has beside its result, in bytes: an id and a signature.
 const ENVELOPE: usize = 512;
 
-/// The step for the result, to stand behind those of a function.
+/// The step for the result, to follow the steps of a function.
 pub(super) fn result_step() -> Template {
     Template::build(|steps| _ = steps.add(finish).named("result"))
 }

@@ -2,7 +2,7 @@
 
 use asyncsteps_core::codes;
 
-/// Errors that a function may raise without declaring them (FTN3 §1.9.1). Those that only invokers
+/// Errors that a function may raise without declaring them (FTN3 §1.9.1). Errors that only invokers
 /// generate are not among them: a Timeout, ConnectError, CommError or InvokerError of a call that a
 /// function makes does not describe the call that it serves.
 pub(super) const STANDARD: [&str; 9] = [

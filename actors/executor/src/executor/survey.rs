@@ -1,7 +1,7 @@
 //! Looking through the requests in flight, in pieces that hold up no arbiter.
 //!
-//! There may be a hundred thousand of them. A message looks at a piece of those of its arbiter, and only
-//! those that were asked for are described: describing one costs a hundred times as much.
+//! There may be a hundred thousand of them. A message looks at a piece of the requests of its arbiter,
+//! and describes only the requested ones: describing one costs a hundred times as much.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
@@ -141,8 +141,8 @@ impl Executor {
         all
     }
 
-    /// The requests in flight that these flows belong to, such as the holders of a lock. A flow that is
-    /// over, or was not started for a request, has none.
+    /// The requests in flight that these flows belong to, such as the holders of a lock. A flow that
+    /// has ended, or was not started for a request, has none.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
@@ -191,7 +191,7 @@ async fn look_at<R: Default + Send + 'static>(
     }
 }
 
-/// The requests with these indexes, those that are over meanwhile left out.
+/// The requests with these indexes, without those that have ended meanwhile.
 async fn describe(
     actor: Addr<ExecutorActor>,
     indexes: Vec<usize>,

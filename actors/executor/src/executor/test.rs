@@ -94,7 +94,7 @@ pub struct TestRequest {
     undoes_twice: bool,
 }
 
-/// The name of the step that stands for the request.
+/// The name of the step that represents the request.
 const REQUEST: &str = "request";
 
 /// In how many orders of their steps two requests are run side by side.
@@ -125,7 +125,7 @@ impl TestRequest {
         }
     }
 
-    /// The user who calls, with the level that their credentials would give (FTN8 §2.12).
+    /// The user who calls, with the level that their credentials would grant (FTN8 §2.12).
     pub fn user(self, local_id: &str, level: SecurityLevel) -> Self {
         self.caller(&User::new(local_id, level))
     }
@@ -150,8 +150,8 @@ impl TestRequest {
         Self { undoes_twice: true, ..self }
     }
 
-    /// Carries the request out on this arbiter; gives its result, which for a function without one is
-    /// read from null.
+    /// Carries the request out on this arbiter; returns its result, which for a function without one
+    /// is read from null.
     ///
     /// # Errors
     /// The code and the text that a caller gets. InvokerError if the result is not of the type asked
@@ -358,7 +358,7 @@ impl Running {
     }
 }
 
-/// Whether the time of the request is over.
+/// Whether the time of the request has expired.
 fn is_deadline(error: &Error) -> bool {
     let name = error.location().and_then(StepLocation::name);
     error.limit().is_some() && name == Some(REQUEST)

@@ -11,7 +11,7 @@ use asyncsteps_core::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimeLimit {
     deadline: Option<Time>,
-    /// How long raw data may stand still; zero when the handler has set a limit of its own.
+    /// How long raw data may pause; zero when the handler has set a limit of its own.
     patience: Duration,
     /// How far an upload is behind its least rate.
     behind: Duration,

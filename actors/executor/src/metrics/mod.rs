@@ -20,7 +20,7 @@
 //!
 //! | metric | labels | what |
 //! |---|---|---|
-//! | `asyncsteps_request_duration_seconds` | function | histogram of the times from arrival to reply; its count is that of the requests; with a request of a sampled trace as exemplar (`trace_id`) |
+//! | `asyncsteps_request_duration_seconds` | function | histogram of the times from arrival to reply; its count is the number of requests; with a request of a sampled trace as exemplar (`trace_id`) |
 //! | `asyncsteps_request_queue_seconds` | function | histogram of the times in the queue of the budget |
 //! | `asyncsteps_request_errors_total` | function, code | answers with an error, and callers that left (`disconnected`) |
 //! | `asyncsteps_requests_refused_total` | code | requests that did not get to a function |
@@ -31,19 +31,19 @@
 //! | `asyncsteps_requests_admitted_total`, `asyncsteps_requests_rejected_total`, `asyncsteps_requests_withdrawn_total` | | what the budget decided |
 //! | `asyncsteps_admission_memory_bytes` | | what the budget counts for requests |
 //! | `asyncsteps_messages_unanswerable_total` | | messages that were malformed or had no id |
-//! | `asyncsteps_arbiter_delay_seconds` | arbiter | how long an arbiter took to answer a message, one second at the most; of those where a request has waited |
+//! | `asyncsteps_arbiter_delay_seconds` | arbiter | how long an arbiter took to answer a message, one second at the most; of arbiters where a request has waited |
 //! | `asyncsteps_lock_keys`, `asyncsteps_lock_holders`, `asyncsteps_lock_queued` | kind, lock | keys in use, holders inside, waiters |
-//! | `asyncsteps_lock_wait_seconds` | kind, lock | histogram of the waits that ended with the lock; those that need not wait are not counted |
+//! | `asyncsteps_lock_wait_seconds` | kind, lock | histogram of the waits that ended with the lock; acquisitions without a wait are not counted |
 //! | `asyncsteps_lock_given_up_total`, `asyncsteps_lock_rejected_total` | kind, lock | waits that ended without the lock; refused because the queue was full |
 //! | `asyncsteps_deadlocks_total` | | deadlocks found in the process |
-//! | `asyncsteps_connections`, `asyncsteps_connections_accepted_total` | protocol | open connections, and those on which a protocol began: `new`, `http1`, `http2`, `websocket`, `nats`; one may go from one to the next |
+//! | `asyncsteps_connections`, `asyncsteps_connections_accepted_total` | protocol | open connections, and connections on which a protocol began: `new`, `http1`, `http2`, `websocket`, `nats`; one may go from one to the next |
 //! | `asyncsteps_connections_refused_total` | reason | connections over a limit, or that failed in the TLS handshake |
-//! | `asyncsteps_received_bytes_total`, `asyncsteps_sent_bytes_total` | | bytes of connections, without those of TLS; of NATS those of the messages of requests and answers |
+//! | `asyncsteps_received_bytes_total`, `asyncsteps_sent_bytes_total` | | bytes of connections, without the overhead of TLS; of NATS the bytes of request and answer messages |
 //! | `asyncsteps_traces_exported_total` | | sampled requests that the [exporter](crate::Builder::export) has handed over |
-//! | `asyncsteps_traces_dropped_total` | reason | those that it dropped: `queue_full`, because too many waited, or `failed`, because they could not be sent |
+//! | `asyncsteps_traces_dropped_total` | reason | sampled requests that it dropped: `queue_full`, because too many waited, or `failed`, because they could not be sent |
 //!
-//! Connections and bytes are those of the own server; of an actix-web application only WebSockets are
-//! counted.
+//! Connections and bytes are counted by the own server; of an actix-web application only WebSockets
+//! are counted.
 //!
 //! The format is OpenMetrics 1.0. A program adds its own with [`Metrics::register`].
 
@@ -68,7 +68,7 @@ pub use service::MetricsService;
 use encode::Snapshot;
 use shared_text::SharedText;
 
-/// The figures of an executor and of the locks that it is told of. Cheap to clone.
+/// The figures of an executor and of its watched locks. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics(Arc<Inner>);
 

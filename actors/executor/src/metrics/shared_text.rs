@@ -8,8 +8,8 @@ use asyncsteps_actors::clock::Clock;
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
-/// So many texts may wait for their readers while each scrape still gets a new one: more than the servers
-/// and the people that look at one service.
+/// This number of texts may wait for their readers while each scrape still gets a new one: more than the servers and
+/// the people that look at one service.
 const UNREAD: usize = 16;
 
 /// How old a text may be that a scrape gets while more of them wait: less than the time between two scrapes

@@ -1,4 +1,4 @@
-//! Requests that stand for others that took as long.
+//! Exemplars: requests that represent others that took as long.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ pub struct Exemplar {
     pub trace: TraceParent,
     /// How long it took.
     pub time: Duration,
-    /// When it was over.
+    /// When it ended.
     pub at: SystemTime,
 }
 
@@ -24,7 +24,7 @@ pub struct Exemplar {
 pub(crate) struct Exemplars(Mutex<Vec<Option<Exemplar>>>);
 
 impl Exemplars {
-    /// A request of a sampled trace is over.
+    /// Adds an ended request of a sampled trace.
     pub(crate) fn add(&self, trace: TraceParent, time: Duration) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bucket = Distribution::bucket(time);
@@ -34,7 +34,7 @@ impl Exemplars {
         last[bucket] = Some(Exemplar { trace, time, at: clock::wall() });
     }
 
-    /// The exemplars, those of short times first.
+    /// The exemplars, in ascending order of their times.
     pub(crate) fn all(&self) -> Vec<Exemplar> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.iter().copied().flatten().collect()

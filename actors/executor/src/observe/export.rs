@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::record::RequestRecord;
 
-/// Takes the requests that are over and were [sampled](super::Sampling), to hand them to another system,
-/// such as a collector of traces; see [`Builder::export`](crate::Builder::export).
+/// Takes the ended requests that were [sampled](super::Sampling), to hand them to another system, such
+/// as a collector of traces; see [`Builder::export`](crate::Builder::export).
 pub trait Exporter: Send + Sync + 'static {
-    /// A request is over, with what its steps did and those that undid it. It is called on the arbiter of
-    /// the request, which waits meanwhile.
+    /// A request has ended, with what its steps and its undos did. It is called on the arbiter of the request, which
+    /// waits meanwhile.
     fn export(&self, request: Arc<RequestRecord>);
 
     /// What became of the requests so far, for metrics; zeros unless the exporter counts them.

@@ -27,11 +27,12 @@ pub struct Figures {
 pub struct FunctionFigures {
     /// Its full name, `iface:version:function`.
     pub function: String,
-    /// The times from arrival to reply of all requests to it, also of those that it refused.
+    /// The times from arrival to reply of all requests to it, including those that it refused.
     pub total: Distribution,
     /// Their times in the queue of the budget.
     pub queued: Distribution,
-    /// Those that were answered with an error, by its code, or whose callers left (`disconnected`).
+    /// Requests that were answered with an error, by its code, or whose callers left
+    /// (`disconnected`).
     pub errors: BTreeMap<String, u64>,
     /// Requests of sampled traces that took as long as others: the last one of each bucket of `total`
     /// that had one.
@@ -47,7 +48,7 @@ pub(crate) struct FunctionCounts {
     exemplars: Exemplars,
 }
 
-/// Counts errors by code. Codes are those of definitions and of FTN3, so there are few.
+/// Counts errors by code. Codes come from definitions and from FTN3, so there are few.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorCounts(Mutex<BTreeMap<Box<str>, u64>>);
 
@@ -57,8 +58,8 @@ impl FunctionCounts {
         Self { total, queued, errors: ErrorCounts::default(), exemplars: Exemplars::default() }
     }
 
-    /// Counts a request that is over; `error` is its code, or `disconnected`. One of a sampled trace is
-    /// remembered as an exemplar.
+    /// Counts a request that has ended; `error` is its code, or `disconnected`. One of a sampled trace
+    /// is remembered as an exemplar.
     pub(crate) fn count(
         &self,
         total: Duration,

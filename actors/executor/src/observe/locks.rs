@@ -45,7 +45,7 @@ pub struct BusyKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "options")]
 pub struct LockDetail {
-    /// The most keys of each lock whose owners are told; none by default.
+    /// The most keys of each lock whose owners are reported; none by default.
     pub keys: usize,
     /// The most holders and the most waiters of each of them; none by default.
     pub owners: usize,
@@ -58,7 +58,7 @@ impl Locks {
         Self::default()
     }
 
-    /// Adds a mutex, with all of its keys. Locks are told apart by their names.
+    /// Adds a mutex, with all of its keys. Locks are distinguished by their names.
     #[must_use]
     pub fn mutex(self, mutex: &Mutex) -> Self {
         self.watch(Watched::Mutex(mutex.clone()))

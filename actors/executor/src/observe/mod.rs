@@ -9,8 +9,8 @@
 //! A subscriber of `tracing_subscriber::fmt` writes events alone, and so nothing of a request that succeeds,
 //! unless it is made with `with_span_events(FmtSpan::CLOSE)`.
 //!
-//! Every request belongs to a trace ([`TraceParent`]). Those that are sampled ([`Sampling`]) have spans of
-//! their steps, and go to an [`Exporter`], such as
+//! Every request belongs to a trace ([`TraceParent`]). Sampled requests ([`Sampling`]) have spans of their steps, and
+//! go to an [`Exporter`], such as
 #![cfg_attr(feature = "otel", doc = "[`otlp()`], which sends them to OpenTelemetry.")]
 #![cfg_attr(not(feature = "otel"), doc = "`otlp()` of the feature `otel`, for OpenTelemetry.")]
 

@@ -1,4 +1,4 @@
-//! A request that is over, as it is kept and exported.
+//! A request that has ended, as it is kept and exported.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use asyncsteps_futoin::iface::FunctionName;
 
 use crate::channel::ChannelKind;
 
-/// A request that is over.
+/// A request that has ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RequestRecord {
@@ -38,7 +38,7 @@ pub struct RequestRecord {
     pub total: Duration,
     /// `success`, the code of its error, or `disconnected`.
     pub outcome: String,
-    /// What its steps did, and those that undid it.
+    /// What its steps and their undos did.
     pub steps: Recorded,
 }
 

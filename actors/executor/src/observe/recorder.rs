@@ -1,4 +1,4 @@
-//! Requests that are over, kept with what their steps did.
+//! Requests that have ended, kept with what their steps did.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,14 +15,14 @@ use super::record::RequestRecord;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "options")]
 pub struct Retention {
-    /// The most requests that are kept, about 12 KiB each at the most; the oldest one goes first. 1,000 by
-    /// default, so that one that the log tells of can be looked up for a while, in 12 MB.
+    /// The most requests that are kept, about 12 KiB each at the most; the oldest one goes first. 1,000 by default, so
+    /// that a request in the log can be looked up for a while, in 12 MB.
     pub most: usize,
-    /// Requests that took so long are kept; those of 500 ms by default, none if `None`.
+    /// Requests that took at least this time are kept; 500 ms by default, none if `None`.
     pub slow: Option<Duration>,
     /// Requests that were answered with an error are kept; they are by default.
     pub failed: bool,
-    /// Of all others, one in so many is kept; none by default, which is 0.
+    /// One request in this number is kept whatever its end; none by default, which is 0.
     pub one_in: u64,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Recorder {
     kept: Mutex<VecDeque<Arc<RequestRecord>>>,
 }
 
-/// What becomes of a request that is over.
+/// What happens to a request that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) is_kept: bool,
@@ -93,7 +93,7 @@ impl Recorder {
         self.exporter.is_some() && span.is_sampled()
     }
 
-    /// Takes a request that is over.
+    /// Takes a request that has ended.
     pub(crate) fn take(&self, wanted: Wanted, record: RequestRecord) {
         let record = Arc::new(record);
         if wanted.is_kept {
@@ -104,7 +104,7 @@ impl Recorder {
         }
     }
 
-    /// Exports a request that is over.
+    /// Exports a request that has ended.
     pub(crate) fn export(&self, record: Arc<RequestRecord>) {
         if let Some(exporter) = &self.exporter {
             exporter.export(record);
@@ -124,7 +124,7 @@ impl Recorder {
         }
     }
 
-    /// Those that are kept, the newest first.
+    /// The requests that are kept, the newest first.
     pub(crate) fn kept(&self) -> Vec<Arc<RequestRecord>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().rev().cloned().collect()

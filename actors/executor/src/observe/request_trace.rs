@@ -1,4 +1,4 @@
-//! Where a request stands in its trace.
+//! The place of a request in its trace.
 
 use asyncsteps_actors::trace::TraceParent;
 

@@ -9,7 +9,7 @@ use asyncsteps_actors::trace::TraceParent;
 /// use asyncsteps_executor::Executor;
 /// use asyncsteps_executor::observe::Sampling;
 ///
-/// // one in a hundred, and those that a caller has sampled
+/// // one in a hundred, and requests that a caller has sampled
 /// let executor = Executor::builder().sample(Sampling::share(0.01)).build()?;
 /// # Ok::<(), asyncsteps_executor::ConfigError>(())
 /// ```
@@ -35,8 +35,7 @@ pub enum CallerFlag {
 }
 
 impl Sampling {
-    /// This share of the traces that begin here, from 0 for none to 1 for all, and those that callers have
-    /// sampled.
+    /// This share of the traces that begin here, from 0 for none to 1 for all, and traces that callers have sampled.
     #[must_use]
     pub const fn share(share: f64) -> Self {
         Self { share, flag: CallerFlag::Decides }

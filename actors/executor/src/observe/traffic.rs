@@ -64,9 +64,11 @@ pub struct TrafficFigures {
     pub over_limit: u64,
     /// Connections that failed before they were made, such as in a TLS handshake.
     pub failed: u64,
-    /// Bytes that were read, without those of TLS; from other nodes, those of FutoIn messages.
+    /// Bytes that were read, without the overhead of TLS; from other nodes, bytes of FutoIn
+    /// messages.
     pub received: u64,
-    /// Bytes that were written, without those of TLS; to other nodes, those of FutoIn messages.
+    /// Bytes that were written, without the overhead of TLS; to other nodes, bytes of FutoIn
+    /// messages.
     pub sent: u64,
 }
 
@@ -107,13 +109,13 @@ impl Traffic {
         self.0.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many bytes were read.
+    /// Counts bytes that were read.
     #[inline]
     pub fn received(&self, bytes: usize) {
         self.0.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// So many bytes were written.
+    /// Counts bytes that were written.
     #[inline]
     pub fn sent(&self, bytes: usize) {
         self.0.sent.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use super::recorded::RecordedLevel;
 /// One attempt of a step with sub-steps, or an iteration or item in it: what a request has around a step.
 pub(super) struct Around {
     pub(super) outer: Option<Rc<Self>>,
-    /// Its name and number, which are those that the host of the request knows; `None` for a group without a name.
+    /// Its name and number, as the host of the request knows it; `None` for a group without a name.
     pub(super) step: Option<(&'static str, usize)>,
     /// Where the application wrote it.
     pub(super) source: &'static Location<'static>,

@@ -44,7 +44,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         when_some(Chain::new(), name, value, steps)
     }
 
-    /// A step whose sub-steps are those of a function, or of a part of it: they have a name of their own in paths
+    /// A step whose sub-steps are the steps of a function, or of a part of it: they have a name of their own in paths
     /// and [keys](Cx::key).
     #[track_caller]
     pub fn nested<R: IntoReturns<S, P, I>>(
@@ -216,8 +216,8 @@ where
     B: 'static,
     C: 'static,
 {
-    /// Goes on with the value of a `Continue`; a `Break` ends the steps with its value, as `?` does: those of this
-    /// function, branch, item or iteration, and no others.
+    /// Goes on with the value of a `Continue`; a `Break` ends the steps of this function, branch, item or iteration
+    /// with its value, as `?` does, and no others.
     #[track_caller]
     pub fn or_end<Ends>(self) -> Step<S, P, I, C, C, Ends>
     where
@@ -245,7 +245,7 @@ where
     }
 }
 
-/// A step whose sub-steps are those of a level, and whose normal end is final.
+/// A step whose sub-steps are the steps of a level, and whose normal end is final.
 #[track_caller]
 fn scope<S, P, I, A, T, E>(
     chain: Chain<S, P>,

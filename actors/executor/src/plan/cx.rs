@@ -54,7 +54,7 @@ struct OfRequest<S> {
     /// What the request keeps for its steps, by type.
     state: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
     head: RefCell<Option<Box<Head>>>,
-    /// Where the application gave the function to the executor.
+    /// Where the application passed the function to the executor.
     source: &'static Location<'static>,
     /// Records the request.
     host: Option<Host>,
@@ -92,7 +92,8 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
                 served: info.handle(),
                 id,
                 inbox,
-                // no step is around the function, so there are none but those of the caller
+                // no step is around the function, so there are only the fencing tokens of the
+                // caller
                 fences: asi
                     .extension()
                     .map(|CallerFences(fences)| fences.clone())

@@ -9,7 +9,7 @@ use super::service::Service;
 use super::work::AT_ONCE;
 use crate::recorder::Kind;
 
-/// The most letters of a type: those of generic types can be kilobytes.
+/// The most letters of a type name: names of generic types can be kilobytes.
 const TYPE: usize = 200;
 
 impl Plan {

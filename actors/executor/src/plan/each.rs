@@ -19,7 +19,7 @@ use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
 
-/// The key of an item, which tells it from the others whatever their order.
+/// The key of an item, which identifies it whatever the order of the items.
 type KeyOf<X> = Box<dyn Fn(&X) -> String + Send + Sync>;
 
 /// Items, with their keys if they have some.
@@ -191,7 +191,7 @@ where
 struct All<S: Service, P, X> {
     of_step: Cx<S, P>,
     level: Arc<Level<S, P>>,
-    /// Those that no branch has taken.
+    /// The items that no branch has taken.
     left: RefCell<std::iter::Enumerate<vec::IntoIter<X>>>,
     keys: Option<Vec<Rc<str>>>,
     results: Results,

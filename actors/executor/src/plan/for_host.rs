@@ -14,7 +14,8 @@ use super::read::Read;
 use super::service::{Service, errors_of};
 
 impl Define {
-    /// `read` reads the result of the step before, from which `steps` defines those of a step that was written there.
+    /// `read` reads the result of the step before, from which `steps` defines the sub-steps of a step that was written
+    /// there.
     pub(super) fn new<S: Service, P: 'static, T: 'static>(
         source: &'static Location<'static>,
         read: Read,
@@ -53,7 +54,7 @@ impl<S: Service, P: 'static> Level<S, P> {
     }
 }
 
-/// Adds steps, with those of the rest of the level, or of all of it, in their place.
+/// Adds steps; a step that has the rest or all of this level inside is replaced by its sub-steps.
 fn add<S: Service, P: 'static>(
     nodes: &[Node<S, P>],
     is_behind_end: bool,

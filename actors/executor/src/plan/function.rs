@@ -58,7 +58,7 @@ pub(crate) fn typed<A: Arguments>(returned: Args) -> Result<A, Error> {
 pub struct FunctionOf<S> {
     pub(crate) name: &'static str,
     pub(crate) state: Arc<S>,
-    /// Where the application gave it.
+    /// Where the application passed it.
     pub(crate) source: &'static Location<'static>,
     /// What callers get, if a host remembers its requests.
     pub(crate) front: Option<Template>,

@@ -8,8 +8,8 @@ use asyncsteps_core::sim::Random;
 use super::cx::Cx;
 use super::service::Service;
 
-/// What a closure gets that chooses which steps a request needs: those of [`when_some`](super::Steps::when_some), and
-/// the items of [`each`](super::Steps::each).
+/// The argument of a closure that chooses which steps a request needs: for [`when_some`](super::Steps::when_some), and
+/// for the items of [`each`](super::Steps::each).
 ///
 /// It does not have the service. So a choice depends on the parameters and on the value that the closure takes, and
 /// a [durable](crate::recorder) request makes it again after a crash. A choice that needs the service takes the value

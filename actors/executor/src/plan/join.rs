@@ -90,7 +90,7 @@ pub(super) fn result_of<S: Service, P: 'static, T: 'static>(
 pub(super) struct Results(Rc<RefCell<Vec<Args>>>);
 
 impl Results {
-    /// So many results are to come.
+    /// Room for `count` results.
     pub(super) fn of(count: usize) -> Self {
         Self(Rc::new(RefCell::new((0..count).map(|_| Args::none()).collect())))
     }

@@ -58,7 +58,7 @@ pub(super) trait Work<S: Service, P>: Send + Sync {
     }
 }
 
-/// Steps that are defined together: those of a function, or of a step with sub-steps.
+/// Steps that are defined together: the steps of a function, or of a step with sub-steps.
 pub(super) struct Level<S: Service, P> {
     ways: Vec<Way<S, P>>,
     extent: Extent,
@@ -134,7 +134,7 @@ impl<S: Service, P: 'static> Level<S, P> {
         self.enter_way(0, asi, cx, value)
     }
 
-    /// Has the running step run those of one way.
+    /// Makes the running step run the steps of one way.
     pub(super) fn enter_way<A: 'static>(
         &self,
         way: usize,
@@ -152,7 +152,7 @@ impl<S: Service, P: 'static> Level<S, P> {
         Ok(())
     }
 
-    /// Has the running step run those of one of several branches.
+    /// Makes the running step run the steps of one of several branches.
     pub(super) fn enter_branch<A: 'static>(
         &self,
         way: usize,
@@ -174,9 +174,9 @@ impl<S: Service, P: 'static> Level<S, P> {
         Ok(())
     }
 
-    /// Has the running step, which is in the one with this context, run the steps of an iteration or an item with this
-    /// value: in a step of their own, so that the host of the request is told that the whole attempt fails before
-    /// anything inside is undone.
+    /// Makes the running step, which is inside the step with this context, run the steps of an iteration or an item
+    /// with this value: in a step of their own, so that the host of the request is notified that the whole attempt
+    /// fails before anything inside is undone.
     pub(super) fn enter_inside<A: 'static>(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
@@ -252,7 +252,8 @@ impl<S: Service, P: 'static> Level<S, P> {
             .collect()
     }
 
-    /// The steps, with those of the rest of the level, or of all of it, in their place; each with its branch or way.
+    /// The steps, each with its branch or way; a step that has the rest or all of this level inside is replaced by its
+    /// sub-steps.
     fn flat(&self) -> Vec<(usize, &Node<S, P>)> {
         let mut found = Vec::new();
         for (way, node) in self.nodes() {
@@ -291,7 +292,7 @@ impl<S: Service, P: 'static> Level<S, P> {
         self.ways.len()
     }
 
-    /// The steps, with those of the rest of the level as if they were beside them.
+    /// All steps, each with the number of its branch or way.
     pub(super) fn nodes(&self) -> impl Iterator<Item = (usize, &Node<S, P>)> {
         let ways = self.ways.iter().enumerate();
         ways.flat_map(|(number, way)| way.nodes.iter().map(move |node| (number, node)))
@@ -305,7 +306,7 @@ impl<S: Service, P: 'static> Level<S, P> {
         })
     }
 
-    /// Tells all steps inside where they are, and collects mistakes.
+    /// Sets the place of all steps inside, and collects mistakes.
     pub(super) fn complete(&self, depth: usize, mistakes: &mut Vec<Mistake>) {
         let mut beside = Vec::new();
         self.place(depth, &mut beside, mistakes);

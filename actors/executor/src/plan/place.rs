@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-/// A step of a plan, as it is told apart from the others.
+/// The identity of a step of a plan.
 #[derive(Debug)]
 pub(super) struct StepId {
     pub(super) name: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct StepId {
 /// Where a step is in its plan.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// The number of the step among those of its name beside it, from 1.
+    /// The number of the step among the steps of its name beside it, from 1.
     pub(super) nth: usize,
     /// How many steps are around it.
     pub(super) depth: usize,

@@ -63,7 +63,7 @@ impl Planned {
     /// Reads the parameters of a request.
     ///
     /// # Errors
-    /// If they are not those of the function.
+    /// If they are not parameters of the function.
     pub fn read_params(&self, params: &Map<String, Value>) -> Result<(), Error> {
         (self.reads_params)(params)
     }

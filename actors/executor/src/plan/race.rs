@@ -25,9 +25,9 @@ use super::work::ItemRules;
 const LOST: &str = "RaceLost";
 
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
-    /// A step that runs the same steps for all items that `items` returns at once, until the
-    /// [first](Step::first) of them have ended well, or [for some time](Step::within). It returns the results of
-    /// those that won, in the order of the items. The others are cut then, and undone before the next step.
+    /// A step that runs the same steps for all items that `items` returns at once, until the [first](Step::first) of
+    /// them have ended well, or [for some time](Step::within). It returns the results of the items that won, in the
+    /// order of the items. The others are cut then, and undone before the next step.
     ///
     /// In a [durable](crate::recorder) request it is recorded how many items there are, and which have lost; a request
     /// that finds another number of items after a crash is paused.
@@ -193,7 +193,7 @@ impl Race {
             return self.run(asi, level, (number, cx, item));
         };
         let (level, source) = (Arc::clone(level), self.source);
-        // the host is told which items have lost
+        // the host is notified which items have lost
         asi.add(move |asi, ()| self.run(asi, &level, (number, cx, item)))
             .remembered(recorded.inside())
             .located_at(source);

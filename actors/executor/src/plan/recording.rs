@@ -31,8 +31,8 @@ where
     /// The same at most once: if it began and it is not known how it ended, the step fails with
     /// `OutcomeUnknown`, and is undone as [`Undo::Unknown`](asyncsteps_core::Undo::Unknown).
     ///
-    /// A process that stands still for longer than its lease may go on with the body when another one has
-    /// the request. So at most once holds where the other side refuses what is out of date.
+    /// A process that pauses for longer than its lease may go on with the body while another one has the request. So at
+    /// most once holds where the other side refuses what is out of date.
     pub fn once(self) -> Self
     where
         T: Serialize + DeserializeOwned,

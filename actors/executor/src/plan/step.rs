@@ -47,7 +47,7 @@ pub(super) struct Last<S: Service, P: 'static, A: 'static, T: 'static> {
 
 /// Steps of which nothing more can be said.
 pub(super) struct Chain<S: Service, P> {
-    /// Those that may be the last ones, each with what is before it.
+    /// The possible last steps, each with what is before it.
     ends: Vec<End<S, P>>,
     nodes: Vec<Node<S, P>>,
 }
@@ -291,7 +291,7 @@ where
     }
 }
 
-/// A step whose sub-steps are those of a level.
+/// A step whose sub-steps are the steps of a level.
 #[track_caller]
 pub(super) fn group<S, P, I, A, T, E>(
     chain: Chain<S, P>,
@@ -424,8 +424,8 @@ where
         self
     }
 
-    /// Has a body give another result for the error of the step, or fail with this error or another one
-    /// (FTN12 §1.2).
+    /// Runs a body for the error of the step, which returns another result, or fails with this error or
+    /// another one (FTN12 §1.2).
     ///
     /// In a [durable](crate::recorder) request what the body returns is not recorded: the step fails again
     /// with its recorded error when the request goes on, and the body runs again. So it only reads or

@@ -1,4 +1,4 @@
-//! Steps that only wait: for a time, or for what others tell the request.
+//! Steps that only wait: for a time, or for a signal that others send to the request.
 
 use std::time::Duration;
 

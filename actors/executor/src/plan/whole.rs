@@ -20,7 +20,7 @@ pub(crate) fn run_whole(
     start: impl FnOnce(&mut AsyncSteps) -> StepResult + 'static,
 ) {
     let result = Rc::new(Cell::new(Args::none()));
-    // it is told whether the steps fail by themselves, or are cancelled
+    // it learns whether the steps fail by themselves, or are cancelled
     let (given, inside) = (Rc::clone(&result), Rc::clone(&memory) as Rc<dyn ReplayHooks>);
     let interrupted = request.interrupted();
     let (over, is_over) = oneshot::channel::<()>();

@@ -17,7 +17,7 @@ pub(crate) trait RawFlow {
     /// The handler waits until the client takes data: the flow has `at_least` this much time.
     fn wait_for_client(&self, at_least: Duration);
 
-    /// Whether the flow succeeded, once it is over.
+    /// Whether the flow succeeded, once it has ended.
     fn poll_end(&self, cx: &mut Context<'_>) -> Poll<bool>;
 
     /// The client is gone: the flow is cancelled.

@@ -88,7 +88,7 @@ impl Head {
     /// Adds a cookie.
     ///
     /// # Errors
-    /// InternalError if name, value or an attribute cannot be those of a cookie, or there are too many
+    /// InternalError if name, value or an attribute is not valid in a cookie, or there are too many
     /// headers.
     pub fn set_cookie(&mut self, cookie: Cookie) -> Result<&mut Self, Error> {
         self.add_header(SET_COOKIE, cookie.into_header(!self.is_insecure)?)

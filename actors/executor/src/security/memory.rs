@@ -15,7 +15,7 @@ use crate::recent::Recent;
 pub struct MemoryOptions {
     /// How long a password is remembered after its hash was computed; zero for not at all.
     pub time: Duration,
-    /// How many passwords are remembered; those that were not used for longest are forgotten.
+    /// How many passwords are remembered; the least recently used ones are forgotten.
     pub passwords: usize,
 }
 

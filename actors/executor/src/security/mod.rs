@@ -20,10 +20,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Over HTTP, [`RequestContext::transport`] gives the
+//! Over HTTP, [`RequestContext::transport`] returns the
 //! [`RequestHead`](crate::transport::http::RequestHead). That has what
-//! [`Server::on_connect`](crate::transport::http::Server::on_connect) gave for the connection, such as
-//! the certificate that a client showed to TLS:
+//! [`Server::on_connect`](crate::transport::http::Server::on_connect) returned for the connection,
+//! such as the certificate that a client showed to TLS:
 //!
 //! ```
 //! # #[cfg(feature = "http")]

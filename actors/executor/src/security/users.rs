@@ -51,8 +51,8 @@ impl StaticUsers {
     ///
     /// **Warning:** this is FutoIn's own protocol of before FTN8. A signed message can be sent again by
     /// anyone who reads it, and different parameters can have the same signature, because the signed
-    /// text does not tell a value with `;` and `:` from several fields. Use it over TLS only, for
-    /// functions that may be called twice, and with parameters that are checked by their types.
+    /// text does not distinguish a value with `;` and `:` from several fields. Use it over TLS only,
+    /// for functions that may be called twice, and with parameters that are checked by their types.
     #[must_use]
     pub fn with_mac_key(mut self, user: &str, key: &[u8]) -> Self {
         self.user(user).key = Some(Arc::new(MacKey::new(key)));

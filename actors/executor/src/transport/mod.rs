@@ -116,7 +116,7 @@ pub mod websocket;
 #[cfg(feature = "http")]
 pub(crate) const UNTAKEN: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How many frames of a connection are read in a turn of its task: each can be a request, and those of
-/// other connections wait meanwhile.
+/// How many frames of a connection are read in a turn of its task: each can be a request, and other
+/// connections wait meanwhile.
 #[cfg(feature = "http")]
 pub(crate) const FRAMES: usize = 8;

@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncod
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-/// Every so many buckets of a distribution are shown as one: four in each decade.
+/// This number of buckets of a distribution is shown as one: four in each decade.
 const TOGETHER: usize = 3;
 
 /// No labels, for exemplars that there are none of.

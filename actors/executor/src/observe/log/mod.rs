@@ -36,7 +36,7 @@ const FORMAT: &str = "LOG_FORMAT";
 
 /// Sets up the log of a program in one line: [`log()`] with its defaults, which two variables of the
 /// environment change. `RUST_LOG` says what is logged, one line per request unless it is set;
-/// `RUST_LOG=asyncsteps=debug` adds the steps. `LOG_FORMAT=json` gives JSON instead of text.
+/// `RUST_LOG=asyncsteps=debug` adds the steps. `LOG_FORMAT=json` writes JSON instead of text.
 ///
 /// ```
 /// let _log = asyncsteps_executor::observe::init()?;
@@ -166,7 +166,7 @@ impl Log {
         let layer = tracing_subscriber::fmt::layer()
             .with_span_events(FmtSpan::CLOSE)
             .with_writer(Writer(Arc::clone(&queue)))
-            // it would tell of errors by writing to the standard error, here and now
+            // it would report errors by writing to the standard error, here and now
             .log_internal_errors(false)
             .with_ansi(colours);
         let layer: Box<dyn Layer<S> + Send + Sync> = match format {

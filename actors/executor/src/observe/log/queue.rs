@@ -108,7 +108,7 @@ impl Queue {
         }
     }
 
-    /// Waits for lines and takes them all; gives how many were dropped so far. `None` if the log
+    /// Waits for lines and takes them all; returns how many were dropped so far. `None` if the log
     /// is closed and nothing is left.
     fn take(&self, lines: &mut Vec<u8>) -> Option<u64> {
         lines.clear();
@@ -126,7 +126,7 @@ impl Queue {
         Some(state.dropped)
     }
 
-    /// Writes lines; gives how many of them an error lost.
+    /// Writes lines; returns how many of them an error lost.
     fn write(&self, output: &mut dyn Write, lines: &[u8]) -> u64 {
         let mut unwritten = lines;
         while !unwritten.is_empty() {
@@ -142,7 +142,7 @@ impl Queue {
         0
     }
 
-    /// Waits a moment; tells whether to try again.
+    /// Waits a moment; returns whether to try again.
     fn pause(&self) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), PAUSE, |state| !state.is_over);
         !waited.unwrap_or_else(PoisonError::into_inner).0.is_over

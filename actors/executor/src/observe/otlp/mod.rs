@@ -90,8 +90,8 @@ impl Otlp {
         self
     }
 
-    /// The name of the service, which tells its spans from those of others. The variable
-    /// `OTEL_SERVICE_NAME` goes before it.
+    /// The name of the service, which distinguishes its spans from those of others. The variable
+    /// `OTEL_SERVICE_NAME` takes precedence.
     pub fn service_name(mut self, name: impl Into<String>) -> Self {
         self.service_name = Some(name.into());
         self
@@ -238,8 +238,8 @@ fn is_collector(uri: &Uri) -> bool {
     uri.scheme_str() == Some("http") && !host.is_empty() && (!has_port || uri.port_u16().is_some())
 }
 
-/// A URL as it may be shown: `***` stands for its user and password. All before the last `@` counts as such:
-/// in a URL that is wrong, a password may have any character.
+/// A URL as it may be shown: `***` replaces its user and password. All before the last `@` counts as such: in a URL
+/// that is wrong, a password may have any character.
 fn without_user(url: &str) -> Cow<'_, str> {
     let begin = url.find("://").map_or(0, |at| at + "://".len());
     match url.rfind('@') {

@@ -17,7 +17,8 @@ use crate::observe::record::RequestRecord;
 /// How long requests wait for others, so that few messages are sent and traces are soon to be seen.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// So many requests do not wait for others: with ten steps each, a message of half a megabyte.
+/// This number of requests does not wait for others: with ten steps each, a message of half a
+/// megabyte.
 const BATCH: usize = 128;
 
 /// How long the end of a program waits until its last requests are sent: a collector that works needs
@@ -39,12 +40,12 @@ struct State {
     is_sending: bool,
     is_closed: bool,
     figures: ExportFigures,
-    /// How many dropped requests the log has not been told of.
+    /// How many dropped requests have not been reported to the log.
     untold: u64,
 }
 
 impl State {
-    /// Requests were dropped; tells whether they are the first that the log is not told of.
+    /// Counts dropped requests; returns whether they are the first that the log has not reported.
     fn leave_untold(&mut self, requests: u64) -> bool {
         let is_first = self.untold == 0;
         self.untold += requests;
@@ -77,7 +78,7 @@ impl Queue {
         } else if state.waiting.len() >= self.limit {
             state.figures.queue_full += 1;
             let is_first = state.leave_untold(1);
-            // the log is told without the lock
+            // the log is written without the lock
             drop(state);
             if is_first {
                 tracing::warn!(
@@ -93,8 +94,8 @@ impl Queue {
         }
     }
 
-    /// How many requests were dropped that the log has not been told of, once there is room again: at least
-    /// half of the queue, so that a queue that is full again and again does not fill the log.
+    /// How many dropped requests the log has not reported, once there is room again: at least half of the queue, so
+    /// that a queue that is full again and again does not fill the log.
     fn untold(&self) -> u64 {
         let mut state = self.lock();
         match state.waiting.len() <= self.limit / 2 {
@@ -155,7 +156,7 @@ struct Sender<E> {
     queue: Arc<Queue>,
     runtime: Runtime,
     exporter: E,
-    /// The last requests could not be sent, and the log was told so.
+    /// The last requests could not be sent, and the log has reported it.
     is_failing: bool,
 }
 
@@ -173,7 +174,7 @@ impl<E: SpanExporter> Sender<E> {
         }
     }
 
-    /// The log is told once that traces are lost, and once when they are not any more.
+    /// The log reports once that traces are lost, and once when they are not any more.
     fn fails(&mut self, requests: u64, error: &OTelSdkError) {
         let mut state = self.queue.lock();
         state.figures.failed += requests;
@@ -241,7 +242,7 @@ mod tests {
     /// What happens while requests are sent.
     #[derive(Clone, Copy, Debug)]
     struct Sending {
-        /// So many others come.
+        /// How many other requests arrive.
         come: usize,
         /// The collector takes the requests.
         is_taken: bool,
@@ -279,8 +280,8 @@ mod tests {
         }
     }
 
-    /// Sends with a queue of four requests, to which `first` come before; gives how many were dropped in
-    /// all, and what the log was told.
+    /// Sends with a queue of four requests, to which `first` come before; returns how many were dropped
+    /// in all, and what the log reported.
     fn told(first: usize, plan: &[(usize, bool)]) -> (u64, Vec<String>) {
         let (figures, lines) = sent(first, plan);
         (figures.dropped(), lines)
@@ -321,7 +322,7 @@ mod tests {
     fn the_log_is_told_once_that_the_queue_is_full_and_how_many_requests_were_dropped() {
         assert_eq!(told(4, &[(0, true)]), (0, vec![]));
         assert_eq!(told(9, &[(0, true)]), (5, vec![FULL.to_owned(), again(5)]));
-        // it has room for a moment only: the sum is told when half of the queue is free
+        // it has room for a moment only: the sum is reported when half of the queue is free
         let plan = [(6, true), (4, true), (0, true)];
         assert_eq!(told(9, &plan), (7, vec![FULL.to_owned(), again(7)]));
         // each time anew

@@ -1,4 +1,4 @@
-//! A request that is over, as spans of OpenTelemetry.
+//! A request that has ended, as spans of OpenTelemetry.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,10 +11,10 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use crate::channel::ChannelKind;
 use crate::observe::record::RequestRecord;
 
-/// The name of a request that was refused: those of functions that do not exist are without number.
+/// The name of a refused request: there is no bound to the names of functions that do not exist.
 const REFUSED: &str = "request refused";
 
-/// The span of a request, then those of its steps.
+/// The span of a request, then the spans of its steps.
 pub(super) fn of_request(request: &RequestRecord) -> Vec<SpanData> {
     let mut spans = vec![request_span(request)];
     if let Some(started) = request.started {

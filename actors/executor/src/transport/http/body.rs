@@ -100,7 +100,8 @@ pub(super) async fn read(
     // it is not over the limit
     let length = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
     let mut body = pin!(collect(body, length, limit, room));
-    // most bodies come with their heads, and need no timer; hyper gives them once they were asked for
+    // most bodies arrive with their heads, and need no timer; hyper yields them once they were asked
+    // for
     let mut was_asked = false;
     let at_once = poll_fn(|cx| {
         let polled = body.as_mut().poll(cx);

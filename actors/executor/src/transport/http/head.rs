@@ -92,7 +92,7 @@ impl RequestHead {
     }
 
     /// What the application keeps with the connection: what
-    /// [`Server::on_connect`](super::Server::on_connect) gave for it, or under an
+    /// [`Server::on_connect`](super::Server::on_connect) returned for it, or under an
     /// `actix_web::HttpServer` what its `on_connect` inserted.
     #[must_use]
     pub fn connection_data<T: 'static>(&self) -> Option<&T> {
@@ -168,7 +168,7 @@ impl RequestHead {
         }
     }
 
-    /// Whether its connection can be told to close after the answer: not in HTTP/2, where many
+    /// Whether its connection can be asked to close after the answer: not in HTTP/2, where many
     /// requests share it.
     pub(super) fn has_own_connection(&self) -> bool {
         match &self.0 {

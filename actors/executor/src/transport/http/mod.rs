@@ -45,12 +45,12 @@ use end_point::{EndPoint, Sites};
 /// and know what it does not limit:
 /// - how slowly a body comes or an answer is taken, and the heads after the first one;
 /// - the connections of one client;
-/// - requests that are sent ahead of answers: those that it has read take many times their size in
-///   memory;
+/// - requests that are sent ahead of answers: the requests that it has read take many times their
+///   size in memory;
 /// - requests that HTTP/2 clients give up.
 ///
-/// [Close the executor](crate::Executor::close) before that server stops: WebSockets are told then
-/// (1001).
+/// [Close the executor](crate::Executor::close) before that server stops: WebSockets are notified
+/// then (1001).
 ///
 /// ```no_run
 /// use actix_web::{App, HttpServer};

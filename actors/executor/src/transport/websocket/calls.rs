@@ -15,7 +15,7 @@ use crate::channel::{Calling, PeerClient};
 /// Calls that may wait in the queue of a connection; more wait in their flows.
 const WAITING: usize = 16;
 
-/// The number of unanswered calls from which those that were given up are removed.
+/// The number of unanswered calls from which abandoned ones are removed.
 const FORGET_AT: usize = 64;
 
 /// Takes calls from flows; the channel of a connection has it.
@@ -53,7 +53,7 @@ struct Waiting {
 }
 
 impl Outgoing {
-    /// For so many calls at once.
+    /// For at most `calls` calls at once.
     pub(super) fn new(calls: usize) -> (Self, mpsc::Receiver<Box<Call>>) {
         let (connection, receiver) = mpsc::channel(WAITING);
         let places = Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS)));
@@ -66,7 +66,7 @@ impl Outgoing {
         })
     }
 
-    /// Gives a call to the connection when there is room.
+    /// Passes a call to the connection when there is room.
     fn send(&self, call: Call) -> impl Future<Output = Result<(), Error>> + Send + 'static {
         let connection = self.connection.clone();
         async move { connection.send(Box::new(call)).await.map_err(|_| gone()) }

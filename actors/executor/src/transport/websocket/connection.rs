@@ -52,7 +52,8 @@ enum Event {
 }
 
 impl Connection {
-    /// Reads requests and writes replies until the connection ends; whether the client was told why.
+    /// Reads requests and writes replies until the connection ends; returns whether the client
+    /// learned why.
     pub(super) async fn serve(mut self, limits: WebSocketLimits) -> bool {
         let message_time = self.handler.executor.request_timeout();
         let mut session = Session::new(limits, message_time, clock::now());
@@ -134,7 +135,7 @@ impl Connection {
         }
     }
 
-    /// Tells the session what happened; returns a message that has to be handled, and the kind of its answer.
+    /// Reports to the session what happened; returns a message that has to be handled, and the kind of its answer.
     fn apply(
         &mut self,
         session: &mut Session,

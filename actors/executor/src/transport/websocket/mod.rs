@@ -85,8 +85,8 @@ impl WebSocket {
         answer
     }
 
-    /// Serves it in a task of its own, over the bodies of an HTTP request and its answer; gives the
-    /// latter.
+    /// Serves it in a task of its own, over the bodies of an HTTP request and its answer; returns
+    /// the answer.
     pub(super) fn serve_payload(
         self,
         payload: Payload,
@@ -104,8 +104,8 @@ impl WebSocket {
         stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)))
     }
 
-    /// Serves it over a connection, of which `read` was read already. Gives the connection back if
-    /// the code that says why it ends was sent: it has to arrive.
+    /// Serves it over a connection, of which `read` was read already. Returns the connection if the
+    /// code that says why it ends was sent: it has to arrive.
     pub(super) async fn serve_io<T>(self, io: T, read: BytesMut, account: Rc<Account>) -> Option<T>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,

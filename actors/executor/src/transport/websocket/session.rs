@@ -126,7 +126,7 @@ impl Session {
         self.calls.answer(response);
     }
 
-    /// Begins a call to the client; gives its message, which has to be sent.
+    /// Begins a call to the client; returns its message, which has to be sent.
     pub(super) fn call(&mut self, call: Call, now: Time) -> Vec<u8> {
         let mut message = Vec::new();
         self.calls.begin(call, now, &mut message);

@@ -12,7 +12,8 @@ use crate::raw::Head;
 /// The media type of raw results that have none.
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// The answer; `status` gives the status of an error code, `note` gets the bytes of a message.
+/// The answer; `status` returns the status of an error code, `note` receives the bytes of a
+/// message.
 pub(super) fn answer(
     reply: Reply,
     media: MediaType,

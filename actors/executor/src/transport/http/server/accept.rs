@@ -15,7 +15,7 @@ use crate::observe::Traffic;
 /// How long to wait after the system had no room for a connection, such as no more open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Gives connections to workers, one after the other.
+/// Distributes connections to workers in turn.
 pub(super) struct Acceptor {
     connections: Connections,
     traffic: Traffic,
@@ -32,7 +32,7 @@ impl Acceptor {
         Self { connections, traffic, workers, next: AtomicUsize::new(0) }
     }
 
-    /// Tells all workers.
+    /// Sends an order to all workers.
     pub(super) fn tell(&self, order: impl Fn() -> Order) {
         for worker in &self.workers {
             // one that is gone has no connections
@@ -65,7 +65,7 @@ impl Listener {
         Ok(Self { handshakes, listener: actix_rt::net::TcpListener::from_std(listener)? })
     }
 
-    /// Tells the log where clients reach this listener.
+    /// Logs where clients reach this listener.
     pub(super) fn announce(&self, path: &str) -> Result<()> {
         let address = self.listener.local_addr()?;
         let scheme = if self.handshakes.is_some() { "https" } else { "http" };

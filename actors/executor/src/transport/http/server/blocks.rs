@@ -24,7 +24,7 @@ const CONTINUATION: u8 = 9;
 /// The flag of the frame that ends a head.
 const END_HEADERS: u8 = 4;
 
-/// The flag of settings that acknowledge those of the other end.
+/// The flag of settings that acknowledge the settings of the other end.
 const ACK: u8 = 1;
 
 /// Flags of heads behind whose first bytes the fields begin (RFC 9113 §6.2), and how many bytes these are.
@@ -58,7 +58,7 @@ pub(super) struct Followed {
     pub(super) length: usize,
     /// Frames that ended in them.
     pub(super) frames: usize,
-    /// Those of them by which the client cancels a request.
+    /// Frames among them by which the client cancels a request.
     pub(super) resets: u32,
 }
 
@@ -98,7 +98,7 @@ impl Blocks {
         }
     }
 
-    /// Takes the next bytes of the connection, those of `frames` frames at most.
+    /// Takes the next bytes of the connection, at most `frames` frames.
     pub(super) fn follow(&mut self, bytes: &[u8], frames: usize) -> Followed {
         let mut at = self.preface.min(bytes.len());
         self.preface -= at;

@@ -86,7 +86,7 @@ impl Protocols {
         if is_http2 || read_preface(&mut io).await {
             open.speak(Protocol::Http2);
             io.begin_http2();
-            // its memory is only taken for those that speak it
+            // its memory is only taken for clients that speak it
             return Box::pin(self.serve_http2(io, requests)).await;
         }
         if !io.first().is_empty() {
@@ -206,7 +206,7 @@ enum NextState<T> {
     End(TimeoutStream<T>, Result<(), hyper::Error>),
 }
 
-/// Waits for the first bytes; whether they are those of HTTP/2.
+/// Waits for the first bytes; returns whether they are the preface of HTTP/2.
 async fn read_preface<T: AsyncRead + Unpin>(io: &mut TimeoutStream<T>) -> bool {
     let mut length = 1;
     while io.wait_for(length).await {
@@ -260,11 +260,12 @@ async fn linger<T: AsyncRead + AsyncWrite + Unpin>(mut io: T) {
         }
         Ok::<(), io::Error>(())
     };
-    // the connection is over in any case
+    // the connection has ended in any case
     let _ = tokio::time::timeout(LINGER, ended).await;
 }
 
-/// Reads what is there and drops it; gives how much it was. Connections that linger have no buffers.
+/// Reads what is there and drops it; returns how much it was. Connections that linger have no
+/// buffers.
 async fn drop_read<T: AsyncRead + Unpin>(io: &mut T) -> io::Result<usize> {
     poll_fn(|cx| {
         let mut chunk = [MaybeUninit::uninit(); 4 << 10];
@@ -282,8 +283,8 @@ fn is_answered(error: &hyper::Error) -> bool {
 
 /// Runs the streams of HTTP/2 connections on this arbiter.
 ///
-/// Each has its first turn at once: those of many connections that came together would otherwise wait for
-/// it with their memory.
+/// Each has its first turn at once: the streams of many connections that arrived together would otherwise wait for it
+/// with their memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnArbiter;
 

@@ -19,12 +19,12 @@ use crate::transport::account::Account;
 use crate::transport::websocket::WebSocket;
 use crate::transport::{FRAMES, UNTAKEN};
 
-/// How long a connection without a request is kept while the server closes: for those that were made
-/// just before, and for answers that are on their way.
+/// How long a connection without a request is kept while the server closes: for connections that
+/// were made just before, and for answers in flight.
 const WHILE_CLOSING: Duration = Duration::from_secs(1);
 
 /// How long requests go on whose client has closed its half of the connection. It may have left, or wait
-/// for its answers: the network does not tell.
+/// for its answers: the network does not show which.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
 /// The state of a connection.
@@ -48,7 +48,7 @@ pub(super) struct ConnectionState {
 }
 
 struct State {
-    /// Whether its bytes are those of requests, and not of a handshake or of a WebSocket.
+    /// Whether its bytes belong to requests, and not to a handshake or a WebSocket.
     is_metered: bool,
     /// Many requests at once (HTTP/2), or one after the other.
     is_multiplexed: bool,
@@ -156,7 +156,7 @@ impl ConnectionState {
         })
     }
 
-    /// Gives the connection's task a turn, and watches how long it waits for bytes.
+    /// Runs a turn of the connection's task, and watches how long it waits for bytes.
     pub(super) fn turn<T>(
         &self,
         cx: &mut Context<'_>,
@@ -221,7 +221,7 @@ impl ConnectionState {
         changed
     }
 
-    /// The bytes of the connection are those of requests from now on, or no longer.
+    /// The bytes of the connection belong to requests from now on, or no longer.
     pub(super) fn meter(&self, is_metered: bool) {
         self.change(|state| state.is_metered = is_metered);
     }
@@ -595,7 +595,7 @@ mod tests {
         assert!(!progress.is_idle(), "its body is open");
         progress.close_body();
         assert!(progress.is_idle());
-        // a body that is not counted is over when the next request begins
+        // a body that is not counted has ended when the next request begins
         progress.give_body();
         assert!(!progress.is_idle());
         drop(progress.begin());

@@ -17,7 +17,7 @@ struct Shared {
     most: usize,
     most_of_client: usize,
     open: Mutex<Open>,
-    /// Told when the last one ends.
+    /// Notified when the last one ends.
     none_left: Notify,
 }
 

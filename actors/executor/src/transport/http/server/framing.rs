@@ -19,7 +19,7 @@ pub(super) struct Framing {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Head(Head),
-    /// So many bytes of a body are missing.
+    /// This number of bytes of a body is missing.
     Body(u64),
     Chunks(Chunks),
 }
@@ -174,11 +174,11 @@ enum Chunks {
     Size(u64),
     /// Behind the size, until the line ends.
     Extension(u64),
-    /// In the data of a chunk and the line end behind it; so many bytes are missing.
+    /// In the data of a chunk and the line end behind it; this number of bytes is missing.
     Data(u64),
     /// Behind the last chunk; whether the line is empty so far.
     Trailers(bool),
-    /// The body is over.
+    /// The body has ended.
     Over,
     /// hyper refuses this.
     Broken,

@@ -27,7 +27,7 @@ pub(super) struct Holds {
     /// What it holds beside its requests, in HTTP/2.
     base: RefCell<Share>,
     requests: Cell<usize>,
-    /// Bytes of bodies that were read, and those of them that were taken, in HTTP/2.
+    /// Bytes of bodies that were read, and how many of them were taken, in HTTP/2.
     received: Cell<usize>,
     taken: Arc<AtomicUsize>,
     /// Bytes of answers that are not on their way.
@@ -67,7 +67,7 @@ impl Holds {
         &self.taken
     }
 
-    /// So many bytes of bodies were read; returns how many wait to be taken, if they are more than a few.
+    /// Counts bytes of bodies that were read; returns how many wait to be taken, if they are more than a few.
     pub(super) fn unread(&self, read: usize, limits: &ServerLimits) -> usize {
         let taken = self.taken.load(Ordering::Relaxed);
         // without requests, the rest of their bodies was dropped
@@ -122,7 +122,7 @@ pub(super) struct HeldRequest {
 impl HeldRequest {
     /// Its head has this number of bytes, until it is answered; whether there is room for it.
     pub(super) fn head(&self, bytes: usize) -> bool {
-        // in HTTP/1 they are those of its permit
+        // in HTTP/1 its permit counts them
         !self.holds.is_multiplexed.get()
             || self.share.borrow_mut().set(STREAM + bytes, false).is_ok()
     }

@@ -11,8 +11,8 @@ use asyncsteps_actors::timer::Timer;
 
 use super::limits::ServerLimits;
 
-/// A minimum rate. Waits for the other end to take or to give bytes: at most a time, and each byte that moves buys
-/// some of it back, so that a trickle ends too.
+/// A minimum rate. Waits for the other end to take or to send bytes: at most a time, and each byte that moves buys some
+/// of it back, so that a trickle ends too.
 #[derive(Debug)]
 pub(super) struct MinRate {
     most: Duration,
@@ -57,7 +57,7 @@ impl MinRate {
         Ok(())
     }
 
-    /// So many bytes moved.
+    /// Counts bytes that moved.
     pub(super) fn moved(&mut self, bytes: usize) {
         if let Some(wait) = &mut self.wait {
             let now = clock::now();

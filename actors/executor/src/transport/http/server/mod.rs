@@ -76,13 +76,13 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 ///   body and answer has a time limit;
 /// - connections take turns: in each, one has a request of HTTP/1.1, or eight frames of HTTP/2 or of a
 ///   WebSocket, however many have come;
-/// - a client that disconnects cancels its requests; one that closes its half of an HTTP/1 connection has a
-///   second for its answers, because the network does not tell the two apart;
+/// - a client that disconnects cancels its requests; one that closes its half of an HTTP/1 connection has a second for
+///   its answers, because the network does not distinguish the two;
 /// - when it stops, it takes what has arrived, refuses new connections, and closes each connection
 ///   with its last answer.
 ///
-/// HTTP/2 is spoken with clients that agree on it in the TLS handshake, and with those that begin with
-/// it (RFC 9113 §3.3).
+/// HTTP/2 is spoken with clients that agree on it in the TLS handshake, and with clients that begin
+/// with it (RFC 9113 §3.3).
 ///
 /// ```no_run
 /// use std::net::TcpListener;
@@ -224,7 +224,7 @@ impl Server {
         self
     }
 
-    /// Has `told` called with each connection before its first request. What it gives is kept with the
+    /// Calls `told` with each connection before its first request. Its result is kept with the
     /// connection, where requests find it
     /// ([`RequestHead::connection_data`](super::RequestHead::connection_data)), and dropped with it.
     pub fn on_connect<T: 'static>(
@@ -258,8 +258,8 @@ impl Server {
         .await
     }
 
-    /// Serves until `stop` is ready and the [delay](Self::drain_delay) after it is over, then closes; the
-    /// log says where it listens. Gives what became of the requests in flight.
+    /// Serves until `stop` is ready and the [delay](Self::drain_delay) after it has passed, then closes; the log says
+    /// where it listens. Returns what became of the requests in flight.
     ///
     /// Requests that have arrived on connections that were made before are served, later connections are
     /// refused, and idle ones closed. The executor closes: new requests on open connections are answered
@@ -321,7 +321,7 @@ impl Server {
         acceptor.tell(|| Order::Close);
         executor.close(grace).await;
         let end = end.max(Instant::now() + LAST_ANSWERS);
-        // those that are left get no more time
+        // connections that are left get no more time
         let _ = tokio::time::timeout_at(end, connections.none_left()).await;
         acceptor.tell(|| Order::End);
         // what requests have launched has the rest of the grace
@@ -330,7 +330,7 @@ impl Server {
         if left.cancelled > 0 {
             tracing::warn!(flows = left.cancelled, "flows were cancelled at the end of the grace");
         }
-        // requests of other arbiters are not those of the pool
+        // the pool does not count requests of other arbiters
         let closed = executor.closed();
         Ok(Closed { not_undone: closed.not_undone + left.not_undone, ..closed })
     }

@@ -24,7 +24,7 @@ pub(in crate::transport::http) struct Receiving {
     body: RequestBody,
     progress: Rc<ConnectionState>,
     patience: MinRate,
-    /// Whether it was asked for: hyper gives nothing before.
+    /// Whether it was asked for: hyper yields nothing before.
     is_wanted: bool,
 }
 

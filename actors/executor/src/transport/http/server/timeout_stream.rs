@@ -33,14 +33,14 @@ const BUFFERS: usize = 28 << 10;
 /// without an end is here too.
 const OF_HEAD_BYTE: usize = 3;
 
-/// What a byte of a head takes in HTTP/2 at most: it can stand for an entry of a map, in a table that has
-/// doubled as it grew.
+/// What a byte of a head takes in HTTP/2 at most: it can encode an entry of a map, in a table that has doubled as it
+/// grew.
 const OF_BLOCK_BYTE: usize = 150;
 
 /// The stream of a connection, with timeouts: it ends when its client is too slow.
 ///
-/// Reading gives the end of the connection when no request comes in time, and `TimedOut` when a head
-/// that has begun does not end in time. Bodies have their limit where they are read
+/// Reading returns the end of the connection when no request comes in time, and `TimedOut` when a
+/// head that has begun does not end in time. Bodies have their limit where they are read
 /// ([`Receiving`](super::receiving::Receiving)).
 pub(super) struct TimeoutStream<T> {
     io: T,
@@ -161,7 +161,8 @@ impl<T> TimeoutStream<T> {
 }
 
 impl<T: AsyncRead + Unpin> TimeoutStream<T> {
-    /// Waits until at least so many bytes were read, without a buffer; whether they came in time.
+    /// Waits until at least `bytes` bytes were read, without a buffer; returns whether they arrived
+    /// in time.
     pub(super) async fn wait_for(&mut self, bytes: usize) -> bool {
         while self.first.len() < bytes {
             // neither an end nor an error has an answer

@@ -77,8 +77,8 @@ impl Handshakes {
     }
 }
 
-/// The records of a connection: what rustls has of one that is not complete, and of those that the client
-/// does not take, counts as held.
+/// The records of a connection: what rustls buffers of an incomplete record, and of records that the client does not
+/// take, counts as held.
 pub(super) struct Sealed {
     tcp: TcpStream,
     share: Share,

@@ -7,8 +7,8 @@ use std::task::{Context, Waker};
 
 use super::connection_state::ConnectionState;
 
-/// Idle connections of a worker that keep their buffers, which are 16 KiB each: enough for those that
-/// send one request after the other, and a megabyte at most.
+/// Idle connections of a worker that keep their buffers, which are 16 KiB each: enough for clients
+/// that send one request after the other, and a megabyte at most.
 const KEPT: usize = 64;
 
 /// The connections of a worker that became idle last.
@@ -26,8 +26,8 @@ struct Idle {
 }
 
 impl WarmConnections {
-    /// Whether so many others became idle since this connection did that its buffers are better given
-    /// back. Its task is woken when that changes.
+    /// Whether at least [`KEPT`] other connections became idle since this one, so that its buffers
+    /// are better released. Its task is woken when that changes.
     pub(super) fn is_over(&self, progress: &Rc<ConnectionState>, cx: &Context<'_>) -> bool {
         let Some(turn) = progress.idle_turn() else {
             self.enter(progress, cx);

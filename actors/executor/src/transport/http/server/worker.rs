@@ -27,7 +27,7 @@ use crate::observe::{Protocol, Traffic};
 use crate::transport::account::Account;
 use crate::transport::http::head::ConnectionInfo;
 
-/// What a worker is told.
+/// An order to a worker.
 pub(super) enum Order {
     Serve(Accepted),
     /// Connections end as soon as they are answered.
@@ -45,7 +45,7 @@ pub(super) struct Accepted {
     pub(super) connected: Connected,
 }
 
-/// Told of each connection; what it gives is kept with it.
+/// Called with each connection; its result is kept with the connection.
 pub(super) type OnConnect = Arc<dyn Fn(&NewConnection<'_>) -> Box<dyn Any> + Send + Sync>;
 
 /// Serves connections on one arbiter.
@@ -66,7 +66,7 @@ impl Worker {
         Self { site: Rc::new(site), protocols, on_connect, traffic, running: Rc::default() }
     }
 
-    /// Serves connections until it is told to end.
+    /// Serves connections until it receives the order to end.
     pub(super) async fn run(self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let this = Rc::new(self);
         while let Some(order) = orders.recv().await {
