@@ -75,7 +75,7 @@ impl Activity {
         self.running.get() == 0 && !self.waits.borrow().is_empty()
     }
 
-    /// When the first of the waits is over that have an end.
+    /// When the first of the waits with an end expires.
     pub(crate) fn first_end(&self) -> Option<Time> {
         self.waits.borrow().values().flatten().min().copied()
     }

@@ -48,8 +48,8 @@ impl Durable {
         Self { shared: Shared::new(Arc::new(journal)) }
     }
 
-    /// How many requests of a caller may wait: those that have not ended and that no node runs, because they have not
-    /// begun, or wait for a time, a signal or an operator. [`WAITING_PER_CALLER`](crate::WAITING_PER_CALLER) unless
+    /// How many requests of a caller may wait: requests that have not ended and that no node runs, because they have
+    /// not begun, or wait for a time, a signal or an operator. [`WAITING_PER_CALLER`](crate::WAITING_PER_CALLER) unless
     /// set; the same number for each journal, as all its programs should have it.
     ///
     /// A further one is refused with DefenseRejected. What counts are calls of durable functions and what the
@@ -67,14 +67,15 @@ impl Durable {
     /// arbiters may do so, each with a node of its own.
     ///
     /// # Errors
-    /// Those of the journal.
+    /// The errors of the journal.
     pub async fn start(&self, executor: &Executor) -> Result<Node, Error> {
         Node::start(Arc::clone(&self.shared), executor.clone()).await
     }
 
-    /// Stores a request, and gives its name when it is stored: it runs to an end then, as long as the
-    /// journal survives. No [quota](Self::waiting_per_caller) counts it. From when the executor of its function is built, it is checked
-    /// first: a request that the function would refuse, for the level of its caller or its parameters, is not stored.
+    /// Stores a request, and returns its name when it is stored: it runs to an end then, as long as the journal
+    /// survives. No [quota](Self::waiting_per_caller) counts it. Once the executor of its function is built, it is
+    /// checked first: a request that the function would refuse, for the level of its caller or its parameters, is not
+    /// stored.
     ///
     /// # Errors
     /// If it is not stored, see [`NotSubmitted`].
@@ -175,8 +176,8 @@ impl Durable {
     /// if that is recorded.
     ///
     /// # Errors
-    /// [`Refused::NoFlow`](asyncsteps_journal::Refused::NoFlow) if there is none of this name, or those of
-    /// the journal.
+    /// [`Refused::NoFlow`](asyncsteps_journal::Refused::NoFlow) if there is none of this name, or the errors of the
+    /// journal.
     pub async fn status(&self, uid: Uid) -> Result<Status, Error> {
         let mut status = self.shared.journal.status(uid).await?;
         if status.flow.state == FlowState::Running && status.flow.cancel.is_none() {
@@ -188,7 +189,7 @@ impl Durable {
     /// What is recorded of a request, for people and tools.
     ///
     /// # Errors
-    /// Those of [`status`](Self::status).
+    /// The errors of [`status`](Self::status).
     pub async fn records(&self, uid: Uid) -> Result<Vec<StoredRecord>, Error> {
         Ok(self.shared.journal.load(uid).await?.records)
     }
@@ -196,7 +197,7 @@ impl Durable {
     /// Waits for the end of a request, on whichever node that is; also while the journal cannot be asked.
     ///
     /// # Errors
-    /// Those of [`status`](Self::status) that time does not mend.
+    /// The errors of [`status`](Self::status) that persist.
     ///
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
@@ -305,7 +306,7 @@ impl Durable {
     ///
     /// # Errors
     /// [`Refused::HasEnded`](asyncsteps_journal::Refused::HasEnded),
-    /// [`Refused::TooManySignals`](asyncsteps_journal::Refused::TooManySignals), or those of
+    /// [`Refused::TooManySignals`](asyncsteps_journal::Refused::TooManySignals), or the errors of
     /// [`status`](Self::status); [`NotSubmitted::Parameters`] if the value cannot be stored.
     pub async fn signal(
         &self,
@@ -326,7 +327,7 @@ impl Durable {
     /// [`result`](Self::result) says what became true.
     ///
     /// # Errors
-    /// Those of [`status`](Self::status).
+    /// The errors of [`status`](Self::status).
     pub async fn cancel(&self, uid: Uid, by: &str) -> Result<Cancelling, Error> {
         let cancelled = self.cancelled(uid, by.into()).await?;
         Ok(cancelled.map_or(Cancelling::TooLate, |_| Cancelling::Requested))
@@ -351,7 +352,7 @@ impl Durable {
     /// Requests, oldest first, see [`Journal::list`].
     ///
     /// # Errors
-    /// Those of the journal.
+    /// The errors of the journal.
     pub async fn list(&self, query: Query) -> Result<Vec<FlowInfo>, Error> {
         self.shared.journal.list(query).await
     }
@@ -359,7 +360,7 @@ impl Durable {
     /// Lets a request go on that waits for an operator.
     ///
     /// # Errors
-    /// Those of [`Journal::resume`].
+    /// The errors of [`Journal::resume`].
     pub async fn resume(&self, uid: Uid, how: Resume) -> Result<(), Error> {
         self.shared.journal.resume(uid, how).await
     }
@@ -369,7 +370,7 @@ impl Durable {
     /// early.
     ///
     /// # Errors
-    /// Those of the journal.
+    /// The errors of the journal.
     pub async fn trim(&self, age: Duration) -> Result<usize, Error> {
         self.shared.journal.trim(age).await
     }
@@ -438,8 +439,8 @@ impl<'a> Declared<'a> {
     pub(crate) fn new(durable: &'a Durable, template: String) -> Self {
         Self { shared: &durable.shared, template }
     }
-    /// The version of the function's steps, 1 by default. A node goes on with requests of its own version
-    /// and of those that are [compatible](Self::compatible).
+    /// The version of the function's steps, 1 by default. A node goes on with requests of its own version and of
+    /// [compatible](Self::compatible) versions.
     pub fn version(self, version: u32) -> Self {
         self.shared.change_program(&self.template, |program| program.version = version);
         self

@@ -27,8 +27,8 @@ impl Records {
         }
     }
 
-    /// Whether the sub-steps at this path, which are those of an attempt or of an iteration, ended normally in an
-    /// earlier run. Then no time limit ends them any more, and an error of them contradicts the records.
+    /// Whether the sub-steps at this path, of an attempt or of an iteration, ended normally in an earlier run. Then no
+    /// time limit ends them any more, and an error in them contradicts the records.
     pub(crate) fn has_ended(&self, level: &Path) -> bool {
         if self.over.contains(level) || self.has_closed(level) {
             return true;

@@ -1,4 +1,4 @@
-//! A durable flow while a node runs it: what its steps are told of earlier runs, and what they record.
+//! A durable flow while a node runs it: what its steps learn of earlier runs, and what they record.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -49,7 +49,7 @@ pub(crate) struct Flow {
     deadline: Option<Timestamp>,
     /// Owners died with this flow.
     has_died: bool,
-    /// Those of the node.
+    /// The suspects of the node.
     suspects: Rc<Suspects>,
     has_locks: Cell<bool>,
     /// A body of it has blocked the arbiter.
@@ -177,7 +177,7 @@ impl Flow {
         self.stage.get() == RunPhase::Ended
     }
 
-    /// Takes in what others have told the flow.
+    /// Takes in what others have sent to the flow.
     pub(crate) fn see(&self, inbox: &Inbox) {
         if let Some(cancel) = &inbox.cancel {
             self.end_with(error_of_cancel(cancel));
@@ -189,7 +189,8 @@ impl Flow {
         self.signalled.notify_waiters();
     }
 
-    /// Waits for a signal with one of these names, no longer than `until`; gives its value, or null.
+    /// Waits for a signal with one of these names, no longer than `until`; returns its value, or
+    /// null.
     pub(crate) async fn signal(
         self: Rc<Self>,
         path: &Path,
@@ -232,7 +233,7 @@ impl Flow {
         Some(signals.remove(at))
     }
 
-    /// Records that a wait gives null, unless there is a signal that it has not seen.
+    /// Records that a wait returns null, unless there is a signal that it has not seen.
     async fn times_out(self: Rc<Self>, path: Path) -> Option<Value> {
         let Ok(value) = Value::encode(&None::<()>) else { unreachable!("null can be written") };
         let done = Done { value: value.clone(), attempt: 1, millis: 0 };
@@ -249,7 +250,7 @@ impl Flow {
                 Some(value)
             }
             Answer::Unseen => {
-                // read_news is told, and the signal comes
+                // `read_news` is notified, and delivers the signal
                 self.writer.has_news();
                 self.signalled.notified().await;
                 None
@@ -272,7 +273,7 @@ impl Flow {
         self.interrupt().is_some()
     }
 
-    /// Whether it was cancelled. Whoever was told so gets no result of it.
+    /// Whether it was cancelled. Callers who were notified of the cancel get no result of it.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.is_cancelled.get() && !self.is_committed()
     }
@@ -349,8 +350,7 @@ impl Flow {
         until(&self.was_dropped, || self.dropped.get().cloned()).await
     }
 
-    /// Completes when the flow can be put aside: it only waits, for long enough, and holds no lock. Gives
-    /// how long.
+    /// Completes when the flow can be put aside: it only waits, for long enough, and holds no lock. Returns how long.
     pub(crate) async fn can_be_parked(&self) -> Option<Duration> {
         loop {
             self.activity.idle().await;

@@ -1,5 +1,5 @@
-//! What steps that the executor adds around sub-steps are told: they are inside of an attempt of a step, or of an iteration
-//! of that.
+//! The replay hooks of steps that the executor adds around sub-steps: they are inside of an attempt of a step, or of an
+//! iteration of that.
 
 use std::cell::Cell;
 use std::rc::Rc;

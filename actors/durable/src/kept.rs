@@ -11,7 +11,7 @@ use crate::writer::Ticket;
 
 impl Durable {
     /// The steps whose effects stay, or may stay, although the request has ended with an error or a cancel, or waits
-    /// for an operator: those that have begun or are done and have no undo, and those that an operator has
+    /// for an operator: steps without an undo that have begun or are done, and steps that an operator has
     /// [kept](crate::Settle::Kept). In the order of their paths; none of a request that runs, or has ended with a
     /// result.
     ///
@@ -20,7 +20,7 @@ impl Durable {
     /// which it has records.
     ///
     /// # Errors
-    /// Those of [`status`](Self::status).
+    /// The errors of [`status`](Self::status).
     pub async fn kept(&self, uid: Uid) -> Result<Vec<Path>, Error> {
         let status = self.status(uid).await?;
         let has_result = matches!(status.ending, Some(Ending::Completed(_)));

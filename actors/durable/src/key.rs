@@ -19,7 +19,7 @@ pub(crate) fn checked(key: &str) -> Result<&str, Error> {
     }
 }
 
-/// The key in the headers of a request. Those of a WebSocket are of the connection, and not of each request
+/// The key in the headers of a request. The headers of a WebSocket belong to the connection, and not to each request
 /// that comes over it.
 pub(crate) fn in_headers(info: &RequestInfo) -> Result<Option<&str>, Error> {
     if info.channel().kind() == ChannelKind::WebSocket || !info.has_header(HEADER) {

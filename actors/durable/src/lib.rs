@@ -91,10 +91,10 @@
 //!
 //! # How it goes on
 //!
-//! - A step is known by its path: the names of the steps around it and its own. Steps of one name are
-//!   told apart by their order, items of [`each`](asyncsteps_executor::Steps::each) by their position, so these
-//!   must be the same whenever the request goes on; those of
-//!   [`each_by`](asyncsteps_executor::Steps::each_by) are told apart by their keys.
+//! - A step is known by its path: the names of the steps around it and its own. Steps of one name are distinguished by
+//!   their order, items of [`each`](asyncsteps_executor::Steps::each) by their position, so these must be the same
+//!   whenever the request goes on; items of [`each_by`](asyncsteps_executor::Steps::each_by) are distinguished by their
+//!   keys.
 //! - What decides is recorded before the next effect: errors, attempts and when the next one starts, when
 //!   a time limit has ended, that a step is being undone and how far. So a time limit that had ended
 //!   before the crash stays so.
@@ -180,8 +180,8 @@ pub use settled::Settle;
 pub use submit::{Cancelling, NotSubmitted, Options, WAITING_PER_CALLER};
 pub use transact::{ThenTransacts, Transacts};
 
-/// The methods that steps of durable functions have beside those of [`Steps`](asyncsteps_executor::Steps): `transact`
-/// and `then_transact`.
+/// The methods of durable functions beside the methods of [`Steps`](asyncsteps_executor::Steps): `transact` and
+/// `then_transact`.
 pub mod prelude {
     pub use crate::{ThenTransacts as _, Transacts as _};
 }

@@ -25,7 +25,7 @@ use crate::shared::{Given, LocalNode, Shared};
 use crate::suspects::{Suspect, Suspects};
 use crate::until::until;
 
-/// How many flows a node runs at the same time, unless it is told otherwise.
+/// How many flows a node runs at the same time by default.
 const AT_ONCE: usize = 1000;
 
 /// How long a suspect runs alone at first for a death.
@@ -34,8 +34,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A node, which runs durable flows on the arbiter that [started](crate::Durable::start) it.
 ///
 /// It claims flows that no other node has, renews its lease, and drops its flows as if it had crashed
-/// when it loses the lease. Dropping the node does the same; [`stop`](Self::stop) gives its flows
-/// away first, so that others go on with them at once.
+/// when it loses the lease. Dropping the node does the same; [`stop`](Self::stop) returns its flows
+/// to the journal first, so that others go on with them at once.
 pub struct Node {
     inner: Rc<Inner>,
     task: JoinHandle<()>,
@@ -45,7 +45,7 @@ struct Inner {
     shared: Arc<Shared>,
     executor: Executor,
     flows: RefCell<BTreeMap<Uid, Rc<Flow>>>,
-    /// How many flows it has, with those that it loads or gives away.
+    /// How many flows it has, including flows that it loads or gives up.
     count: Cell<usize>,
     /// What it does with flows that it gets, once it ends.
     ending: RefCell<Option<LeaveReason>>,
@@ -54,7 +54,7 @@ struct Inner {
     lease: RefCell<Rc<Lease>>,
     /// How many flows went back to the journal because it stops, or its executor closes.
     given_back: Cell<usize>,
-    /// A flow is over.
+    /// A flow has ended.
     changed: Notify,
 }
 
@@ -82,9 +82,9 @@ impl Node {
         Ok(Self { inner, task })
     }
 
-    /// Gives all flows back to the journal, and logs how many those were. Bodies that run are dropped; nothing is
-    /// undone. A journal that does not answer is waited for as long as the node has its [lease](LEASE), and for a
-    /// second at least: after that other nodes get the flows.
+    /// Returns all flows to the journal, and logs how many there were. Bodies that run are dropped; nothing is undone.
+    /// A journal that does not answer is waited for as long as the node has its [lease](LEASE), and for a second at
+    /// least: after that other nodes get the flows.
     ///
     /// When its executor [closes](Executor::close), a node returns flows that wait, for a time, a signal, a lock or a
     /// retry, and those whose body is [repeatable](asyncsteps_executor::Step::repeatable): the close does not wait for them. Other bodies
@@ -130,7 +130,7 @@ struct LeaseTerm {
 }
 
 impl LeaseTerm {
-    /// Renews the lease as long as that works; gives it up when it is over.
+    /// Renews the lease as long as that works; returns when it has expired.
     async fn keep(&self, shared: &Shared) {
         loop {
             timer::sleep_until(clock::now() + LEASE / 3).await;
@@ -187,7 +187,7 @@ impl Drop for NodeGuard<'_> {
 }
 
 impl Inner {
-    /// Handles of this process give it requests from now on.
+    /// Lets handles of this process pass it requests from now on.
     fn add_to_process(&self, incarnation: Incarnation, submits: mpsc::UnboundedSender<Given>) {
         self.shared.add_node(LocalNode { incarnation, submits });
     }
@@ -321,7 +321,7 @@ impl Inner {
             limit,
             suspects: self.suspects.limit(),
         };
-        // the same ticket gives the same flows
+        // the same ticket yields the same flows
         answered(|| self.shared.journal.claim(claim.clone())).await
     }
 
@@ -363,7 +363,7 @@ impl Inner {
             }
             let (mut stored, was_lost) = answered_or_lost(|| journal.submit(submit.clone())).await;
             if let Err(Error::Refused(Refused::NoLease(_))) = stored {
-                // the process was held up until the lease was over: any node takes the flow
+                // the process was held up until the lease had expired: any node takes the flow
                 (place, submit.owner) = (None, FirstOwner::Any);
                 stored = answered(|| journal.submit(submit.clone())).await;
             }
@@ -371,7 +371,7 @@ impl Inner {
             // it was stored by a request whose answer was lost, or by another one with this uid: if the node owns it,
             // it is returned, and any node takes it
             let is_known = matches!(stored, Ok(Submitted::Known(uid)) if uid == submit.uid);
-            // a caller that has left need not be told
+            // a caller that has left need not be notified
             let _ = answer.send(stored);
             let (uid, epoch) = (submit.uid, Epoch::new(1));
             let claimed = Claimed { uid, epoch, deaths: 0, is_suspect: false };

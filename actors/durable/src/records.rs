@@ -67,7 +67,7 @@ pub(crate) struct AtPath {
     pub(crate) may_stay_open: bool,
     /// The attempts that failed so far, and when the next one may start.
     pub(crate) attempts: Option<(u32, Timer)>,
-    /// When its time limit or its wait is over.
+    /// When its time limit or its wait ends.
     pub(crate) timer: Option<Timer>,
     /// The failure with which it fails: what is inside is undone.
     pub(crate) failed: Option<Unwinding>,
@@ -75,7 +75,7 @@ pub(crate) struct AtPath {
     pub(crate) input: Option<Value>,
     /// The keys of the things that it does, in order.
     pub(crate) keys: Option<Vec<String>>,
-    /// What it gives, if it is a loop that is over.
+    /// Its result, if it is a loop that has ended.
     pub(crate) outcome: Option<Value>,
     /// It was recorded in an earlier run, and the program has not come to it in this one.
     pub(crate) is_awaited: bool,
@@ -382,7 +382,7 @@ impl Records {
         self.within(scope).map(|(path, _)| path).filter(is_step)
     }
 
-    /// What a loop has to do: it enters those of its iterations again of which there are records.
+    /// What a loop has to do: it re-enters the iterations that have records.
     pub(crate) fn iterations(&self, path: &Path) -> Iterations {
         let at = self.at(path);
         let state_of = |index: u64| {
@@ -404,8 +404,8 @@ impl Records {
         Iterations { again, next }
     }
 
-    /// Forgets what is inside of an iteration of a loop, and the state that it began with; gives the
-    /// records of that.
+    /// Forgets what is inside of an iteration of a loop, and the state that it began with; returns
+    /// the tickets of these records.
     pub(crate) fn forget_iteration(&mut self, path: &Path, index: u64) -> Vec<Ticket> {
         let outer = path.iteration(index);
         let inside = self.within(&outer).map(|(path, _)| path.clone());
@@ -438,8 +438,8 @@ impl Records {
 /// What distinguishes the record of the normal end of a scope.
 const CLOSED: &str = "closed";
 
-/// The marks of the parts that are inside of the attempt of a step before them: not those of another
-/// attempt, or of an undo.
+/// The marks of the parts that are inside of the attempt of a step before them: not the marks of
+/// another attempt, or of an undo.
 const INSIDE: [char; 3] = ['/', '#', '@'];
 
 /// Whether a step is inside of an attempt of another one.

@@ -26,7 +26,7 @@ impl Durable {
     /// The open requests of the journal, to be kept in a file for [`replay_check`](Self::replay_check).
     ///
     /// # Errors
-    /// Those of the journal.
+    /// The errors of the journal.
     ///
     /// # Cancel safety
     /// It only reads.
@@ -34,8 +34,8 @@ impl Durable {
         Dump::read(&*self.shared.journal).await
     }
 
-    /// Tells for each request of a dump whether it goes on with the functions that this handle has, before
-    /// these are deployed. The journal of this handle is not asked; one in memory will do.
+    /// Reports for each request of a dump whether it goes on with the functions of this handle, before these are
+    /// deployed. The journal of this handle is not asked; one in memory will do.
     ///
     /// The plan of each function is compared with all records of a request, as it is before the request goes on. No
     /// step runs; a [`dynamic`](asyncsteps_executor::plan::Step::dynamic) step is defined from the recorded value.

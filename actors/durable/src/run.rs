@@ -45,7 +45,7 @@ const WRONG: [&str; 4] =
     [codes::INVALID_REQUEST, codes::UNAUTHORIZED, codes::SECURITY_ERROR, codes::PLEASE_REAUTH];
 
 impl Run<'_> {
-    /// Prepares the flow; `None` if it cannot be run here, which the log tells.
+    /// Prepares the flow; `None` if it cannot be run here, which is logged.
     pub(crate) async fn load(&self) -> Option<Ready> {
         let Claimed { uid, epoch, deaths, .. } = self.claimed;
         let journal = &self.shared.journal;
@@ -192,7 +192,7 @@ impl Run<'_> {
                 flow.leave(LeaveReason::Released);
                 flow.writer.append_last(|entry| entry.then = Disposition::Park(Some(POLL))).await;
             }
-            // nothing was done: the caller is told, and no operator
+            // nothing was done: the caller is notified, and no operator
             Some(code) if is_new && WRONG.contains(&code) => {
                 self.end(flow, ending_of(response)).await;
             }
@@ -232,7 +232,7 @@ impl Run<'_> {
         }
     }
 
-    /// Gives a flow away that this node has left.
+    /// Gives up a flow that this node has left.
     async fn give_up(&self, flow: &Rc<Flow>) {
         let then = match flow.left().await {
             LeaveReason::Lost => {
@@ -263,7 +263,7 @@ impl Run<'_> {
     }
 }
 
-/// Reads what others tell the flow, as long as it runs.
+/// Reads what others send to the flow, as long as it runs.
 async fn read_news(flow: &Rc<Flow>) {
     loop {
         flow.writer.news().await;

@@ -16,10 +16,10 @@ use crate::submit::NotSubmitted;
 
 /// When requests of a function begin again and again, for [`Durable::schedule`](crate::Durable::schedule).
 ///
-/// The expression has the five fields of cron: minute, hour, day of the month, month, day of the week; or
-/// it is one of `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. Times are those of UTC, unless a
-/// [time zone](Self::time_zone) is named. Where its clocks go forward, a fixed time that is left out comes
-/// at once after the gap; where they go back, a fixed time comes once.
+/// The expression has the five fields of cron: minute, hour, day of the month, month, day of the week; or it is one of
+/// `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. Times are in UTC, unless a [time zone](Self::time_zone) is
+/// named. Where its clocks go forward, a fixed time that is left out comes at once after the gap; where they go back, a
+/// fixed time comes once.
 #[derive(Clone)]
 #[must_use = "it is given to `Durable::schedule`"]
 pub struct Schedule {
@@ -56,8 +56,8 @@ pub enum WrongSchedule {
 }
 
 impl Schedule {
-    /// A schedule of this name. The name tells its requests apart from those of other schedules: it stays
-    /// the same from deploy to deploy.
+    /// A schedule of this name. The name distinguishes its requests from those of other schedules: it stays the same
+    /// from deploy to deploy.
     ///
     /// # Errors
     /// If the expression cannot be read, or no time is meant by it.

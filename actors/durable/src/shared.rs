@@ -83,7 +83,7 @@ pub(crate) struct Given {
 }
 
 impl LocalNode {
-    /// Has the node store a request, and run it if it has room; gives the request back if the node has
+    /// Makes the node store a request, and run it if it has room; returns the request if the node has
     /// ended. What is stored is run, also if the future is dropped.
     pub(crate) async fn store(&self, submit: Submit) -> Result<Result<Submitted, Error>, Submit> {
         let (answer, stored) = oneshot::channel();
@@ -241,7 +241,7 @@ impl Shared {
     /// The flow has ended, waits for an operator, or goes back to the journal because the executor closes.
     pub(crate) fn tell_ended(&self, uid: Uid) {
         for waiting in self.state().waiting.remove(&uid).into_iter().flatten() {
-            // who does not wait any more need not be told
+            // a caller that no longer waits need not be notified
             let _ = waiting.send(());
         }
     }

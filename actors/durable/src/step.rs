@@ -1,4 +1,4 @@
-//! What a step of a durable flow is told, and what it records.
+//! What a step of a durable flow learns, and what it records.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
@@ -316,7 +316,7 @@ impl StepRecorder for Step {
             self.diverges("it commits in another database than that of the journal");
             return Box::pin(pending());
         }
-        // tells that it began with an undo
+        // records that it began with an undo
         let intent = self.step.can_be_undone().then(|| self.intent(attempt));
         Box::pin(async move {
             let prepared = transaction.prepare().await.map_err(StepError::into_error)?;

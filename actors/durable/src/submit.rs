@@ -31,7 +31,7 @@ impl Options {
         Self { caller: caller.into(), ..self }
     }
 
-    /// A key of the caller: the same key again, of the same user for the same function, gives the
+    /// A key of the caller: the same key again, of the same user for the same function, returns the
     /// first request instead of a second one, until that is trimmed.
     pub fn key(self, key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..self }

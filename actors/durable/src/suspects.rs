@@ -71,7 +71,7 @@ impl Suspects {
         self.alone.borrow().strong_count() > 0
     }
 
-    /// How many the node may have, with those that wait.
+    /// How many suspects the node may have, including waiting ones.
     pub(crate) fn limit(&self) -> usize {
         self.at_once.get() + self.waiting.get()
     }

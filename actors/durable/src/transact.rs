@@ -119,7 +119,7 @@ impl<X: Transaction> AnyTransaction for X {
     }
 }
 
-/// The transaction that a body of [`transact`](Transacts::transact) gave.
+/// The transaction that a body of [`transact`](Transacts::transact) returned.
 pub(crate) fn transaction(work: Work) -> Box<dyn AnyTransaction> {
     match work.downcast::<Box<dyn AnyTransaction>>() {
         Ok(transaction) => *transaction,

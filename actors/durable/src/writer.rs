@@ -35,7 +35,7 @@ pub(crate) struct Writer {
     queue: RefCell<Queue>,
     /// The highest number in the inbox that this flow has seen.
     seen: Cell<u64>,
-    /// The highest number that there is in the inbox, as far as this flow was told.
+    /// The highest number in the inbox that this flow was notified of.
     inbox: Cell<u64>,
     /// The task that appends was spawned.
     is_spawned: Cell<bool>,
@@ -56,7 +56,7 @@ pub(crate) struct Writer {
 #[derive(Default)]
 struct Queue {
     waiting: Vec<(Ticket, Record)>,
-    /// Stored records that those which wait stand for.
+    /// Stored records that the waiting records replace.
     replaces: Vec<RecordId>,
     /// The names of the stored records that may be replaced.
     stored_as: HashMap<Ticket, RecordId>,
@@ -171,7 +171,7 @@ impl Writer {
         &self.journal
     }
 
-    /// Adds a record that stands for others, which are removed with it.
+    /// Adds a record that replaces others, which are removed with it.
     pub(crate) fn add(self: &Rc<Self>, record: Record, replaced: &[Ticket]) -> Ticket {
         let mut queue = self.queue.borrow_mut();
         queue.replace(replaced);
@@ -192,7 +192,7 @@ impl Writer {
         self.work.notify_one();
     }
 
-    /// The flow has seen the inbox up to this number; gives the number before.
+    /// Notes that the flow has seen the inbox up to this number; returns the number before.
     pub(crate) fn has_seen(&self, number: u64) -> u64 {
         self.seen.replace(self.seen.get().max(number))
     }
@@ -271,7 +271,8 @@ impl Writer {
         Some((Append { replaces, ..self.entry(first, records) }, tickets))
     }
 
-    /// Appends an entry after all that were added before; gives the ticket of its first record as well.
+    /// Appends an entry after all that were added before; returns the ticket of its first record as
+    /// well.
     pub(crate) async fn append_last(
         self: &Rc<Self>,
         change: impl FnOnce(&mut Append),
@@ -293,8 +294,8 @@ impl Writer {
         (answer, ticket)
     }
 
-    /// Commits the transaction of the step at this path with its record, and with records that come before
-    /// that, after all that were added before. Gives the records.
+    /// Commits the transaction of the step at this path with its record, and with records that come before that, after
+    /// all that were added before. Returns the records.
     pub(crate) async fn commit(
         self: &Rc<Self>,
         mut prepared: Box<dyn Prepared>,
@@ -320,7 +321,7 @@ impl Writer {
         Ok(tickets.into_iter().zip(append.records).collect())
     }
 
-    /// Tickets for so many records.
+    /// Tickets for `count` records.
     fn tickets(&self, count: usize) -> Vec<Ticket> {
         let mut queue = self.queue.borrow_mut();
         (0..count).map(|_| queue.ticket()).collect()

@@ -20,7 +20,7 @@
 //! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
 //! | `cancel` | `uid` | [`JobCancel`]: `requested`, or `tooLate` if it has ended or has begun what commits it |
 //! | `list` | `function`, `state`, `after`, `most` | [`JobList`], the oldest first |
-//! | `deadLetters` | `after`, `most` | [`JobList`] of those that wait for an operator |
+//! | `deadLetters` | `after`, `most` | [`JobList`] of the jobs that wait for an operator |
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
 //! | `settle` | `uid`, `path`, `how`: `kept`, `undone`, `result`; `result`, `why` | |
 //! | `undo` | `uid`, `path`, `why` | |

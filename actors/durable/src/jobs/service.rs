@@ -81,8 +81,8 @@ impl Service for Jobs {
 
 impl Jobs {
     /// The interface for the durable functions of this handle: callers of the level
-    /// [`SafeOps`](SecurityLevel::SafeOps) see their own jobs, and those of
-    /// [`PrivilegedOps`](SecurityLevel::PrivilegedOps) all.
+    /// [`SafeOps`](SecurityLevel::SafeOps) see their own jobs, and callers of the level
+    /// [`PrivilegedOps`](SecurityLevel::PrivilegedOps) all jobs.
     #[must_use]
     pub fn new(durable: Durable) -> Self {
         let (operators, callers) = (SecurityLevel::PrivilegedOps, SecurityLevel::SafeOps);
@@ -106,7 +106,8 @@ impl Jobs {
         builder.service(self.interface(), self, Self::define)
     }
 
-    /// The declaration of the interface; [`to_json`](Interface::to_json) gives it as clients read it.
+    /// The declaration of the interface; [`to_json`](Interface::to_json) returns it as clients read
+    /// it.
     #[must_use]
     pub fn interface(&self) -> Interface {
         let id = "asyncsteps.jobs:1.0".parse();
@@ -328,7 +329,7 @@ async fn is_visible<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Erro
     Ok(started.is_some_and(|it| caller::is_same(it.user.as_deref(), user.as_deref())))
 }
 
-/// Those of these jobs that the caller may see; `limit` were asked for.
+/// The jobs in `flows` that the caller may see; `limit` of them were asked for.
 async fn listed<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>, limit: usize) -> BodyResult<JobList> {
     let next = flows.last().filter(|_| flows.len() == limit).map_or(0, |flow| flow.number);
     let sees_all = cx.request().level() >= cx.operators;

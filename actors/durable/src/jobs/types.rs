@@ -1,4 +1,4 @@
-//! What is told of jobs. Times are in milliseconds.
+//! The reports about jobs. Times are in milliseconds.
 
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowInfo, FlowState};
@@ -109,7 +109,7 @@ pub enum JobCancel {
 pub struct JobResult {
     /// `ended`, or what it still does.
     pub state: JobState,
-    /// What it gave; null if it gave nothing, failed, or has not ended.
+    /// Its result; null if it has none, failed, or has not ended.
     pub result: Value,
     /// The code of the error with which it ended, `Cancelled` if it was cancelled; else empty.
     pub error: String,
