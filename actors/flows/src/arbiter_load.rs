@@ -10,12 +10,12 @@ thread_local! {
     static HERE: OnceCell<Here> = const { OnceCell::new() };
 }
 
-/// The flows of one arbiter, as other threads see them: those that wait, and those that were
-/// submitted and are not over.
+/// The flows of one arbiter, as other threads see them: waiting flows, and submitted flows that
+/// have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct ArbiterLoad {
     pub(crate) flows: Arc<Drain>,
-    /// Those of them that are parts of others.
+    /// The flows among them that are parts of others.
     pub(crate) parts: Arc<Drain>,
     /// The thread of the arbiter has ended.
     gone: AtomicBool,

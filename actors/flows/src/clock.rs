@@ -1,4 +1,4 @@
-//! The time of an arbiter: tokio's clock, so that a paused runtime gives virtual time.
+//! The time of an arbiter: tokio's clock, so that a paused runtime has virtual time.
 //!
 //! No other file of these crates reads a clock.
 
@@ -39,7 +39,8 @@ pub(crate) fn read() -> Instant {
     Instant::now()
 }
 
-/// A time of this arbiter for tokio's timers; thirty years from now stand for what is later.
+/// A time of this arbiter for tokio's timers; later times than thirty years from now become thirty
+/// years from now.
 #[must_use]
 pub fn instant(at: Time) -> Instant {
     let epoch = epoch(Instant::now());

@@ -1,11 +1,11 @@
-//! Counting what is under way, so that a shutdown can wait for it and say how it ended.
+//! Counting what is in flight, so that a shutdown can wait for it and report how it ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Counts what is under way (flows of an arbiter, requests of an executor) and lets a shutdown wait
+/// Counts what is in flight (flows of an arbiter, requests of an executor) and lets a shutdown wait
 /// until nothing is left.
 ///
 /// It is shared by all threads that let something in.
@@ -37,7 +37,7 @@ pub struct Drain {
     cancelled: AtomicUsize,
 }
 
-/// How those ended that were under way when a shutdown began.
+/// How the flows or requests in flight at the beginning of a shutdown ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {
@@ -45,8 +45,8 @@ pub struct Drained {
     pub finished: usize,
     /// Cancelled: at the end of the grace, by a deadline of their own, or on request.
     pub cancelled: usize,
-    /// Flows that a pool stopped before what they had done was undone, or before a step of theirs gave
-    /// its thread back to be cancelled.
+    /// Flows that a pool stopped before what they had done was undone, or before a blocking step of
+    /// theirs could be cancelled.
     pub not_undone: usize,
 }
 

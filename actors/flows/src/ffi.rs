@@ -1,6 +1,6 @@
 //! The universal binary interface (FTN12 §2.7) of flows on arbiters, with the feature `ffi`.
 //!
-//! Every flow on an arbiter gives out its [`binary`](Binary::binary) interface, and a step of a
+//! Every flow on an arbiter provides its [`binary`](Binary::binary) interface, and a step of a
 //! template can be a callback of another language ([`BinaryStep`]), so that a function of the
 //! Executor can be written in C or Python. There is nothing to set up: the arbiter is found when
 //! foreign code asks for its event loop. The example `serve` of `asyncsteps-executor` shows it.
@@ -10,7 +10,7 @@
 //!   deadline of the flow that executes it, and the pool of the arbiter counts and ends it.
 //! - A [`Mutex`](crate::sync::Mutex) or another lock is known to foreign steps by a [`SyncPointer`].
 //!
-//! A flow on a `LocalSet` that is no arbiter has no event loop to give out.
+//! A flow on a `LocalSet` that is no arbiter has no event loop to provide.
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};

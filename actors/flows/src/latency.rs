@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Upper bounds of the buckets, in microseconds: twelve in each decade from 10 us to 100 s, the numbers
-/// of the series E12, so that a percentile is told with an error of a quarter at the most. Longer times
-/// have a bucket of their own.
+/// of the series E12, so that a percentile is reported with an error of a quarter at the most. Longer
+/// times have a bucket of their own.
 const BOUNDS: [u64; 7 * STEPS.len() + 1] = bounds();
 
 const STEPS: [u64; 12] = [10, 12, 15, 18, 22, 27, 33, 39, 47, 56, 68, 82];

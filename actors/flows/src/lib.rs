@@ -22,7 +22,7 @@
 //!
 //! In reading order:
 //! - [`flow`]: starting flows, waiting for them, and their messages
-//! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting what is under way
+//! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting what is in flight
 //! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks and their messages
 //! - [`clock`] and [`timer`]: the time of an arbiter; [`random`]: random names; [`latency`]: distributions of times

@@ -73,7 +73,8 @@ pub fn trace_steps(flow: &mut Flow, root: &Span) {
     }
 }
 
-/// The same for a flow that starts, unless it is observed already; `about` gives its trace and its span.
+/// The same for a flow that starts, unless it is observed already; `about` returns its trace and its
+/// span.
 #[inline]
 pub(crate) fn trace_started(
     flow: &mut Flow,

@@ -162,7 +162,7 @@ impl TimerQueue {
         TimerId::new(self.timers.insert(Armed { at: Time::ZERO, number: 0, waker: None }))
     }
 
-    /// Gives the waker that was set before.
+    /// Returns the waker that was set before.
     fn arm(&mut self, id: TimerId, at: Time, waker: &Waker) -> (Option<Waker>, Driver) {
         let Some(timer) = self.timers.get_mut(id.index()) else { return (None, Driver::InTime) };
         if let Some(before) = &mut timer.waker {
@@ -188,7 +188,7 @@ impl TimerQueue {
         (before, driver)
     }
 
-    /// Gives the waker that was set before.
+    /// Returns the waker that was set before.
     fn remove(&mut self, id: TimerId) -> Option<Waker> {
         let waker = self.timers.try_remove(id.index())?.waker?;
         self.armed -= 1;
@@ -292,7 +292,7 @@ mod tests {
         Time::from_epoch(Duration::from_millis(ms))
     }
 
-    /// Expires what is due; gives how many that were and when the next one is.
+    /// Expires what is due; returns how many timers that were and when the next one is.
     fn expire(queue: &mut TimerQueue, ms: u64) -> (usize, Option<Time>) {
         let (expired, next) = queue.expire(at(ms), Waker::noop());
         (expired.len(), next)

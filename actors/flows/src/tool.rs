@@ -34,7 +34,7 @@ use crate::{clock, timer};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ArbiterTool {
-    /// Not `Send`: it stands for the loop of its thread.
+    /// Not `Send`: it represents the loop of its thread.
     local: PhantomData<Rc<()>>,
 }
 

@@ -100,7 +100,7 @@ impl<W> FairQueue<W> {
     /// Admits a request of a client, or queues it; `waiter` is made if it waits.
     ///
     /// A full budget makes room by displacing the latest request of the longest queue, as long as that
-    /// queue stays the longer one. Gives what was displaced.
+    /// queue stays the longer one. Returns what was displaced.
     pub(super) fn enter(
         &mut self,
         client: &Client,
@@ -198,7 +198,8 @@ impl<W> FairQueue<W> {
         true
     }
 
-    /// A request of a client ended; gives the one that is admitted instead, with its client and bytes.
+    /// A request of a client ended; returns the one that is admitted instead, with its client and
+    /// bytes.
     pub(super) fn leave(&mut self, client: &Client, bytes: usize) -> Option<(W, Client, usize)> {
         self.usage.running -= 1;
         self.usage.memory -= bytes;
@@ -327,7 +328,7 @@ mod tests {
         Client::from(name)
     }
 
-    /// Enters with one byte; gives the ticket if it waits.
+    /// Enters with one byte; returns the ticket if it waits.
     fn enter(queue: &mut FairQueue<String>, name: &str, waiter: &str) -> Option<Ticket> {
         match queue.enter(&client(name), 1, || waiter.to_owned()) {
             (Decision::Waits(ticket), _) => Some(ticket),

@@ -6,8 +6,8 @@ use slab::Slab;
 
 use super::client::Client;
 
-/// What is held for clients. A holding that waits for its client can be displaced: first the one that has
-/// waited longest among those of the client with the most bytes.
+/// What is held for clients. A holding that waits for its client can be displaced: first the one that has waited
+/// longest among the holdings of the client with the most bytes.
 #[derive(Debug)]
 pub(super) struct Holdings<S> {
     all: Slab<ClientHolding<S>>,
@@ -23,7 +23,7 @@ pub(super) struct Holdings<S> {
 struct ClientHolding<S> {
     client: Client,
     bytes: usize,
-    /// Its place among those that wait, while it does.
+    /// Its place among the waiting holdings, while it waits.
     turn: Option<u64>,
     signal: S,
 }

@@ -34,7 +34,7 @@ pub struct Usage {
     pub clients: usize,
     /// Admitted so far.
     pub admitted: u64,
-    /// Refused so far, those that were displaced from the queue included.
+    /// Refused so far, including requests that were displaced from the queue.
     pub refused: u64,
     /// Withdrawn so far while they waited.
     pub withdrawn: u64,

@@ -1,4 +1,5 @@
-//! PendingPermit: how much may run and wait at once, and fairness among clients.
+//! Admission control and backpressure: how much may run and wait at once, and fairness among
+//! clients.
 //!
 //! Mailboxes of actors are no limit, because `send` and `do_send` ignore their bounds. A [`Budget`] is
 //! asked before anything starts: it admits a request, queues it, or refuses it at once.
@@ -87,7 +88,7 @@ impl Budget {
     /// request from the queue.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the queue, or gives the permit back.
+    /// Dropping the future leaves the queue, or releases the permit.
     pub fn admit(&self, client: &Client, bytes: usize) -> PendingPermit {
         let mut answer = None;
         let (entered, displaced) = self.with(|queue| {
@@ -97,7 +98,7 @@ impl Budget {
                 waiter
             })
         });
-        // dropping their waiters tells them
+        // dropping their waiters notifies them
         drop(displaced);
         PendingPermit(match (entered, answer) {
             (Decision::Waits(ticket), Some(answer)) => {

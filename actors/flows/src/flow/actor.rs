@@ -12,7 +12,7 @@ use super::{Canceller, Stack};
 ///
 /// It takes [`Cancel`](super::Cancel), [`Inspect`](super::Inspect) and
 /// [`Complete`](super::Complete). Its address comes from [`FlowHandle::address`] and
-/// [`FlowRef::address`]; it can be used as long as its arbiter runs, also when the flow is over.
+/// [`FlowRef::address`]; it can be used as long as its arbiter runs, also when the flow has ended.
 ///
 /// [`FlowHandle::address`]: super::FlowHandle::address
 /// [`FlowRef::address`]: super::FlowRef::address
@@ -32,7 +32,7 @@ pub enum CompleteError {
     /// The wait belongs to another flow.
     #[error("the wait belongs to another flow")]
     ForeignWait,
-    /// The step is over or was completed before, or the flow is being cancelled.
+    /// The step has ended or was completed before, or the flow is being cancelled.
     #[error("the wait is over")]
     Stale,
     /// The actor of the flow is gone with its arbiter.
@@ -51,7 +51,7 @@ impl FlowActor {
         Self(Phase::Ended(None))
     }
 
-    /// The flow, unless it is over.
+    /// The flow, unless it has ended.
     #[inline]
     pub(super) fn execution(&mut self) -> Option<&mut Execution> {
         match &mut self.0 {
@@ -71,7 +71,7 @@ impl FlowActor {
         Canceller::new(self.execution().map(Execution::canceller))
     }
 
-    /// Where the flow is; empty when it is over.
+    /// Where the flow is; empty when it has ended.
     pub(super) fn stack(&mut self) -> Stack {
         self.execution().map(Stack::of).unwrap_or_default()
     }
@@ -95,7 +95,8 @@ impl FlowActor {
         }
     }
 
-    /// The flow ended: `tell` gives what its handle gets, and what the flow owned is dropped.
+    /// The flow ended: `tell` notifies its owner and returns what its handle receives; what the
+    /// flow owned is dropped.
     #[inline]
     pub(super) fn end(&mut self, tell: impl FnOnce(&mut Execution) -> Option<Outcome>) {
         if let Some(execution) = self.execution() {

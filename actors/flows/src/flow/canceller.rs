@@ -13,7 +13,7 @@ impl Canceller {
     }
 
     /// Asks the arbiter of the flow to cancel it; called by a step of the flow itself, no further
-    /// step runs. A flow that is over stays as it ended.
+    /// step runs. A flow that has ended stays as it ended.
     pub fn cancel(&self) {
         if let Some(flow) = &self.0 {
             flow.cancel();

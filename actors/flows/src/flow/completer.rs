@@ -64,7 +64,7 @@ impl Completer {
     /// Fails the step, as `error` inside of it would.
     ///
     /// # Errors
-    /// Those of [`success`](Self::success).
+    /// The errors of [`success`](Self::success).
     ///
     /// # Cancel safety
     /// That of [`success`](Self::success).

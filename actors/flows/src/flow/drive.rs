@@ -112,7 +112,8 @@ fn cancel(execution: &mut Execution, launched: &mut Vec<Launched>) {
     take_launched(execution, launched);
 }
 
-/// Tells the owner of a flow that it ended; gives what its handle gets, nothing if the owner panics.
+/// Notifies the owner of a flow that it ended; returns what its handle receives, nothing if the
+/// owner panics.
 #[inline]
 pub(super) fn tell(
     execution: &mut Execution,

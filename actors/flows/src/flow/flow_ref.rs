@@ -43,7 +43,7 @@ impl FlowRef {
     }
 
     /// Cancels the flow (FTN12 §2.2.3 `cancel`): its arbiter does so after this returned; called by a
-    /// step of the flow itself, no further step runs. A flow that is over stays as it ended.
+    /// step of the flow itself, no further step runs. A flow that has ended stays as it ended.
     pub fn cancel(&self) {
         self.canceller.cancel();
     }
@@ -75,14 +75,14 @@ impl FlowRef {
         self.look(|flow| flow.is_undo()).unwrap_or_default()
     }
 
-    /// The number of the flow (FTN12 §1.11.4); `None` when it is over, and for a step of the flow itself.
+    /// The number of the flow (FTN12 §1.11.4); `None` when it has ended, and for a step of the flow itself.
     #[must_use]
     pub fn id(&self) -> Option<FlowId> {
         self.look(Execution::id)
     }
 
-    /// Gives `see` what each branch of the flow waits for, in no particular order; nothing when the flow
-    /// is over, and for a step of the flow itself. It costs less than a [`stack`](Self::stack).
+    /// Calls `see` with what each branch of the flow waits for, in no particular order; not when the
+    /// flow has ended, and for a step of the flow itself. It costs less than a [`stack`](Self::stack).
     pub fn causes(&self, see: impl FnMut(WaitCause)) {
         self.look(|flow| flow.causes().for_each(see));
     }
@@ -91,13 +91,14 @@ impl FlowRef {
         self.cell.actor.try_borrow_mut().ok()?.execution().map(look)
     }
 
-    /// Where the flow is; empty when it is over, and for a step of the flow itself.
+    /// Where the flow is; empty when it has ended, and for a step of the flow itself.
     #[must_use]
     pub fn stack(&self) -> Stack {
         self.cell.actor.try_borrow_mut().map(|mut actor| actor.stack()).unwrap_or_default()
     }
 
-    /// The address of the flow's actor, for other arbiters and threads; also when the flow is over.
+    /// The address of the flow's actor, for other arbiters and threads; also when the flow has
+    /// ended.
     ///
     /// The mailbox is made when this is first called.
     ///
@@ -111,7 +112,7 @@ impl FlowRef {
     /// Completes a wait of the flow from any thread; the [`Stack`] names the waits.
     ///
     /// # Panics
-    /// Those of [`address`](Self::address).
+    /// When [`address`](Self::address) does.
     #[must_use]
     pub fn completer(&self, wait: WaitId) -> Completer {
         Completer::new(self.address(), wait)

@@ -81,7 +81,7 @@ impl<A> FlowHandle<A> {
         self.flow().is_some_and(FlowRef::is_valid)
     }
 
-    /// Where the flow is; empty when it is over, and for a step of the flow itself.
+    /// Where the flow is; empty when it has ended, and for a step of the flow itself.
     #[must_use]
     pub fn stack(&self) -> Stack {
         self.flow().map(FlowRef::stack).unwrap_or_default()
@@ -96,7 +96,7 @@ impl<A> FlowHandle<A> {
 
     /// The address of the flow's actor, for other arbiters and threads: it takes
     /// [`Cancel`](super::Cancel), [`Inspect`](super::Inspect) and [`Complete`](super::Complete), also
-    /// when the flow is over.
+    /// when the flow has ended.
     ///
     /// The mailbox is made when this is first called.
     ///
@@ -113,7 +113,7 @@ impl<A> FlowHandle<A> {
     /// Completes a wait of the flow from any thread; the [`Stack`] names the waits.
     ///
     /// # Panics
-    /// Those of [`address`](Self::address).
+    /// When [`address`](Self::address) does.
     #[must_use]
     pub fn completer(&self, wait: WaitId) -> Completer {
         Completer::new(self.address(), wait)
@@ -129,7 +129,7 @@ impl<A: Arguments> Future for FlowHandle<A> {
             State::Ended(outcome) => outcome.take(),
             State::Waits(Handle { flow, task, .. }) => {
                 if flow.is_valid() {
-                    // how the task ended is told by the flow's outcome
+                    // the flow's outcome says how the task ended
                     let _ = ready!(Pin::new(task).poll(cx));
                 }
                 let outcome = flow.cell().actor.borrow_mut().take_outcome();

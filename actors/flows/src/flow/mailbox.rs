@@ -53,7 +53,7 @@ impl FlowCell {
         }
     }
 
-    /// Drops the outcome if no handle takes it, now that the flow is over.
+    /// Drops the outcome if no handle takes it, now that the flow has ended.
     pub(super) fn discard_unwanted(&self) {
         if self.with_rare(|rare| rare.as_ref().is_some_and(|rare| rare.is_unwanted)) {
             self.discard_outcome();

@@ -1,18 +1,18 @@
-//! What the actor of a flow is told and asked, from other arbiters and threads.
+//! Messages to the actor of a flow, from other arbiters and threads.
 
 use actix::{Handler, Message, MessageResult};
 use asyncsteps_core::{WaitId, WaitResult};
 
 use super::{CompleteError, FlowActor, FlowContext, Stack};
 
-/// Cancels the flow of a [`FlowActor`] (FTN12 §2.2.3 `cancel`); a flow that is over stays as it
+/// Cancels the flow of a [`FlowActor`] (FTN12 §2.2.3 `cancel`); a flow that has ended stays as it
 /// ended.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct Cancel;
 
 /// Asks a [`FlowActor`] where its flow is and what it waits for; answered by a [`Stack`], which is
-/// empty when the flow is over.
+/// empty when the flow has ended.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "Stack")]
 pub struct Inspect;

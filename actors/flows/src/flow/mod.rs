@@ -9,7 +9,7 @@
 //! | cancel | [`FlowHandle::cancel`], or drop the handle | [`Cancel`] |
 //! | see where it is | [`FlowHandle::stack`] | [`Inspect`] |
 //! | complete a step | [`asyncsteps_core::Completion`] | [`Complete`], by a [`Completer`] |
-//! | wait for its end | `handle.await` | what started it tells, such as [`RemoteFlow`] |
+//! | wait for its end | `handle.await` | what started it, such as [`RemoteFlow`] |
 //!
 //! The first turn runs inside of [`start_flow`], and a flow that completes in it costs no actor. The
 //! mailbox is made when the address is first asked for. [`running_flows`] lists what waits.

@@ -1,4 +1,4 @@
-//! What starts a flow and is told of its end.
+//! What starts a flow and is notified of its end.
 
 use std::any::Any;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::record::Recording;
 use crate::span::FlowSpan;
 use crate::trace::{self, TraceParent};
 
-/// What a flow runs for: it limits the flow in time and is told how it ended.
+/// The owner of a flow: it limits the flow in time and is notified how it ended.
 ///
 /// A pointer is best: with an owner of eight bytes, the task of a flow takes 128 bytes instead of 256.
 ///
@@ -35,14 +35,14 @@ pub trait FlowOwner: Unpin + 'static {
         None
     }
 
-    /// What the steps of the flow, and of those that undo it, do is recorded here.
+    /// What the steps of the flow and its undos do is recorded here.
     fn recording(&self) -> Option<&Recording> {
         None
     }
 
-    /// A flow starts that is a [part](asyncsteps_core::Flow::is_part) of this one: an undo, or the body of a
-    /// shielded step. It may outlive this one, has no deadline, and runs in the same span. What this
-    /// returns is kept until the part is over: a permit, for example.
+    /// A flow starts that is a [part](asyncsteps_core::Flow::is_part) of this one: an undo, or the body of a shielded
+    /// step. It may outlive this one, has no deadline, and runs in the same span. What this returns is kept until the
+    /// part has ended: a permit, for example.
     fn part_started(&mut self, part: &FlowRef) -> Option<Box<dyn Any>> {
         let _ = part;
         None
@@ -148,12 +148,12 @@ pub(super) struct Unattended(Option<Box<Attached>>);
 struct Attached {
     span: Span,
     trace: Option<TraceParent>,
-    /// What the flow keeps until it is over.
+    /// What the flow keeps until it has ended.
     kept: Option<Box<dyn Any>>,
 }
 
 impl Unattended {
-    /// The owner of a flow that runs in this span and trace, and keeps a value until it is over.
+    /// The owner of a flow that runs in this span and trace, and keeps a value until it has ended.
     pub(super) fn new(span: Span, trace: Option<TraceParent>, kept: Option<Box<dyn Any>>) -> Self {
         let needed = !span.is_none() || trace.is_some() || kept.is_some();
         Self(needed.then(|| Box::new(Attached { span, trace, kept })))

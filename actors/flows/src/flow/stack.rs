@@ -16,7 +16,7 @@ use crate::sync::mutex::{self, HeldLock};
 #[derive(Clone, Debug, Default, MessageResponse)]
 #[non_exhaustive]
 pub struct Stack {
-    /// The branches that are not over; empty when the flow is over.
+    /// The branches that have not ended; empty when the flow has ended.
     pub waits: Vec<Wait>,
     /// The locks that its steps hold.
     pub holds: Vec<HeldLock>,

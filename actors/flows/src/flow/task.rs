@@ -52,7 +52,7 @@ pub(super) fn run_inline<O: FlowOwner>(flow: Flow, mut owner: O) -> Started {
     }
 }
 
-/// Gives an actor a task, which runs its next turn when the arbiter gets to it.
+/// Spawns a task for an actor, which runs its next turn when the arbiter gets to it.
 ///
 /// Messages of a mailbox that was made before are handled before that turn.
 #[inline]
@@ -131,8 +131,8 @@ fn start_part(
 
 #[cfg(feature = "ffi")]
 impl FlowRef {
-    /// Cancels the flow here and now, or after the current turn if it runs; its owner is told only in
-    /// the second case.
+    /// Cancels the flow here and now, or after the current turn if it runs; its owner is notified
+    /// only in the second case.
     pub(crate) fn abort(&self) {
         let Ok(mut actor) = self.cell().actor.try_borrow_mut() else { return self.cancel() };
         let flow = actor.abandon();
@@ -221,7 +221,7 @@ impl<O: FlowOwner> FlowTask<O> {
         cell.discard_unwanted();
     }
 
-    /// The flow is no longer one of those that run on the arbiter.
+    /// Removes the flow from the flows that run on the arbiter.
     fn leave(&self, kind: FlowKind, is_done: bool) {
         running::remove(self.listed);
         arbiter_load::leave_here(kind, is_done);

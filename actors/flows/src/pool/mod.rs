@@ -24,7 +24,7 @@ use crate::flow::{FlowRef, IntoFlow, list_flows, running_flows};
 pub use remote::RemoteFlow;
 
 /// How long undos of flows that were cancelled at the end of the grace may take: time for one call
-/// of another service, and little beside the time that a supervisor gives a process to end.
+/// of another service, and little beside the time that a supervisor allows a process to end.
 pub const UNDO_GRACE: Duration = Duration::from_secs(5);
 
 /// Arbiters that run flows.
@@ -61,7 +61,7 @@ struct Member {
 }
 
 impl ArbiterPool {
-    /// Starts so many arbiters, each with its thread.
+    /// Starts `arbiters` arbiters, each with its thread.
     ///
     /// # Panics
     /// Outside of an actix system, or if a thread cannot be started.
@@ -76,8 +76,8 @@ impl ArbiterPool {
         self.members.iter().map(|member| &member.handle)
     }
 
-    /// How many flows each arbiter has, those that were submitted and have not begun included; flows
-    /// that never waited are not counted. `None` for an arbiter that is gone.
+    /// How many flows each arbiter has, including submitted flows that have not begun; flows that
+    /// never waited are not counted. `None` for an arbiter that is gone.
     #[must_use]
     pub fn load(&self) -> Vec<Option<usize>> {
         self.members.iter().map(|member| member.load.count()).collect()
@@ -111,9 +111,10 @@ impl ArbiterPool {
         }
     }
 
-    /// Refuses new submissions with DefenseRejected, waits until all flows of the arbiters are over,
-    /// at most `grace`, then cancels the others: the log says where they were, and their cancel
-    /// handlers run. Ends the arbiters and waits for their threads, so for a step that blocks, too.
+    /// Refuses new submissions with DefenseRejected, waits until all flows of the arbiters have
+    /// ended, at most `grace`, then cancels the others: the log says where they were, and their
+    /// cancel handlers run. Ends the arbiters and waits for their threads, so for a step that
+    /// blocks, too.
     ///
     /// Flows that were submitted before may start others as long as the grace lasts. What cancelled
     /// flows have done is undone ([`Added::undo`](asyncsteps_core::Added::undo)): within the grace, and
@@ -121,7 +122,7 @@ impl ArbiterPool {
     /// longer is logged as failed and counted as [`not_undone`](Drained::not_undone). The bodies of
     /// shielded steps go on as long.
     ///
-    /// So it takes the grace and up to 7 seconds more: arbiters have one second to tell what runs and
+    /// So it takes the grace and up to 7 seconds more: arbiters have one second to report what runs and
     /// one to cancel it, and undos have five. A step that blocks its thread is waited for without limit.
     ///
     /// # Cancel safety
@@ -157,8 +158,8 @@ impl ArbiterPool {
         Drained { not_undone, ..ended }
     }
 
-    /// Cancels the flows that are left, and waits until what they have done is undone. Gives how many
-    /// flows still have something to undo after that.
+    /// Cancels the flows that are left, and waits until what they have done is undone. Returns how
+    /// many flows still have something to undo after that.
     async fn undo_flows(&self) -> usize {
         let cancelled: Vec<_> = self.arbiters().map(cancel_flows).collect();
         let end = Instant::now() + report::PATIENCE;
@@ -174,7 +175,7 @@ impl ArbiterPool {
                 member.load.parts.idle().await;
             }
         };
-        // the time is over, or all is undone
+        // the time has passed, or all is undone
         let _ = tokio::time::timeout(UNDO_GRACE, undone).await;
         let left = self.members.iter().map(|Member { load, .. }| {
             let parts = load.parts.count();
@@ -234,8 +235,8 @@ impl fmt::Debug for Member {
     }
 }
 
-/// Cancels the flows of an arbiter that are no parts of others; tells when their undos have been
-/// started.
+/// Cancels the flows of an arbiter that are no parts of others; notifies the receiver when their
+/// undos have been started.
 fn cancel_flows(arbiter: &ArbiterHandle) -> oneshot::Receiver<()> {
     let (reply, cancelled) = oneshot::channel();
     // false if the arbiter is gone: then the reply is dropped

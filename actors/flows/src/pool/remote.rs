@@ -49,8 +49,8 @@ impl<A> RemoteFlow<A> {
         Self { state: State::Refused(Some(error)), of: PhantomData }
     }
 
-    /// Cancels the flow (FTN12 §2.2.3 `cancel`) by a [`Cancel`] message. A flow that is over stays as
-    /// it ended; one that has not begun runs no step.
+    /// Cancels the flow (FTN12 §2.2.3 `cancel`) by a [`Cancel`] message. A flow that has ended stays
+    /// as it ended; one that has not begun runs no step.
     pub fn cancel(&self) {
         if let State::Runs(remote) = &self.state {
             remote.cancel();
@@ -89,7 +89,7 @@ impl<A: Arguments + Send> RemoteFlow<A> {
         let trace = trace::current();
         let span = FlowSpan::start(trace);
         let job = Job { make: job, reply, deadline, span, trace, counted };
-        // false if the arbiter is gone: then the reply is dropped, which tells the caller
+        // false if the arbiter is gone: then the reply is dropped, which notifies the caller
         let _: bool = arbiter.spawn_fn(move || job.begin(messages));
         let remote = Remote { outcome, address: Addr::new(sender), detached: false };
         Self { state: State::Runs(remote), of: PhantomData }

@@ -1,4 +1,4 @@
-//! What still runs when the grace of a shutdown is over.
+//! What still runs when the grace of a shutdown has passed.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::flow::{FlowActor, FlowRef, Inspect, running_flows};
 
-/// Flows of an arbiter that the log tells of: enough to see what holds a shutdown up.
+/// Flows of an arbiter that the log names: enough to see what holds a shutdown up.
 const REPORTED: usize = 10;
 
 /// How long the arbiters have to answer: a step that blocks its arbiter cannot be asked.

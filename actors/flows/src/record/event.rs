@@ -19,7 +19,7 @@ pub struct StepEvent {
     pub parent: u32,
     /// How many steps of the same branch are around it.
     pub depth: u32,
-    /// Which attempt of it, or of a step around it, is under way, from 1.
+    /// The current attempt of it, or of a step around it, from 1.
     pub attempt: u32,
     /// Name and source location of the step.
     pub location: StepLocation,
@@ -33,7 +33,7 @@ pub struct StepEvent {
 pub enum StepEventKind {
     /// It began.
     Began,
-    /// It is over.
+    /// It has ended.
     Ended(Ending),
 }
 

@@ -15,7 +15,7 @@ const SHOWN: usize = 40;
 /// Steps without a name are shown if they took so long, or failed; quicker rounds of a loop are counted.
 const LONG: Duration = Duration::from_millis(1);
 
-/// The steps that tell where the time went: `bank 456ms { try 1 22ms CommError, pause 45ms, try 2 301ms }`.
+/// The steps that show where the time went: `bank 456ms { try 1 22ms CommError, pause 45ms, try 2 301ms }`.
 ///
 /// A step has its name, the time that it took, and how it ended unless it succeeded; one that is in
 /// progress ends with `...`. Steps without a name are left out, but for what is inside of them, unless

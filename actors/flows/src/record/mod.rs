@@ -1,8 +1,8 @@
 //! Recordings of flows: what their steps did, and when.
 //!
-//! A [`Recording`] has room for a fixed number of events. Writing them takes no memory, and recordings
-//! of an arbiter use the room of earlier ones again. So all flows of a service can be recorded, and it is
-//! decided when one is over whether anybody needs to know: because it was slow, or failed.
+//! A [`Recording`] has room for a fixed number of events. Writing them takes no memory, and recordings of an arbiter
+//! use the room of earlier ones again. So all flows of a service can be recorded, and whether a recording is kept is
+//! decided when its flow has ended: because it was slow, or failed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -43,9 +43,9 @@ pub use tree::{RecordedStep, StepTree};
 
 use recorder::Recorder;
 
-/// Has the steps of a flow traced below the span `root`, if a subscriber wants that and the flow belongs to
-/// no trace or to one that is sampled, and recorded, if there is a recording; to be called before the flow
-/// starts. A recording takes several flows, such as those that undo the first one.
+/// Traces the steps of a flow below the span `root`, if a subscriber wants that and the flow belongs to no trace or to
+/// a sampled one, and records them, if there is a recording; to be called before the flow starts. A recording takes
+/// several flows, such as the undos of the first one.
 pub fn observe(
     flow: &mut Flow,
     root: &Span,

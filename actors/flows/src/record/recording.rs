@@ -15,7 +15,7 @@ use crate::clock;
 const KEPT: usize = 64;
 
 thread_local! {
-    /// Recordings that are over, of which this is the only owner.
+    /// Recordings that have ended and have no other owner.
     static FREE: RefCell<Vec<Rc<Inner>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -1,4 +1,5 @@
-//! Tokens of locks: they tell an effect of a holder of the past from one of the present.
+//! Fencing tokens of locks: they distinguish an effect of a past holder from one of the present
+//! holder.
 
 use std::cmp::Ordering;
 use std::fmt;

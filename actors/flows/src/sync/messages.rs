@@ -17,7 +17,7 @@ use super::mutex::{LockGuard, LockTicket, UnlockError};
 /// whose answer cannot be delivered is free again.
 ///
 /// # Cancel safety
-/// Dropping the request leaves the queue, or gives back the lock if its answer was under way.
+/// Dropping the request leaves the queue, or releases the lock if its answer was in flight.
 #[derive(Clone, Debug, Default, Message)]
 #[rtype(result = "Result<LockGuard, Error>")]
 pub struct Lock {
@@ -33,12 +33,12 @@ impl Lock {
     }
 }
 
-/// Gives a lock back to the [`MutexActor`](super::MutexActor) or
-/// [`LimiterActor`](super::LimiterActor) that it came from.
+/// Returns a lock to the [`MutexActor`](super::MutexActor) or [`LimiterActor`](super::LimiterActor)
+/// that it came from.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), UnlockError>")]
 pub struct Unlock {
-    /// What [`LockGuard::into_ticket`] gave.
+    /// What [`LockGuard::into_ticket`] returned.
     pub ticket: LockTicket,
 }
 
@@ -84,7 +84,7 @@ where
     T: 'static,
 {
     fn handle(self, _: &mut A::Context, reply: Option<OneshotSender<M::Result>>) {
-        // the message was sent without waiting for its answer: a lock would come free at once
+        // the message was sent without waiting for its answer: a lock would be released at once
         let Some(mut reply) = reply else { return };
         actix_rt::spawn(async move {
             tokio::select! {

@@ -12,7 +12,7 @@ use super::waiter::Holder;
 pub struct KeyOwners {
     /// Those inside, in no particular order.
     pub inside: Vec<LockOwner>,
-    /// Those that wait, the next one first.
+    /// The waiting ones, the next one first.
     pub waiting: Vec<WaitingOwner>,
 }
 

@@ -12,9 +12,9 @@ use super::{Limiter, Mutex, Throttle};
 
 /// Objects by name and key. Cheap to clone.
 ///
-/// A name stands for one kind of object with its limits; it belongs to the program, so it is
-/// `'static`. A key is data, such as the number of a product: its object is made when it is first
-/// asked for, and takes memory only while it is used.
+/// A name means one kind of object with its limits; it belongs to the program, so it is `'static`.
+/// A key is data, such as the number of a product: its object is made when it is first asked for,
+/// and takes memory only while it is used.
 ///
 /// ```
 /// # use asyncsteps_core::{Template, sync::limiter};
@@ -72,12 +72,12 @@ enum Object {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// The name stands for another kind of object.
+    /// The name is in use for another kind of object.
     #[error("`{name}` is a {is}, not a {wanted}")]
     WrongKind {
         /// The name.
         name: &'static str,
-        /// What it stands for.
+        /// The kind that it is in use for.
         is: &'static str,
         /// What was asked for.
         wanted: &'static str,
@@ -87,7 +87,7 @@ pub enum RegistryError {
     Defined {
         /// The name.
         name: &'static str,
-        /// What it stands for.
+        /// The kind that it is in use for.
         is: &'static str,
     },
     /// A limit is 0 that must not be.
@@ -118,7 +118,7 @@ impl Registry {
         Self(Arc::new(Inner { arbiter, objects: DashMap::new() }))
     }
 
-    /// Says what a name stands for; a name that was not defined gets the default limits of the kind
+    /// Defines what a name means; a name that was not defined gets the default limits of the kind
     /// that is first asked for.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl Registry {
     /// The mutex of a name and key.
     ///
     /// # Errors
-    /// [`RegistryError::WrongKind`] if the name stands for another kind.
+    /// [`RegistryError::WrongKind`] if the name is in use for another kind.
     pub fn mutex(&self, name: &'static str, key: impl AsRef<str>) -> Result<Mutex, RegistryError> {
         self.get(name, Limits::Mutex(mutex::Options::default()), |object| match object {
             Object::Mutex(mutex) => Ok(mutex.key(key)),
@@ -156,7 +156,7 @@ impl Registry {
     /// The throttle of a name and key.
     ///
     /// # Errors
-    /// [`RegistryError::WrongKind`] if the name stands for another kind.
+    /// [`RegistryError::WrongKind`] if the name is in use for another kind.
     pub fn throttle(
         &self,
         name: &'static str,
@@ -171,7 +171,7 @@ impl Registry {
     /// The limiter of a name and key.
     ///
     /// # Errors
-    /// [`RegistryError::WrongKind`] if the name stands for another kind.
+    /// [`RegistryError::WrongKind`] if the name is in use for another kind.
     pub fn limiter(
         &self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! What locks have in common: holders, and waiters that are told when their turn has come.
+//! What locks have in common: holders, and waiters that are notified when their turn has come.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -53,8 +53,8 @@ impl Holder {
     }
 }
 
-/// What waits in a queue. It is told after the lock of the accounting is released, because it wakes
-/// foreign code.
+/// What waits in a queue. It is notified after the lock of the accounting is released, because that
+/// wakes foreign code.
 #[derive(Debug)]
 pub(super) enum Waiter {
     Step(Completion),
@@ -63,8 +63,8 @@ pub(super) enum Waiter {
 }
 
 impl Waiter {
-    /// It left the queue and has entered. If its step is over, its guard is about to be dropped and
-    /// passes the turn on.
+    /// It left the queue and has entered. If its step has ended, its guard is about to be dropped
+    /// and passes the turn on.
     pub(super) fn admit(self) {
         match self {
             Self::Step(step) => drop(step.success(())),

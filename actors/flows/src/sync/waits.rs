@@ -12,7 +12,7 @@ use crate::latency::{Distribution, Latency};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitFigures {
-    /// How long those waited that got it; those that need not wait are not among them.
+    /// How long the waiters that got it waited; acquisitions without a wait are not counted.
     pub waited: Distribution,
     /// How many left the queue before their turn: by a time limit, a cancel or an error beside them.
     pub given_up: u64,

@@ -12,7 +12,7 @@
 //! does not count either: what was left to it is looked at [again](look_again) when it has passed.
 //!
 //! Locks taken outside of flows, with [`Mutex::lock`](super::Mutex::lock) or by message, are assumed to
-//! come free; the same goes for waits for a throttle, a future or another flow.
+//! be released; the same goes for waits for a throttle, a future or another flow.
 //!
 //! The search stops nothing. A cycle counts if all of it is still there after it was found: waits of a
 //! deadlock do not change, so all of them were there at one time.
@@ -133,7 +133,7 @@ fn resolve(wait: &Arc<Wait>) {
     }
 }
 
-/// Reports a cycle; gives the error for its first wait.
+/// Reports a cycle; returns the error for its first wait.
 fn report(cycle: &[Arc<Wait>], left_to_limit: bool) -> Error {
     let waits = cycle.iter().map(|wait| Waiting::of(wait)).collect();
     let deadlock = Deadlock { waits, left_to_limit };

@@ -133,7 +133,7 @@ impl Limiter {
     /// The address of the actor of this limiter and all of its keys, for code that sends messages.
     ///
     /// The actor is started on the current arbiter when this is first called, and runs until the
-    /// last address is dropped. Locks that it gave out do not depend on it.
+    /// last address is dropped. Locks that it granted do not depend on it.
     ///
     /// # Panics
     /// Outside of an actix arbiter, if the actor has to be started.

@@ -12,7 +12,7 @@ use asyncsteps_core::{Arg, Error};
 use super::state::{KeyState, QueuedWaiter};
 use crate::sync::waiter::{Holder, Waiter, rejected};
 
-/// A lock that was taken outside of flows. Dropping it, on any thread, gives the lock back.
+/// A lock that was taken outside of flows. Dropping it, on any thread, releases the lock.
 #[must_use = "dropping it unlocks"]
 pub struct LockGuard(pub(super) Guard);
 

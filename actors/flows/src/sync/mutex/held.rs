@@ -20,8 +20,8 @@ pub struct HeldLock {
     pub step: StepLocation,
 }
 
-/// The locks that the steps of a flow hold, in no particular order; not those that async bodies keep in
-/// variables.
+/// The locks that the steps of a flow hold, in no particular order; not the locks that async bodies
+/// keep in variables.
 #[must_use]
 pub fn held(flow: &Execution) -> Vec<HeldLock> {
     let guards = flow.kept::<Guard>().filter(|(.., guard)| guard.is_inside());

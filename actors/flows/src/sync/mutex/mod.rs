@@ -32,16 +32,16 @@ pub use ticket::{LockTicket, UnlockError};
 
 /// A mutex for flows on all arbiters, and for other code: a semaphore if its `max` is more than 1. Cheap to clone.
 ///
-/// Use it with `asi.sync(&mutex, ...)`. The order is first come, first served. The lock is released
-/// on every way out of the section: success, error, timeout, cancel, panic, end of the arbiter.
-/// If something inside is to be [undone](asyncsteps_core::Added::undo) then, it is held until that is over.
-/// Flows that wait for each other's locks are a deadlock, which is found, see [`deadlock`].
+/// Use it with `asi.sync(&mutex, ...)`. The order is first come, first served. The lock is released on every way out of
+/// the section: success, error, timeout, cancel, panic, end of the arbiter. If something inside has to be
+/// [undone](asyncsteps_core::Added::undo), it is held until the undo has ended. Flows that wait for each other's locks
+/// are a deadlock, which is found, see [`deadlock`].
 ///
 /// | to | directly, from any thread | by message |
 /// |---|---|---|
 /// | lock in a flow | `asi.sync(&mutex, ...)` | |
 /// | lock elsewhere | [`lock`](Self::lock), [`try_lock`](Self::try_lock) | [`Lock`](super::Lock) |
-/// | give back | drop the guard or the ticket, [`unlock`](Self::unlock) | [`Unlock`](super::Unlock) |
+/// | release | drop the guard or the ticket, [`unlock`](Self::unlock) | [`Unlock`](super::Unlock) |
 /// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`owners`](Self::owners), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
 ///
 /// All of them share one accounting: a message is never needed, and costs a hop.
@@ -109,7 +109,7 @@ impl Mutex {
         guard.enter().then(|| LockGuard::new(guard))
     }
 
-    /// Gives back a lock by its ticket, as [`Unlock`](super::Unlock) does.
+    /// Releases a lock by its ticket, as [`Unlock`](super::Unlock) does.
     ///
     /// # Errors
     /// [`UnlockError`] if the ticket belongs to another mutex, or its lock was given back before.
@@ -120,7 +120,7 @@ impl Mutex {
     /// The address of the actor of this mutex and all of its keys, for code that sends messages.
     ///
     /// The actor is started on the current arbiter when this is first called, and runs until the
-    /// last address is dropped. Locks that it gave out do not depend on it.
+    /// last address is dropped. Locks that it granted do not depend on it.
     ///
     /// ```
     /// # use asyncsteps_actors::sync::{Lock, Mutex, Unlock};

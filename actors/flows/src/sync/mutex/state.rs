@@ -121,7 +121,7 @@ impl KeyState {
         KeyReport { key: Arc::clone(&self.key), holders, queued, entered: 0 }
     }
 
-    /// Who is inside and who waits, at most so many of each.
+    /// Who is inside and who waits, at most `most` of each.
     pub(super) fn owners(&self, most: usize) -> KeyOwners {
         let Accounting { queue, .. } = &self.accounting();
         let waiting = queue.waiting().take(most).map(|(owner, queued)| WaitingOwner {
@@ -185,7 +185,7 @@ impl KeyState {
         self.single_owner.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives the accounting to the queue, and locks it.
+    /// Switches the accounting to the queue, and locks it.
     pub(super) fn accounting(&self) -> Accounting<'_> {
         let mut queue = guarded(&self.queue);
         // while it is locked, only this thread takes the accounting back
@@ -200,7 +200,7 @@ impl KeyState {
 }
 
 impl Drop for Accounting<'_> {
-    /// Gives the accounting back as soon as the queue is empty.
+    /// Switches the accounting back as soon as the queue is empty.
     fn drop(&mut self) {
         if self.queue.holders() + self.queue.queued() == 0 {
             self.single_owner.store(FREE, Ordering::Release);

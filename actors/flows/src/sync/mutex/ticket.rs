@@ -57,7 +57,7 @@ impl LockTicket {
         guarded(&self.0.guard).is_some()
     }
 
-    /// Gives the lock back, if it is one of this family.
+    /// Releases the lock, if it belongs to this family.
     pub(super) fn unlock(&self, family: &Arc<Family>) -> Result<(), UnlockError> {
         if !Arc::ptr_eq(self.0.state.family(), family) {
             return Err(UnlockError::Foreign);

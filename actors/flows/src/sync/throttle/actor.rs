@@ -12,7 +12,7 @@ use crate::sync::messages::{Deferred, Enter, Inspect};
 use crate::sync::waiter::guarded;
 
 impl ThrottleActor {
-    /// Ends the periods that are over and sets the timer to the next end.
+    /// Ends the periods that have expired and sets the timer to the next end.
     fn end_periods(&mut self, ctx: &mut Context<Self>) {
         let Some(family) = self.family.upgrade() else { return };
         let now = family.clock.now();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::Message;
 use asyncsteps_core::Time;
 
-/// Tells the actor that the first period of the schedule was opened.
+/// Notifies the actor that the first period of the schedule was opened.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct PeriodOpened;
@@ -33,18 +33,18 @@ impl<K> Schedule<K> {
         self.ends.insert((end, self.count), key);
     }
 
-    /// The actor is about to be told; says whether it was before.
+    /// Notes that the actor is about to be notified; returns whether it was before.
     pub(super) fn tell(&mut self) -> bool {
         mem::replace(&mut self.told, true)
     }
 
-    /// Takes the keys whose periods are over.
+    /// Takes the keys whose periods have expired.
     pub(super) fn take_over(&mut self, now: Time) -> Vec<Arc<K>> {
         let open = self.ends.split_off(&(now, u64::MAX));
         mem::replace(&mut self.ends, open).into_values().collect()
     }
 
-    /// When the next period ends; with none the actor has to be told of the next one.
+    /// When the next period ends; with none the actor has to be notified of the next one.
     pub(super) fn next_end(&mut self) -> Option<Time> {
         let end = self.ends.first_key_value().map(|((end, _), _)| *end);
         self.told = end.is_some();

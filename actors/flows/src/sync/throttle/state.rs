@@ -146,7 +146,7 @@ impl Family {
         self.actor.get().is_some()
     }
 
-    /// Ends the periods that are over.
+    /// Ends the periods that have expired.
     pub(super) fn end_periods(&self, now: Time) {
         let over = guarded(&self.schedule).take_over(now);
         for state in over {
@@ -158,7 +158,7 @@ impl Family {
         }
     }
 
-    /// Tells waiters that they have entered.
+    /// Notifies waiters that they have entered.
     fn admit(&self, admitted: Vec<QueuedWaiter>) {
         for QueuedWaiter { waiter, since, .. } in admitted {
             self.waits.admitted(since);
@@ -210,7 +210,7 @@ impl Family {
         }
     }
 
-    /// At most one of these messages is under way; if the actor ends without handling it, it closes the
+    /// At most one of these messages is in flight; if the actor ends without handling it, it closes the
     /// throttle.
     #[expect(clippy::disallowed_methods, reason = "see above")]
     fn tell_actor(&self) {
@@ -252,7 +252,7 @@ impl KeyState {
         KeyReport { key: Arc::clone(&self.key), holders: 0, queued, entered }
     }
 
-    /// Who waits, at most so many.
+    /// Who waits, at most `most` of them.
     pub(super) fn owners(&self, most: usize) -> KeyOwners {
         let entries = guarded(&self.entries);
         let waiting = entries
@@ -307,7 +307,7 @@ impl KeyState {
         guarded(&self.entries).queue.window_end()
     }
 
-    /// A period is over: takes the waiters that enter in the next one, and gives its end.
+    /// Ends a period: takes the waiters that enter in the next one, and returns its end.
     pub(super) fn end_period(&self, now: Time) -> (Vec<QueuedWaiter>, Option<Time>) {
         let mut entries = guarded(&self.entries);
         let admitted = entries.admit(now);
