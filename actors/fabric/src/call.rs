@@ -69,8 +69,8 @@ impl Call {
         Self { invocation: self.invocation.with_trace(trace.into()), ..self }
     }
 
-    /// The same with a key that tells what is asked for from everything else that any node asks for; all
-    /// attempts at one thing have the same. A call without one gets a key of its own.
+    /// The same with a key that identifies what is asked for among everything that any node asks for;
+    /// all attempts at one thing have the same key. A call without one gets a key of its own.
     pub fn with_key(self, key: impl Into<Arc<str>>) -> Self {
         Self { key: Some(key.into()), ..self }
     }
@@ -116,7 +116,7 @@ impl fmt::Debug for Call {
     }
 }
 
-/// What a function gave.
+/// The answer of a function.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Response {

@@ -17,7 +17,7 @@ use crate::node::NodeId;
 /// | no answer in time, or the connection was lost after sending | CommError | unknown |
 /// | the answer of a service elsewhere cannot be read, or has a wrong signature | InvokerError, SecurityError | unknown |
 /// | the message is too large | InvalidRequest | not carried out |
-/// | the caller has too many calls under way | DefenseRejected | not carried out |
+/// | the caller has too many calls in flight | DefenseRejected | not carried out |
 /// | wrong parameters on the side of the caller | InvokerError | not carried out |
 /// | the node refused the call, or its function failed | the code that it answered | answered |
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ impl Endpoint {
         Self { interface }
     }
 
-    /// All interfaces that an executor hosts, with those that they inherit from.
+    /// All interfaces that an executor hosts, including inherited ones.
     #[must_use]
     pub fn all(executor: &Executor) -> Vec<Self> {
         let mut names = Vec::new();

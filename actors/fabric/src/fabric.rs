@@ -25,11 +25,12 @@ pub trait Fabric: Send + Sync + 'static {
     /// [`CallError`], with what is known of the outcome.
     ///
     /// # Cancel safety
-    /// Dropping the future cancels the call, as far as the node that carries it out can be told.
+    /// Dropping the future cancels the call, as far as the node that carries it out can be
+    /// notified.
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>>;
 
     /// The same for a call that was placed [on this very node](Call::on_node) and that it carries out
-    /// itself, within the process. Gives back a call that goes elsewhere.
+    /// itself, within the process. Returns a call that goes elsewhere.
     ///
     /// # Errors
     /// The call, of another node, or of a function that this one does not serve or has too many calls of.
@@ -41,7 +42,7 @@ pub trait Fabric: Send + Sync + 'static {
     /// the executor [closes](Executor::close). Calls are routed here from the time the future is ready.
     ///
     /// # Errors
-    /// [`CallError`] if nodes cannot be told of it.
+    /// [`CallError`] if nodes cannot be notified of it.
     fn serve(
         &self,
         endpoints: Vec<Endpoint>,
@@ -79,7 +80,7 @@ impl Capabilities {
         Self { max_message: None }
     }
 
-    /// Of a fabric with messages of so many bytes at most.
+    /// The limits of a fabric with messages of at most `max_message` bytes.
     #[must_use]
     pub const fn of_messages(max_message: usize) -> Self {
         Self { max_message: Some(max_message) }

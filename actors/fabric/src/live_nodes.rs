@@ -19,7 +19,7 @@ struct LiveNode {
 }
 
 impl LiveNodes {
-    /// Those of these nodes that take calls; for drivers.
+    /// The nodes among `nodes` that take calls; for drivers.
     #[must_use]
     pub fn of(nodes: &[NodeInfo]) -> Self {
         let live = nodes.iter().filter(|info| !info.is_draining).filter_map(|info| {
@@ -35,7 +35,8 @@ impl LiveNodes {
         self.0.is_empty()
     }
 
-    /// The node that owns a key of a function: of those that serve it, the one with the highest score.
+    /// The node that owns a key of a function: among the nodes that serve it, the one with the highest
+    /// score.
     pub(crate) fn owner(&self, function: &FunctionName, key: &[u8]) -> Option<&NodeId> {
         let serves = |live: &&LiveNode| live.endpoints.iter().any(|it| it.serves(function));
         let nodes = self.0.iter().filter(serves).map(|live| &live.node);

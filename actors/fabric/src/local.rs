@@ -23,8 +23,8 @@ use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 /// Connects executors of one process: calls are no bytes, and run on the arbiter that makes them.
 /// Cloning shares.
 ///
-/// Those that serve the same interface take turns. It stands in for a fabric between machines in tests and
-/// in services that run as one process.
+/// Members that serve the same interface take turns. It stands in for a fabric between machines in tests and in
+/// services that run as one process.
 #[derive(Clone, Debug, Default)]
 pub struct LocalFabric {
     members: Arc<RwLock<Vec<Arc<Member>>>>,
@@ -38,7 +38,7 @@ struct Member {
     endpoints: Vec<Endpoint>,
     executor: Executor,
     drain: Arc<Drain>,
-    /// Notified when the calls under way are cancelled.
+    /// Notified when the calls in flight are cancelled.
     cancelled: Notify,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// The longest name of a node, in bytes: that of a host, and a number.
 const MAX_NAME: usize = 64;
 
-/// The name that stands for all nodes.
+/// The name that means all nodes.
 pub(crate) const ALL: &str = "all";
 
 /// The name of a node: letters, digits, `-` and `_`, 64 at most. Each node of a fabric has its own.

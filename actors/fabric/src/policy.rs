@@ -21,7 +21,7 @@ impl Policy {
         Self { attempts: 2, attempt_timeout: None, is_idempotent: false, hedge_after: None }
     }
 
-    /// At most so many attempts in all; 0 counts as 1.
+    /// At most `attempts` attempts in all; 0 counts as 1.
     pub const fn attempts(self, attempts: u32) -> Self {
         Self { attempts, ..self }
     }

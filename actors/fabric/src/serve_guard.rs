@@ -12,7 +12,7 @@ pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// An executor serves as long as this is there.
 ///
-/// Dropping it ends that at once: the calls under way are cancelled. [`drain`](Self::drain) lets them
+/// Dropping it ends that at once: the calls in flight are cancelled. [`drain`](Self::drain) lets them
 /// finish.
 #[must_use = "dropping it ends the serving"]
 pub struct ServeGuard(Box<dyn Serving>);
@@ -29,12 +29,12 @@ impl ServeGuard {
         Self(Box::new(serving))
     }
 
-    /// Takes no more calls, waits at most `grace` for those under way, and cancels the rest. Every call
-    /// that was taken is answered. Gives how those ended that were left when no more came. A rolling restart loses nothing: calls go to other nodes, then the
-    /// [executor is closed](asyncsteps_executor::Executor::close).
+    /// Takes no more calls, waits at most `grace` for the calls in flight, and cancels the rest. Every call that was
+    /// taken is answered. Returns how the calls in flight ended. A rolling restart loses nothing: calls go to other
+    /// nodes, then the [executor is closed](asyncsteps_executor::Executor::close).
     ///
     /// # Cancel safety
-    /// Dropping the future cancels the calls under way.
+    /// Dropping the future cancels the calls in flight.
     pub async fn drain(self, grace: Duration) -> Drained {
         self.0.drain(grace).await
     }

@@ -72,7 +72,8 @@ pub(crate) const fn batch(batch: &[Append]) -> Result<(), Refused> {
     at_most("batch", batch.len(), BATCH)
 }
 
-/// The answer to an entry of which so many records are known: all of them if it was written before.
+/// The answer to an entry, `known` of whose records are known: all of them if it was written
+/// before.
 pub(crate) fn repeated(
     entry: &Append,
     known: u64,
@@ -99,7 +100,7 @@ pub(crate) fn append(entry: &Append) -> Result<Vec<Encoded>, Refused> {
     entry.records.iter().map(encoded).collect()
 }
 
-/// How many to give, of as many as were asked for.
+/// How many to return, of as many as were asked for.
 pub(crate) fn limit(asked: usize) -> usize {
     asked.min(BATCH)
 }

@@ -13,8 +13,8 @@ use crate::path::Path;
 use crate::record::{Event, StoredRecord};
 use crate::request::{FirstOwner, FlowState, Inbox, Loaded, Query, Submit};
 
-/// The flows of a journal that have not ended, with their records and without what others have told them:
-/// for checks of a program before it is deployed.
+/// The flows of a journal that have not ended, with their records and without their inboxes: for checks of a program
+/// before it is deployed.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
     flows: Vec<Loaded>,
@@ -67,7 +67,7 @@ impl Dump {
     /// it was at some time, or not at all.
     ///
     /// # Errors
-    /// Those of [`Journal::list`] and [`Journal::load`].
+    /// The errors of [`Journal::list`] and [`Journal::load`].
     ///
     /// # Cancel safety
     /// It only reads.
@@ -110,7 +110,7 @@ impl Dump {
     /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// If they are not those of a dump, or a later program wrote it.
+    /// If they are not the bytes of a dump, or a later program wrote it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ParseDumpError> {
         let wrong = |error: minicbor::decode::Error| ParseDumpError(error.to_string());
         let mut decoder = minicbor::Decoder::new(bytes);

@@ -44,7 +44,7 @@ pub(crate) fn may_begin_anew(uid: Uid, records: &[StoredRecord]) -> Result<(), R
 }
 
 /// A flow goes on from a step only if it has undone nothing since: without the records of an undo it
-/// would undo twice, and without those of what it has undone it would do that again.
+/// would undo twice, and without the records of what it has undone it would do that again.
 pub(crate) fn may_go_back(
     uid: Uid,
     records: &[StoredRecord],

@@ -30,7 +30,7 @@ pub(crate) struct Head {
     pub(crate) state: FlowState,
     pub(crate) epoch: Epoch,
     pub(crate) owner: Option<Incarnation>,
-    /// The claim that gave it to its owner.
+    /// The claim by which its owner received it.
     pub(crate) ticket: Option<Uid>,
     pub(crate) run: u32,
     /// 1 if an owner died with an open effect, and one more for each death in a row of an owner that had no
@@ -56,7 +56,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// A flow that is submitted. The storage gives it a number.
+    /// A flow that is submitted. The storage assigns it a number.
     pub(crate) fn new(submit: &Submit, moment: Moment) -> Self {
         let (state, owner, due) = match submit.owner {
             FirstOwner::Node(node) => (FlowState::Running, Some(node), None),
@@ -149,7 +149,7 @@ impl Head {
         }
     }
 
-    /// Stores a signal while `waiting` others were not taken. Gives its number.
+    /// Stores a signal while `waiting` others were not taken. Returns its number.
     pub(crate) fn signal(&mut self, waiting: u64, limits: &Limits) -> Result<u64, Refused> {
         if self.state == FlowState::Ended {
             return Err(Refused::HasEnded(self.uid));
@@ -220,7 +220,7 @@ impl Head {
         })
     }
 
-    /// Gives the flow to a node.
+    /// Assigns the flow to a node.
     pub(crate) fn claim(&mut self, claim: &Claim) -> Claimed {
         if !self.is_suspect() {
             self.reason = None;
@@ -232,7 +232,7 @@ impl Head {
         self.given()
     }
 
-    /// What a claim tells of it.
+    /// What a claim reports about it.
     pub(crate) const fn given(&self) -> Claimed {
         let is_suspect = self.is_suspect();
         Claimed { uid: self.uid, epoch: self.epoch, deaths: self.deaths, is_suspect }

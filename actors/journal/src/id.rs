@@ -6,7 +6,7 @@ use std::str::FromStr;
 use asyncsteps_core::sim::fill_seeded;
 use minicbor::{Decode, Encode};
 
-/// The name of a flow: 128 random bits, so that no two journals ever give the same one.
+/// The name of a flow: 128 random bits, so that no two journals ever assign the same one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid([u8; 16]);
 

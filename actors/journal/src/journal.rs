@@ -46,9 +46,9 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`BATCH`](crate::limits::BATCH) entries.
     fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>>;
 
-    /// Gives flows to a node, with higher epochs: flows that had begun before new ones, and oldest first.
-    /// On the way it takes flows from nodes whose lease has ended. A node has no more suspects than it
-    /// [asks for](Claim::suspects): flows whose owner died while an effect was open.
+    /// Assigns flows to a node, with higher epochs: flows that had begun before new ones, and oldest first. On the way
+    /// it takes flows from nodes whose lease has ended. A node has no more suspects than it [asks
+    /// for](Claim::suspects): flows whose owner died while an effect was open.
     ///
     /// # Errors
     /// [`Refused::NoLease`](crate::Refused::NoLease) if the node has no lease.
@@ -62,7 +62,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// it.
     fn load(&self, uid: Uid) -> Answer<'_, Loaded>;
 
-    /// What others have told a flow.
+    /// What others have sent to a flow.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](crate::Refused::NoFlow).
@@ -72,7 +72,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`BATCH`](crate::limits::BATCH).
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     fn news(&self, node: Incarnation) -> Answer<'_, Vec<News>>;
 
     /// A flow, and how it ended.
@@ -84,7 +84,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// Flows, oldest first.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>>;
 
     /// Stores a signal, whether or not the flow waits for it already.
@@ -114,20 +114,20 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// of a clock does.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     fn trim(&self, age: Duration) -> Answer<'_, usize>;
 
     /// A lease for a node that starts, and the time. The clock of both is the journal's.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// The errors of the storage.
     fn register(&self, lease: Duration) -> Answer<'_, Registered>;
 
     /// Makes the lease of a node end after this time, and returns the time. With zero the node abandons it.
     ///
     /// # Errors
-    /// [`Refused::NoLease`](crate::Refused::NoLease) if the lease is over: others may have the node's
-    /// flows. It has to drop them and register again.
+    /// [`Refused::NoLease`](crate::Refused::NoLease) if the lease has expired: others may have the
+    /// node's flows. It has to drop them and register again.
     fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading>;
 
     /// A number that changes when there may be flows to claim or news. It may change without a reason,
@@ -135,7 +135,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     fn changes(&self) -> watch::Receiver<u64>;
 
     /// The database in which steps commit their [`Transaction`](crate::Transaction)s, if the journal has
-    /// one. A journal around another one gives that of the other.
+    /// one. A journal around another one returns the database of the other.
     fn database(&self) -> Option<Database> {
         None
     }

@@ -57,22 +57,23 @@
 //! - An append is written once, however often it is repeated, and as a whole.
 //! - Of a cancel and an end, the first one counts. So it is with a signal and a timeout.
 //! - A flow ends, waits, is claimed again, or is a dead letter that [`Journal::list`] shows. None is
-//!   forgotten before [`Journal::trim`] drops those that have ended.
+//!   forgotten before [`Journal::trim`] drops ended ones.
 //!
 //! Not guaranteed: an order between flows; that an effect outside happens once (the record of an effect
 //! comes after it); anything about a flow that was trimmed.
 //!
 //! # How a flow uses it
 //!
-//! 1. [`submit`](Journal::submit) stores parameters, and gives the flow to the node that asks if it is
-//!    its [`FirstOwner`](request::FirstOwner).
+//! 1. [`submit`](Journal::submit) stores parameters, and assigns the flow to the node that asks if it
+//!    is its [`FirstOwner`](request::FirstOwner).
 //! 2. The owner runs the template. Each step appends what [`Event`] says, before what it says. Only
 //!    waiting is lazy: records that have to be on disk together go with one [`append`](Journal::append),
-//!    also those of other flows. Record numbers go on over epochs, from [`next`](request::Loaded::next).
+//!    including records of other flows. Record numbers go on over epochs, from
+//!    [`next`](request::Loaded::next).
 //! 3. A step made of others (scope, timeout, retry, section, race, join, each, loop) appends an
-//!    [`Outcome`](Event::Outcome) when it is decided. A loop appends an [`Iteration`](Event::Iteration) in
-//!    whose place its records go, except for those that an undo around the loop needs. An undo is a step
-//!    of its own, at [`Path::undo`].
+//!    [`Outcome`](Event::Outcome) when it is decided. A loop appends an [`Iteration`](Event::Iteration) which replaces
+//!    its records, except for records that an undo around the loop needs. An undo is a step of its own, at
+//!    [`Path::undo`].
 //! 4. The answer to each append has the highest number of the inbox. If there is news, the owner reads
 //!    the [`inbox`](Journal::inbox): signals, and the cancel. A wait that takes a signal appends
 //!    [`Signal`](Event::Signal) and [`takes`](request::Append::takes) it. A timeout is appended under the
@@ -86,11 +87,11 @@
 //!
 //! # How a node uses it
 //!
-//! It [registers](Journal::register) when it starts, [renews](Journal::renew) its lease each third of it,
-//! and [claims](Journal::claim) flows as its admission allows, whenever [`changes`](Journal::changes) tells
-//! and each [`POLL`]. A claim raises the epoch, so what the node [loads](Journal::load) afterwards is
-//! complete. If the lease is over, or an append is answered with [`NotWritten::Stale`], the node drops the
-//! flow as if it had crashed: without handlers, without undo.
+//! It [registers](Journal::register) when it starts, [renews](Journal::renew) its lease each third of it, and
+//! [claims](Journal::claim) flows as its admission allows, whenever [`changes`](Journal::changes) reports work and each
+//! [`POLL`]. A claim raises the epoch, so what the node [loads](Journal::load) afterwards is complete. If the lease has
+//! expired, or an append is answered with [`NotWritten::Stale`], the node drops the flow as if it had crashed: without
+//! handlers, without undo.
 //!
 //! A flow whose owner dies while an effect was open (an [`Intent`](Event::Intent) without an end) is a suspect: it
 //! may be what killed it. A node has few of these at once ([`Claim::suspects`](request::Claim::suspects)), and

@@ -18,9 +18,8 @@ pub const LIST_ITEMS: usize = 10_000;
 pub const RECORD_BYTES: usize = 1024 * 1024;
 
 /// Entries of one batch, and the most that [`claim`](crate::Journal::claim),
-/// [`list`](crate::Journal::list), [`news`](crate::Journal::news) and
-/// [`trim`](crate::Journal::trim) give or take at once: what one transaction does in about a tenth of
-/// a second.
+/// [`list`](crate::Journal::list), [`news`](crate::Journal::news) and [`trim`](crate::Journal::trim)
+/// return or take at once: what one transaction does in about a tenth of a second.
 pub const BATCH: usize = 1000;
 
 /// How many signals that were taken stay known by their identity, so that one which is sent again is
@@ -30,8 +29,8 @@ pub const TAKEN_SIGNALS: u64 = 1000;
 /// Limits that may be set for each journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Live records of one flow: those that were not replaced. 10,000 by default, because a flow is
-    /// loaded as a whole when it goes on; loops and collections replace their records.
+    /// Live records of one flow: records that were not replaced. 10,000 by default, because a flow
+    /// is loaded as a whole when it goes on; loops and collections replace their records.
     pub records: u64,
     /// Signals of one flow that wait to be taken. 1,000 by default, so that a sender in a loop does not
     /// fill the disk.

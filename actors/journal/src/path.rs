@@ -36,9 +36,10 @@ pub enum Part<T = String> {
     Template(T),
     /// A step, by its name.
     Step(T),
-    /// The so many-th attempt of the step before it, if that has steps inside and there are several.
+    /// The number of the attempt of the step before it, if that has steps inside and there are
+    /// several.
     Attempt(u32),
-    /// The so many-th iteration of the loop before it, from 0.
+    /// The number of the iteration of the loop before it, from 0.
     Iteration(u64),
     /// The item of the collection before it that has this key.
     Key(T),

@@ -15,7 +15,7 @@ use crate::time::{Clock, SystemClock, Timestamp};
 use crate::transaction::{Committed, StepEntry};
 use crate::value::Value;
 
-/// What the body of a transaction gave.
+/// What the body of a transaction returned.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     value: Value,
@@ -24,7 +24,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// A body that began at `began` gave this result.
+    /// A body that began at `began` returned this result.
     ///
     /// # Errors
     /// If it cannot be recorded.

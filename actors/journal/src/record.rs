@@ -16,7 +16,7 @@ pub struct Record {
     pub event: Event,
 }
 
-/// A record as a journal gives it.
+/// A record as a journal returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRecord {
     /// Its name within the flow.
@@ -48,12 +48,12 @@ pub enum Event {
     Signal(TakenSignal),
     /// A collection was entered with these keys: before the first effect inside.
     Keys(Keys),
-    /// An iteration of a loop is over: before the next one. It stands for the records inside, which are
+    /// An iteration of a loop has ended: before the next one. It replaces the records inside, which are
     /// removed with it.
     Iteration(Iteration),
     /// The flow undoes what it did: before the first undo.
     Unwinding(Unwinding),
-    /// The flow ended: before anyone is told.
+    /// The flow ended: before anyone is notified.
     Ended(Ended),
 }
 
@@ -161,7 +161,7 @@ pub struct Done {
     /// The result.
     #[n(0)]
     pub value: Value,
-    /// Which attempt gave it, from 1.
+    /// Which attempt returned it, from 1.
     #[n(1)]
     pub attempt: u32,
     /// How long that attempt took, in milliseconds.
@@ -288,7 +288,7 @@ pub struct Keys {
     pub keys: Vec<String>,
 }
 
-/// An iteration that is over.
+/// An iteration that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Iteration {
     /// Which, from 0.

@@ -15,7 +15,7 @@ pub struct Submit {
     pub uid: Uid,
     /// What it does.
     pub started: Started,
-    /// The caller's key: the same key again gives the first flow, until that is trimmed.
+    /// The caller's key: the same key again returns the first flow, until that is trimmed.
     pub key: Option<CallerKey>,
     /// Who has it.
     pub owner: FirstOwner,
@@ -24,7 +24,7 @@ pub struct Submit {
     pub quota: Option<Quota>,
 }
 
-/// How many flows may wait on behalf of a caller: those that have not ended, and that no node runs. A further one is
+/// How many flows may wait on behalf of a caller: flows that have not ended, and that no node runs. A further one is
 /// refused with [`Refused::TooManyWaiting`](crate::Refused::TooManyWaiting).
 ///
 /// Flows are counted in the transaction that stores one. Where several processes store at the same moment, each of
@@ -93,7 +93,7 @@ pub struct Append {
     pub first: u64,
     /// The records.
     pub records: Vec<Record>,
-    /// Records that these stand for: they are removed.
+    /// Records that these replace: they are removed.
     pub replaces: Vec<RecordId>,
     /// Numbers of the signals that these have taken: their values are removed from the inbox.
     pub takes: Vec<u64>,
@@ -121,7 +121,7 @@ pub enum Condition {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disposition {
-    /// The owner keeps it; if the records end it, it is over.
+    /// The owner keeps it, unless the records end it.
     #[default]
     Keep,
     /// The owner gives it up, for any node to claim: drain, shutdown.
@@ -169,7 +169,7 @@ pub struct Claim {
     pub programs: Vec<Program>,
     /// How many flows at the most; up to [`BATCH`](crate::limits::BATCH) are given.
     pub limit: usize,
-    /// How many suspects the node may have at once, with those that it has; at least one.
+    /// How many suspects the node may have at once, including its present ones; at least one.
     pub suspects: usize,
 }
 
@@ -206,7 +206,7 @@ pub struct Loaded {
     pub flow: FlowInfo,
     /// Its records, oldest first.
     pub records: Vec<StoredRecord>,
-    /// What others have told it.
+    /// What others have sent to it.
     pub inbox: Inbox,
 }
 
@@ -218,7 +218,7 @@ impl Loaded {
     }
 }
 
-/// What others have told a flow.
+/// What others have sent to a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbox {
     /// Signals that were not taken, oldest first.
@@ -390,11 +390,11 @@ pub enum FlowState {
 /// Which flows to list.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// Only those that do this.
+    /// Only flows in this state.
     pub state: Option<FlowState>,
-    /// Only those of this template.
+    /// Only flows of this template.
     pub template: Option<String>,
-    /// Only those with a higher number: where the page before ended.
+    /// Only flows with a higher number: where the page before ended.
     pub after: u64,
     /// How many at the most; up to [`BATCH`](crate::limits::BATCH) are given.
     pub limit: usize,
@@ -413,6 +413,6 @@ pub struct Status {
 /// it survives two lost renewals; the flows of a node that died go on after it.
 pub const LEASE: Duration = Duration::from_secs(10);
 
-/// How often a node looks for work, news and due times, unless [`changes`](crate::Journal::changes) tells
-/// it earlier: once a second, because what tells it may be lost with a connection.
+/// How often a node looks for work, news and due times, unless [`changes`](crate::Journal::changes) notifies it
+/// earlier: once a second, because a notice may be lost with a connection.
 pub const POLL: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use crate::request::{Append, CancelledBy, Disposition, FlowState};
 use crate::time::Timestamp;
 use crate::value::Value;
 
-/// The states of flows that wait, in SQL: those of [`FlowState::waits`].
+/// The states of flows that wait, in SQL: the same as [`FlowState::waits`].
 macro_rules! waits {
     () => {
         "state IN (0, 1, 2, 4, 5, 6)"

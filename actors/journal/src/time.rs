@@ -1,4 +1,4 @@
-//! Times of day, and who tells them.
+//! Times of day, and the clocks that they come from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use minicbor::{Decode, Encode};
 pub struct Timestamp(#[n(0)] u64);
 
 impl Timestamp {
-    /// The time so many milliseconds after the beginning of 1970.
+    /// The time `millis` milliseconds after the beginning of 1970.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
@@ -87,7 +87,7 @@ impl Clock for SystemClock {
 
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
-        // a clock that stands before 1970 is as good as one that stands there
+        // a clock before 1970 is as good as one at its beginning
         Self::default().after(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
     }
 }

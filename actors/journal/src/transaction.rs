@@ -36,7 +36,7 @@ impl Database {
 ///
 /// `Sqlite::transaction` and `Postgres::transaction` make one.
 pub trait Transaction: 'static {
-    /// What it gives.
+    /// Its result.
     type Output: Serialize + DeserializeOwned + 'static;
 
     /// Where it commits.
@@ -61,7 +61,7 @@ pub trait Prepared {
     /// commits once.
     ///
     /// # Errors
-    /// Those of the storage, as for [`Journal::append`](crate::Journal::append).
+    /// The errors of the storage, as for [`Journal::append`](crate::Journal::append).
     ///
     /// # Panics
     /// If the body does.

@@ -65,7 +65,7 @@ impl Value {
     /// The bytes of a value of JSON, or of one that is read as such: with a null where serde has a unit.
     ///
     /// # Errors
-    /// Those of [`encode`](Self::encode).
+    /// The errors of [`encode`](Self::encode).
     pub fn encode_json<T: Serialize + ?Sized>(value: &T) -> Result<Self, ValueError> {
         Self::write(value, Unit::Null)
     }
@@ -76,7 +76,7 @@ impl Value {
     /// list. So a value with a unit in it is read back here, to find out which of the two its type has.
     ///
     /// # Errors
-    /// Those of [`encode`](Self::encode).
+    /// The errors of [`encode`](Self::encode).
     pub fn encode_result<T>(value: &T) -> Result<Self, ValueError>
     where
         T: Serialize + DeserializeOwned,

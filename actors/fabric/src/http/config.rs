@@ -53,14 +53,14 @@ impl Config {
         Self { tls: Some(tls), ..self }
     }
 
-    /// How many calls may be under way at once, of all services; 10,000 unless set. More fail with
+    /// How many calls may be in flight at once, of all services; 10,000 unless set. More fail with
     /// DefenseRejected.
     pub fn max_calls(self, max_calls: usize) -> Self {
         Self { max_calls, ..self }
     }
 
-    /// How many calls of one service may be under way over HTTP at once, each on its connection; 64 unless
-    /// set. More wait for their turn, within their time limits.
+    /// How many calls of one service may be in flight over HTTP at once, each on its connection; 64 unless set. More
+    /// wait for their turn, within their time limits.
     pub fn max_connections(self, max_connections: usize) -> Self {
         Self { max_connections, ..self }
     }

@@ -84,7 +84,7 @@ impl HttpFabric {
         Ok(())
     }
 
-    /// No longer calls an interface. Calls under way are finished.
+    /// No longer calls an interface. Calls in flight are finished.
     pub fn unregister(&self, iface: &str) {
         let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
         services.remove(iface);

@@ -40,7 +40,7 @@ impl Remote {
         Self { credentials: Credentials::Signature(user.into(), algorithm, key), ..self }
     }
 
-    /// Names the user that a call acts for (FTN3 §1.11, field `obf`). The service has to give the
+    /// Names the user that a call acts for (FTN3 §1.11, field `obf`). The service has to grant the
     /// credentials the level System, and refuses such calls with SecurityError otherwise. Unless this is
     /// set the service does not learn the user.
     pub fn on_behalf_of_users(self) -> Self {

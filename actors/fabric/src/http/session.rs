@@ -1,4 +1,5 @@
-//! One WebSocket connection with many calls on it, told apart by their numbers (`rid`, FTN3 §1.3).
+//! One WebSocket connection with many calls on it, distinguished by their numbers (`rid`, FTN3
+//! §1.3).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,7 +35,7 @@ pub(super) struct Session {
     waiting: Arc<Waiting>,
 }
 
-/// A message to send. There are no more than calls under way, and these are limited.
+/// A message to send. There are no more than calls in flight, and these are limited.
 #[derive(Debug)]
 struct Outgoing {
     number: u64,
@@ -107,7 +108,7 @@ impl Waiting {
         self.calls().as_ref().is_some_and(|calls| calls.contains_key(&number))
     }
 
-    /// Gives an answer to its call, if that still waits.
+    /// Passes an answer to its call, if that still waits.
     fn answered(&self, answer: Response) {
         let rid = answer.rid().and_then(|rid| rid.as_value().as_str());
         let number = rid.and_then(|rid| rid.strip_prefix('C')?.parse().ok());
@@ -171,7 +172,7 @@ async fn send(
     }
 }
 
-/// Gives answers to their calls until the connection ends.
+/// Passes answers to their calls until the connection ends.
 async fn receive(mut stream: SplitStream<Channel>, waiting: &Waiting) {
     while let Ok(Some(Ok(frame))) = timeout(SILENCE, stream.next()).await {
         let frame = match frame {

@@ -16,7 +16,7 @@ use crate::node::NodeId;
 /// The token of the inbox that probes come to.
 pub(super) const PROBE: &str = "probe";
 
-/// What the inboxes of nodes begin with; those of other programs do not.
+/// What the inboxes of nodes begin with; inboxes of other programs do not.
 const INBOXES: &str = "_INBOX.ftn-";
 
 /// Whether an answer to this subject goes to a node.
@@ -50,7 +50,7 @@ struct Waiting {
     node: Option<NodeId>,
 }
 
-/// A call that waits; dropping this gives it up.
+/// A call that waits; dropping this abandons it.
 #[derive(Debug)]
 pub(super) struct Waits<'a> {
     calls: &'a Calls,
@@ -61,7 +61,7 @@ pub(super) struct Waits<'a> {
 }
 
 impl Calls {
-    /// None yet; at most so many at once. `id` tells the inbox from all others.
+    /// No calls yet; at most `max` at once. `id` distinguishes the inbox from all others.
     pub(super) fn new(id: &str, max: usize) -> Self {
         let mut tokens = DefaultHasher::new();
         tokens.write(random::id().as_bytes());
@@ -106,7 +106,7 @@ impl Calls {
         Waits { calls: self, token, answer, is_answered: false }
     }
 
-    /// Gives a call a token that no other has that waits.
+    /// Assigns a call a token that no other waiting call has.
     fn register(&self, call: Waiting) -> u64 {
         let mut waiting = self.waiting();
         loop {
@@ -135,7 +135,8 @@ impl Calls {
         drop(lost);
     }
 
-    /// A node asks which of these calls are wanted, a token in each line; gives those that are not.
+    /// A node asks which of these calls are wanted, a token in each line; returns the unwanted
+    /// ones.
     pub(super) fn unwanted(&self, tokens: &str, node: Option<&NodeId>) -> String {
         let mut waiting = self.waiting();
         let mut unwanted = String::new();
@@ -176,7 +177,7 @@ impl Waits<'_> {
         Some(answer)
     }
 
-    /// Gives the call up; gives the node that carries it out, if that is known.
+    /// Abandons the call; returns the node that carries it out, if that is known.
     pub(super) fn give_up(&self) -> Option<NodeId> {
         match self.is_answered {
             true => None,

@@ -31,7 +31,8 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// Default of [`Config::discovery_time`]: several ways there and back within a continent.
 const DISCOVERY_TIME: Duration = Duration::from_millis(300);
 
-/// Default of [`Config::view_interval`]: a node asks all others, so many nodes are many messages.
+/// Default of [`Config::view_interval`]: a node asks all others, so the number of messages grows
+/// with the nodes.
 const VIEW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How a node joins: servers, credentials, names, limits and times.
@@ -76,9 +77,9 @@ pub(super) enum Credentials {
 }
 
 impl Config {
-    /// Servers of one cluster as URLs with commas between them: `nats://host:4222`, or `tls://` for
-    /// TLS. Others of the cluster are found through them. Unless other credentials are set, those of the first
-    /// URL count, as they are written there: `nats://user:password@host` or `nats://token@host`.
+    /// Servers of one cluster as URLs with commas between them: `nats://host:4222`, or `tls://` for TLS. Others of the
+    /// cluster are found through them. Unless other credentials are set, the credentials in the first URL count, as
+    /// they are written there: `nats://user:password@host` or `nats://token@host`.
     pub fn new(servers: impl Into<String>) -> Self {
         Self {
             servers: servers.into(),
@@ -116,7 +117,8 @@ impl Config {
         Self { credentials: Credentials::File(path.into()), ..self }
     }
 
-    /// The certificates that sign those of the servers, as PEM; those of the system unless set.
+    /// The certificates that sign the certificates of the servers, as PEM; the certificates of the
+    /// system unless set.
     pub fn root_certificates(self, path: impl Into<PathBuf>) -> Self {
         Self { root_certificates: Some(path.into()), ..self }
     }
@@ -170,7 +172,7 @@ impl Config {
         Self { max_bytes_in_flight, ..self }
     }
 
-    /// How many calls of the node may be under way at once; 10,000 unless set. More fail with
+    /// How many calls of the node may be in flight at once; 10,000 unless set. More fail with
     /// DefenseRejected.
     pub fn max_calls(self, max_calls: usize) -> Self {
         Self { max_calls, ..self }

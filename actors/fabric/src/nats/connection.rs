@@ -38,7 +38,7 @@ pub trait Connection: Debug + Send + Sync {
 /// The messages of a subscription, which ends when the connection is [drained](Connection::drain). Dropping it ends it
 /// too.
 pub trait Subscription: Stream<Item = Message> + Send + Unpin {
-    /// Has the subscription end: after this number of messages since it was made, or after those that are under way.
+    /// Ends the subscription: after this number of messages since it was made, or after the messages in flight.
     ///
     /// An error says that the connection has ended.
     fn unsubscribe(&mut self, after: Option<u64>) -> BoxFuture<'_, Result<(), NotSent>>;

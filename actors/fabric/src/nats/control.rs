@@ -1,4 +1,4 @@
-//! What nodes tell each other beside calls: who is there, and which calls are over.
+//! Messages between nodes beside calls: who is there, and which calls have ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ pub(super) async fn is_name_taken(link: &Link) -> bool {
     link.exchange(subject, HeaderMap::new(), Bytes::new(), limit).await.is_ok()
 }
 
-/// Tells a node to drain.
+/// Orders a node to drain.
 pub(super) async fn order_drain(link: &Link, node: &NodeId) -> Result<(), CallError> {
     let (subject, limit) =
         (link.subjects.control(node.as_str(), "drain"), link.config.connect_timeout);
@@ -129,7 +129,7 @@ pub(super) async fn discover(link: &Link) -> Result<Vec<NodeInfo>, CallError> {
 
 /// Logs which of the nodes that are there do not know the secret of this one.
 pub(super) async fn compare_secrets(link: Arc<Link>) {
-    // a node that cannot ask now is told with each call that is refused
+    // a node that cannot ask now learns it with each call that is refused
     for other in discover(&link).await.unwrap_or_default() {
         if other.has_other_secret {
             let (node, other) = (link.node.as_str(), other.node);

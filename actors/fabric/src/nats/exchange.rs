@@ -16,8 +16,8 @@ use crate::call_error::CallError;
 impl Link {
     /// Sends a call and waits for its answer, at most so long.
     ///
-    /// Dropping the future gives the answer up, and tells the node that carries the call out, if that is
-    /// known.
+    /// Dropping the future abandons the answer, and notifies the node that carries the call out, if that
+    /// is known.
     pub(super) async fn call(
         &self,
         subject: String,

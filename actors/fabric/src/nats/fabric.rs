@@ -112,12 +112,13 @@ impl NatsFabric {
         &self.link.node
     }
 
-    /// As [`Fabric::serve`], with requests carried out on several arbiters, such as those of an
-    /// [`ArbiterPool`](asyncsteps_actors::pool::ArbiterPool), each on the one that has the fewest.
+    /// As [`Fabric::serve`], with requests carried out on several arbiters, such as the arbiters of
+    /// an [`ArbiterPool`](asyncsteps_actors::pool::ArbiterPool), each on the one with the fewest
+    /// requests.
     ///
     /// # Errors
-    /// [`CallError`] if the server cannot be told, if there are no arbiters, or if an endpoint has too many
-    /// minor versions to subscribe to.
+    /// [`CallError`] if the server cannot be notified, if there are no arbiters, or if an endpoint has too many minor
+    /// versions to subscribe to.
     pub async fn serve_on(
         &self,
         arbiters: impl IntoIterator<Item = ArbiterHandle>,
@@ -135,14 +136,14 @@ impl NatsFabric {
         is_own.then(|| own::admit(&self.members, config, call.function())).flatten()
     }
 
-    /// Waits until another program tells the node to [drain](Self::order_drain): the application is to stop as
-    /// it does on SIGTERM. Orders are taken from the time this is called.
+    /// Waits until another program orders the node to [drain](Self::order_drain): the application is to stop as it does
+    /// on SIGTERM. Orders are taken from the time this is called.
     pub fn drain_ordered(&self) -> impl Future<Output = ()> + use<> {
         self.link.drain_ordered()
     }
 
-    /// Tells a node to drain: to take no more calls, finish those under way, and end. When it has,
-    /// [`nodes`](Fabric::nodes) has it no more.
+    /// Orders a node to drain: to take no more calls, finish the calls in flight, and end. When it
+    /// has, [`nodes`](Fabric::nodes) has it no more.
     ///
     /// Everything in the account of the server that may publish to `ftn.v1.ctl.<node>.drain` can do that:
     /// the permissions of the server say what that is.
@@ -152,7 +153,7 @@ impl NatsFabric {
     /// application does not wait for [orders](Self::drain_ordered).
     ///
     /// # Cancel safety
-    /// The node may have been told.
+    /// The node may have received the order.
     pub async fn order_drain(&self, node: &NodeId) -> Result<(), CallError> {
         order_drain(&self.link, node).await
     }

@@ -66,8 +66,8 @@ fn is_spelled(name: &HeaderName) -> bool {
 
 /// The headers of a call, as the functions of the executor see them.
 ///
-/// The reply subject tells an attempt from all others that any node makes. It stands for the header
-/// `Ftn-Uid` of calls without a key, so that most calls need none.
+/// The reply subject distinguishes an attempt from all others that any node makes. It replaces the
+/// header `Ftn-Uid` of calls without a key, so that most calls need none.
 pub(super) struct CallHeaders {
     headers: HeaderMap,
     reply: Subject,

@@ -31,7 +31,7 @@ pub(super) struct Link {
     /// The node has left.
     is_closed: AtomicBool,
     reconnected: Mutex<Option<Instant>>,
-    /// The node was told to drain.
+    /// The node was ordered to drain.
     drain: watch::Sender<bool>,
 }
 
@@ -92,12 +92,12 @@ impl Link {
         Arc::clone(&self.connection).subscribe(subject, queue_group).await
     }
 
-    /// Tells the application to drain; false if it does not wait for that.
+    /// Orders the application to drain; false if it does not wait for that.
     pub(super) fn order_drain(&self) -> bool {
         self.drain.send(true).is_ok()
     }
 
-    /// Waits until the node is told to drain.
+    /// Waits until the node is ordered to drain.
     pub(super) fn drain_ordered(&self) -> impl Future<Output = ()> + use<> {
         let mut drain = self.drain.subscribe();
         async move {

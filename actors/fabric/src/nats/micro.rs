@@ -66,7 +66,7 @@ impl Services {
         }
     }
 
-    /// The questions to all services, to those of a name, and to this node.
+    /// Subscribes to the questions to all services, to services of a name, and to this node.
     pub(super) async fn subscribe(
         &self,
         link: &Link,

@@ -27,7 +27,7 @@
 //! |---|---|
 //! | `ftn.v1.rpc.<if>.<major>.<minor>.<func>` | a call; nodes share them in a queue group |
 //! | `ftn.v1.node.<node>.<if>.<major>.<minor>.<func>` | a call of one node |
-//! | `ftn.v1.ctl.<node>.cancel`, `.ping`, `.drain` | the call with the reply subject in the body is over; what the node serves; it is to [end](NatsFabric::drain_ordered). `all` is every node, but for `drain` |
+//! | `ftn.v1.ctl.<node>.cancel`, `.ping`, `.drain` | the call with the reply subject in the body has ended; what the node serves; it is to [end](NatsFabric::drain_ordered). `all` is every node, but for `drain` |
 //! | `_INBOX.ftn-<id>.<token>`, `.probe` | answers; a node asks which of its calls are wanted |
 //! | `$SRV.PING`, `INFO`, `STATS` | the micro service protocol of NATS: a service per interface and major version |
 //!
@@ -36,7 +36,7 @@
 //!
 //! | header | |
 //! |---|---|
-//! | `Ftn-Uid` | what is asked for, the same for all attempts at it ([`Call::with_key`](crate::Call::with_key)); without a key, the reply subject stands for it, which no other attempt has |
+//! | `Ftn-Uid` | what is asked for, the same for all attempts at it ([`Call::with_key`](crate::Call::with_key)); without a key, the reply subject replaces it, which no other attempt has |
 //! | `Ftn-Deadline-Ms` | how long the caller still waits, if the call or its flow has a time limit. Clocks of machines are not compared |
 //! | `Ftn-Fence` | the tokens of the locks that are held around the call, with commas between them, see [`FencingToken`](asyncsteps_actors::sync::FencingToken) |
 //! | `traceparent` | the trace of the caller |
@@ -57,22 +57,23 @@
 //! loses no message, see [`ServeGuard::drain`](crate::ServeGuard::drain).
 //!
 //! # Callers that are gone
-//! A node asks the callers of longer calls, each [probe interval](Config::probe_interval), which of them are
-//! wanted: calls that were dropped are cancelled, and those of a caller that misses three probes. Misses do
-//! not count within 2 seconds of a reconnect. Programs that are no nodes, such as `nats request`, are not asked. Once a caller knows the node, it tells it at once.
+//! A node asks the callers of longer calls, each [probe interval](Config::probe_interval), which of them are wanted:
+//! calls that were dropped are cancelled, and so are calls of a caller that misses three probes. Misses do not count
+//! within 2 seconds of a reconnect. Programs that are no nodes, such as `nats request`, are not asked. Once a caller
+//! knows the node, it notifies it at once.
 //!
-//! While the server cannot be reached, calls fail with ConnectError at once, and nothing is kept to be sent
-//! later: it would be carried out twice, after the caller has tried again. The calls under way when the
-//! connection is lost have an unknown outcome. A node connects again by
-//! itself. What it hosts it serves over HTTP meanwhile; one that is of no use without the others says so with
-//! [`is_connected`](NatsFabric::is_connected) and is not [ready](asyncsteps_executor::health) then.
+//! While the server cannot be reached, calls fail with ConnectError at once, and nothing is kept to be sent later: it
+//! would be carried out twice, after the caller has tried again. The calls in flight when the connection is lost have
+//! an unknown outcome. A node connects again by itself. What it hosts it serves over HTTP meanwhile; one that is of no
+//! use without the others says so with [`is_connected`](NatsFabric::is_connected) and is not
+//! [ready](asyncsteps_executor::health) then.
 //!
 //! # Who may publish
-//! Whatever may publish to a subject of a node can send it a message whose headers are malformed. The
-//! library that reads them, async-nats, loses the connection at such a message before the node sees it: the
-//! node connects again, within 0.1 seconds if the server is there, and the calls that it had under way have
-//! an unknown outcome. How often that was is [counted](NatsFabric::connection_losses). Permissions of the
-//! server are what keeps strangers from it: let only nodes publish to `ftn.v1.>` and `_INBOX.>`.
+//! Whatever may publish to a subject of a node can send it a message whose headers are malformed. The library that
+//! reads them, async-nats, loses the connection at such a message before the node sees it: the node connects again,
+//! within 0.1 seconds if the server is there, and the calls that it had in flight have an unknown outcome. These losses
+//! are [counted](NatsFabric::connection_losses). Permissions of the server are what keeps strangers from it: let only
+//! nodes publish to `ftn.v1.>` and `_INBOX.>`.
 //!
 //! A node that is called learns the reply subject of that call, and no other: the last part of each is a
 //! random number of 64 bits. So it can answer its own calls only.

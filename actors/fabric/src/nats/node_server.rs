@@ -25,7 +25,7 @@ use crate::endpoint::Endpoint;
 /// How many more messages a subscription asks for before it ends, from the first attempt to the last.
 const MARGINS: [u64; 4] = [256, 32, 4, 1];
 
-/// How long an attempt may take: far more than messages are under way between server and client.
+/// How long an attempt may take: far longer than messages are in flight between server and client.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How many cancels may wait for the workers; each has some hundred bytes.
@@ -46,7 +46,7 @@ pub(super) struct NodeServer {
     pub(super) cancels: Arc<Semaphore>,
     /// What comes from other nodes, and refusals that go to them.
     pub(super) traffic: Traffic,
-    /// Counts the connection among those of the executor.
+    /// Counts the connection among the connections of the executor.
     pub(super) _connection: OpenConnection,
     /// When serving began, as RFC 3339 has it.
     pub(super) started: String,
@@ -58,7 +58,7 @@ pub(super) enum Phase {
     Serving,
     /// Subscriptions end.
     Draining,
-    /// Nothing is taken any more, and what is under way is cancelled.
+    /// Nothing is taken any more, and what is in flight is cancelled.
     Ended,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct WorkerHandle {
     pub(super) load: Arc<AtomicUsize>,
 }
 
-/// What a worker is told. The queue is bounded by the requests that are admitted, and by
+/// An order to a worker. The queue is bounded by the requests that are admitted, and by
 /// [`CANCELS_THAT_WAIT`].
 #[derive(Debug)]
 #[expect(
@@ -129,13 +129,12 @@ impl NodeServer {
         self.wind_down(requests, received).await;
     }
 
-    /// Ends a subscription, of which so many messages were received, without losing one.
+    /// Ends a subscription, of which `received` messages were received, without losing one.
     ///
-    /// A client that says that it wants no more still gets what the server has sent before it hears of that, and
-    /// the client of NATS drops what comes after its next turn. Asking for an exact number of messages loses
-    /// none: both ends count. The number must be larger than what is under way, and so many messages must
-    /// come; so it begins large, and becomes smaller as long as too few come. When none comes in the end, none
-    /// is under way either.
+    /// A client that says that it wants no more still gets what the server has sent before it hears of that, and the
+    /// client of NATS drops what comes after its next turn. Asking for an exact number of messages loses none: both
+    /// ends count. The number must be larger than what is in flight, and that many messages must come; so it begins
+    /// large, and becomes smaller as long as too few come. When none comes in the end, none is in flight either.
     async fn wind_down(&self, mut requests: Box<dyn Subscription>, mut received: u64) {
         // after a reconnect the two ends have counted different numbers
         if self.link.losses() == 0 {
@@ -158,7 +157,8 @@ impl NodeServer {
         if requests.unsubscribe(None).await.is_err() {
             return;
         }
-        // without a connection nothing is under way, and the end of the subscription is not told
+        // without a connection nothing is in flight, and the end of the subscription is not
+        // reported
         while self.link.is_connected() {
             match tokio::time::timeout(PATIENCE, requests.next()).await {
                 Ok(Some(request)) => self.take(request).await,
@@ -186,7 +186,7 @@ impl NodeServer {
         }
     }
 
-    /// Hands a request to the worker that has the fewest; gives it back if there are too many, or too much.
+    /// Hands a request to the worker with the fewest; returns it if there are too many, or too much.
     fn admit(&self, message: Message, deadline: Option<Instant>) -> Option<Message> {
         if self.drain.count() >= self.link.config.max_in_flight {
             return Some(message);

@@ -14,7 +14,7 @@ use super::link::Link;
 use super::worker::Worker;
 use crate::call_error::{CallError, Outcome};
 
-/// After so many probes without an answer a caller is gone.
+/// After this number of probes without an answer a caller is gone.
 const MISSES: u8 = 3;
 
 /// The most tokens in a probe; callers do not look at much larger ones.
@@ -73,8 +73,7 @@ pub(super) async fn probe_callers(worker: Rc<Worker>) {
     }
 }
 
-/// Asks a caller which of these calls it wants, in as many messages as that takes, and cancels those that it
-/// does not.
+/// Asks a caller which of these calls it wants, in as many messages as that takes, and cancels the others.
 async fn ask(worker: &Worker, inbox: &str, replies: &[Rc<str>], limit: Duration) -> Contact {
     let Worker { link, .. } = worker;
     let room = link.connection.max_payload().saturating_sub(HEADERS) / TOKEN;

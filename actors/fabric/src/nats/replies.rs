@@ -32,7 +32,7 @@ async fn take(link: &Link, message: Message) {
     }
 }
 
-/// Tells a node which of the calls that it carries out are not wanted any more.
+/// Reports to a node which of the calls that it carries out are not wanted any more.
 async fn answer_probe(link: &Link, message: Message) {
     let Message { reply: Some(reply), payload, headers, .. } = message else { return };
     if payload.len() > MAX_PROBE {

@@ -1,4 +1,4 @@
-//! One request of another node: from its bytes to those of its answer.
+//! One request of another node: from its bytes to the bytes of its answer.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use super::link::Link;
 /// More than the headers of an error have, without its code.
 const ERROR_HEADERS: usize = 128;
 
-/// Carries out a request, and answers it. One whose deadline is over is not carried out.
+/// Carries out a request, and answers it. One whose deadline has passed is not carried out.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the request; it is not answered.

@@ -4,7 +4,7 @@ use asyncsteps_executor::iface::{FunctionName, IfaceVer, Version};
 
 use crate::node::NodeId;
 
-/// The longest reply subject, in bytes; those of nodes have 64.
+/// The longest reply subject, in bytes; reply subjects of nodes have 64.
 pub(super) const MAX_REPLY: usize = 512;
 
 /// Writes subjects below a prefix. The names of interfaces and functions have no characters that mean
@@ -67,7 +67,7 @@ impl Subjects {
         reply.len() <= MAX_REPLY && !reply.starts_with('$') && !is_own()
     }
 
-    /// What a node, or `all`, is told.
+    /// The subject of an order to a node, or to `all`.
     pub(super) fn control(&self, node: &str, order: &str) -> String {
         format!("{}.ctl.{node}.{order}", self.prefix)
     }
@@ -77,7 +77,7 @@ impl Subjects {
         part.rsplit_once('.').is_some_and(|(_, to)| to == node.as_str())
     }
 
-    /// The beginning of a subject, with room for so many bytes more.
+    /// The beginning of a subject, with room for `room` more bytes.
     fn begin(&self, node: Option<&NodeId>, room: usize) -> String {
         let (kind, node) = match node {
             Some(node) => (".node.", node.as_str()),

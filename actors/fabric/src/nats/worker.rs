@@ -44,7 +44,7 @@ impl Worker {
         Self { link, executor, traffic, running: RefCell::default() }
     }
 
-    /// Does what it is told until serving ends; then it cancels what is left.
+    /// Carries out orders until serving ends; then it cancels what is left.
     pub(super) async fn run(
         self: Rc<Self>,
         mut orders: mpsc::UnboundedReceiver<Order>,
@@ -68,7 +68,7 @@ impl Worker {
         self.end(orders).await;
     }
 
-    /// Begins a request. One that does not wait is over when this returns.
+    /// Begins a request. One that does not wait has ended when this returns.
     fn begin(self: &Rc<Self>, admitted: Admitted) {
         let Some(reply) = admitted.message.reply.clone() else { return };
         if self.running.borrow().contains_key(reply.as_str()) {
@@ -150,7 +150,7 @@ impl Worker {
     }
 }
 
-/// A request among those that run.
+/// A request among the running ones.
 struct Entry {
     worker: Rc<Worker>,
     reply: Rc<str>,

@@ -46,7 +46,7 @@ impl Operation {
 pub enum Fault {
     /// Nothing.
     None,
-    /// It is done after so many turns of its task, so that others overtake it.
+    /// It is done after this number of turns of its task, so that others overtake it.
     Delayed(u32),
     /// It is not done: [`Error::Unavailable`](crate::Error::Unavailable).
     NotDone,
@@ -81,7 +81,7 @@ impl Faults for NoFaults {
     }
 }
 
-/// Faults by chance: the same seed gives the same faults for the same operations.
+/// Faults by chance: the same seed yields the same faults for the same operations.
 #[derive(Clone)]
 pub struct SeededFaults {
     random: Random,
@@ -90,8 +90,8 @@ pub struct SeededFaults {
 }
 
 impl SeededFaults {
-    /// One operation in so many is not done, and as many are done with their answer lost; the others
-    /// wait for up to `most_turns` turns.
+    /// One operation in `one_in` is not done, and as many are done with their answer lost; the
+    /// others wait for up to `most_turns` turns.
     #[must_use]
     pub const fn new(seed: u64, one_in: u32, most_turns: u32) -> Self {
         Self { random: Random::new(seed), one_in, most_turns }

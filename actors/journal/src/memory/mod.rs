@@ -1,5 +1,5 @@
 //! A journal in memory, for tests and simulations: it forgets everything with its process, keeps to
-//! all other rules, and fails when it is told to.
+//! all other rules, and fails on demand.
 
 mod faults;
 mod store;
@@ -26,7 +26,8 @@ use store::Store;
 
 pub use faults::{Fault, Faults, NoFaults, Operation, SeededFaults};
 
-/// A journal in memory. Clones share it, so a test that lets a node crash gives the next one a clone.
+/// A journal in memory. Clones share it, so a test that lets a node crash passes a clone to the next
+/// one.
 ///
 /// It has no time of its own and starts nothing, so in a simulation it is as deterministic as its clock
 /// and its faults. A claim looks at every flow that has not ended, a list at every flow: it is made for thousands of them.
@@ -124,7 +125,7 @@ impl Memory {
 #[error("the fault was injected")]
 struct Injected;
 
-/// Waits for so many turns of its task.
+/// Waits for this number of turns of its task.
 async fn wait(mut turns: u32) {
     poll_fn(|cx| {
         if turns == 0 {

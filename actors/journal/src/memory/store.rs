@@ -24,7 +24,7 @@ pub(super) struct Store {
     pub(super) limits: Limits,
     /// By number, so oldest first.
     flows: BTreeMap<u64, Flow>,
-    /// The numbers of those that have not ended, and of some that have since the last claim.
+    /// The numbers of flows that have not ended, and of some that have since the last claim.
     open: BTreeSet<u64>,
     numbers: HashMap<Uid, u64>,
     keys: HashMap<CallerKey, u64>,
@@ -110,7 +110,7 @@ impl Store {
         Ok(Submitted::New)
     }
 
-    /// How many flows of these callers wait; forgets those that have ended.
+    /// How many flows of these callers wait; forgets ended flows.
     fn waiting(&mut self, counted: &CallerRange<'_>) -> u64 {
         let callers = (counted.from.to_owned(), 0)..(counted.till.clone(), 0);
         let (mut waiting, mut ended) = (0, Vec::new());

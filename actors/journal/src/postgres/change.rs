@@ -35,7 +35,7 @@ impl<Q, A> Asked<Q, A> {
         (Self { request, answer: None, asker }, answer)
     }
 
-    /// Gives the answer that was found, or the error of the transaction.
+    /// Sends the answer that was found, or the error of the transaction.
     fn end(self, committed: Result<(), Error>) {
         let answer = committed.and_then(|()| self.answer.unwrap_or(Err(Error::Closed)));
         // the asker may have left

@@ -51,7 +51,7 @@ fn lease_millis(lease: Duration) -> i64 {
     millis(Timestamp::default().after(lease.min(most)))
 }
 
-/// Those of these nodes that have a lease. They keep it until the end of the transaction.
+/// The nodes among these that have a lease. They keep it until the end of the transaction.
 pub(super) async fn alive(
     session: &Session,
     nodes: &[i64],

@@ -265,7 +265,7 @@ fn append(
     let (_, head) = heads.get_mut(&entry.uid).ok_or(Refused::NoFlow(entry.uid))?;
     let ids = (entry.first..).map(|sequence| RecordId { epoch: entry.epoch, sequence });
     let ids: Vec<_> = ids.take(records.len()).collect();
-    // those that another entry of the group has written count as well
+    // records that another entry of the group has written count as well
     let beside = ids.iter().filter(|id| pending.written.contains(&(head.number, **id))).count();
     if let Some(written) = check::repeated(entry, known + beside as u64, head.inbox)? {
         return Ok(written);
@@ -339,7 +339,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Gives how many were there, by flow.
+    /// Returns how many were there, by flow.
     async fn remove_records(&self, session: &Session) -> Result<HashMap<i64, u64>, Failure> {
         let Ids(flows, epochs, numbers) = &self.removed;
         let mut removed = HashMap::new();

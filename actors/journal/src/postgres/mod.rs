@@ -8,13 +8,13 @@
 //! lengths of time do not. After a start of the server no node loses its
 //! flows for the length of its lease, because none could renew before.
 //!
-//! Requests that change flows are written in groups, one commit for all that came meanwhile. If the
-//! connection is lost, the group is repeated until the server has answered: so such a request fails with
-//! no lost answer, and waits as long as the server is away. Claims, leases and trims may fail with one, and
-//! are safe to repeat. What is only read fails at once.
+//! Requests that change flows are written in groups, one commit for all that came meanwhile. If the connection is lost,
+//! the group is repeated until the server has answered: so such a request never fails with a lost answer, and waits as
+//! long as the server is unreachable. Claims, leases and trims may fail with one, and are safe to repeat. Reads fail at
+//! once.
 //!
-//! Nodes tell each other of work by `NOTIFY`, outside of the transactions that append. A notice can be lost
-//! with a connection, so nodes look by themselves each [`POLL`](crate::POLL).
+//! Nodes notify each other of work by `NOTIFY`, outside of the transactions that append. A notice can be lost with a
+//! connection, so nodes look by themselves each [`POLL`](crate::POLL).
 //!
 //! A node has four connections, and one for each [transaction](Postgres::transaction) of a step that runs,
 //! without TLS: over a socket of the machine, or a network that is trusted

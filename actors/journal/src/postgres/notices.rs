@@ -10,8 +10,8 @@ use tokio_postgres::{AsyncMessage, Client};
 
 use super::session::{Failure, Server};
 
-/// How long a notice waits for others: the server tells all listeners of each one, and they look once
-/// for all of them.
+/// How long a notice waits for others: the server notifies all listeners of each one, and they look
+/// once for all of them.
 const TOGETHER: Duration = Duration::from_millis(10);
 
 /// How long to wait before connecting again. Nodes look by themselves meanwhile.

@@ -26,7 +26,7 @@ pub(super) async fn load(session: &Session, uid: Uid) -> Result<Loaded, Failure>
     Ok(Loaded { flow: flow.info(), records, inbox })
 }
 
-/// Records of a flow, oldest first: those of one kind, or all for 0.
+/// Records of a flow, oldest first: of one kind, or all for 0.
 pub(super) async fn records(
     session: &Session,
     flow: &Head,

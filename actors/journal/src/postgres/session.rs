@@ -220,7 +220,7 @@ impl Session {
                     Ok(result)
                 }
                 Err(failure) => {
-                    // the failure that is told is the first one
+                    // the first failure is reported
                     let _ = self.batch("ROLLBACK").await;
                     Err(failure)
                 }

@@ -65,8 +65,8 @@ impl Postgres {
     /// ```
     ///
     /// # Errors
-    /// Those of the body; InternalError if the transaction cannot be committed, or if it is not known
-    /// whether it was.
+    /// The errors of the body; InternalError if the transaction cannot be committed, or if it is not
+    /// known whether it was.
     ///
     /// # Cancel safety
     /// If the future is dropped, it is rolled back, unless the commit was sent already.
@@ -259,7 +259,7 @@ impl<T, F> Open<T, F> {
         Change::Append(Asked::new(entries).0)
     }
 
-    /// From here on names are those of the journal.
+    /// From here on names refer to the schema of the journal.
     async fn enter_schema(&self, session: &Session) -> Result<(), Failure> {
         session.batch(&format!("SET LOCAL search_path = {}", self.work.journal.0.schema)).await
     }

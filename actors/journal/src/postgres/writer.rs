@@ -17,8 +17,8 @@ use crate::limits::Limits;
 /// How many changes wait; others wait in their tasks until there is room.
 const QUEUE: usize = 4096;
 
-/// How many changes share a commit at the most: the rows of so many are written in about the time of
-/// the flush.
+/// How many changes share a commit at the most: their rows are written in about the time of the
+/// flush.
 const GROUP: usize = 512;
 
 /// Pauses between attempts to reach the server: the first and the longest.
@@ -66,7 +66,7 @@ impl Task {
         let mut group = Vec::new();
         while todo.recv_many(&mut group, GROUP).await > 0 {
             self.write(std::mem::take(&mut group)).await;
-            // those that were answered ask again before the next group is taken
+            // askers that were answered ask again before the next group is taken
             yield_now().await;
         }
     }

@@ -7,7 +7,7 @@ use crate::head::Head;
 use crate::id::Uid;
 use crate::quota::Waiting;
 
-/// Flows that are kept: those that append at the same time on a busy node, in about a megabyte.
+/// Flows that are kept: the ones that append at the same time on a busy node, in about a megabyte.
 const FLOWS: usize = 4096;
 
 /// Heads of flows that were changed lately. One thread of one process writes to the file, so what it

@@ -61,7 +61,7 @@ impl Sqlite {
     /// ```
     ///
     /// # Errors
-    /// Those of the body; InternalError if the transaction cannot be committed.
+    /// The errors of the body; InternalError if the transaction cannot be committed.
     ///
     /// # Cancel safety
     /// If the future is dropped, it may be done or not.
@@ -79,7 +79,7 @@ struct Guest<F> {
     body: F,
     /// The error with which it broke the transaction.
     failure: Option<asyncsteps_core::Error>,
-    /// What it gave when it was to be committed.
+    /// What it returned when it was to be committed.
     ran: Option<Ran>,
 }
 

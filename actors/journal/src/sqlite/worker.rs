@@ -18,8 +18,8 @@ use crate::time::Clock;
 /// a stuck disk collects.
 const QUEUE: usize = 4096;
 
-/// How many requests share a flush at the most: so many take about as long to write as the flush, and the
-/// first one does not wait much longer for the last.
+/// How many requests share a flush at the most: they take about as long to write as the flush, and the first one does
+/// not wait much longer for the last.
 const GROUP: usize = 512;
 
 /// How long a crowd may be late. Flows that were answered together ask for the next record together, a
@@ -203,7 +203,7 @@ impl Groups {
         if done.is_err() {
             self.tables.forget();
             if !self.tables.db.is_autocommit() {
-                // the error that is told is the first one
+                // the first error is reported
                 let _ = self.tables.db.execute_batch("ROLLBACK");
             }
         }
