@@ -19,7 +19,7 @@ use crate::store::Postgres;
 use crate::store::{LockId, LockStore};
 use crate::throttle::{KeyState, Rate};
 
-/// This process as a node of a cluster: it gives locks that all nodes with the same database and
+/// This process as a node of a cluster: it provides locks that all nodes with the same database and
 /// [schema](Config::schema) share. Clones are the same node.
 ///
 /// The node has a lease, which it renews each third of it. If it cannot, then at nine tenths of the lease
@@ -27,7 +27,7 @@ use crate::throttle::{KeyState, Rate};
 /// [`LOCK_LOST`](crate::LOCK_LOST).
 ///
 /// When the last clone and the last lock made of it are dropped, its locks are free for others when its
-/// lease is over; [`leave`](Self::leave) frees them at once.
+/// lease has expired; [`leave`](Self::leave) frees them at once.
 #[derive(Clone)]
 pub struct Cluster(Arc<Inner>);
 
@@ -107,8 +107,8 @@ impl Cluster {
     /// the node is gone.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the node without new locks, and those that it has are free when its
-    /// lease is over.
+    /// Dropping the future leaves the node without new locks, and its present locks are free when its
+    /// lease has expired.
     pub async fn leave(&self) {
         self.0.node.leave().await;
     }

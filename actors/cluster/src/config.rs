@@ -21,8 +21,8 @@ pub struct Config {
     /// an hour. It is renewed each third of it, so that one renewal may be lost. Longer, and others wait
     /// longer for the locks of a node that was killed; shorter, and a slow network costs sections.
     pub lease: Duration,
-    /// How often a node that waits for a lock asks for it: 1 s by default, at least 10 ms. It is told when
-    /// a lock comes free, so this bounds its wait where that message is lost.
+    /// How often a node that waits for a lock asks for it: 1 s by default, at least 10 ms. It is notified when a lock
+    /// is released, so this bounds its wait where that message is lost.
     pub poll: Duration,
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use asyncsteps_actors::sync::FencingToken;
 
-/// How many locks a guard remembers, unless told otherwise.
+/// How many locks a guard remembers by default.
 const LOCKS: usize = 100_000;
 
 /// Refuses tokens that are older than one that this process has seen.
@@ -55,7 +55,7 @@ impl Default for FenceGuard {
 }
 
 impl FenceGuard {
-    /// A guard that remembers so many locks, at least one; beyond that it forgets the one whose holder
+    /// A guard that remembers `locks` locks, at least one; beyond that it forgets the one whose holder
     /// is the longest ago.
     #[must_use]
     pub fn with_locks(locks: usize) -> Self {

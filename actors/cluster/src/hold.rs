@@ -18,7 +18,7 @@ pub(crate) struct Holds {
     count: watch::Sender<usize>,
 }
 
-/// A lock that this node took. Dropping it gives the lock back.
+/// A lock that this node took. Dropping it releases the lock.
 pub(crate) struct Hold {
     holds: Arc<Holds>,
     id: LockId,
@@ -95,7 +95,7 @@ impl Drop for Hold {
             table.remove(&self.id);
         }
         drop(table);
-        // the receiver goes with the runtime: then the lock is free when the lease is over
+        // the receiver goes with the runtime: then the lock is free when the lease has expired
         let _ = self.holds.returns.send(Return {
             id: self.id.clone(),
             epoch: self.epoch,

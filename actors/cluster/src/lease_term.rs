@@ -72,8 +72,8 @@ impl LeaseTerm {
         !self.has_ended() && !self.left().is_zero()
     }
 
-    /// Completes when the lease is over by this node's clock. A timer stops while the machine sleeps, so
-    /// the clock is looked at each thirtieth of the lease.
+    /// Completes when the lease has expired by this node's clock. A timer stops while the machine
+    /// sleeps, so the clock is looked at each thirtieth of the lease.
     pub(crate) async fn expired(&self) {
         loop {
             let left = self.left();
@@ -91,7 +91,7 @@ impl LeaseTerm {
         let lost: Vec<_> = mem::take(&mut *sections).into_values().collect();
         drop(sections);
         for section in lost {
-            // one that is over needs no end
+            // a section that has ended needs no interrupt
             let _ = section.interrupt(self.lost());
         }
     }

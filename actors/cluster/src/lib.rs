@@ -1,7 +1,7 @@
 //! Locks and limits of AsyncSteps services on several machines, in a PostgreSQL database.
 //!
-//! A [`Cluster`] is this process as a node. Its locks are used as those of one process, and each section
-//! has a fencing token, which what it writes to can check.
+//! A [`Cluster`] is this process as a node. Its locks are used as the locks of one process, and each
+//! section has a fencing token, which the targets of its writes can check.
 //!
 //! ```no_run
 //! use asyncsteps_core::Template;

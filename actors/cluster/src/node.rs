@@ -20,7 +20,7 @@ use crate::notices::Notices;
 use crate::store::{LockId, LockStore, Taken};
 use crate::watched::Watched;
 
-/// After how many renewals rows that stand for nothing are removed.
+/// The number of renewals after which unused rows are removed.
 const TRIM: u64 = 100;
 
 /// What the tasks of a node and its locks share.
@@ -134,7 +134,7 @@ impl Node {
                 };
                 match renewed {
                     Ok(true) => {
-                        // an answer that comes late does not revive what was over
+                        // a late answer does not revive an expired lease
                         if term.left().is_zero() {
                             return;
                         }
@@ -200,8 +200,8 @@ impl Node {
         self.state.wait_for(|state| state.term().transpose()).await
     }
 
-    /// Leaves: waits until all locks are given back, at most for a lease, then gives the lease back, so
-    /// that others need not wait for its end.
+    /// Leaves: waits until all locks are released, at most for a lease, then ends the lease, so that
+    /// others need not wait for its end.
     pub(crate) async fn leave(&self) {
         let Some(term) = self.close() else { return };
         tokio::select! {
@@ -229,7 +229,7 @@ impl Node {
     }
 }
 
-/// Gives back what was dropped, until nothing can be dropped any more.
+/// Releases the locks that were dropped, until nothing can be dropped any more.
 pub(crate) async fn give_back_all(
     store: Arc<dyn LockStore>,
     pause: Duration,
@@ -240,7 +240,7 @@ pub(crate) async fn give_back_all(
     }
 }
 
-/// Gives a lock back; tries again as long as nothing else frees it.
+/// Releases a lock; tries again as long as nothing else frees it.
 async fn give_back(store: Arc<dyn LockStore>, pause: Duration, lock: Return) {
     loop {
         match store.give_back(&lock.id, lock.epoch).await {
@@ -262,7 +262,7 @@ async fn give_back(store: Arc<dyn LockStore>, pause: Duration, lock: Return) {
 /// Takes a lock for this node, as soon as it is free. At most one task of the node waits for it.
 ///
 /// # Cancel safety
-/// Dropping the future gives the lock back if it was taken meanwhile.
+/// Dropping the future releases the lock if it was taken meanwhile.
 pub(crate) async fn take(node: &Arc<Node>, id: &LockId) -> Result<Arc<Hold>, Error> {
     id.check()?;
     let (sender, taken) = oneshot::channel();

@@ -34,7 +34,7 @@ pub(crate) enum Access {
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// It does not come from this machine, as far as can be told.
+    /// It does not come from this machine, as far as can be seen.
     NotLoopback,
     /// It has no token, or a wrong one.
     NoToken,
@@ -43,7 +43,7 @@ pub(crate) enum Denied {
 }
 
 impl Access {
-    /// Whether a request may have the page itself, which tells nothing of the service.
+    /// Whether a request may have the page itself, which shows nothing of the service.
     pub(crate) fn to_page(&self, request: &Parts) -> Result<(), Denied> {
         match self {
             Self::Loopback if !is_local(request) => Err(Denied::NotLoopback),
@@ -95,7 +95,7 @@ fn has_token(request: &Parts, token: &str) -> bool {
         .and_then(|it| it.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
         .map_or("", |(_, given)| given);
-    // the time tells how long the token is, and nothing else of it
+    // the time reveals how long the token is, and nothing else of it
     !token.is_empty() && bool::from(given.as_bytes().ct_eq(token.as_bytes()))
 }
 

@@ -10,7 +10,7 @@ use asyncsteps_fabric::NodeInfo;
 /// The most flows in flight, the oldest ones.
 pub(crate) const FLOWS: usize = 200;
 
-/// The most requests that are over, the newest ones.
+/// The most ended requests, the newest ones.
 pub(crate) const RECENT: usize = 100;
 
 /// The most refused requests, the newest ones.
@@ -28,7 +28,7 @@ const OWNERS: usize = 8;
 /// The most waits in the wait-for graph.
 const WAITS: usize = 60;
 
-/// The most deadlocks that are told, the last ones.
+/// The most deadlocks that are reported, the last ones.
 const DEADLOCKS: usize = 3;
 
 /// The most branches of a flow, and the most locks that it holds.

@@ -95,7 +95,7 @@ impl Order {
     }
 }
 
-/// The requests that a query is for: `state`, and `after` as [`DurableRequests::next`] gives it.
+/// The requests that a query is for: `state`, and `after` as [`DurableRequests::next`] has it.
 pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
     let (mut state, mut after) = (None, 0);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {

@@ -19,7 +19,7 @@
 //! |---|---|
 //! | overview | readiness, rates, percentiles and errors of the last two minutes, what requests wait for |
 //! | flows | the requests in flight: where each one is, what it waits for, who holds that, what it holds itself |
-//! | requests | those that are over, and that the executor keeps ([`Builder::record`](asyncsteps_executor::Builder::record)) |
+//! | requests | ended requests that the executor keeps ([`Builder::record`](asyncsteps_executor::Builder::record)) |
 //! | refused | the requests that did not get to a function, and their rates by reason |
 //! | locks | who waits for whom, as a graph with cycles in red; holders, queues and waits of each lock |
 //! | functions | a heat map of the times of each function over the last five minutes, percentiles, errors; the plan of a function, with what runs in each step |
@@ -31,7 +31,7 @@
 //!
 //! # Who sees it
 //!
-//! A console tells users, texts of errors and source places, and ends requests. Unless a
+//! A console shows users, texts of errors and source places, and ends requests. Unless a
 //! [token](Console::token) is set, it answers only peers on the loopback that name it `localhost` or by
 //! a loopback address, and that no proxy says to have forwarded. A proxy on the same machine that says
 //! nothing of it is such a peer: behind one, set a token, or do not forward `/console`. With a token,

@@ -56,7 +56,7 @@ struct Latest {
     event: Bytes,
 }
 
-/// An open page, until this is dropped or its term is over.
+/// An open page, until this is dropped or its term has expired.
 struct Viewer {
     until: Duration,
     /// Notified when a newer page has its place.
@@ -104,7 +104,8 @@ impl Live {
     }
 
     /// The oldest flows that the filter is for, among all: one search at a time, for it costs other
-    /// requests their time. `None` if too many wait. Dropping the future gives its place to the next.
+    /// requests their time. `None` if too many wait. Dropping the future passes its place to the
+    /// next.
     pub(crate) async fn search(&self, filter: InFlightFilter) -> Option<FlowsInFlight> {
         let _place = self.searches.try_acquire().ok()?;
         let _turn = self.turn.lock().await;

@@ -1,4 +1,4 @@
-//! Which of the requests that are over and kept a page looks for: a snapshot has the newest ones only.
+//! Which of the ended requests that were kept a page looks for: a snapshot has the newest ones only.
 
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::admin::RecentRequest;

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::bounds::{self, Bounded as _};
 use crate::others::Others;
 
-/// A snapshot after a longer time tells no rates: no one has looked meanwhile.
+/// A snapshot after a longer time has no rates: no one has looked meanwhile.
 const LONG: Duration = Duration::from_secs(5);
 
 /// What the page shows.
@@ -35,7 +35,7 @@ pub(crate) struct Snapshot {
     interval: Option<Interval>,
     functions: Vec<FunctionRow>,
     flows: FlowsInFlight,
-    /// The newest requests that are over and kept.
+    /// The newest ended requests that were kept.
     recent: Vec<RecentRequest>,
     /// How many are kept.
     kept: usize,
@@ -68,7 +68,7 @@ struct FunctionRow {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     figures: Option<(Duration, Figures)>,
-    /// Requests that are over, by number: their lines are written once.
+    /// Ended requests, by number: their lines are written once.
     recent: BTreeMap<u64, RecentRequest>,
 }
 

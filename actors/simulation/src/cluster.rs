@@ -71,7 +71,7 @@ enum Event {
 }
 
 impl Cluster {
-    /// A cluster without nodes and without faults, whose choices are those of this seed.
+    /// A cluster without nodes and without faults, whose choices come from this seed.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self::repeating(Repeat::of(seed))

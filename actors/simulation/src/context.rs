@@ -45,7 +45,7 @@ impl NodeContext {
     /// of which the schema does not count.
     ///
     /// # Errors
-    /// Those of the configuration, and [`Unavailable`](locks::Error::Unavailable) for a fault.
+    /// The errors of the configuration, and [`Unavailable`](locks::Error::Unavailable) for a fault.
     pub async fn locks(&self, config: locks::Config) -> Result<locks::Cluster, locks::Error> {
         locks::Cluster::over(Arc::new(self.locks.clone()), config).await
     }

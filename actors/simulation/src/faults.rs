@@ -7,7 +7,7 @@ use asyncsteps_core::sim::Random;
 
 use crate::network::Cut;
 
-/// How long a node is down after a kill, or stands still, at the most.
+/// How long a node is down after a kill, or paused, at the most.
 const MOST_DOWN: Duration = Duration::from_secs(20);
 const MOST_STOP: Duration = Duration::from_secs(30);
 
@@ -103,7 +103,7 @@ impl Faults {
         Self { errors: per_second, ..self }
     }
 
-    /// A node loses its connection to the network for up to 10 s, and what is under way on it; the node notices.
+    /// A node loses its connection to the network for up to 10 s, and what is in flight on it; the node notices.
     pub const fn connection_losses(self, per_second: f64) -> Self {
         Self { losses: per_second, ..self }
     }
@@ -181,7 +181,7 @@ impl fmt::Display for Fault {
 pub enum Kind {
     /// A node is killed.
     Kill,
-    /// A node stands still for a time.
+    /// A node is paused for a time.
     Stop,
     /// The time of day of a node jumps.
     Jump,

@@ -26,7 +26,7 @@ pub(crate) struct Network(Arc<Mutex<Server>>);
 /// What is wrong with the way between a node and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cut {
-    /// The connection is lost, and what is under way on it; the node notices.
+    /// The connection is lost, and what is in flight on it; the node notices.
     Lost,
     /// Nothing passes, and nobody notices.
     Silent,

@@ -31,7 +31,7 @@ pub(crate) struct SimNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Runs,
-    /// It stands still since a time, until another one.
+    /// It is paused since a time, until another one.
     Stands(Duration, Duration),
     /// It starts at this time.
     Down(Duration),

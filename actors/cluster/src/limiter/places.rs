@@ -19,7 +19,7 @@ impl Places {
         has_room
     }
 
-    /// Gives a place back.
+    /// Releases a place.
     pub(super) fn leave(&mut self) {
         self.inside = self.inside.saturating_sub(1);
     }

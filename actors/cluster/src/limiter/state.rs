@@ -19,7 +19,7 @@ pub(crate) struct LimiterState {
     keeper: Arc<Keeper<Places>>,
 }
 
-/// A place in a limiter. Dropping it gives the place back.
+/// A place in a limiter. Dropping it releases the place.
 pub(super) struct Place(Arc<LimiterState>);
 
 impl LimiterState {
@@ -42,7 +42,7 @@ impl LimiterState {
         self.keeper.with(|places, _| places.inside())
     }
 
-    /// Takes a place, after those that wait.
+    /// Takes a place, after the waiting ones.
     pub(super) async fn enter(self: &Arc<Self>) -> Result<Place, Error> {
         self.id.check()?;
         let keeper = &self.keeper;

@@ -14,15 +14,15 @@ use crate::cluster::Cluster;
 use crate::store::LockId;
 use crate::throttle::Throttle;
 
-/// A limiter between machines: so many sections at once, and so many per period, on all nodes together.
-/// Cheap to clone.
+/// A limiter between machines: a number of sections at once, and a number per period, on all nodes
+/// together. Cheap to clone.
 ///
 /// It is used as the [local one](asyncsteps_actors::sync::Limiter): `.limited(&limiter)` behind a step, or
 /// `asi.sync(&limiter, ..)`. A flow that waits for the next period holds its place meanwhile; a section
 /// that is entered again takes no further place, but counts as an entry.
 ///
-/// It is a limit on load, no lock: it gives no token, and a section goes on when its node loses its lease.
-/// Then others have its place as well, until it ends.
+/// It is a limit on load, no lock: it has no token, and a section goes on when its node loses its lease. Then others
+/// have its place as well, until it ends.
 ///
 /// ```no_run
 /// use asyncsteps_cluster::{Cluster, Config, Limits, Rate};
@@ -43,7 +43,7 @@ pub struct Limiter {
     cluster: Cluster,
 }
 
-/// What the step has of the limiter; dropped when it is over.
+/// What the step has of the limiter; dropped when it has ended.
 #[derive(Clone)]
 struct PlaceGuard {
     state: Arc<LimiterState>,

@@ -9,7 +9,7 @@ use asyncsteps_core::Arg;
 use crate::cluster::Cluster;
 use crate::hold::Hold;
 
-/// A lock between machines that was taken outside of flows. Dropping it, on any thread, gives it back.
+/// A lock between machines that was taken outside of flows. Dropping it, on any thread, releases it.
 #[must_use = "dropping it unlocks"]
 pub struct LockGuard {
     // dropped in this order: the next one of this node finds the lock given back

@@ -18,20 +18,19 @@ pub use guard::LockGuard;
 
 /// A mutex between machines. Cheap to clone.
 ///
-/// It is used as the [local one](LocalMutex): `.locked(&mutex)` behind a step, or `asi.sync(&mutex, ..)`.
-/// Flows of this node queue in the order in which they came; between nodes there is no order. A flow that
-/// waits is told when the lock comes free, and asks each [`poll`](crate::Config::poll) as well.
-/// Waits of this node's flows for each other are seen by the detection of deadlocks, those for other
-/// nodes are not: bound them with a time limit.
+/// It is used as the [local one](LocalMutex): `.locked(&mutex)` behind a step, or `asi.sync(&mutex, ..)`. Flows of this
+/// node queue in the order in which they came; between nodes there is no order. A flow that waits is notified when the
+/// lock is released, and asks each [`poll`](crate::Config::poll) as well. The detection of deadlocks sees waits of this
+/// node's flows for each other, but not waits for other nodes: bound these with a time limit.
 ///
-/// A section costs two requests to the database, each with a flush. While the database is away, a flow
-/// that wants the lock waits; bound that with a time limit as well.
+/// A section costs two requests to the database, each with a flush. While the database is unreachable,
+/// a flow that wants the lock waits; bound that with a time limit as well.
 ///
 /// # What is guaranteed
 ///
-/// No two sections run at once, as long as clocks run at the same speed, to a tenth of the lease, and no
-/// process stops longer than its lease. Where that matters, check the [token](FencingToken): what it reaches
-/// refuses the effects of a holder whose lease is over, whatever the clocks do. See [`sql`](crate::sql).
+/// No two sections run at once, as long as clocks run at the same speed, to a tenth of the lease, and no process stops
+/// longer than its lease. Where that matters, check the [token](FencingToken): whatever receives it refuses the effects
+/// of a holder whose lease has expired, whatever the clocks do. See [`sql`](crate::sql).
 ///
 /// A section whose node loses its lease is cancelled, and its step fails with
 /// [`LOCK_LOST`](crate::LOCK_LOST). What was done inside is undone, with the lock taken again for that: if
@@ -64,14 +63,14 @@ pub struct Mutex {
 impl Cluster {
     /// The mutex of this name, without a limit on the flows of this node that wait for it.
     ///
-    /// The name stands for the same lock on all nodes. It has at most 512 bytes, or whatever uses the lock
-    /// fails with InvalidRequest.
+    /// The name means the same lock on all nodes. It has at most 512 bytes, or whatever uses the lock fails with
+    /// InvalidRequest.
     #[must_use]
     pub fn mutex(&self, name: &'static str) -> Mutex {
         self.mutex_of(name, None)
     }
 
-    /// The same with at most so many flows of this node that wait for it; the others fail with
+    /// The same with at most `max_queue` flows of this node that wait for it; the others fail with
     /// DefenseRejected. Of several uses of a name on this node, the limit of the first one counts.
     #[must_use]
     pub fn bounded_mutex(&self, name: &'static str, max_queue: u32) -> Mutex {
@@ -100,7 +99,7 @@ impl Mutex {
     /// InternalError if the database refuses the request or this node has left the cluster.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the queue, or gives back what was just taken.
+    /// Dropping the future leaves the queue, or releases what was just taken.
     pub async fn lock(&self) -> Result<LockGuard, Error> {
         let local = self.local.lock().await?;
         let hold = match self.hold() {

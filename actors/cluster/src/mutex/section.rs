@@ -14,7 +14,7 @@ use crate::hold::Hold;
 use crate::lease_term::Registration;
 use crate::node;
 
-/// What the step has of the lock; dropped when it and what is inside of it is over.
+/// What the step has of the lock; dropped when the step and what is inside of it have ended.
 #[derive(Clone)]
 struct SectionGuard(Rc<RefCell<Option<Taken>>>);
 

@@ -19,10 +19,11 @@ pub(crate) trait Units: Default + Send + 'static {
     /// The most units that are used now or later.
     fn units(&self) -> u32;
 
-    /// The server gives so many units; what is new counts from `clean` on, by the boot-time clock.
+    /// The server grants this number of units; new ones count from `clean` on, by the boot-time
+    /// clock.
     fn grant(&mut self, units: u32, now: Duration, clean: Duration);
 
-    /// The server gives none any more.
+    /// The server grants none any more.
     fn lose(&mut self);
 
     /// Whether something is inside that uses a unit.
@@ -61,13 +62,13 @@ enum Keeping {
 pub(crate) enum Standing {
     /// It lasts.
     Valid,
-    /// The lease in which it was given is over.
+    /// The lease in which it was granted has expired.
     Lost,
-    /// The database has not given one.
+    /// The database has not granted one.
     None,
 }
 
-/// The share is less than before, which the server has to be told.
+/// The share is less than before, which has to be reported to the server.
 struct IsLess(bool);
 
 impl<U: Units> Keeper<U> {
@@ -130,7 +131,7 @@ impl<U: Units> Keeper<U> {
                 Some(term) => self.renew_with(term).await,
                 None => self.node.config().poll,
             };
-            // what the database did not tell in the first try is not waited for
+            // if the first try brought no answer, entries do not wait for one
             self.shared.change(|shared| shared.is_known = true);
             sleep(pause).await;
             if let Some(term) = term.filter(|_| self.is_idle())
@@ -142,7 +143,7 @@ impl<U: Units> Keeper<U> {
         }
     }
 
-    /// Renews the share; gives the pause until it is to be renewed again.
+    /// Renews the share; returns the pause until the next renewal.
     async fn renew_with(&self, term: &Arc<LeaseTerm>) -> Duration {
         loop {
             match self.renew(term).await {
@@ -159,7 +160,8 @@ impl<U: Units> Keeper<U> {
         }
     }
 
-    /// Asks for the share; says whether it is less than before, so that the server has to be told.
+    /// Asks for the share; returns whether it is less than before, so that this has to be reported
+    /// to the server.
     async fn renew(&self, term: &Arc<LeaseTerm>) -> Result<IsLess, Error> {
         let has = {
             let is_of =

@@ -10,13 +10,13 @@ use asyncsteps_core::{Error, codes};
 use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 
-/// Those that wait for room.
+/// The queue of entries that wait for room.
 pub(crate) struct Line {
     queue: LocalMutex,
     waiting: AtomicUsize,
     /// How many may wait; `None` = no limit.
     most: Option<u32>,
-    /// What one that finds the line full is told.
+    /// The error text for an entry that finds the line full.
     full: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Attempt {
     Full(Option<Duration>),
 }
 
-/// One of those that wait.
+/// A waiting entry.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -46,7 +46,7 @@ impl Line {
         self.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// Enters, after those that wait: tries when something changes, and each `poll`.
+    /// Enters, after the waiting ones: tries when something changes, and each `poll`.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the line.

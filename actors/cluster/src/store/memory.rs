@@ -208,8 +208,8 @@ impl Tables {
         Taken::Epoch(epoch)
     }
 
-    /// What a node has is not given to others before it asks again without it. What others had, or may have used, is given
-    /// only when a period is over.
+    /// The units of a node are not granted to others before it asks again without them. Units that others had, or may
+    /// have used, are granted only after a period.
     fn share(&mut self, quota: &Quota, (node, has): (NodeId, u32), now: Duration) -> Share {
         let shares = self.quotas.entry(quota.id()).or_default();
         let known = shares.units.len();

@@ -32,7 +32,7 @@ pub struct NodeId(pub i64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Taken {
-    /// It is taken, with this number, which is higher than those of all holders before.
+    /// It is taken, with this number, which is higher than the numbers of all holders before.
     Epoch(u64),
     /// Another node has it, whose lease lasts this long.
     Held(Duration),
@@ -40,7 +40,7 @@ pub enum Taken {
     NoLease,
 }
 
-/// Is called with the name and the key of a lock that has come free.
+/// Is called with the name and the key of a lock that was released.
 pub type Freed<'a> = dyn Fn(Option<(&str, &str)>) + Send + Sync + 'a;
 
 /// Keeps locks for nodes that have leases. Each request is done at one moment or not at all, whatever becomes of the node

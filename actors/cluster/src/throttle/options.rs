@@ -22,14 +22,13 @@ pub struct Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counting {
-    /// On each node, which has an equal share of `max` in each period: an entry asks no server. A node
-    /// that has no entries for a third of its lease gives its share back. A new node gets its share when
-    /// the others have renewed theirs, within a third of a lease, and what they have used of it in their
-    /// period is over. So the shares never exceed `max` together, and a busy node cannot use what an idle
-    /// one has left for so long.
+    /// On each node, which has an equal share of `max` in each period: an entry asks no server. A node that has no
+    /// entries for a third of its lease returns its share. A new node gets its share when the others have renewed
+    /// theirs, within a third of a lease, and the period in which they have used some of it has ended. So the shares
+    /// never exceed `max` together, and a busy node cannot use what an idle one has left for so long.
     Shares(OnDisconnect),
-    /// In the database, with a request for each entry: exact, and slower. While the database is away,
-    /// entries fail with DefenseRejected.
+    /// In the database, with a request for each entry: exact, and slower. While the database is
+    /// unreachable, entries fail with DefenseRejected.
     Exact,
 }
 
@@ -46,7 +45,7 @@ pub enum OnDisconnect {
 }
 
 impl Rate {
-    /// So many entries per second on all nodes, no queue, and shares that end with the lease.
+    /// `max` entries per second on all nodes, no queue, and shares that end with the lease.
     #[must_use]
     pub const fn per_second(max: u32) -> Self {
         let period = Duration::from_secs(1);

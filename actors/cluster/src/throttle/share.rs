@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::shares::Units;
 
-/// The units that a node has, and what it has used of them. Times are those of the boot-time clock.
+/// The units that a node has, and what it has used of them. Times are of the boot-time clock.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     units: u32,
@@ -15,7 +15,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Enters; else gives the time at which there may be room, if that is known.
+    /// Enters; else returns the time at which there may be room, if that is known.
     pub(super) fn enter(
         &mut self,
         now: Duration,
@@ -58,7 +58,7 @@ impl Units for Share {
         *self = Self::default();
     }
 
-    /// An entry is over when it is counted.
+    /// An entry has ended when it is counted.
     fn is_used(&self) -> bool {
         false
     }

@@ -34,7 +34,7 @@ impl KeyState {
         &self.rate
     }
 
-    /// Enters, after those that wait.
+    /// Enters, after the waiting ones.
     pub(crate) async fn enter(&self) -> Result<(), Error> {
         self.id.check()?;
         let keeper = &self.keeper;

@@ -11,7 +11,8 @@ use super::state::KeyState;
 use crate::cluster::Cluster;
 use crate::store::LockId;
 
-/// A throttle between machines: so many entries per period, on all nodes together. Cheap to clone.
+/// A throttle between machines: a number of entries per period, on all nodes together. Cheap to
+/// clone.
 ///
 /// It is used as the [local one](asyncsteps_actors::sync::Throttle): `.limited(&throttle)` behind a step,
 /// or `asi.sync(&throttle, ..)`. Flows of a node that wait for the next period enter in the order in which
@@ -64,8 +65,9 @@ impl Throttle {
     /// Enters; ready when the entry is counted. It needs a tokio runtime with timers.
     ///
     /// # Errors
-    /// DefenseRejected if too many wait, or the database is away and the [limits](Rate) say so;
-    /// InvalidRequest for a key that cannot be used, InternalError if the database refuses a request.
+    /// DefenseRejected if too many wait, or the database is unreachable and the [limits](Rate) say
+    /// so; InvalidRequest for a key that cannot be used, InternalError if the database refuses a
+    /// request.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue; an entry that was counted stays counted.

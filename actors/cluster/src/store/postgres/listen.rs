@@ -1,4 +1,4 @@
-//! Learning from the server that a lock came free.
+//! Notices from the server that a lock was released.
 
 use std::future::{pending, poll_fn};
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn listen_once(database: &Database, freed: &Freed<'_>) -> Result<(), Error
     let asking = async {
         let listen = format!("LISTEN cluster_{}", database.schema);
         within(async { Ok(client.batch_execute(&listen).await?) }).await?;
-        // something may have come free before
+        // a lock may have been released before
         freed(None);
         pending().await
     };
