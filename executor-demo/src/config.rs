@@ -159,8 +159,8 @@ pub struct Config {
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     pub drain_delay: u32,
 
-    /// Seconds that requests in flight may take when the server stops: first those of other nodes, if there
-    /// are any, then all others.
+    /// Seconds that requests in flight may take when the server stops: first requests of other nodes, if any, then all
+    /// others.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub grace: u32,
 }

@@ -32,7 +32,7 @@ pub enum ShopError {
     #[error("{0}")]
     #[code(public)]
     UnknownSku(String),
-    /// There are not enough units of this product beyond those that are reserved.
+    /// There are not enough units of this product beyond the reserved ones.
     #[error("{0}")]
     #[code(public)]
     OutOfStock(String),

@@ -42,7 +42,7 @@ enum Command {
         #[arg(default_value = "{}")]
         params: String,
 
-        /// The same key again gives the first request instead of a second one.
+        /// The same key again returns the first request instead of a second one.
         #[arg(long)]
         key: Option<String>,
     },
@@ -71,7 +71,7 @@ enum Command {
         #[arg(long)]
         state: Option<String>,
 
-        /// Only those of this function.
+        /// Only requests to this function.
         #[arg(long)]
         function: Option<String>,
     },
@@ -122,7 +122,7 @@ enum Command {
 }
 
 impl JobsOptions {
-    /// Does what the command says; gives what is to be printed.
+    /// Carries out the command; returns what is to be printed.
     ///
     /// # Errors
     /// If the server says no or does not answer, or if a request has failed.

@@ -23,7 +23,7 @@ const PROGRAM: &str = concat!("executor-demo ", env!("CARGO_PKG_VERSION"));
 /// How long a request is remembered after its end, with its key and its result.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How often those that are older are looked for.
+/// How often older requests are looked for.
 const ROUND: Duration = Duration::from_secs(60);
 
 /// Where a journal is.
@@ -102,7 +102,7 @@ impl Flows {
         Ok(Self { node, trims: actix_rt::spawn(trim(durable)) })
     }
 
-    /// Gives them to other processes, or to the next one.
+    /// Releases its requests to other processes, or to the next one.
     pub(crate) async fn stop(self) {
         self.trims.abort();
         self.node.stop().await;

@@ -1,7 +1,7 @@
 //! Processes look after each other's payments: one that died cannot pay back what its orders owe.
 //!
-//! Each process counts its signs of life in the database. A process whose count stands still is dead
-//! for the others, and what it has left open is given up and paid back. No clocks are compared, only
+//! Each process counts its signs of life in the database. A process whose count stops is dead for
+//! the others, and what it has left open is given up and paid back. No clocks are compared, only
 //! rounds of one's own. A process that was only slow loses nothing: the order of a payment that was
 //! given up is refused, and the bank refuses calls that come after their refund.
 
@@ -13,11 +13,11 @@ use tokio::time::sleep;
 use crate::payments::Payments;
 use crate::store::StoreError;
 
-/// How often a process tells that it lives and looks after the others.
+/// How often a process reports that it lives and looks after the others.
 const ROUND: Duration = Duration::from_secs(10);
 
-/// A process that is silent for so many rounds is dead: more than a disk or a busy machine makes it
-/// wait.
+/// A process that is silent for this number of rounds is dead: more than a disk or a busy machine
+/// makes it wait.
 const SILENT_ROUNDS: u32 = 3;
 
 /// The processes as they were in the last round.
@@ -27,14 +27,14 @@ struct Others(HashMap<String, Seen>);
 #[derive(Clone, Copy)]
 struct Seen {
     beats: i64,
-    /// Since when the count stands still, in rounds.
+    /// For how many rounds the count has not changed.
     silent: u32,
 }
 
 impl Payments {
-    /// Tells the other processes on the database that this one lives, and pays back what is owed, also by
-    /// those that have ended: at once, and then every ten seconds, without an end. A process that was
-    /// killed counts as ended after half a minute.
+    /// Reports to the other processes on the database that this one lives, and pays back what is owed, also by ended
+    /// processes: at once, and then every ten seconds, without an end. A process that was killed counts as ended after
+    /// half a minute.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the rest to the other processes, and to the next one.
@@ -50,7 +50,8 @@ impl Payments {
         }
     }
 
-    /// Tells the other processes that this one has ended, so that they need not wait until it is silent.
+    /// Reports to the other processes that this one has ended, so that they need not wait until it is
+    /// silent.
     ///
     /// # Errors
     /// [`StoreError`] if the database fails; then they wait.
@@ -58,7 +59,7 @@ impl Payments {
         self.store.instances_ended(vec![self.instance.to_string()]).await
     }
 
-    /// Gives how many payments were paid back.
+    /// Returns how many payments were paid back.
     async fn round(&self, others: &mut Others) -> Result<usize, StoreError> {
         let beats = self.store.instance_lives(&self.instance).await?;
         let dead = others.dead(beats);
@@ -79,7 +80,7 @@ impl Payments {
 }
 
 impl Others {
-    /// Notes how often each process has told that it lives; gives those that are dead.
+    /// Notes how often each process has reported that it lives; returns the dead ones.
     fn dead(&mut self, beats: HashMap<String, i64>) -> Vec<String> {
         let seen = |(name, beats): (String, i64)| {
             let silent = match self.0.get(&name) {

@@ -1,4 +1,4 @@
-//! `executor-demo`: serves the demo shop until it is told to stop, or loads one.
+//! `executor-demo`: serves the demo shop until it is stopped, or loads one.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what a command gives.
+/// Prints the result of a command.
 fn print(told: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
     let told = actix_rt::System::new().block_on(told);
     let printed = told.and_then(|told| Ok(writeln!(io::stdout(), "{}", printable(&told))?));
@@ -66,7 +66,7 @@ const NOT_CHECKED: u8 = 3;
 /// Loads a server; failure if something does not add up.
 fn load(options: &LoadOptions) -> ExitCode {
     let told = actix_rt::System::new().block_on(async {
-        // what cannot be compared with is told before the load
+        // a file that cannot be compared with is reported before the load
         let before = options.compare.as_deref().map(Report::read).transpose()?;
         let mut out = io::stdout().lock();
         let report = load::load(options, &mut out).await?;
@@ -102,9 +102,9 @@ fn serve_logging(config: Config) -> ExitCode {
     if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tells of an error that the log cannot tell of.
+/// Prints an error that cannot be logged.
 fn fail(error: &anyhow::Error) -> ExitCode {
-    // a closed standard error leaves the exit code to tell it
+    // if standard error is closed, the exit code reports it
     let _ = writeln!(io::stderr(), "{}", printable(&format!("{error:#}")));
     ExitCode::FAILURE
 }

@@ -1,7 +1,7 @@
 //! Whole numbers beyond 32 bits, for which FTN3 has no type of their own.
 
-/// A number of an interface as an integer, if it is whole, not negative, and told from its neighbours
-/// by a float.
+/// A number of an interface as an integer, if it is whole, not negative, and a float can represent it
+/// exactly.
 pub(crate) fn whole(number: f64) -> Option<i64> {
     /// Up to here each whole number has a float of its own.
     const LARGEST: f64 = 9_007_199_254_740_992.0;

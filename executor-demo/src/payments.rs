@@ -59,7 +59,7 @@ impl Payments {
     /// of its own to the others on the store.
     ///
     /// # Panics
-    /// If the system gives no random bytes.
+    /// If the system provides no random bytes.
     #[must_use]
     pub fn new(store: Store, bank: Option<impl Into<BankLink>>) -> Self {
         let bank = bank.map(Into::into);
@@ -103,7 +103,7 @@ impl Payments {
         Ok(payment)
     }
 
-    /// Has the bank give the shop what it holds.
+    /// Makes the bank pay the held amount to the shop.
     pub(crate) async fn capture(&self, payment: Payment) -> BodyResult<Payment> {
         if let Some((bank, key)) = self.at_bank(&payment) {
             bank.capture(key).await.map_err(refusal)?;
@@ -150,7 +150,8 @@ impl Payments {
     }
 }
 
-/// What an order is told of the bank. What a shop that keeps the rules is never told goes to the log.
+/// The error of an order for an error of the bank. An error that only a shop that breaks the rules
+/// can get goes to the log.
 fn refusal(error: BankError) -> StepError {
     match error {
         BankError::Declined => ShopError::Declined.into(),

@@ -54,7 +54,7 @@ pub enum RunError {
     /// The node cannot join the others.
     #[error("cannot join the nodes")]
     Join(#[from] NatsError),
-    /// The other nodes cannot be told what this one serves.
+    /// The other nodes cannot be notified of what this one serves.
     #[error("cannot serve the other nodes")]
     Serve(#[from] CallError),
     /// The server cannot be started, or ended with an error.
@@ -62,9 +62,9 @@ pub enum RunError {
     Server(#[from] std::io::Error),
 }
 
-/// Serves the shop on `listener` until `shutdown` is ready,
-/// then closes gracefully; gives what became of the requests that were in flight. `shutdown` is
-/// polled once the database is open and the server listens.
+/// Serves the shop on `listener` until `shutdown` is ready, then closes gracefully; returns what
+/// became of the requests that were in flight. `shutdown` is polled once the database is open and
+/// the server listens.
 ///
 /// # Errors
 /// [`RunError`] if the database, an interface, the certificate or the server fails.
@@ -76,7 +76,7 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Closed, RunError> {
-    // the last traces are sent when everything else is over
+    // the last traces are sent when everything else has ended
     let node = Node::join(&config.node).await?;
     let durable = match &config.journal {
         Some(place) => Some(place.open().await?.waiting_per_caller(config.waiting_per_caller)),

@@ -1,8 +1,8 @@
 //! What orders in flight have reserved.
 //!
 //! The stock is in the database and nowhere else. An order reserves its units while it gathers
-//! them, so that of two orders for the last unit one is told at once; the transaction that writes
-//! an order decides.
+//! them, so that of two orders for the last unit one is refused at once; the transaction that
+//! writes an order decides.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +20,8 @@ impl Shelf {
     }
 }
 
-/// The units that one order has reserved. Dropping it gives them back, so that whatever ends a
-/// request cannot leak them.
+/// The units that one order has reserved. Dropping it returns them, so that whatever ends a request
+/// cannot leak them.
 #[derive(Debug)]
 #[must_use = "dropping it gives the units back"]
 pub struct Basket(Arc<Held>);
@@ -48,8 +48,8 @@ impl Basket {
         Ok(())
     }
 
-    /// Gives all units back when it is called, unless the basket is gone by then: so it can wait for its
-    /// turn without keeping them.
+    /// The returned function returns all units when it is called, unless the basket is gone by then: so
+    /// it can wait for its turn without keeping them.
     pub fn given_back(&self) -> impl FnOnce() + Send + 'static {
         let held = Arc::downgrade(&self.0);
         move || {
@@ -59,7 +59,7 @@ impl Basket {
         }
     }
 
-    /// Gives all units back: they are sold, or not wanted.
+    /// Returns all units: they are sold, or not wanted.
     pub fn give_back(&self) {
         self.0.give_back();
     }

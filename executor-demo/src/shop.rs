@@ -1,18 +1,17 @@
 //! The business logic of `demo.shop:1.0`.
 //!
 //! `order` shows what AsyncSteps are for. It reserves the items in parallel branches, each under the
-//! mutex of its SKU; the bank holds the money and gives it to the shop; and one transaction writes the
+//! mutex of its SKU; the bank holds the money and pays it to the shop; and one transaction writes the
 //! order. Whatever ends the request before, the reservations come back, because the request owns them,
 //! and the money goes back, because the payment is undone.
 //!
 //! With a journal orders are durable: they go on after a crash behind what their steps recorded. What a
 //! step may have done without a record it does again with the same key, which changes nothing.
 //!
-//! The transaction decides: an order that was answered with an error is not stored, unless its request
-//! ended just then, which it cannot know. The payment is kept then, with the order. With a journal the transaction
-//! commits the request: no cancel and no limit ends it once that has begun. A customer who got
-//! no answer gives the order a key and asks again: calls with the same key take turns, and all get the
-//! first answer.
+//! The transaction decides: an order that was answered with an error is not stored, unless its request ended just then,
+//! which it cannot know. The payment is kept then, with the order. With a journal the transaction commits the request:
+//! no cancel and no limit ends it once that has begun. A customer who wants to ask again after a lost answer assigns
+//! the order a key: calls with the same key take turns, and all get the first answer.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -94,7 +94,7 @@ pub(super) fn authorize(
     Ok(Ok(new.amount))
 }
 
-/// What a repeated authorization is told.
+/// The answer to a repeated authorization.
 fn first_answer(known: &Payment, new: &NewPayment) -> Answer {
     let is_same = known.customer.as_ref() == Some(&new.customer) && known.amount == new.amount;
     match known.stage {
@@ -105,7 +105,7 @@ fn first_answer(known: &Payment, new: &NewPayment) -> Answer {
     }
 }
 
-/// Gives the shop what is held.
+/// Pays the held amount to the shop.
 pub(super) fn capture(db: &Connection, key: &str) -> Result<Answer, StoreError> {
     let Some(payment) = find(db, key)? else { return Ok(Err(BankError::UnknownPayment)) };
     match payment.stage {
@@ -123,7 +123,7 @@ pub(super) fn capture(db: &Connection, key: &str) -> Result<Answer, StoreError> 
     Ok(Ok(payment.amount))
 }
 
-/// Gives the customer back what is held or captured. An unknown payment is refused from now on.
+/// Returns what is held or captured to the customer. An unknown payment is refused from now on.
 pub(super) fn refund(db: &Connection, key: &str) -> Result<Answer, StoreError> {
     let Some(payment) = find(db, key)? else {
         let mut insert = db.prepare_cached(

@@ -1,4 +1,4 @@
-//! A bank for the shop: it holds an amount of a customer, gives it to the shop, or gives it back.
+//! A bank for the shop: it holds an amount of a customer, pays it to the shop, or returns it.
 //!
 //! Every call has a key. A repeated call gets the first answer, so that a caller that knows nothing of
 //! the outcome asks again. A refund of a key that is not known is remembered: the authorization that
@@ -43,21 +43,21 @@ impl Bank {
         Self { store, line: FlakyLink::new(line), credit }
     }
 
-    /// Holds an amount, in cents; gives what is held.
+    /// Holds an amount, in cents; returns what is held.
     ///
     /// # Errors
     /// [`BankError`].
     ///
     /// # Cancel safety
     /// A call that was begun reaches the bank, although nothing waits for its answer any more; so do
-    /// those of [`capture`](Self::capture) and [`refund`](Self::refund).
+    /// calls of [`capture`](Self::capture) and [`refund`](Self::refund).
     pub async fn authorize(&self, key: &str, customer: &str, amount: i64) -> Answer {
         let payment = NewPayment { key: key.to_owned(), customer: customer.to_owned(), amount };
         let credit = self.credit;
         self.call(move |db| ledger::authorize(db, &payment, credit)).await
     }
 
-    /// Gives the shop what is held; gives the amount.
+    /// Pays the held amount to the shop, and returns it.
     ///
     /// # Errors
     /// [`BankError`].
@@ -66,8 +66,8 @@ impl Bank {
         self.call(move |db| ledger::capture(db, &key)).await
     }
 
-    /// Gives the customer back what is held or captured; gives the amount. A payment that is not
-    /// known is refused from now on.
+    /// Pays what is held or captured back to the customer, and returns the amount. A payment that
+    /// is not known is refused from now on.
     ///
     /// # Errors
     /// [`BankError::Unavailable`] or [`BankError::Store`].

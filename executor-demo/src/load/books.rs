@@ -12,11 +12,11 @@ use crate::number;
 /// What is known of a run.
 #[derive(Debug, Default)]
 pub(super) struct Books {
-    /// Per product, the units that were put on the shelf less those that were sold.
+    /// Per product, the units that were put on the shelf less the sold ones.
     stock: BTreeMap<String, Units>,
     /// Per customer, the orders that were placed, with their totals.
     orders: BTreeMap<String, BTreeSet<Placed>>,
-    /// Orders without an answer that tells what became of them.
+    /// Orders without an answer that says what became of them.
     unknown: Vec<Order>,
     bank: Option<Money>,
 }
@@ -40,8 +40,8 @@ pub(super) struct Money {
 }
 
 impl Books {
-    /// The books before a run: these products have so many units, and the bank has this; `None` where
-    /// there is no bank.
+    /// The books before a run: these products have `units` units each, and the bank has this; `None`
+    /// where there is no bank.
     pub(super) fn new(skus: impl Iterator<Item = String>, units: i64, bank: Option<Money>) -> Self {
         let stock = skus.map(|sku| (sku, Units { known: units, perhaps: 0 })).collect();
         Self { stock, orders: BTreeMap::new(), unknown: Vec::new(), bank }
@@ -101,7 +101,7 @@ impl Books {
 }
 
 impl Units {
-    /// Whether so many units may be left.
+    /// Whether `stock` units may be left.
     pub(super) fn allow(self, stock: i64) -> bool {
         (self.known..=self.known + self.perhaps).contains(&stock)
     }

@@ -20,7 +20,7 @@ const UNITS: i64 = 1_000_000;
 /// The pause before something is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The most mismatches that are told, and their characters.
+/// The most mismatches that are reported, and their characters.
 const TOLD: usize = 20;
 const MISMATCH: usize = 1024;
 
@@ -75,7 +75,7 @@ struct Check<C> {
 }
 
 impl<C: AsyncFn(&str, &Value) -> Answer> Check<C> {
-    /// The answer to a call; `None` if the time is over before it comes.
+    /// The answer to a call; `None` if the time expires before it comes.
     async fn ask(&self, function: &str, params: &Value) -> Option<Answer> {
         if Instant::now() >= self.until {
             return None;
@@ -178,7 +178,7 @@ impl<C: AsyncFn(&str, &Value) -> Answer> Check<C> {
         }
     }
 
-    /// What is told of it.
+    /// The report of the check.
     fn found(self, limit: Duration) -> Found {
         let mut wrong: Vec<String> = self.found.iter().map(|it| cut(it, MISMATCH)).collect();
         if wrong.len() > TOLD {
@@ -241,8 +241,8 @@ mod tests {
         Call::Order(Order { customer: format!("ann-{key}"), key: key.to_string(), items })
     }
 
-    /// Checks against a server that falls silent after so many calls; how long that took, and how many
-    /// calls there were.
+    /// Checks against a server that falls silent after `answers` calls; returns how long that took,
+    /// and how many calls there were.
     async fn check_silent(books: &mut Books, answers: u32) -> (Found, Duration, u32) {
         let (start, calls) = (Instant::now(), Cell::new(0));
         let call = async |_: &str, _: &Value| {

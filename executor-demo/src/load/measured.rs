@@ -9,7 +9,7 @@ use hdrhistogram::errors::CreationError;
 use super::calls::Call;
 use super::client::Answer;
 
-/// The longest time that is told apart from longer ones: an hour, in microseconds.
+/// The longest time that is distinguished from longer ones: an hour, in microseconds.
 const LONGEST: u64 = 3_600_000_000;
 
 /// Digits of a time that are kept.
@@ -160,7 +160,7 @@ pub(super) fn ms(micros: u64) -> f64 {
     micros as f64 / 1000.0
 }
 
-/// The first characters of a text, so many at the most.
+/// The first characters of a text, at most `most`.
 pub(super) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -37,7 +37,7 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// The requests of a run with this name, about so many, to a shop that may have a bank.
+    /// About `requests` requests of a run with this name, to a shop that may have a bank.
     pub(super) fn new(run: &str, seed: u64, requests: f64, has_bank: bool) -> Self {
         #[expect(
             clippy::cast_possible_truncation,

@@ -11,7 +11,7 @@
 //! - `client`: HTTP and WebSocket
 //! - `run`: one run at one rate; `knee`: several, to find the highest rate
 //! - `books`, `check`: what stock, orders and money have to be afterwards, and are
-//! - `measured`, `report`, `hgrm`: times, and how they are told
+//! - `measured`, `report`, `hgrm`: times, and how they are reported
 
 mod books;
 mod calls;
@@ -40,8 +40,8 @@ pub(crate) use client::Client;
 use mix::Mix;
 use run::Load;
 
-/// Loads a server as it is told to, and checks what the server has made of it. What was measured is
-/// told to `out`, and written to the files of the options, before the check; the check takes
+/// Loads a server as the options say, and checks what the server has made of it. What was measured
+/// is printed to `out`, and written to the files of the options, before the check; the check takes
 /// the patience of the options at the most.
 ///
 /// The server must be a demo that nothing else uses meanwhile: the check compares what its shop and

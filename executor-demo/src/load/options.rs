@@ -26,12 +26,12 @@ pub struct LoadOptions {
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
     pub arrivals: Arrivals,
 
-    /// The most connections at once; over WebSocket exactly so many. Over HTTP each request has one for
-    /// itself, and waits until one is free.
+    /// The most connections at once; over WebSocket exactly this number. Over HTTP each request has one
+    /// for itself, and waits until one is free.
     #[arg(long, value_name = "N", default_value = "64")]
     pub connections: NonZeroUsize,
 
-    /// The most requests in flight: those that are due beyond them are not sent, and are told.
+    /// The most requests in flight: requests that are due beyond them are not sent, but reported.
     #[arg(long, value_name = "N", default_value = "20000")]
     pub in_flight: NonZeroUsize,
 
@@ -44,8 +44,8 @@ pub struct LoadOptions {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// Find the highest rate whose 99th percentile of response times is at most so many milliseconds:
-    /// runs of the given duration, which begin at the given rate.
+    /// Find the highest rate whose 99th percentile of response times is at most this number of
+    /// milliseconds: runs of the given duration, which begin at the given rate.
     #[arg(long, value_name = "MS")]
     pub find_knee: Option<u64>,
 

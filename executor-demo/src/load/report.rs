@@ -1,4 +1,4 @@
-//! What is told of a load.
+//! The report of a load.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ pub enum Consistency {
 pub enum Saturation {
     /// It is this, in requests per second.
     At(f64),
-    /// It does not stand the lowest rate.
+    /// It does not sustain the lowest rate.
     None,
 }
 
@@ -174,7 +174,7 @@ impl Report {
         Findings(self)
     }
 
-    /// Compares the times with those of an earlier report, as a table.
+    /// Compares the times with the times of an earlier report, as a table.
     #[must_use]
     pub fn compared_with<'a>(&'a self, before: &'a Self) -> impl fmt::Display {
         Compared { before, now: self }

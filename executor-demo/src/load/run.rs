@@ -25,7 +25,7 @@ pub(super) struct Load {
     mix: RefCell<Mix>,
 }
 
-/// A run that is over.
+/// A run that has ended.
 pub(super) struct Run {
     pub(super) rate: f64,
     pub(super) measured: Measured,

@@ -1,4 +1,4 @@
-//! The highest rate that a server stands.
+//! The saturation point: the highest rate that a server sustains.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::options::LoadOptions;
 use super::report::Saturation;
 use super::run::{Load, Run};
 
-/// A rate is found to one part in so many.
+/// A rate is found to one part in this number.
 const PRECISION: f64 = 20.0;
 
 /// The lowest rate that is tried, in requests per second.
@@ -18,10 +18,10 @@ const RUNS: u32 = 20;
 
 /// Finds the highest rate whose 99th percentile of response times is within `limit`.
 ///
-/// The rate of the options is the first; it is doubled while the server stands it, or halved until it
-/// does, and then the range between is halved. Errors and requests that were not sent count as too
-/// much, if there are more than one in a hundred. The run is that at the highest rate, or the last one
-/// if no rate is within the limit.
+/// The rate of the options is the first; it is doubled while the server sustains it, or halved until
+/// it does, and then the range between is halved. Errors and requests that were not sent count as too
+/// much, if there are more than one in a hundred. The returned run is the one at the highest rate, or
+/// the last one if no rate is within the limit.
 pub(super) async fn find(
     load: &Rc<Load>,
     options: &LoadOptions,

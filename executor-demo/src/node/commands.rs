@@ -64,7 +64,7 @@ pub struct DrainOptions {
 struct Table<'a>(&'a [NodeInfo]);
 
 impl CallOptions {
-    /// Makes the call; gives its result as JSON.
+    /// Makes the call; returns its result as JSON.
     ///
     /// # Errors
     /// If it cannot be made, or the answer is an error.
@@ -87,7 +87,7 @@ impl CallOptions {
 }
 
 impl NodesOptions {
-    /// Asks the nodes; gives a table of them.
+    /// Asks the nodes; returns a table of them.
     ///
     /// # Errors
     /// If they cannot be asked.
@@ -98,7 +98,7 @@ impl NodesOptions {
 }
 
 impl DrainOptions {
-    /// Tells the node to drain, and waits until it serves nothing more.
+    /// Orders the node to drain, and waits until it serves nothing more.
     ///
     /// # Errors
     /// If there is no such node, or it takes no orders.

@@ -1,4 +1,5 @@
-//! The demo on several machines: each process is a node, hosts what it is told to, and serves all of it.
+//! The demo on several machines: each process is a node, hosts what its options say, and serves all of
+//! it.
 //!
 //! - `options`: what connects the nodes
 //! - `commands`: `call`, `nodes` and `drain`
@@ -62,7 +63,7 @@ impl Node {
         }
     }
 
-    /// Serves other nodes, on so many arbiters.
+    /// Serves other nodes, on a number of arbiters.
     pub(crate) async fn serve(
         &self,
         executor: &Executor,
@@ -75,7 +76,7 @@ impl Node {
         Ok(Some(Serves { fabric, guard, arbiters }))
     }
 
-    /// Waits until another process tells this one to drain.
+    /// Waits until another process orders this one to drain.
     pub(crate) async fn drain_ordered(&self) {
         match &self.0 {
             Some(fabric) => fabric.drain_ordered().await,
@@ -98,8 +99,8 @@ impl Node {
 }
 
 impl Serves {
-    /// Takes no more calls of other nodes, and finishes those under way; what is left after the grace is
-    /// cancelled.
+    /// Takes no more calls of other nodes, and finishes the calls in flight; what is left after the
+    /// grace is cancelled.
     pub(crate) async fn drain(self, grace: Duration) {
         let drained = self.guard.drain(grace).await;
         tracing::info!(node = %self.fabric.node(), ?drained, "drained");

@@ -1,4 +1,4 @@
-//! The processes that sell on this database, and how often each has told that it lives.
+//! The processes that sell on this database, and how often each has reported that it lives.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::StoreError;
 
-/// Makes a process known, which has not told that it lives.
+/// Makes a process known, which has not reported that it lives.
 pub(super) fn enter(db: &Connection, instance: &str) -> Result<(), StoreError> {
     let mut insert =
         db.prepare_cached("INSERT OR IGNORE INTO shop_instance (id, beats) VALUES (?1, 0)")?;
@@ -14,7 +14,7 @@ pub(super) fn enter(db: &Connection, instance: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Counts a sign of life; gives the counts of all processes.
+/// Counts a sign of life; returns the counts of all processes.
 pub(super) fn beat(db: &Connection, instance: &str) -> Result<HashMap<String, i64>, StoreError> {
     enter(db, instance)?;
     let mut update =

@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 use super::queue::{Adder, Refused, Taker, queue};
 use super::{StoreError, is_busy};
 
-/// How many jobs wait for a thread at the most: the work of about a second on a slow disk, which
-/// takes ten milliseconds or more for a group. Of later ones the last of the longest lane is refused at
-/// once, because its request would rather be told than wait for longer than it may take.
+/// How many jobs wait for a thread at the most: the work of about a second on a slow disk, which takes
+/// ten milliseconds or more for a group. When more come, the last job of the longest lane is refused at
+/// once, because its request would rather learn that than wait for longer than it may take.
 const QUEUE: usize = 4096;
 
 /// How many jobs share a transaction at the most: enough to hide the wait for the disk, few enough
@@ -116,7 +116,7 @@ pub(super) trait Job: Send {
     /// Does it.
     fn run(&mut self, db: &Connection);
 
-    /// Gives its result to the asker, unless the transaction around it failed.
+    /// Sends its result to the asker, unless the transaction around it failed.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
@@ -195,7 +195,7 @@ fn write(db: &Connection, todo: &Taker<Box<dyn Job>>) {
 
 /// Does those jobs of a group whose answers are waited for, in one transaction; drops the others.
 ///
-/// This is where an asker that leaves and a job that is done are told apart: a job begins if it is
+/// Here it is decided between an asker that leaves and a job that is done: a job begins if it is
 /// wanted when the transaction has begun, and is done then.
 fn commit(db: &Connection, group: &mut Vec<Box<dyn Job>>) -> rusqlite::Result<()> {
     group.retain(|job| job.is_wanted());

@@ -131,7 +131,7 @@ impl Store {
         Self { durable: true, ..self }
     }
 
-    /// Adds the metrics of the database to those of the executor.
+    /// Adds the metrics of the database to the metrics of the executor.
     pub fn register(&self, registry: &mut Registry) {
         let help = "Jobs that the database has not answered";
         registry.register("shop_store_jobs", help, self.queues.clone());
@@ -152,7 +152,7 @@ impl Store {
         self.reads.add(order.items.keys(), move |db| orders::prices(db, &asked))
     }
 
-    /// Adds units of a product, and makes it known; gives the new stock.
+    /// Adds units of a product, and makes it known; returns the new stock.
     pub fn restock(&self, sku: &str, count: i64, price: Option<i64>) -> Pending<i64> {
         let sku: Arc<str> = sku.into();
         self.write_of([&Arc::clone(&sku)], move |db| {
@@ -168,8 +168,8 @@ impl Store {
     }
 
     /// Writes an order and takes its units out of stock, in one transaction. An order whose key was
-    /// used gives the first answer, if it is of the same items, and changes nothing. `step` is the
-    /// idempotency key of the step that does it.
+    /// used returns the first answer, if it is of the same items, and changes nothing. `step` is
+    /// the idempotency key of the step that does it.
     ///
     /// `written` is called when the order is in the transaction, before others can see it.
     pub fn place_order(
@@ -187,9 +187,9 @@ impl Store {
         })
     }
 
-    /// Opens the payment of an order, in cents; gives its key for the bank. An order that is repeated
-    /// with its key gets the payment that it has left open. `step` is the idempotency key of the step that
-    /// does it. The process `owner` looks after the payment, unless the request is durable: then that does.
+    /// Opens the payment of an order, in cents; returns its key for the bank. An order that is repeated with its key
+    /// gets the payment that it has left open. `step` is the idempotency key of the step that does it. The process
+    /// `owner` looks after the payment, unless the request is durable: then that does.
     ///
     /// # Errors
     /// [`StoreError`] if it is not opened.
@@ -223,8 +223,8 @@ impl Store {
         Some(self.write(move |db| payments::of_step(db, &step)))
     }
 
-    /// Gives a payment up, unless its order was placed; tells whether it is owed back. No order can be
-    /// placed for it afterwards.
+    /// Gives a payment up, unless its order was placed; returns whether it is owed back. No order can
+    /// be placed for it afterwards.
     pub fn give_up_payment(&self, key: &str) -> Pending<bool> {
         let key = key.to_owned();
         self.write(move |db| payments::give_up(db, &key))
@@ -236,7 +236,7 @@ impl Store {
         self.write(move |db| payments::repaid(db, &key))
     }
 
-    /// Counts a sign of life of a process; gives the counts of all processes, by their names.
+    /// Counts a sign of life of a process; returns the counts of all processes, by their names.
     pub fn instance_lives(&self, instance: &str) -> Pending<HashMap<String, i64>> {
         let instance = instance.to_owned();
         self.write(move |db| instances::beat(db, &instance))
@@ -312,7 +312,7 @@ impl Store {
     }
 }
 
-/// Writes an order and takes its payment, or gives the first answer to its key or its step.
+/// Writes an order and takes its payment, or returns the first answer to its key or its step.
 fn place(
     db: &Connection,
     order: &NewOrder,
@@ -335,7 +335,7 @@ fn place(
     }
 }
 
-/// Has the database write ahead, and gives the mode that it has then.
+/// Switches the database to write-ahead, and returns the mode that it has then.
 ///
 /// SQLite does not wait if another process switches at the same time. So this waits for the lock of
 /// that process, and tries again.

@@ -14,15 +14,15 @@ pub struct NewOrder {
     pub customer: String,
     /// Units by SKU.
     pub items: BTreeMap<Arc<str>, i64>,
-    /// The name of this order among those of its customer, so that a repeated one is known.
+    /// The name of this order among the orders of its customer, so that a repeated one is known.
     pub key: Option<String>,
 }
 
 impl NewOrder {
-    /// Its key, told from those of other customers.
+    /// Its key, made distinct from the keys of other customers.
     #[must_use]
     pub fn full_key(&self) -> Option<String> {
-        // a key has no space, so that the pair is told by the first one
+        // a key has no space, so that the first one ends it
         self.key.as_ref().map(|key| format!("{key} {}", self.customer))
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn sell(db: &Connection, key: &str) -> Result<(), StoreError> {
     if update.execute([key])? == 0 { Err(StoreError::GivenUp) } else { Ok(()) }
 }
 
-/// Gives a payment up, unless its order was placed; tells whether it is owed back.
+/// Gives a payment up, unless its order was placed; returns whether it is owed back.
 pub(super) fn give_up(db: &Connection, key: &str) -> Result<bool, StoreError> {
     let mut update = db.prepare_cached(
         "UPDATE shop_payment SET state = 'owed' WHERE key = ?1 AND state IN ('open', 'owed')",

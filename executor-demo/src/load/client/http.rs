@@ -1,4 +1,4 @@
-//! Calls over HTTP/1.1: each takes a connection for itself, from those that are kept.
+//! Calls over HTTP/1.1: each takes a kept connection for itself.
 
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
@@ -19,7 +19,7 @@ use super::target::Target;
 
 type Connection = SendRequest<Full<Bytes>>;
 
-/// A client with so many connections at the most.
+/// A client with at most this number of connections.
 pub(super) struct HttpClient {
     target: Target,
     idle: RefCell<Vec<Connection>>,

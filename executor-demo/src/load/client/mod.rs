@@ -48,7 +48,7 @@ pub(crate) enum Answer {
 }
 
 impl Client {
-    /// Connects with so many connections at the most; an answer may take so long.
+    /// Connects with at most `connections` connections; an answer may take as long as `patience`.
     pub(crate) async fn connect(
         target: &Target,
         connections: NonZeroUsize,
@@ -68,8 +68,7 @@ impl Client {
         self.call_timed(function, params).await.0
     }
 
-    /// Calls a function; gives also how long the call waited for a connection, which it did not if it has
-    /// no answer.
+    /// Calls a function; returns also how long the call waited for a connection: zero if it has no answer.
     pub(crate) async fn call_timed(&self, function: &str, params: &Value) -> (Answer, Duration) {
         let id = self.next.get();
         self.next.set(id + 1);

@@ -1,4 +1,4 @@
-//! Calls over WebSocket: many at once on each connection, told apart by their ids.
+//! Calls over WebSocket: many at once on each connection, distinguished by their ids.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use super::target::Target;
 
 type Stream = WebSocketStream<TcpStream>;
 
-/// A client with so many connections; one that ended is opened again by the next call on it.
+/// A client with a number of connections; one that ended is opened again by the next call on it.
 pub(super) struct WebSocketClient {
     target: Target,
     connections: Vec<Mutex<Rc<Connection>>>,
@@ -121,7 +121,7 @@ impl Waiting {
     }
 }
 
-/// Gives answers to their calls until the connection ends; then no call waits any more.
+/// Passes answers to their calls until the connection ends; then no call waits any more.
 async fn receive(mut stream: SplitStream<Stream>, waiting: Rc<Waiting>) {
     while let Some(Ok(message)) = stream.next().await {
         match message {
