@@ -106,7 +106,7 @@ pub struct Config {
     #[arg(long)]
     pub without_bank: bool,
 
-    /// What a customer may owe, in cents; without a limit unless given.
+    /// What a customer may owe, in cents; without a limit by default.
     #[arg(long, value_name = "CENTS", value_parser = clap::value_parser!(i64).range(0..))]
     pub bank_credit: Option<i64>,
 

@@ -1,9 +1,9 @@
 //! Processes look after each other's payments: one that died cannot pay back what its orders owe.
 //!
 //! Each process counts its signs of life in the database. A process whose count stops is dead for
-//! the others, and what it has left open is given up and paid back. No clocks are compared, only
-//! rounds of one's own. A process that was only slow loses nothing: the order of a payment that was
-//! given up is refused, and the bank refuses calls that come after their refund.
+//! the others, and its open payments are abandoned and paid back. No clocks are compared, only
+//! rounds of one's own. A process that was only slow loses nothing: the order of an abandoned
+//! payment is refused, and the bank refuses calls that come after their refund.
 
 use std::collections::HashMap;
 use std::time::Duration;

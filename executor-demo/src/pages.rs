@@ -1,4 +1,4 @@
-//! What is served beside the functions: figures for Prometheus, probes, and the console.
+//! What is served in addition to the functions: figures for Prometheus, probes, and the console.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use hyper::http::uri::Authority;
 use hyper::{Request, Response, StatusCode};
 use tower::{Service, ServiceExt as _};
 
-/// The services beside the functions. Cheap to clone.
+/// The services in addition to the functions. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     metrics: Metrics,

@@ -141,7 +141,7 @@ fn service(executor: &Executor, config: &Config, hosts: Option<Vec<String>>) -> 
     }
 }
 
-/// Serves the functions, and the pages beside them.
+/// Serves the functions and the pages.
 async fn serve(
     service: http::Service,
     pages: Pages,
@@ -166,7 +166,7 @@ async fn serve(
     Ok(server.run_until(shutdown).await?)
 }
 
-/// Serves an actix-web application that mounts the service, and the pages beside it.
+/// Serves an actix-web application that mounts the service and the pages.
 async fn serve_mounted(
     service: http::Service,
     pages: Pages,

@@ -103,7 +103,7 @@ impl Cluster {
         })))
     }
 
-    /// Leaves the cluster: no lock can be taken any more, and when all are given back, or after a lease,
+    /// Leaves the cluster: no lock can be taken any more, and when all are released, or after a lease,
     /// the node is gone.
     ///
     /// # Cancel safety

@@ -27,7 +27,7 @@ pub(crate) struct Hold {
     counted: Option<CountGuard>,
 }
 
-/// A lock that is to be given back to the cluster.
+/// A lock that is to be returned to the cluster.
 #[derive(Debug)]
 pub(crate) struct Return {
     pub(crate) id: LockId,
@@ -42,7 +42,7 @@ pub(crate) struct Return {
 struct CountGuard(watch::Sender<usize>);
 
 impl Holds {
-    /// None yet; what is to be given back comes to the receiver.
+    /// No locks yet; the receiver gets the locks to be returned.
     pub(crate) fn new() -> (Arc<Self>, UnboundedReceiver<Return>) {
         let (returns, returned) = unbounded_channel();
         let (table, count) = (Mutex::default(), watch::Sender::new(0));
@@ -67,7 +67,7 @@ impl Holds {
         self.table().get(id).and_then(Weak::upgrade)
     }
 
-    /// Completes when no lock is held, and all were given back.
+    /// Completes when no lock is held, and all were returned.
     pub(crate) async fn none(&self) {
         // the sender is in `self`
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;

@@ -32,8 +32,8 @@ pub(crate) struct Node {
     /// The tasks run here, whatever thread a lock is asked for on.
     runtime: Handle,
     holds: Arc<Holds>,
-    /// One request for a lock at a time: a later one would be overtaken by one that is not wanted any more, whose lock is
-    /// given back at once.
+    /// One request for a lock at a time: a later one would be overtaken by one that is not wanted any more, whose lock
+    /// is returned at once.
     takes: Keys<Mutex<()>>,
 }
 
@@ -301,7 +301,7 @@ async fn take_for(
         is_unknown = asked.as_ref().is_err_and(Error::is_transient);
         let pause = match asked {
             Ok(Taken::Epoch(epoch)) => {
-                // dropped, and given back by that, if it is not wanted any more or came too late
+                // dropped, and so returned, if it is not wanted any more or came too late
                 let hold = Arc::new(node.holds.taken(&id, epoch, &term));
                 if term.is_valid() {
                     return drop(sender.send(Ok(hold)));

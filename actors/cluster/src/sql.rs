@@ -1,8 +1,8 @@
 //! Checking tokens where effects happen: in the transaction of the effect.
 //!
-//! A table beside the data keeps the highest token of each lock. The transaction of an effect first
-//! stores its own token there; if that changes no row, a later holder was there before, and the
-//! transaction is to be rolled back.
+//! A table next to the data keeps the highest token of each lock. The transaction of an effect
+//! first stores its own token there; if that changes no row, a later holder was there before, and
+//! the transaction is to be rolled back.
 //!
 //! ```
 //! use asyncsteps_cluster::{FencingToken, sql};

@@ -1,4 +1,4 @@
-//! What there is to see beside the executor.
+//! What the console shows besides the executor.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use asyncsteps_durable::Durable;
 
 use crate::nodes::Nodes;
 
-/// What there is to see beside the executor, where an application has it.
+/// What the console shows besides the executor, where an application has it.
 #[derive(Clone, Default)]
 pub(crate) struct Others {
     pub(crate) nodes: Option<Arc<Nodes>>,

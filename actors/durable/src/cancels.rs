@@ -17,7 +17,7 @@ pub(crate) fn shown_by(by: &CancelledBy) -> String {
     }
 }
 
-/// What a caller gets of a request that somebody has cancelled.
+/// The error that a caller of a cancelled request gets.
 pub(crate) fn error_of_cancelled(uid: Uid) -> Error {
     Error::with_info(codes::INTERNAL_ERROR, format!("the request {uid} was cancelled"))
 }

@@ -128,7 +128,8 @@ impl Durable {
         }
     }
 
-    /// Stores a request; one that begins at once is given to a node of this process, if there is one.
+    /// Stores a request; one that begins at once is passed to a node of this process, if there is
+    /// one.
     async fn store(&self, mut submit: Submit) -> Result<Submitted, Error> {
         let begins = submit.owner == FirstOwner::Any;
         if let Some(node) = self.shared.next_node().filter(|_| begins) {

@@ -61,7 +61,7 @@ pub(crate) struct Flow {
     interrupt: RefCell<Option<Error>>,
     /// This node has loaded it when its end was decided already.
     pub(crate) knew_end: bool,
-    /// Somebody or the limit of a caller has cancelled it.
+    /// A cancel was requested, or the limit of a caller has cancelled it.
     is_cancelled: Cell<bool>,
     interrupted: Notify,
     /// Signals that no step has taken.

@@ -23,7 +23,7 @@ use crate::shared::{Program, Shared};
 use crate::suspects::Suspects;
 use crate::writer::{Answer, Stopped, Writer};
 
-/// A flow that a node was given, with all that it takes to run it.
+/// A flow that a node received, with all that it takes to run it.
 pub(crate) struct Run<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) executor: &'a Executor,

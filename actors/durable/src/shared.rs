@@ -227,7 +227,7 @@ impl Shared {
         told
     }
 
-    /// Nobody waits for the end of the flow any more, as far as `end_of` was dropped.
+    /// Forgets the waiters for the end of the flow that were dropped.
     pub(crate) fn forget(&self, uid: Uid) {
         let waiting = &mut self.state().waiting;
         if let Some(those) = waiting.get_mut(&uid) {

@@ -208,8 +208,8 @@ impl Channel {
     }
 
     /// Sets a handler that runs once when the other end goes away before it got its answers: when a
-    /// connection ends, or an HTTP request is given up. It runs at once if that has happened. It must
-    /// be short: it runs on the thread that notices.
+    /// connection ends, or an HTTP request is abandoned. It runs at once if that has happened. It
+    /// must be short: it runs on the thread that notices.
     pub fn on_invoker_abort(&self, handler: impl FnOnce() + Send + 'static) -> AbortHandler {
         let mut life = self.life();
         if life.gone {

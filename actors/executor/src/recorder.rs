@@ -257,7 +257,7 @@ type ReadResult = Box<dyn Fn(&Stored) -> Result<Args, Error>>;
 pub enum Part {
     /// A step, by its name.
     Step(&'static str),
-    /// Its number among the steps of this name beside each other, from 2.
+    /// Its number among the steps of this name on the same level, from 2.
     Nth(usize),
     /// The number of the attempt of this step with sub-steps, from 2.
     Attempt(u32),
@@ -432,9 +432,9 @@ impl DefinedStep {
         self.has_items.get()
     }
 
-    /// What the host records of an error of the step beside its code and information, so that
-    /// [`Error::find`] finds it after a crash; beside it why its value is left out. `None` if neither it nor what
-    /// caused it is of a type that the service lists.
+    /// What the host records of an error of the step in addition to its code and information, so that [`Error::find`]
+    /// finds it after a crash, and why its value is left out. `None` if neither it nor a cause of it is of a type that
+    /// the service lists.
     #[must_use]
     pub fn recorded_error(&self, error: &Error) -> Option<(RecordedError, Option<BoxError>)> {
         (self.errors.record)(error)

@@ -132,7 +132,7 @@ impl CallError {
         &self.code
     }
 
-    /// What there is to say beside the code.
+    /// The error information in addition to the code.
     #[must_use]
     pub fn info(&self) -> Option<&str> {
         self.info.as_deref()

@@ -149,7 +149,7 @@ impl Attempts<'_> {
         }
     }
 
-    /// One attempt, and another one beside it if the first takes long.
+    /// One attempt, and another one in parallel if the first takes long.
     async fn attempt(self, call: Call) -> Result<Response, CallError> {
         let Some(pause) = self.policy.hedge_after else { return self.once(call).await };
         let first = Box::pin(self.once(call.clone()));

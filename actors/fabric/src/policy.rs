@@ -38,9 +38,9 @@ impl Policy {
         Self { is_idempotent: true, ..self }
     }
 
-    /// Makes another attempt beside the first if that has no answer after so long, counts the first answer
-    /// of the two, and cancels the other one. For [idempotent](Self::idempotent) functions; this says that
-    /// the function is one.
+    /// Makes another attempt in parallel to the first if that has no answer after `pause`, takes the first answer of
+    /// the two, and cancels the other one. For [idempotent](Self::idempotent) functions; this says that the function is
+    /// one.
     pub const fn hedge_after(self, pause: Duration) -> Self {
         Self { hedge_after: Some(pause), is_idempotent: true, ..self }
     }

@@ -64,8 +64,8 @@ pub fn wall() -> SystemTime {
     }
 }
 
-/// The time since an epoch of the machine, by a clock that nobody sets: for leases that others count as well. It goes on
-/// while the machine sleeps, where the system has such a clock. In a simulation it is the clock of the arbiter.
+/// The time since an epoch of the machine, by a clock that cannot be set: for leases that others count as well. It goes
+/// on while the machine sleeps, where the system has such a clock. In a simulation it is the clock of the arbiter.
 #[must_use]
 pub fn boottime() -> Duration {
     match SIMULATED.get() {

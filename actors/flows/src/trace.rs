@@ -112,7 +112,7 @@ impl TraceParent {
     }
 }
 
-/// The hexadecimal digits of the id of a trace; given by [`TraceParent::trace_digits`].
+/// The hexadecimal digits of the id of a trace; returned by [`TraceParent::trace_digits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceDigits([u8; 32]);
 

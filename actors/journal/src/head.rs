@@ -17,11 +17,11 @@ use crate::request::{
 };
 use crate::time::Timestamp;
 
-/// What is stored of a flow beside its records and signals.
+/// What is stored of a flow in addition to its records and signals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) uid: Uid,
-    /// Given by the storage: older flows have lower numbers.
+    /// Assigned by the storage: older flows have lower numbers.
     pub(crate) number: u64,
     pub(crate) template: String,
     pub(crate) version: u32,
@@ -193,7 +193,7 @@ impl Head {
         if is_stopped { Ok(()) } else { Err(Refused::NotStopped(self.uid)) }
     }
 
-    /// Lets a flow go on that is paused or a dead letter. Its records are given if some of them are removed.
+    /// Lets a flow go on that is paused or a dead letter. `records` has its records if some of them are removed.
     pub(crate) fn resume(&mut self, how: &Resume, records: &[StoredRecord]) -> Result<(), Refused> {
         self.check_stopped()?;
         match how {

@@ -150,7 +150,7 @@ pub struct LockToken {
     /// Its key.
     #[n(1)]
     pub key: String,
-    /// How often it was given.
+    /// The number of the holder, as in its fencing token.
     #[n(2)]
     pub epoch: Epoch,
 }

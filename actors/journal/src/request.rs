@@ -35,7 +35,7 @@ pub struct Quota {
     pub caller: String,
     /// How many of its flows may wait.
     pub most: u64,
-    /// Callers that have a quota together beside their own.
+    /// Callers that have a common quota in addition to their own.
     pub group: Option<CallerGroup>,
 }
 
@@ -124,7 +124,7 @@ pub enum Disposition {
     /// The owner keeps it, unless the records end it.
     #[default]
     Keep,
-    /// The owner gives it up, for any node to claim: drain, shutdown.
+    /// The owner releases it, for any node to claim: drain, shutdown.
     Release,
     /// The owner unloads it. It may be claimed after this time, or when its inbox has something that the
     /// owner has not seen.
@@ -163,11 +163,11 @@ pub struct Claim {
     /// The node.
     pub node: Incarnation,
     /// A name of this request, for when its answer is lost: with the same one again, the flows that were
-    /// given to it are given again.
+    /// assigned to it are returned again.
     pub ticket: Uid,
     /// The templates that the node has.
     pub programs: Vec<Program>,
-    /// How many flows at the most; up to [`BATCH`](crate::limits::BATCH) are given.
+    /// How many flows at the most; up to [`BATCH`](crate::limits::BATCH) are assigned.
     pub limit: usize,
     /// How many suspects the node may have at once, including its present ones; at least one.
     pub suspects: usize,
@@ -184,16 +184,16 @@ pub struct Program {
     pub compatible: Vec<u32>,
 }
 
-/// A flow that was given to a node.
+/// A flow that was assigned to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
     /// The flow.
     pub uid: Uid,
     /// The epoch that it has now.
     pub epoch: Epoch,
-    /// How many owners in a row have died with it since it last got further. If there are any, the new
-    /// owner writes an intent before each body and each undo that it runs, also where it would not otherwise: so
-    /// one that kills its process is counted. So it does beside a suspect: else that would seem to be alone.
+    /// How many owners in a row have died with it since it last got further. If there are any, the new owner writes an
+    /// intent before each body and each undo that it runs, also where it would not otherwise: so one that kills its
+    /// process is counted. It does the same in the presence of a suspect: else that would seem to be alone.
     pub deaths: u32,
     /// Whether it is a [suspect](FlowState::Suspect), until it gets further.
     pub is_suspect: bool,
@@ -225,7 +225,7 @@ pub struct Inbox {
     pub signals: Vec<StoredSignal>,
     /// The cancel.
     pub cancel: Option<Cancel>,
-    /// The highest number given so far.
+    /// The highest number assigned so far.
     pub last: u64,
 }
 
@@ -396,7 +396,7 @@ pub struct Query {
     pub template: Option<String>,
     /// Only flows with a higher number: where the page before ended.
     pub after: u64,
-    /// How many at the most; up to [`BATCH`](crate::limits::BATCH) are given.
+    /// How many at the most; up to [`BATCH`](crate::limits::BATCH) are returned.
     pub limit: usize,
 }
 

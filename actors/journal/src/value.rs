@@ -111,7 +111,7 @@ impl Value {
             .map_err(|error| ValueError::NotRead(error.to_string()))
     }
 
-    /// A value whose CBOR somebody else has written.
+    /// A value whose CBOR was written elsewhere.
     ///
     /// # Errors
     /// If it is larger than [`VALUE_BYTES`].

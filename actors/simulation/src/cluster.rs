@@ -194,7 +194,7 @@ impl Cluster {
         }
         let mut machines: Vec<&mut Machine> =
             self.nodes.iter_mut().filter_map(SimNode::running).collect();
-        // nobody is always the first
+        // so that no node is always the first
         let first = self.random.below(machines.len());
         machines.rotate_left(first);
         take_turns(&mut machines, rounds);

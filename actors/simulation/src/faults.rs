@@ -108,7 +108,7 @@ impl Faults {
         Self { losses: per_second, ..self }
     }
 
-    /// What a node sends, what is sent to it, or both, does not arrive for up to 10 s, and nobody notices.
+    /// What a node sends, what is sent to it, or both, does not arrive for up to 10 s, without notice.
     pub const fn partitions(self, per_second: f64) -> Self {
         Self { partitions: per_second, ..self }
     }
@@ -199,7 +199,7 @@ pub enum Kind {
     AnswerLost,
     /// A node loses its connection to the network, and notices.
     ConnectionLoss,
-    /// Messages of a node or to it are lost, and nobody notices.
+    /// Messages of a node or to it are lost, without notice.
     Partition,
 }
 

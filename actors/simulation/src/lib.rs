@@ -31,13 +31,14 @@
 //!
 //! - `cluster.rs`: which node runs, and what goes wrong; `machine.rs`: the thread of a node
 //! - `node.rs`: what is kept of a node while it is down; `processor.rs`: where its thread runs
-//! - `context.rs`: what a node is given; `disk.rs`: its journal, `locks.rs`: locks of all nodes; `faults.rs`, `figures.rs`, `history.rs`
+//! - `context.rs`: what a node receives; `disk.rs`: its journal, `locks.rs`: locks of all nodes; `faults.rs`,
+//!   `figures.rs`, `history.rs`
 //! - `wall.rs`: times of day
 //! - `network.rs`: what a server of NATS does; `connection.rs`: the connection of a node
 //! - `simulate.rs`: runs of many seeds; `shrink.rs`: a failing run made smaller; `repeat.rs`: how it is printed
 //!
 //! A node has one arbiter: threads of a process are not simulated, nor is what a node does without the journal and the
-//! fabric that it is given. A drop runs when a node is killed, and reaches nothing outside.
+//! fabric that it receives. A drop runs when a node is killed, and reaches nothing outside.
 #![forbid(unsafe_code)]
 
 #[doc = include_str!("docs/cluster.md")]

@@ -28,7 +28,7 @@ pub(crate) struct Network(Arc<Mutex<Server>>);
 pub(crate) enum Cut {
     /// The connection is lost, and what is in flight on it; the node notices.
     Lost,
-    /// Nothing passes, and nobody notices.
+    /// Nothing passes, without notice.
     Silent,
     /// What the node sends does not arrive.
     Mute,
@@ -117,7 +117,7 @@ impl Network {
         self.pass(Duration::MAX);
     }
 
-    /// A node was killed: what it sends from now on reaches nobody.
+    /// A node was killed: what it sends from now on is lost.
     pub(crate) fn kill(&self, node: usize) {
         let mut server = self.server();
         let of_node = server.connections.iter().filter(|(_, joined)| joined.node == node);
@@ -297,7 +297,7 @@ impl Server {
         chosen
     }
 
-    /// Says to the one that waits for an answer that nobody takes the message.
+    /// Reports to the one that waits for an answer that the message has no receiver.
     fn answer_nobody(&mut self, from: u64, reply: Subject) {
         let own = self.subscriptions.iter().filter(|(_, it)| it.connection == from);
         let waiting = own.filter(|(_, it)| matches(&it.subject, &reply));

@@ -1,5 +1,4 @@
-//! The exported functions beside the table: loops, roots, synchronisation objects, errors.
-//! `include/asyncsteps.h` documents them.
+//! The exported functions in addition to the table: loops, roots, synchronisation objects, errors.
 #![expect(unsafe_code, reason = "exported, and called with pointers")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -1,7 +1,7 @@
 //! Handles: what our `FutoInAsyncSteps*` pointers identify.
 //!
 //! A handle is one use of a slot. A slot is memory that is never freed and has several addresses
-//! ([`Aliases`]), so that every pointer that was ever given out can be checked: its address and a
+//! ([`Aliases`]), so that every pointer that was ever handed out can be checked: its address and a
 //! counter say whether it is the current use. A slot stays in quarantine before it is used again
 //! ([`Pool`]).
 //!
@@ -362,7 +362,8 @@ impl Handle {
         self.slot.owner.store(NO_THREAD, Ordering::Release);
     }
 
-    /// Makes this thread the owner of a handle that was given up.
+    /// Makes this thread the owner of a handle that [`give_up`](Self::give_up) has left without
+    /// one.
     pub(crate) fn adopt(self) {
         let swap = (NO_THREAD, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
         // a handle that has an owner keeps it

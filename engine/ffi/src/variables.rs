@@ -55,7 +55,7 @@ impl fmt::Debug for Variable {
     }
 }
 
-/// The value that foreign code sees of a shared variable of Rust. It is kept beside the variable,
+/// The value that foreign code sees of a shared variable of Rust. It is kept next to the variable,
 /// under the same name.
 struct View(Value);
 

@@ -38,7 +38,7 @@ impl StepLocation {
         self.source
     }
 
-    /// The name given with `named`, if any.
+    /// The name set with `named`, if any.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         self.name

@@ -25,7 +25,7 @@ pub struct CallOptions {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// The one node to call; any that serves the function unless given.
+    /// The one node to call; any that serves the function by default.
     #[arg(long, value_name = "NAME", requires = "nats")]
     node: Option<NodeId>,
 

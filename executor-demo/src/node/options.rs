@@ -42,11 +42,11 @@ pub struct NodeOptions {
     #[command(flatten)]
     pub nats: NatsOptions,
 
-    /// The name of this node, as no other has it; a random one unless given.
+    /// The name of this node, as no other has it; a random one by default.
     #[arg(long, value_name = "NAME", requires = "nats")]
     pub node: Option<NodeId>,
 
-    /// Host only this, and call the nodes that host the rest; everything unless given.
+    /// Host only this, and call the nodes that host the rest; everything by default.
     #[arg(long, value_enum, value_name = "WHAT", requires = "nats")]
     pub only: Option<Hosted>,
 }

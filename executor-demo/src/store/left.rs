@@ -34,7 +34,7 @@ impl Left {
         self.lock().iter().cloned().collect()
     }
 
-    /// The payments of these steps were given up.
+    /// The payments of these steps were abandoned.
     pub(super) fn forget(&self, steps: &[String]) {
         let mut left = self.lock();
         for step in steps {

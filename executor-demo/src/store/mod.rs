@@ -68,7 +68,7 @@ pub enum StoreError {
     /// There are not enough units of this product.
     #[error("not enough units of {0}")]
     OutOfStock(Arc<str>),
-    /// The payment of the order was given up meanwhile.
+    /// The payment of the order was abandoned meanwhile.
     #[error("the payment of the order was given up")]
     GivenUp,
     /// The key of the order belongs to one of other items.

@@ -1,6 +1,6 @@
 //! What the shop knows of its payments: which of them an order was placed for, and which it owes back.
 //!
-//! A payment is open until its order is placed or it is given up, and each of the two forbids the
+//! A payment is open until its order is placed or it is abandoned, and each of the two forbids the
 //! other. So nothing is sold unpaid and nothing sold is paid back, whenever a request is cut.
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -65,7 +65,7 @@ fn open_for(
     Ok(insert.query_row(bound, |row| row.get(0))?)
 }
 
-/// Whether a payment is neither taken for an order nor given up.
+/// Whether a payment is neither taken for an order nor abandoned.
 pub(super) fn is_open(db: &Connection, key: &str) -> Result<bool, StoreError> {
     let mut query =
         db.prepare_cached("SELECT 1 FROM shop_payment WHERE key = ?1 AND state = 'open'")?;
@@ -97,8 +97,8 @@ pub(super) fn repaid(db: &Connection, key: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The payments that are owed back. One that is open, and whose owner has ended, is given up, and so is that of one
-/// of these steps.
+/// The payments that are owed back. One that is open, and whose owner has ended, is abandoned, and so is a payment of
+/// one of these steps.
 pub(super) fn owed(db: &Connection, left: &[String]) -> Result<Vec<String>, StoreError> {
     let mut of_step = db.prepare_cached(
         "UPDATE shop_payment SET state = 'owed' WHERE step = ?1 AND state = 'open'",

@@ -8,11 +8,12 @@ use crate::throttle::{Counting, OnDisconnect, Rate};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How many sections may run at once, at least 1. Each node has an equal share of these places, in
-    /// the way of [`Counting::Shares`]; a place that is taken is given to another node when it is free.
+    /// the way of [`Counting::Shares`]; a place that is taken is granted to another node when it is
+    /// free.
     pub concurrent: u32,
     /// How many flows of one node may wait for a place; `None` = no limit, 0 = no queue.
     pub max_queue: Option<u32>,
-    /// How many sections may begin in a period. What it says about the database being away is true for
+    /// How many sections may begin in a period. What it says about an unreachable database is true for
     /// the places as well; with [`Counting::Exact`], flows are refused a place then.
     pub rate: Rate,
 }

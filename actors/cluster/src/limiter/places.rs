@@ -31,7 +31,7 @@ impl Places {
 }
 
 impl Units for Places {
-    /// A place is given back to the server when it is free.
+    /// A place is returned to the server when it is free.
     fn units(&self) -> u32 {
         self.units.max(self.inside)
     }

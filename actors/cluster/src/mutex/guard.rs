@@ -12,7 +12,7 @@ use crate::hold::Hold;
 /// A lock between machines that was taken outside of flows. Dropping it, on any thread, releases it.
 #[must_use = "dropping it unlocks"]
 pub struct LockGuard {
-    // dropped in this order: the next one of this node finds the lock given back
+    // dropped in this order: the next flow of this node finds the lock returned
     hold: Arc<Hold>,
     _local: LocalGuard,
     // the node's tasks run as long as a lock is held

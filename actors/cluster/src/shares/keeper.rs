@@ -41,7 +41,7 @@ pub(crate) struct Keeper<U> {
 #[derive(Default)]
 struct Shared<U> {
     share: U,
-    /// The term in which the share was given.
+    /// The term in which the share was granted.
     term: Option<Arc<LeaseTerm>>,
     keeping: Keeping,
     /// The first answer of the database has come, or there is none.

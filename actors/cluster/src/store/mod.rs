@@ -86,7 +86,7 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Removes what has meant nothing for an hour.
     fn trim(&self) -> Answer<'_, ()>;
 
-    /// Calls `freed` with each lock that is given back while another node wants it, and with `None` if that may have been
+    /// Calls `freed` with each lock that is returned while another node wants it, and with `None` if that may have been
     /// missed. Never completes.
     fn listen<'a>(&'a self, freed: &'a Freed<'a>) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 }

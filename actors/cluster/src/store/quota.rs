@@ -14,7 +14,7 @@ pub struct Quota {
     pub key: Arc<str>,
     /// The units of all nodes together.
     pub total: u32,
-    /// For how long a unit that was used is not given to another node.
+    /// For how long a unit that was used is not granted to another node.
     pub period: Duration,
 }
 

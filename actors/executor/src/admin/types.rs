@@ -190,7 +190,7 @@ pub struct StepInfo {
     /// The code of the error that it failed with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What the error says beside its code.
+    /// The error information beside its code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub info: Option<String>,
 }

@@ -55,7 +55,7 @@ impl Shared {
         }
     }
 
-    /// The caller of a request without credentials, by what came beside its message.
+    /// The caller of a request without credentials in its message, by its headers and connection.
     async fn identify(
         &self,
         incoming: &mut RequestParts,
@@ -187,7 +187,7 @@ async fn within<T>(deadline: Time, work: impl Future<Output = T>) -> Result<T, R
     }
 }
 
-/// What came with a request beside its message, for the security provider.
+/// What came with a request outside of its message, for the security provider.
 fn beside_message<'a>(incoming: &'a RequestParts, client: &'a Client) -> RequestContext<'a> {
     RequestContext::new(client).with_headers(incoming.headers.as_deref())
 }

@@ -76,7 +76,7 @@ pub struct ParameterInfo {
     pub type_name: Value,
     /// Whether a call must provide it.
     pub required: bool,
-    /// What it is unless it is given.
+    /// Its default value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
 }

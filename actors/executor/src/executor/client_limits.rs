@@ -78,7 +78,7 @@ impl ClientLimits {
     /// The default limit of FTN6 §1.5, with the name `default`, for all clients: 8 requests at once,
     /// 32 that wait, and 10 per second, as FTN7 §1.6 has it for invokers.
     ///
-    /// An executor has no limits per client unless it is given some: the rate that suits depends on
+    /// An executor has no limits per client unless some are set: the rate that suits depends on
     /// what its functions do, and behind one address there may be many clients. What is shared out
     /// fairly without such limits is the [`Budget`](asyncsteps_actors::budget::Budget).
     pub fn ftn6() -> Self {
@@ -123,7 +123,7 @@ impl ClientLimits {
         self
     }
 
-    /// How many ranges and users can be given limiters at once while the executor runs, with
+    /// How many ranges and users can have an assigned limiter at once while the executor runs, with
     /// [`limit_addresses`](super::Executor::limit_addresses) and
     /// [`limit_user`](super::Executor::limit_user); 10,000 unless set. Further ones are refused.
     pub fn assignments(mut self, number: usize) -> Self {

@@ -9,7 +9,7 @@ use asyncsteps_futoin::typed::InterfaceError;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A handler or template was given for a function that the interface does not declare.
+    /// A handler or template was added for a function that the interface does not declare.
     #[error("{iface} has no function {function}")]
     NoSuchFunction {
         /// The interface.
@@ -17,7 +17,7 @@ pub enum ConfigError {
         /// The function.
         function: String,
     },
-    /// Two handlers or templates were given for one function.
+    /// Two handlers or templates were added for one function.
     #[error("{iface} got two handlers or templates for {function}")]
     Twice {
         /// The interface.

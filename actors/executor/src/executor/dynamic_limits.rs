@@ -1,4 +1,4 @@
-//! Limiters that clients are given while the executor runs, each for a time (FTN6 §1.5).
+//! Limiters that are assigned to clients while the executor runs, each for a time (FTN6 §1.5).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_futoin::net::{Cidr, RangeMap};
 
-/// Why a limiter cannot be given to a client.
+/// Why a limiter cannot be assigned to a client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AssignError {
@@ -26,7 +26,7 @@ pub enum AssignError {
     },
 }
 
-/// The clients that were given a limiter, each for a time.
+/// The clients with an assigned limiter, each for a time.
 pub(super) struct DynamicLimits {
     clock: Clock,
     /// Most entries; expired ones count until room is needed.
@@ -53,14 +53,14 @@ impl DynamicLimits {
         Self { clock: Clock::start(), limit, tables: RwLock::default() }
     }
 
-    /// The limiter given to the narrowest range that `address` is in.
+    /// The limiter that is assigned to the narrowest range with `address`.
     pub(super) fn of_address(&self, address: IpAddr) -> Option<usize> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let mut ranges = tables.ranges.around(address);
         ranges.find_map(|assigned| assigned.at(self.clock.elapsed()))
     }
 
-    /// The limiter given to a user.
+    /// The limiter that is assigned to a user.
     pub(super) fn of_user(&self, user: &str) -> Option<usize> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         tables.users.get(user)?.at(self.clock.elapsed())

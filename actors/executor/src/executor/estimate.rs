@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use asyncsteps_futoin::message::Rid;
 
-/// Bytes of a request beside its parameters: flow, task and answer.
+/// Bytes of a request in addition to its parameters: flow, task and answer.
 const REQUEST: usize = 2_048;
 
 /// Bytes of a node of a JSON object: space for eleven names and values, however few it has.
@@ -13,7 +13,7 @@ const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
 /// Entries of a node that are in use, on average: half after names that came in order.
 const ENTRIES_PER_NODE: usize = 6;
 
-/// Bytes of an allocation beside its content, on average.
+/// Bytes of an allocation in addition to its content, on average.
 const ALLOCATION: usize = 16;
 
 /// Bytes of a request whose message is not parsed yet and has this size.

@@ -212,8 +212,8 @@ impl Exchange {
         }
     }
 
-    /// The one place where the state changes, beside the reply being taken. The state is not borrowed
-    /// while `change` runs, and the waker is woken after it, because both may run any code.
+    /// The only place where the state changes, except when the reply is taken. The state is not
+    /// borrowed while `change` runs, and the waker is woken after it, because both may run any code.
     fn transition(&self, change: impl FnOnce(State) -> (State, Option<Waker>)) {
         let before = self.state.replace(State::Abandoned);
         let (after, waker) = change(before);

@@ -1,4 +1,4 @@
-//! The business logic of an interface's functions, while it is given to the executor.
+//! The business logic of an interface's functions, while it is added to the executor.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -141,7 +141,7 @@ impl Executor {
     /// [`Builder::interface`](super::Builder::interface).
     ///
     /// # Errors
-    /// [`ConfigError`] if a template is given for a function that the definition does not have, or
+    /// [`ConfigError`] if a template is added for a function that the definition does not have, or
     /// the interface, or another one with the same parent, is registered already.
     pub fn register(
         &self,

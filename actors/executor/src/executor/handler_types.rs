@@ -25,7 +25,7 @@ pub(super) struct HandlerTypes {
     differences: fn(&Definition, &str) -> Vec<ConfigError>,
     /// Declares a function with these types, unless it is declared already.
     pub(super) declare: fn(&mut Interface, &str),
-    /// It takes raw data beside its parameters.
+    /// It takes raw data in addition to its parameters.
     takes_raw: bool,
 }
 

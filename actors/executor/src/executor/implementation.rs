@@ -66,7 +66,7 @@ impl Implementation {
         Vec::new()
     }
 
-    /// What the last step returned, as a result can be merged of it, and what the answer says beside it.
+    /// What the last step returned, to be merged into a result, and the head of the answer.
     pub(super) fn written(&self, args: Args) -> Result<(Returned, Option<Box<Head>>), Error> {
         // the front template replies with its result by `reply`
         #[cfg(feature = "schemars")]

@@ -31,7 +31,7 @@ pub enum RequestState {
     Undoing,
 }
 
-/// A request whose flow or a part of it waits; given by [`Executor::in_flight`](super::Executor::in_flight).
+/// A request whose flow or a part of it waits; returned by [`Executor::in_flight`](super::Executor::in_flight).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InFlightRequest {
@@ -54,7 +54,7 @@ pub struct InFlightRequest {
     /// Where its flow is, and what it waits for: of its first undo, if it is undone.
     pub stack: Stack,
     /// The address of that flow, which takes messages from any thread, such as
-    /// [`Cancel`](asyncsteps_actors::flow::Cancel). An undo or a shielded body that is cancelled gives up.
+    /// [`Cancel`](asyncsteps_actors::flow::Cancel). An undo or a shielded body stops when it is cancelled.
     pub flow: Addr<FlowActor>,
 }
 
@@ -95,7 +95,8 @@ impl InFlightFilter {
     }
 }
 
-/// The request that a flow belongs to; given by [`Executor::requests_of`](super::Executor::requests_of).
+/// The request that a flow belongs to; returned by
+/// [`Executor::requests_of`](super::Executor::requests_of).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestOfFlow {

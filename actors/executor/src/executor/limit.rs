@@ -1,4 +1,4 @@
-//! Giving clients a limiter while the executor runs (FTN6 §1.5).
+//! Assigning limiters to clients while the executor runs (FTN6 §1.5).
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Executor {
     /// ```
     ///
     /// # Errors
-    /// [`AssignError`] if there is no such limiter, or too many are given.
+    /// [`AssignError`] if there is no such limiter, or too many are assigned.
     pub fn limit_addresses(
         &self,
         range: Cidr,
@@ -48,7 +48,7 @@ impl Executor {
     /// [`ClientLimits::users`](super::ClientLimits::users) assigns to all users, if any.
     ///
     /// # Errors
-    /// [`AssignError`] if there is no such limiter, or too many are given.
+    /// [`AssignError`] if there is no such limiter, or too many are assigned.
     pub fn limit_user(&self, user: &str, limiter: &str, time: Duration) -> Result<(), AssignError> {
         let (limits, limiter) = self.limiter(limiter)?;
         limits.dynamic().to_user(user, limiter, time)

@@ -17,7 +17,7 @@ const KEPT: usize = 100;
 /// Caller-chosen names are truncated to this number of characters.
 const LONGEST: usize = 100;
 
-/// A request that was refused; given by [`Executor::refused_requests`](super::Executor::refused_requests).
+/// A request that was refused; returned by [`Executor::refused_requests`](super::Executor::refused_requests).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefusedRequest {

@@ -268,7 +268,7 @@ pub trait RequestSteps {
     /// InternalError if `result` cannot be written as JSON.
     fn reply<T: Serialize>(&mut self, result: T) -> StepResult;
 
-    /// What the answer says beside its body, to be set before the answer is given.
+    /// The head of the answer, to be set before the answer is sent.
     ///
     /// # Errors
     /// InternalError if the request did not come over HTTP.
@@ -286,7 +286,7 @@ pub trait RequestSteps {
     /// time limit counts from the last chunk, and the client has at least a minute to take one.
     ///
     /// # Errors
-    /// InternalError if the function is not declared with `rawresult`, the answer was given, or its
+    /// InternalError if the function is not declared with `rawresult`, the answer was sent, or its
     /// status has no body.
     fn raw_output(&mut self, content_type: &str) -> Result<RawOutput, Error>;
 

@@ -13,7 +13,7 @@ use super::request::{RequestInfo, RequestSteps};
 use super::result_draft::NotMerged;
 use crate::channel::ChannelKind;
 
-/// What an answer has beside its result, in bytes: an id and a signature.
+/// What an answer has in addition to its result, in bytes: an id and a signature.
 const ENVELOPE: usize = 512;
 
 /// The step for the result, to follow the steps of a function.

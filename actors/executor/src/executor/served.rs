@@ -35,7 +35,7 @@ impl ServedRequest {
         &self.0
     }
 
-    /// What the answer says beside its body, before anything is said.
+    /// The head of the answer, before anything is set.
     pub(crate) fn head(&self) -> Result<Head, Error> {
         if !self.channel().carries_raw_data() {
             return Err(rule("the request did not come over HTTP"));

@@ -22,7 +22,7 @@ const PIECE: usize = 1_000;
 /// Requests that a message describes: some 100 microseconds, too.
 const DESCRIBED: usize = 50;
 
-/// Some of the requests in flight; given by [`Executor::oldest_in_flight`].
+/// Some of the requests in flight; returned by [`Executor::oldest_in_flight`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct OldestInFlight {

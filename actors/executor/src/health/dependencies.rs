@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// Whether a connection is there.
 type IsThere = dyn Fn() -> bool + Send + Sync;
 
-/// A connection that an executor depends on, until this is dropped; given by
+/// A connection that an executor depends on, until this is dropped; returned by
 /// [`Executor::depends_on`](crate::Executor::depends_on).
 #[must_use = "dropping it ends the dependency"]
 pub struct Dependency(

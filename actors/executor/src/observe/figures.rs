@@ -9,7 +9,7 @@ use asyncsteps_actors::trace::TraceParent;
 
 use super::exemplars::{Exemplar, Exemplars};
 
-/// The figures of an executor since it was built; given by
+/// The figures of an executor since it was built; returned by
 /// [`Executor::figures`](crate::Executor::figures).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

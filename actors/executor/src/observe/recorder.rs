@@ -72,7 +72,8 @@ impl Recorder {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What becomes of a request of this span that took so long; `None` if nobody wants it.
+    /// What becomes of a request of this span that took this time; `None` if it is neither kept nor
+    /// exported.
     pub(crate) fn wanted(
         &self,
         number: u64,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts connections and bytes of a transport on one arbiter; given by
+/// Counts connections and bytes of a transport on one arbiter; returned by
 /// [`Executor::traffic`](crate::Executor::traffic). Cheap to clone.
 ///
 /// Each arbiter has counters of its own, so that none waits for the memory of another.
@@ -53,7 +53,7 @@ impl Protocol {
     }
 }
 
-/// The connections and bytes of an executor so far; given by
+/// The connections and bytes of an executor so far; returned by
 /// [`Executor::traffic_figures`](crate::Executor::traffic_figures).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -164,8 +164,7 @@ impl<S: Service, P> Cx<S, P> {
         made
     }
 
-    /// What the answer says beside its body over HTTP, such as its status, headers and cookies. It is to be set
-    /// before the answer begins.
+    /// The head of the answer over HTTP: its status, headers and cookies. It is to be set before the answer begins.
     ///
     /// # Errors
     /// InternalError if the request did not come over HTTP, and what `change` returns.
@@ -183,14 +182,13 @@ impl<S: Service, P> Cx<S, P> {
     /// at least a minute to take one.
     ///
     /// # Errors
-    /// InternalError if the function is not declared with `rawresult`, the answer was given, or its status has no
-    /// body.
+    /// InternalError if the function is not declared with `rawresult`, the answer was sent, or its status has no body.
     pub fn raw_output(&self, content_type: &str) -> Result<RawOutput, Error> {
         self.head(|head| head.set_header("content-type", content_type).map(|_| ()))?;
         self.request.served.open_output(self.request.head.take())
     }
 
-    /// What the answer says beside its body, if a step has said it and it was not sent.
+    /// The head of the answer, if a step has set it and it was not sent.
     pub(super) fn take_head(&self) -> Option<Box<Head>> {
         self.request.head.take()
     }
@@ -293,7 +291,7 @@ impl<S: Service, P> Cx<S, P> {
         of_step.or_else(|| self.level().map(|level| Rc::clone(&level.around)))
     }
 
-    /// The steps beside the step, if a host records them.
+    /// The steps of the same level as the step, if a host records them.
     pub(super) fn level(&self) -> Option<&Rc<RecordedLevel>> {
         let host = self.host()?;
         let around = iter::successors(self.around.as_deref(), |around| around.outer.as_deref());

@@ -29,7 +29,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step that runs the same steps for each item that `items` returns, each item in a branch of its own;
     /// [`at_once`](Step::at_once) says how many at a time. It returns the results in the order of the items.
     ///
-    /// The first error is that of the step, and cancels the other items. Items are undone beside each other, or
+    /// The first error becomes the error of the step, and cancels the other items. Items are undone in parallel, or
     /// newest first where one branch carried out several.
     ///
     /// ```

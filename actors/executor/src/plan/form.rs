@@ -37,7 +37,7 @@ pub enum Form {
     Pass,
 }
 
-/// What an undo gets beside what became of its step.
+/// What an undo gets in addition to what became of its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -25,7 +25,7 @@ pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     /// What it returns: the result as a type, `()` for none.
     type Result: 'static;
 
-    /// Whether it takes raw data beside its parameters.
+    /// Whether it takes raw data in addition to its parameters.
     #[doc(hidden)]
     const TAKES_RAW: bool = false;
 
@@ -35,7 +35,7 @@ pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     where
         Self::Params: DeserializeOwned;
 
-    /// The result of a request, of what its last step returned, and what the answer says beside it.
+    /// The result of a request, from what its last step returned, and the head of the answer.
     ///
     /// # Errors
     /// The last step returned another type.
@@ -43,7 +43,7 @@ pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     fn ended(returned: Args) -> Result<Ended<Self::Result>, Error>;
 }
 
-/// The result of a request, and what the answer says beside it, if a step has said it.
+/// The result of a request, and the head of the answer, if a step has set it.
 #[doc(hidden)]
 pub type Ended<R> = (R, Option<Box<Head>>);
 
@@ -52,7 +52,7 @@ pub(crate) fn typed<A: Arguments>(returned: Args) -> Result<A, Error> {
     A::from_args(returned).map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))
 }
 
-/// A function that is given to an executor.
+/// A function that is added to an executor.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct FunctionOf<S> {

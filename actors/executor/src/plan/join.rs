@@ -114,8 +114,8 @@ impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
     /// A step that runs several branches at once, each with policies of its own (FTN12 §1.4), and returns the
     /// tuple of their results. Each takes what the step takes, which is cloned for it.
     ///
-    /// The first error that a branch does not handle is that of the step, and cancels the other branches. If the
-    /// step fails, or a later one, the branches are undone beside each other.
+    /// The first error that a branch does not handle becomes the error of the step, and cancels the other branches. If
+    /// the step fails, or a later one, the branches are undone in parallel.
     ///
     /// ```
     /// # use asyncsteps_core::BodyResult;

@@ -6,9 +6,8 @@ use super::data::{FunctionKind, Plan, PlanStep, shown};
 use super::form::Form;
 
 impl Plan {
-    /// The plan as a flowchart of [Mermaid](https://mermaid.js.org): branches go beside each other, a way is
-    /// chosen at a diamond, steps inside of a step are in a frame, and the last one of a loop goes back to its
-    /// first one.
+    /// The plan as a flowchart of [Mermaid](https://mermaid.js.org): branches are drawn side by side, a way is chosen
+    /// at a diamond, steps inside of a step are in a frame, and the last one of a loop goes back to its first one.
     ///
     /// Names are texts in it, whatever they are.
     #[must_use]

@@ -22,8 +22,8 @@ use super::step::{Chain, Returns, Step, group_at, pass};
 /// The beginning of the steps of a function of the service `S`, whose parameters are `P`, or of a part of it, whose
 /// first step takes `I`.
 ///
-/// The function runs once, when the executor is built: it is given no request, and returns the steps that every
-/// request goes through (FTN12 §1.5). What depends on the request is a closure of a step.
+/// The function runs once, when the executor is built: it receives no request, and returns the steps that every request
+/// goes through (FTN12 §1.5). What depends on the request is a closure of a step.
 ///
 /// ```
 /// use asyncsteps_executor::{Returns, Service, Steps};

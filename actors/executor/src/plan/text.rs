@@ -42,7 +42,7 @@ impl Plan {
     }
 }
 
-/// Adds steps that are beside each other, with those inside.
+/// Adds steps of one level, with the steps inside of them.
 fn add(steps: &[(Option<usize>, &PlanStep)], before: &str, lines: &mut Vec<String>) {
     for (at, (way, step)) in steps.iter().enumerate() {
         let (turn, below) = if at + 1 == steps.len() {

@@ -1,8 +1,8 @@
 //! Undo of what the records of a request say was begun, after the run that began it has ended: it needs the plan, the
 //! records, the parameters and the service.
 //!
-//! The steps of a level are gone through from the last one to the first; branches and items beside each other, attempts
-//! and iterations newest first. A step holds the locks and limiters that it has in the plan while what is inside of it is
+//! It walks the steps of a level from the last one to the first; branches and items in parallel, attempts and
+//! iterations newest first. A step holds the locks and limiters that it has in the plan while what is inside of it is
 //! undone.
 
 use std::rc::Rc;

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::recorder::{RequestRecorder, StepRecorder};
 
 /// Runs the steps of a function, which `start` adds, until they end or the host ends the request. They
-/// are a branch beside the one that waits for the host, so they are cancelled and undone like any
+/// are a branch in parallel to one that waits for the host, so they are cancelled and undone like any
 /// branch.
 pub(crate) fn run_whole(
     asi: &mut AsyncSteps,

@@ -1,4 +1,4 @@
-//! What an answer says beside its body.
+//! The head of an answer.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::token::{is_token, wrong};
 /// Most headers that a handler may set.
 const MAX_HEADERS: usize = 64;
 
-/// What an answer says beside its body, in the words of HTTP.
+/// The head of an answer, in the words of HTTP: status, headers and cookies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     status: Option<u16>,
@@ -62,7 +62,7 @@ impl Head {
         self.push_header(name, value)
     }
 
-    /// The same beside others of the same name (FTN5 §3.6, `override=false`).
+    /// The same in addition to others of the same name (FTN5 §3.6, `override=false`).
     ///
     /// # Errors
     /// As for [`set_header`](Self::set_header).

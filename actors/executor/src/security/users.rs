@@ -8,7 +8,7 @@ use super::{
     Refusal, SecurityLevel, SecurityProvider, User,
 };
 
-/// Users with passwords and keys given at start: for tests and small services.
+/// Users with passwords and keys that are set at start: for tests and small services.
 ///
 /// A password yields [`SafeOps`](SecurityLevel::SafeOps), a signature
 /// [`PrivilegedOps`](SecurityLevel::PrivilegedOps) (FTN8.1 §2.1.4, §2.2.4). A user may have both. Right

@@ -10,7 +10,7 @@
 //!    its client does not take replies.
 //! 4. Parse the bytes with [`Request::parse`], or with [`Message::parse`] if the other end may answer
 //!    calls. [`Executor::refuse`](crate::Executor::refuse) makes a [`Reply`] of a refusal of the parser.
-//! 5. Hand the request, with all that is known beside it, as [`Incoming`] to
+//! 5. Hand the request, with everything else that is known, as [`Incoming`] to
 //!    [`Executor::dispatch`]. Drop that future when the client goes away: this cancels the flow.
 //! 6. Send the [`Reply`]: a message, nothing, or raw data. A reply without a request id cannot be
 //!    assigned on a connection with many requests; [`Executor::count_unanswerable`] counts those.

@@ -114,7 +114,7 @@ impl Waiting {
         let number = rid.and_then(|rid| rid.strip_prefix('C')?.parse().ok());
         let call = number.and_then(|number: u64| self.calls().as_mut()?.remove(&number));
         match call {
-            // the call may be given up at this moment
+            // the call may be abandoned at this moment
             Some(call) => drop(call.send(answer)),
             None => tracing::debug!("an answer to no call that waits is dropped"),
         }

@@ -27,8 +27,8 @@ pub(super) fn is_of_node(reply_subject: &str) -> bool {
 
 /// The calls that wait for answers, by the last token of their reply subjects.
 ///
-/// The client of NATS has such a table too. It keeps the calls that were given up for ever, and does not
-/// know the messages of nodes that probe.
+/// The client of NATS has such a table too. It keeps abandoned calls for ever, and does not know the
+/// messages of nodes that probe.
 #[derive(Debug)]
 pub(super) struct Calls {
     /// Answers come to subjects below.
@@ -38,8 +38,8 @@ pub(super) struct Calls {
     count: AtomicUsize,
     max: usize,
     made: AtomicU64,
-    /// Makes tokens of the numbers of calls: SipHash after a random secret, which nobody who knows some tokens can
-    /// continue.
+    /// Makes tokens of the numbers of calls: SipHash after a random secret, so that knowing some tokens does not reveal
+    /// the next ones.
     tokens: DefaultHasher,
 }
 
@@ -120,11 +120,11 @@ impl Calls {
         }
     }
 
-    /// Takes the answer to the call with this token. One to a call that was given up is dropped.
+    /// Takes the answer to the call with this token. An answer to an abandoned call is dropped.
     pub(super) fn answer(&self, token: u64, message: Message) {
         let waiting = self.waiting().remove(&token);
         if let Some(Waiting { answer, .. }) = waiting {
-            // the call may be given up at this moment
+            // the call may be abandoned at this moment
             let _ = answer.send(message);
         }
     }

@@ -1,4 +1,4 @@
-//! Messages between nodes beside calls: who is there, and which calls have ended.
+//! Messages between nodes other than calls: who is there, and which calls have ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

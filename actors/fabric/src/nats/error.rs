@@ -27,7 +27,7 @@ pub enum NatsError {
     /// The servers are no URLs.
     #[error("{servers:?} are no servers: write nats://host:4222, several with commas between them")]
     Servers {
-        /// As they were given.
+        /// As they were passed.
         servers: String,
         /// Why.
         source: ConnectError,

@@ -83,7 +83,7 @@ impl Link {
         }
     }
 
-    /// Subscribes to a subject, in a queue group if one is given.
+    /// Subscribes to a subject, in a queue group if there is one.
     pub(super) async fn subscribe(
         &self,
         subject: String,

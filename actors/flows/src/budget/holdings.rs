@@ -1,4 +1,5 @@
-//! The accounting of what is held for clients beside the requests of a budget, without threads and time.
+//! The accounting of what is held for clients in addition to the requests of a budget, without threads
+//! and time.
 
 use std::collections::{BTreeMap, HashMap};
 

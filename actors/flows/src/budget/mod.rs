@@ -113,8 +113,8 @@ impl Budget {
         })
     }
 
-    /// Memory of the budget that is held for a client beside its permits, such as a body that arrives;
-    /// none so far.
+    /// Memory of the budget that is held for a client in addition to its permits, such as a body that
+    /// arrives; none so far.
     #[must_use]
     pub fn hold(&self, client: &Client) -> Holding {
         Holding {
@@ -164,7 +164,7 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// Permission to run, of a [`Budget`]; given back when it is dropped.
+/// Permission to run, of a [`Budget`]; released when it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it gives the permit back"]
 pub struct Permit {
@@ -187,8 +187,8 @@ impl Permit {
     }
 }
 
-/// Memory that is held for a client beside its requests, such as a message that has begun or an answer
-/// that is not sent; released when this is dropped. Made by [`Budget::hold`].
+/// Memory that is held for a client in addition to its requests, such as a message that has begun or
+/// an answer that is not sent; released when this is dropped. Made by [`Budget::hold`].
 ///
 /// While it waits for its client it can be displaced, when memory is wanted and there is none: the
 /// holding that has waited longest, of the client whose waiting holdings have the most bytes. Its bytes

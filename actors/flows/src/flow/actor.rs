@@ -105,8 +105,8 @@ impl FlowActor {
         }
     }
 
-    /// Takes the flow out without telling its owner. The actor must not be borrowed when the flow is
-    /// cancelled, because cancel handlers may ask about their flow.
+    /// Takes the flow out without notifying its owner. The actor must not be borrowed when the flow
+    /// is cancelled, because cancel handlers may ask about their flow.
     #[cfg(feature = "ffi")]
     pub(super) fn abandon(&mut self) -> Option<Execution> {
         match std::mem::replace(&mut self.0, Phase::Ended(None)) {

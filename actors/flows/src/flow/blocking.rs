@@ -8,7 +8,7 @@ use tokio::task::{AbortHandle, spawn_blocking};
 /// Runs work that blocks (files, DNS, long computations) on a thread of tokio's blocking pool, for
 /// [`await_`](asyncsteps_core::AsyncSteps::await_).
 ///
-/// The work is given to the pool when the future is first polled, so when its step runs. An error
+/// The work is passed to the pool when the future is first polled, so when its step runs. An error
 /// that is an [`asyncsteps_core::Error`] keeps its code. A panic of the work fails the step with
 /// InternalError, as a panic in a step does.
 ///

@@ -171,7 +171,7 @@ pub(crate) fn log_unseen(error: &Error) {
     }
 }
 
-/// Logs the error that has ended a flow whose result nobody gets.
+/// Logs the error that has ended a flow whose result is not wanted.
 pub(crate) fn log_end(error: &Error) {
     let place = error.location().map(tracing::field::display);
     let cause = error.source().map(tracing::field::display);

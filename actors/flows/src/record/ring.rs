@@ -22,7 +22,7 @@ pub(super) struct Written {
     pub(super) kind: WrittenKind,
 }
 
-/// What happened; an error is shared with the flow until somebody reads what was written.
+/// What happened; an error is shared with the flow until the recording is read.
 #[derive(Debug)]
 pub(super) enum WrittenKind {
     Began,

@@ -67,7 +67,7 @@ impl Enter {
 #[rtype(result = "LockReport")]
 pub struct Inspect;
 
-/// The answer to [`Lock`] or [`Enter`], which comes later; given up when the request is dropped.
+/// The answer to [`Lock`] or [`Enter`], which comes later; abandoned when the request is dropped.
 #[must_use = "the actor's mailbox sends it"]
 pub struct Deferred<T>(Pin<Box<dyn Future<Output = Result<T, Error>>>>);
 

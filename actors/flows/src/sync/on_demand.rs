@@ -24,7 +24,7 @@ impl<A: Actor<Context = Context<A>>> OnDemand<A> {
         })
     }
 
-    /// Whether the actor may stop for want of addresses: not if one was given out just now.
+    /// Whether the actor may stop for want of addresses: not if one was handed out just now.
     pub(super) fn stopping(&self, ctx: &Context<A>) -> Running {
         let mut known = guarded(&self.0);
         if ctx.connected() {

@@ -1,4 +1,4 @@
-//! Telling other nodes that there may be work.
+//! Notifying other nodes that there may be work.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const TOGETHER: Duration = Duration::from_millis(10);
 /// How long to wait before connecting again. Nodes look by themselves meanwhile.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Listens for the notices of other nodes, and sends those of this one, until it is aborted.
+/// Listens for the notices of other nodes, and sends the notices of this one, until it is aborted.
 pub(super) async fn exchange(
     server: Arc<Server>,
     channel: String,

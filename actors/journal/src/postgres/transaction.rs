@@ -31,7 +31,7 @@ const END_OF_BODY: &str = "RELEASE SAVEPOINT asyncsteps_body; SET CONSTRAINTS AL
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// What the application does in a transaction of the journal's database, see [`Postgres::transaction`].
-/// Nothing is done before it is awaited, or given to a step.
+/// Nothing is done before it is awaited, or passed to a step.
 #[must_use = "nothing is done before it is awaited, or given to a step"]
 pub struct Transaction<T, F> {
     journal: Postgres,

@@ -72,7 +72,7 @@ impl Tables {
 
     /// The flows of a node that have an intent which nothing after it closes, by number.
     fn open_effects(&self, node: i64) -> Result<HashMap<u64, OpenEffect>, Error> {
-        // numbers go on over epochs; beside max(), the other columns are of the same row
+        // numbers go on over epochs; with max(), SQLite takes the other columns from the same row
         let sql = "SELECT flow, max(of_owner) FROM (SELECT r.flow, r.kind, r.epoch = f.epoch AS of_owner, \
                    max(r.sequence) FROM flow f JOIN record r ON r.flow = f.number \
                    WHERE f.owner = ?1 AND r.kind BETWEEN ?2 AND ?3 GROUP BY r.flow, r.path) \

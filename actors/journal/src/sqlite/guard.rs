@@ -28,8 +28,8 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Locks a journal, which `journal` may name through links, for this process. The lock is beside the file itself,
-    /// so it is the same one for each of its symbolic links; hard links share the lock on the file.
+    /// Locks a journal, which `journal` may name through links, for this process. The lock file is next to the file
+    /// itself, so it is the same one for each of its symbolic links; hard links share the lock on the file.
     pub(super) fn lock(journal: &Path) -> Result<Self, Error> {
         let in_use = |holder| Error::InUse { file: journal.to_owned(), holder };
         let file = own_path(journal).map_err(|error| io_error(&error))?;
@@ -114,7 +114,7 @@ impl Guard {
 #[cfg(target_os = "linux")]
 const OTHER_LOCK: &str = "a process with another lock file, such as by a hard link";
 
-/// A file beside the journal.
+/// A file next to the journal.
 fn beside(file: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(file);
     name.push(suffix);

@@ -10,10 +10,10 @@
 //! A file is used by one process at a time. A lock of the operating system sees to that: it ends with the
 //! process, however that ends. Flows of an earlier process can be claimed at once.
 //!
-//! When the last handle is dropped, the log is moved into the file, which then has all of the journal: a copy of
-//! the file alone is complete. After a kill, or while the journal is open, a copy needs the `-wal` beside it too.
-//! The `-lock` file has the journal's id. If the file is emptied or removed and this one is left, opening it is an
-//! error: an empty journal does not take the place of a lost one.
+//! When the last handle is dropped, the log is moved into the file, which then has all of the journal: a copy of the
+//! file alone is complete. After a kill, or while the journal is open, a copy needs the `-wal` file too. The `-lock`
+//! file has the journal's id. If the file is emptied or removed and this one is left, opening it is an error: an empty
+//! journal does not take the place of a lost one.
 //!
 //! Each [`trim`](crate::Journal::trim) takes up to 4 MiB off the end of the file, as far as pages of it are free. A
 //! file that an earlier program has made uses them again, and does not shrink unless it is made anew while no process
@@ -134,9 +134,9 @@ impl fmt::Debug for Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the journal in a file, which is made if it is not there. Beside it are files with its name
-    /// and `-wal`, `-shm` and `-lock`: the name of the file itself, if this is a symbolic link. What was opened is
-    /// logged at INFO: the journal's id, and that it was made or how many requests are open.
+    /// Opens the journal in a file, which is made if it is not there. Next to it are files with its name and `-wal`,
+    /// `-shm` and `-lock`: the name of the file itself, if this is a symbolic link. What was opened is logged at INFO:
+    /// the journal's id, and that it was made or how many requests are open.
     ///
     /// A file that has several hard links must be opened by one of them only: more than one is logged at WARN,
     /// and on Linux the file itself is locked too, so no other process gets in by another one meanwhile.
@@ -145,9 +145,9 @@ impl Sqlite {
     ///
     /// # Errors
     /// [`Error::InUse`] if another process has it as a journal, [`Error::Locked`] if one has a transaction open in it,
-    /// [`Error::NewerFormat`] if a later program made it, [`Error::OpenInFormat`] if an earlier one has left requests open,
-    /// [`Error::Damaged`] if it is something else, [`Error::Emptied`] if it has no tables, and the lock file
-    /// beside it is of a journal that was there, [`Error::ReadOnly`], or [`Error::Storage`] if it cannot be opened.
+    /// [`Error::NewerFormat`] if a later program made it, [`Error::OpenInFormat`] if an earlier one has left requests
+    /// open, [`Error::Damaged`] if it is something else, [`Error::Emptied`] if it has no tables, and the lock file next
+    /// to it is of a journal that was there, [`Error::ReadOnly`], or [`Error::Storage`] if it cannot be opened.
     pub fn open(file: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let mut guard = Guard::lock(file.as_ref())?;
         let (writer, opened) = schema::open_writer(&guard, &options)?;

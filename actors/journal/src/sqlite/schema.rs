@@ -143,7 +143,7 @@ impl Opened {
     }
 }
 
-/// A connection that reads beside the one that writes.
+/// A connection that reads in parallel to the one that writes.
 pub(super) fn open_reader(file: &Path, options: &Options) -> Result<Tables, Error> {
     let db = open(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     Ok(Tables { db, program: 0, limits: options.limits, cache: None, guest: None })

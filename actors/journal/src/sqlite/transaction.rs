@@ -21,8 +21,8 @@ use crate::ran::{Ran, refused};
 use crate::time::{Clock, SystemClock};
 use crate::transaction::{self, Committed, Database, Local, Prepared, StepEntry};
 
-/// What the application does in a transaction of the journal's file, see [`Sqlite::transaction`]. Nothing is
-/// done before it is awaited, or given to a step.
+/// What the application does in a transaction of the journal's file, see [`Sqlite::transaction`]. Nothing is done
+/// before it is awaited, or passed to a step.
 #[must_use = "nothing is done before it is awaited, or given to a step"]
 pub struct Transaction<T, F> {
     journal: Sqlite,
@@ -31,8 +31,8 @@ pub struct Transaction<T, F> {
 }
 
 impl Sqlite {
-    /// Does something with the application's own tables, which are in the journal's file beside its own
-    /// (`flow`, `node`, `program`, `record` and `signal`).
+    /// Does something with the application's own tables, which are in the journal's file next to its
+    /// own (`flow`, `node`, `program`, `record` and `signal`).
     ///
     /// A step of a durable request [commits](crate::Transaction) it together with its record: exactly once.
     /// Awaited by itself it is a transaction without a record, to make tables or to read.

@@ -15,8 +15,8 @@ pub enum AuthOutcome {
     Known(Result<Grant, Refusal>),
     /// Work for a thread that may block.
     Compute(Box<dyn FnOnce() -> Result<Grant, Refusal> + Send>),
-    /// The outcome from another service, awaited on the thread of the request. Dropping the future gives
-    /// up.
+    /// The outcome from another service, awaited on the thread of the request. Dropping the future
+    /// abandons it.
     Wait(Pin<Box<dyn Future<Output = Result<Grant, Refusal>>>>),
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::level::SecurityLevel;
 
-/// An authenticated user (FTN8 §2.5), and what its provider knows of it beside that.
+/// An authenticated user (FTN8 §2.5), and what else its provider knows of it.
 ///
 /// ```
 /// use asyncsteps_futoin::security::{SecurityLevel, User};

@@ -100,7 +100,7 @@ impl DeclaredFunction {
         self
     }
 
-    /// It takes raw data beside its parameters (FTN3 §2.8 `rawupload`).
+    /// It takes raw data in addition to its parameters (FTN3 §2.8 `rawupload`).
     pub fn rawupload(&mut self) -> &mut Self {
         self.rawupload = true;
         self
@@ -160,7 +160,7 @@ impl Interface {
         self
     }
 
-    /// The definition, to be given to an executor.
+    /// The definition, to be passed to an executor.
     ///
     /// # Errors
     /// [`InterfaceError`] if a type cannot be written in FTN3, or a name breaks its rules.

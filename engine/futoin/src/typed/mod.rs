@@ -1,4 +1,4 @@
-//! The Rust types of a function beside its declaration.
+//! The Rust types of a function compared with its declaration.
 //!
 //! A handler that takes `P` and returns `R` fits a function if each request that the definition
 //! admits can be read as a `P`, and each `R` is a result that the definition admits. [`differences`]

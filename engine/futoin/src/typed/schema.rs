@@ -24,7 +24,7 @@ fn values<T: JsonSchema>(settings: SchemaSettings) -> ValueType {
     Reader { types, open: Vec::new(), title }.values(&root)
 }
 
-/// Reads one schema with the named types beside it.
+/// Reads one schema with its named types.
 struct Reader<'a> {
     types: Option<&'a Map<String, Value>>,
     /// The named types around, outermost first.

@@ -103,7 +103,7 @@ impl ValueType {
         }
     }
 
-    /// The other values beside null.
+    /// The values except null.
     pub(super) fn without_null(&self) -> Self {
         match self.bare() {
             Self::AnyOf(types) => {

@@ -118,7 +118,7 @@ pub trait Codes: 'static {
     #[must_use]
     fn of(error: &(dyn StdError + 'static)) -> Option<(&'static str, Option<String>)>;
 
-    /// What a host records of an error, if it has one of these types itself; beside it why its value is left out.
+    /// What a host records of an error, if it has one of these types itself, and why its value is left out.
     #[must_use]
     fn record(error: &(dyn StdError + 'static)) -> Option<(RecordedError, Option<BoxError>)>;
 

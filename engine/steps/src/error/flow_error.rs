@@ -48,7 +48,7 @@ struct Content {
 struct Facts {
     /// The step that made the error, or else the first one that raised it.
     location: Option<StepLocation>,
-    /// After how many attempts a step gave up with the error.
+    /// The number of attempts after which a step failed for good with the error.
     attempts: Option<u32>,
     /// What the undo that failed with the error would have undone.
     failed_undo: Option<Undo<()>>,
@@ -127,7 +127,7 @@ impl Error {
     }
 
     /// The error that an error handler raises for `handled`. With the same code it is raised again: it
-    /// keeps its cause, and after how many attempts a step gave up with it.
+    /// keeps its cause, and the number of attempts of the step that failed with it.
     pub(crate) fn raised_for(
         handled: &Self,
         code: ErrorCode,
@@ -226,14 +226,14 @@ impl Error {
         }
     }
 
-    /// After how many attempts a step gave up with this error, for logs; `None` if no step that is
-    /// tried again did, see [`Retry`](crate::Retry).
+    /// The number of attempts after which a step failed for good with this error, for logs; `None`
+    /// if no step that is tried again did, see [`Retry`](crate::Retry).
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {
         self.0.facts.attempts
     }
 
-    /// The same error, with which a step gave up; the outermost of several steps counts.
+    /// The same error, with which a step failed for good; the outermost of several steps counts.
     pub(crate) fn after_attempts(self, attempts: u32) -> Self {
         self.with_facts(|facts| facts.attempts = Some(attempts))
     }

@@ -4,8 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Writes and reads the values of an error type. Its own functions exist where serde knows the type; elsewhere those
-/// of [`NoJson`] are found.
+/// Writes and reads the values of an error type. Its own functions exist where serde knows the type; elsewhere the
+/// functions of [`NoJson`] are found.
 #[doc(hidden)]
 pub struct JsonOf<E>(PhantomData<E>);
 

@@ -199,7 +199,7 @@ impl Execution {
         self.machine.kept()
     }
 
-    /// The number of the flow (FTN12 §1.11.4), given to it when it is first asked for.
+    /// The number of the flow (FTN12 §1.11.4), assigned when it is first asked for.
     pub fn id(&mut self) -> FlowId {
         self.machine.asi.flow_id()
     }

@@ -175,11 +175,11 @@ impl<'a, A, T> Added<'a, A, T> {
     /// done is not known, so it undoes that as well.
     ///
     /// The steps inside of a step that fails are undone after its cancel handlers and before its error
-    /// handler: the newest first, and parallel branches beside each other. The steps inside of a step
-    /// that ended normally belong to the step around it. So nothing is final before the flow ends,
-    /// except by [`scope`](AsyncSteps::scope). Undos run as flows of their own, for which the failed
-    /// step waits: if that step is ended meanwhile, they still run to their end. When a flow is
-    /// cancelled or dropped, its host runs them.
+    /// handler: the newest first, and parallel branches in parallel. The steps inside of a step that
+    /// ended normally belong to the step around it. So nothing is final before the flow ends, except
+    /// by [`scope`](AsyncSteps::scope). Undos run as flows of their own, for which the failed step
+    /// waits: if that step is ended meanwhile, they still run to their end. When a flow is cancelled
+    /// or dropped, its host runs them.
     ///
     /// An undo has one attempt of 30 s; see [`undo_with`](Self::undo_with). When it fails, the host
     /// gets its error ([`take_unreported_errors`](crate::Execution::take_unreported_errors)) and the others go on. With

@@ -85,7 +85,7 @@ impl AsyncSteps {
         self.strand.top.location()
     }
 
-    /// Sets what the running step does beside waiting for sub-steps.
+    /// Sets what the running step does in addition to waiting for sub-steps.
     #[inline]
     pub(crate) fn set_activity(&mut self, activity: Activity) {
         let before = self.strand.top.replace_activity(activity);

@@ -16,7 +16,7 @@ use crate::stack::{
     Work,
 };
 
-/// What the body of a step gets beside its arguments, see
+/// What the body of a step gets in addition to its arguments, see
 /// [`AsyncSteps::run_with`](crate::AsyncSteps::run_with).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

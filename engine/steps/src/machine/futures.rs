@@ -2,8 +2,8 @@
 //!
 //! The future of the root is polled with the waker of the host, and again in each turn, so that it
 //! always knows the waker of the last turn. The future of a branch has a waker of its own: a flow
-//! polls only those of its branches that were woken. The first poll of an async body is part of the
-//! callback that makes its future.
+//! polls only the branches that were woken. The first poll of an async body is part of the callback
+//! that makes its future.
 
 use std::task::{Context, Poll, Waker};
 

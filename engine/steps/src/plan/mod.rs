@@ -1,6 +1,6 @@
 //! The policies of a step: what was said behind it, such as `retry` or `timeout`.
 //!
-//! They are kept beside the body and looked at when the step starts. They nest in a fixed order,
+//! They are kept next to the body and looked at when the step starts. They nest in a fixed order,
 //! whatever the order of writing: lock, attempts, limiter, time limit, body.
 //!
 //! - `policies.rs`: what can be said, for steps of flows and of templates.

@@ -1,4 +1,4 @@
-//! What can be said about a step beside its handlers (FTN12 §2.2.1).
+//! The options of a step in addition to its handlers (FTN12 §2.2.1).
 
 use std::rc::Rc;
 use std::sync::Arc;

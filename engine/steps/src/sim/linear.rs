@@ -256,7 +256,7 @@ pub enum NotExplained {
         /// The last operations of that beginning, and states before its last answer.
         text: String,
     },
-    /// The search was given up.
+    /// The search was abandoned.
     TooLong {
         /// The situations that were looked at.
         situations: usize,

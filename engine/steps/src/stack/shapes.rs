@@ -95,7 +95,7 @@ pub(crate) struct ColdState {
 /// What a flow without attempts, undos and chance does not need.
 #[derive(Default)]
 pub(crate) struct PolicyState {
-    /// What jitter is drawn from; made of the flow's number if no seed was given.
+    /// What jitter is drawn from; made of the flow's number if no seed was set.
     pub(crate) random: Option<Random>,
     /// The time limit that expired last on each strand.
     pub(crate) expired: Vec<Expired>,
@@ -218,7 +218,7 @@ pub(crate) struct StepExtras {
     pub(crate) limited: Option<(Rc<dyn ReplayHooks>, Limit)>,
 }
 
-/// What a step in progress does, beside waiting for its sub-steps.
+/// What a step in progress does, in addition to waiting for its sub-steps.
 pub(crate) enum Activity {
     /// Nothing else.
     Plain,

@@ -1,4 +1,4 @@
-//! The order in which undos run (FTN12 §1.2, §1.4): one after the other, and branches beside each other.
+//! The order in which undos run (FTN12 §1.2, §1.4): one after the other, and branches in parallel.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -113,7 +113,7 @@ impl<T> UndoOrder<T> {
         removed
     }
 
-    /// How many of these items may have to run beside each other.
+    /// How many of these items may have to run in parallel.
     pub(super) fn width(&self, counts: impl Fn(&T) -> bool + Copy) -> usize {
         let widths = self.0.iter().map(|part| match part {
             Part::One(item) => usize::from(counts(item)),

@@ -1,7 +1,7 @@
 //! The undos of one flow that are to be run (FTN12 §1.2), and the locks that are held meanwhile.
 //!
-//! What was done one after the other is undone the newest first. Parallel branches are undone beside
-//! each other, as they ran: an undo may wait for a lock that another branch holds until that is undone.
+//! What was done one after the other is undone the newest first. Parallel branches are undone in
+//! parallel, as they ran: an undo may wait for a lock that another branch holds until that is undone.
 //! So several flows run the undos, as many as may have to run at once.
 
 use std::any::Any;
@@ -100,7 +100,7 @@ impl<W> UndoQueue<W> {
         self.workers.get() == 0
     }
 
-    /// The workers that are missing: with one for each branch that is undone beside others, no undo
+    /// The workers that are missing: with one for each branch that is undone in parallel, no undo
     /// waits for a worker.
     pub(crate) fn hire(self: &Rc<Self>) -> Vec<UndoWorker<W>> {
         let (before, wanted) = (self.workers.get(), self.width());

@@ -82,8 +82,8 @@ impl<W> Queue<W> {
         free
     }
 
-    /// Enters if that is no more than one entry in the current window: it is not over, there is room,
-    /// and nobody waits.
+    /// Enters if that is no more than one entry in the current window: it has not ended, there is
+    /// room, and the queue is empty.
     pub fn enter_window(&mut self, now: Time) -> bool {
         let free = self.end.is_some_and(|end| now < end) && self.is_free();
         if free {

@@ -52,7 +52,7 @@ pub trait AsyncTool: Clone + 'static {
         drop(error);
     }
 
-    /// Takes the error that has ended a flow whose result nobody gets
+    /// Takes the error that has ended a flow whose result is not wanted
     /// ([`execute_on`](crate::Flow::execute_on)). A panic of one of its callbacks was reported before by
     /// itself.
     ///

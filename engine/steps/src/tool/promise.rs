@@ -72,7 +72,7 @@ impl<A, T: AsyncTool> Promise<A, T> {
     }
 }
 
-/// A flow that nobody asks for its result, as a future of its loop.
+/// A flow whose result is not wanted, as a future of its loop.
 struct Executed<T: AsyncTool> {
     driven: Driven<T>,
     /// Whether the loop is notified of the error that ends the flow.

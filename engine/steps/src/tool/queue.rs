@@ -27,7 +27,7 @@ pub(super) enum Removed {
 pub(super) struct Queue<W> {
     tasks: BTreeMap<(Time, u64), Task>,
     pub(super) futures: Futures<W>,
-    /// The number that is given next.
+    /// The next number to be assigned.
     next_number: u64,
 }
 

@@ -114,7 +114,7 @@ impl Waiting {
     fn answered(&self, answer: Bytes) {
         let call = id_of(&answer).and_then(|id| self.calls.borrow_mut().remove(&id));
         match call {
-            // a call that was given up does not wait for it
+            // an abandoned call does not wait for it
             Some(call) => drop(call.send(answer)),
             None => self.unasked.set(self.unasked.get() + 1),
         }

@@ -18,7 +18,7 @@ use crate::observe::cut::{Cut, LONGEST_VALUE};
 pub(super) fn log_panics(format: Format, log: Writer) {
     panic::set_hook(Box::new(move |panic| {
         let line = describe(format, panic);
-        // the log takes what it is given
+        // the log takes whatever it receives
         let _ = log.clone().write_all(line.as_bytes());
         if cfg!(panic = "abort") {
             log.0.flush(LAST_LINES);

@@ -21,7 +21,7 @@ use super::record::RequestRecord;
 /// Default of [`Otlp::queue`]: at 12 KiB each, 24 MiB.
 const QUEUE: usize = 2_048;
 
-/// The collector beside the service, as the specification of OTLP has it.
+/// The collector on the machine of the service, as the specification of OTLP has it.
 const ENDPOINT: &str = "http://localhost:4318";
 
 /// Where spans go below the address of a collector.
@@ -79,9 +79,9 @@ pub struct Otlp {
 
 impl Otlp {
     /// The address of the collector, to which `/v1/traces` is added. Unless set, the variable
-    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` says it, which is used as it is, or
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT`; without them it is `http://localhost:4318`. It is spoken to without
-    /// TLS: a collector beside the service passes spans on with it.
+    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` says it, which is used as it is, or `OTEL_EXPORTER_OTLP_ENDPOINT`; without
+    /// them it is `http://localhost:4318`. It is spoken to without TLS: a collector on the machine of the service
+    /// passes spans on with it.
     ///
     /// Further variables of the specification that are respected: `OTEL_EXPORTER_OTLP_HEADERS`,
     /// `OTEL_EXPORTER_OTLP_TIMEOUT` (10 s unless set) and `OTEL_RESOURCE_ATTRIBUTES`.

@@ -250,7 +250,7 @@ impl fmt::Debug for RequestHead {
     }
 }
 
-/// Bytes of a field beside its name and value: its place in a map, which has free ones.
+/// Bytes of a field in addition to its name and value: its place in a map, which has free ones.
 const FIELD: usize = 112;
 
 /// A head of which more than so much is text lies in a buffer that has doubled as it grew.

@@ -47,7 +47,7 @@ use end_point::{EndPoint, Sites};
 /// - the connections of one client;
 /// - requests that are sent ahead of answers: the requests that it has read take many times their
 ///   size in memory;
-/// - requests that HTTP/2 clients give up.
+/// - requests that HTTP/2 clients cancel.
 ///
 /// [Close the executor](crate::Executor::close) before that server stops: WebSockets are notified
 /// then (1001).

@@ -133,17 +133,17 @@ impl Calls {
             && first.get().due <= now
         {
             let late = Error::with_info(codes::TIMEOUT, "the other end did not answer in time");
-            // the call may have been given up
+            // the call may have been abandoned
             let _ = first.remove().answer.send(Err(late));
         }
     }
 
-    /// Takes an answer to a call. An answer to a call that was given up is dropped.
+    /// Takes an answer to a call. An answer to an abandoned call is dropped.
     pub(super) fn answer(&mut self, response: Response) {
         let rid = response.rid().and_then(|rid| rid.as_value().as_str());
         let number = rid.and_then(|rid| rid.strip_prefix('S')).and_then(|rid| rid.parse().ok());
         if let Some(waiting) = number.and_then(|number: u64| self.waiting.remove(&number)) {
-            // the call may have been given up
+            // the call may have been abandoned
             let _ = waiting.answer.send(
                 response
                     .into_result()
@@ -231,7 +231,7 @@ mod tests {
             let refused = refused.now_or_never().expect("at once").unwrap_err();
             assert_eq!(refused.code(), "DefenseRejected");
         }
-        // one that is given up makes room
+        // an abandoned one makes room
         calls.pop();
         assert!(outgoing.notify(&function, Map::new()).now_or_never().is_some_and(|it| it.is_ok()));
     }

@@ -33,7 +33,7 @@ pub(super) struct Session {
     limits: WebSocketLimits,
     /// Frames that wait for the client.
     out: BytesMut,
-    /// Bytes of frames that were given to the socket.
+    /// Bytes of frames that were passed to the socket.
     given: u64,
     /// Messages of the client that are being handled.
     handling: usize,

@@ -112,7 +112,7 @@ impl Mutex {
     /// Releases a lock by its ticket, as [`Unlock`](super::Unlock) does.
     ///
     /// # Errors
-    /// [`UnlockError`] if the ticket belongs to another mutex, or its lock was given back before.
+    /// [`UnlockError`] if the ticket belongs to another mutex, or its lock was released before.
     pub fn unlock(&self, ticket: &LockTicket) -> Result<(), UnlockError> {
         ticket.unlock(self.0.family())
     }

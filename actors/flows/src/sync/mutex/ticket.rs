@@ -9,7 +9,7 @@ use super::guard::{Guard, LockGuard};
 use super::state::{Family, KeyState};
 use crate::sync::waiter::guarded;
 
-/// Names a lock that is held, to be given back by [`Unlock`](crate::sync::Unlock); made of a guard by
+/// Names a lock that is held, to be released by [`Unlock`](crate::sync::Unlock); made of a guard by
 /// [`LockGuard::into_ticket`](super::LockGuard::into_ticket).
 ///
 /// It can be sent, cloned and kept in messages. The lock is free again when one of the clones is used
@@ -20,18 +20,18 @@ pub struct LockTicket(Arc<Inner>);
 
 struct Inner {
     state: Arc<KeyState>,
-    /// Taken when the lock is given back.
+    /// Taken when the lock is released.
     guard: Mutex<Option<Guard>>,
 }
 
-/// Why a lock was not given back by a ticket; then nothing happened.
+/// Why a lock was not released by a ticket; then nothing happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
     /// The ticket is one of another object; its lock is still held.
     #[error("the ticket belongs to another object")]
     Foreign,
-    /// The lock was given back before.
+    /// The lock was released before.
     #[error("the lock was given back before")]
     NotHeld,
 }

@@ -220,7 +220,7 @@ impl EndPoint {
     }
 }
 
-/// A request with what its HTTP request says beside it.
+/// A request with the head of its HTTP request.
 fn incoming(head: &Rc<RequestHead>, request: Request, channel: Channel) -> Incoming {
     Incoming::new(request, channel)
         .with_credentials(head.credentials())

@@ -1,4 +1,4 @@
-//! Taking connections and giving them to workers.
+//! Accepting connections and distributing them to workers.
 
 use std::io::{ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};

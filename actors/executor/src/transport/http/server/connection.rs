@@ -28,8 +28,8 @@ use crate::transport::websocket::WebSocket;
 /// The least size of hyper's buffers.
 const LEAST_BUFFER: usize = 8 << 10;
 
-/// How long a connection is read from after the last that was sent, which may be a refusal of what
-/// is on its way: bytes that nobody reads would reset the connection before the refusal has arrived.
+/// How long a connection is read from after the last bytes were sent, which may refuse data in
+/// flight: unread bytes would reset the connection before the refusal has arrived.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// What is read and dropped in that time at most.

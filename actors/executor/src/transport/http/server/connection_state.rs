@@ -84,7 +84,7 @@ struct State {
     /// Since when the next bytes of answers wait for the client, in HTTP/2.
     unsent: Slab<Time>,
     resets: Resets,
-    /// Whether the task was given another turn since what it waits for is late.
+    /// Whether the task got another turn since what it waits for is late.
     was_given_a_turn: bool,
     /// Why nothing more is read, in this turn.
     read_end: Option<ReadEnd>,
@@ -99,7 +99,7 @@ pub(super) enum ReadEnd {
     Late,
 }
 
-/// Requests that their client gave up, in the second that began at a time.
+/// Requests that their client cancelled, in the second that began at a time.
 #[derive(Clone, Copy)]
 struct Resets {
     since: Time,
@@ -472,7 +472,7 @@ impl ConnectionState {
         Some(state.closing.map_or(due, |closing| due.min(closing.max(since) + UNTAKEN)))
     }
 
-    /// Whether the client has given up more requests within a second than it may.
+    /// Whether the client has cancelled more requests within a second than it may.
     pub(super) fn is_flooded(&self) -> bool {
         self.state.borrow().resets.count > self.limits.resets_per_second
     }

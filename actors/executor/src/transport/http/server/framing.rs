@@ -250,7 +250,7 @@ impl Chunks {
 mod tests {
     use super::*;
 
-    /// Where the first ambiguous head ends, with the bytes given in pieces of `size`.
+    /// Where the first ambiguous head ends, with the bytes read in pieces of `size`.
     fn ambiguous(text: &str, size: usize) -> Option<(usize, u64)> {
         let mut framing = Framing::new();
         text.as_bytes().chunks(size).enumerate().find_map(|(piece, bytes)| {

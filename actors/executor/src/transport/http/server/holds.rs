@@ -11,7 +11,7 @@ use crate::transport::account::{Account, Share};
 /// Bytes of an HTTP/2 connection without requests: its buffers and tables.
 const MULTIPLEXED: usize = 32 << 10;
 
-/// Bytes of a request of it beside its head and its answer: its task and its stream.
+/// Bytes of a request in addition to its head and its answer: its task and its stream.
 const STREAM: usize = 5 << 10;
 
 /// Bytes of bodies that may wait to be taken before they count.
@@ -24,7 +24,7 @@ const UNREAD: usize = 16 << 10;
 pub(super) struct Holds {
     account: Rc<Account>,
     is_multiplexed: Cell<bool>,
-    /// What it holds beside its requests, in HTTP/2.
+    /// What it holds in addition to its requests, in HTTP/2.
     base: RefCell<Share>,
     requests: Cell<usize>,
     /// Bytes of bodies that were read, and how many of them were taken, in HTTP/2.

@@ -40,7 +40,7 @@ pub struct ServerLimits {
     /// Bytes that each of them may send or be sent ahead; 64 KiB unless set, four times as much for
     /// all of a connection.
     pub stream_window: u32,
-    /// Requests that a client may give up within a second on an HTTP/2 connection, which ends with the
+    /// Requests that a client may cancel within a second on an HTTP/2 connection, which ends with the
     /// next one; 100 unless set. Each costs the server more than the client (CVE-2023-44487).
     pub resets_per_second: u32,
 }

@@ -61,8 +61,8 @@ use tls::Handshakes;
 use warm_connections::WarmConnections;
 use worker::{OnConnect, Order, Worker};
 
-/// How long requests in flight may take when the server stops, unless it is set: as long as a
-/// container is given to stop.
+/// How long requests in flight may take when the server stops, unless it is set: the time that a
+/// container gets to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// How long answers may take to be sent after the last request ended.
@@ -217,8 +217,8 @@ impl Server {
         self
     }
 
-    /// How long requests in flight may take when the server stops; 10 s unless set, which is what
-    /// containers are given to stop.
+    /// How long requests in flight may take when the server stops; 10 s unless set, which is the
+    /// time that containers get to stop.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self

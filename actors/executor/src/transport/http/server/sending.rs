@@ -12,8 +12,8 @@ use http_body::{Body, Frame, SizeHint};
 use super::connection_state::InService;
 use crate::raw::RawBody;
 
-/// How much of an answer is given at once: what is given counts as sent, so the request of a slow
-/// client would seem to be over while most of its answer waits.
+/// How much of an answer is passed to hyper at once: that counts as sent, so the request of a slow
+/// client would seem to have ended while most of its answer waits.
 const PIECE: usize = 16 << 10;
 
 /// Any error, as tower has it.

@@ -131,8 +131,8 @@ impl<T> TimeoutStream<T> {
         self.begun.set(bytes, waits)
     }
 
-    /// Looks at what was read, and returns what it is; how much of it may be given: nothing behind a head
-    /// that two ends could take for different requests, and no more frames than are read in a turn.
+    /// Looks at what was read, and returns how much of it may be passed on: nothing behind a head that two ends could
+    /// take for different requests, and no more frames than are read in a turn.
     fn follow(&mut self, read: &[u8]) -> usize {
         let progress = &self.progress;
         match &mut self.follower {
