@@ -147,7 +147,7 @@ pub use asyncsteps_simulation as simulation;
 #[doc(hidden)]
 pub use asyncsteps_core::derive;
 
-/// What hosts functions: the [`Executor`], its configuration, calls and hooks.
+/// Hosting functions: the [`Executor`], its configuration, calls and hooks.
 pub mod executor {
     #[doc(inline)]
     pub use asyncsteps_executor::{
@@ -162,7 +162,7 @@ pub mod executor {
     };
 }
 
-/// What runs: the log, records of requests, spans and traces.
+/// Observing what runs: the log, records of requests, spans and traces.
 pub mod observe {
     #[doc(inline)]
     pub use asyncsteps_actors::{latency, record, span, trace};

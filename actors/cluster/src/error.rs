@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::codes;
 
-/// What went wrong with the cluster's database, or with what was asked of it.
+/// An error of the cluster's database, or of a request to it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -16,7 +16,7 @@ use crate::store::NodeId;
 use crate::watched::Watched;
 
 /// The code of the error that ends a section whose lock was lost: the node could not renew its lease in
-/// time. What is inside of the section is cancelled; what was done is undone, with the lock taken again.
+/// time. The steps inside of the section are cancelled, and undone with the lock taken again.
 pub const LOCK_LOST: &str = "LockLost";
 
 /// The lease of a node, as the node knows it. For the server it lasts longer.
@@ -67,7 +67,7 @@ impl LeaseTerm {
         Duration::from_nanos(self.ends.load(Ordering::Relaxed)).saturating_sub(clock::boottime())
     }
 
-    /// Whether this node still has what it took in this term.
+    /// Whether this node still holds the locks that it took in this term.
     pub(crate) fn is_valid(&self) -> bool {
         !self.has_ended() && !self.left().is_zero()
     }
@@ -105,7 +105,7 @@ impl LeaseTerm {
         self.has_ended.with(|has_ended| *has_ended)
     }
 
-    /// Has a section interrupted when the term ends; at once if it has ended.
+    /// Interrupts a section when the term ends; at once if it has ended.
     pub(crate) fn register(self: &Arc<Self>, section: Interrupter) -> Registration {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let mut sections = self.sections();

@@ -23,7 +23,7 @@ use crate::watched::Watched;
 /// The number of renewals after which unused rows are removed.
 const TRIM: u64 = 100;
 
-/// What the tasks of a node and its locks share.
+/// The state that the tasks of a node and its locks share.
 pub(crate) struct Node {
     config: Config,
     store: Arc<dyn LockStore>,

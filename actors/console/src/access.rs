@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::site;
 
-/// Headers that proxies add to what they forward.
+/// Headers that proxies add to requests that they forward.
 const OF_PROXIES: [&str; 10] = [
     "forwarded",
     "via",

@@ -55,7 +55,7 @@ pub(crate) const KEPT: usize = 100;
 /// The longest text, in bytes: names are shorter, keys of locks are what callers made them.
 const TEXT: usize = 400;
 
-/// What is cut to what a page shows.
+/// Data that is cut to the size that a page shows.
 pub(crate) trait Bounded {
     #[must_use]
     fn bounded(self) -> Self;

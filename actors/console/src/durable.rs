@@ -1,4 +1,4 @@
-//! Durable requests: what the journal has of them, and what an operator does to them.
+//! Durable requests: their state in the journal, and the actions of an operator.
 
 use asyncsteps_durable::Durable;
 use asyncsteps_durable::jobs::{Job, JobState};
@@ -32,7 +32,7 @@ struct ClockJump {
     to: u64,
 }
 
-/// A request with what is recorded of it.
+/// A request with its records.
 #[derive(Debug, Serialize)]
 pub(crate) struct DurableRequest {
     request: Job,
@@ -65,7 +65,7 @@ struct RecordRow {
     text: Option<String>,
 }
 
-/// What an operator does to a request.
+/// An action of an operator on a request.
 #[derive(Debug)]
 pub(crate) enum Order {
     Cancel,
@@ -74,7 +74,7 @@ pub(crate) enum Order {
     From(usize),
 }
 
-/// What became of it.
+/// The result of an action.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ordered {
     done: bool,
@@ -123,7 +123,7 @@ pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
     }
 }
 
-/// A request with what is recorded of it; `None` if there is none.
+/// A request with its records; `None` if there is none.
 pub(crate) async fn find(durable: &Durable, uid: Uid) -> Result<Option<DurableRequest>, Error> {
     let (status, records) = match (durable.status(uid).await, durable.records(uid).await) {
         (Err(Error::Refused(Refused::NoFlow(_))), _) => return Ok(None),

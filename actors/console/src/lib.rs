@@ -37,9 +37,9 @@
 //! nothing of it is such a peer: behind one, set a token, or do not forward `/console`. With a token,
 //! everyone who has it sees the console; the page asks for it, and keeps it until the tab is closed.
 //!
-//! Requests from pages of other sites are refused with 403: those whose `Origin` is not that of the
-//! request's own `Host`, or whose `Sec-Fetch-Site` is `cross-site` or `same-site`. A proxy has to pass
-//! `Host` on.
+//! Requests from pages of other sites are refused with 403: requests whose `Origin` differs from their
+//! own `Host`, or whose `Sec-Fetch-Site` is `cross-site` or `same-site`. A proxy has to pass `Host`
+//! on.
 //!
 //! # What it costs
 //!

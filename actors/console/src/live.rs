@@ -30,7 +30,7 @@ const TERM: Duration = Duration::from_secs(30);
 /// The most searches at once: one looks at all requests, the others wait for it.
 const SEARCHES: usize = 9;
 
-/// What the open pages share.
+/// The state that the open pages share.
 pub(crate) struct Live {
     pub(crate) inspector: Inspector,
     pub(crate) others: Others,
@@ -88,7 +88,7 @@ impl Live {
         Box::pin(snapshots)
     }
 
-    /// A place for another page, which may be that of the oldest.
+    /// A place for another page; if all are taken, it displaces the oldest page.
     fn admit(&self) -> Arc<Viewer> {
         let now = self.clock.elapsed();
         let mut viewers = self.viewers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,8 +119,7 @@ impl Live {
         Some(filter.find(self.inspector.executor()))
     }
 
-    /// The plan of a function with what is known of its steps, under the same rules; the inner `None` if it is not
-    /// hosted.
+    /// The plan of a function with reports about its steps, under the same rules; the inner `None` if it is not hosted.
     pub(crate) async fn plan(&self, function: &str) -> Option<Option<FunctionPlan>> {
         let _place = self.searches.try_acquire().ok()?;
         let _turn = self.turn.lock().await;
@@ -151,7 +150,7 @@ impl Live {
         let snapshot = snapshot.with_others(&self.others);
         let mut event = b"data: ".to_vec();
         if let Err(error) = serde_json::to_writer(&mut event, &snapshot) {
-            // what is counted can be written
+            // figures and counts can always be written
             tracing::error!(%error, "a snapshot cannot be written");
             event.truncate(b"data: ".len());
             event.extend_from_slice(b"null");

@@ -22,7 +22,7 @@ pub(crate) struct Nodes {
     latest: Mutex<Option<(Duration, Bytes)>>,
 }
 
-/// What a page shows of them, or why it cannot.
+/// The nodes for a page, or why they cannot be shown.
 #[derive(Debug, Default, Serialize)]
 struct Answer {
     nodes: Vec<NodeInfo>,

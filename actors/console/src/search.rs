@@ -24,13 +24,13 @@ enum Outcome {
 }
 
 impl RecentFilter {
-    /// The filter of the query of a URL; what is not known is left out.
+    /// The filter of the query of a URL; unknown parameters are ignored.
     pub(crate) fn of_query(query: &str) -> Self {
         let mut filter = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 _ if value.is_empty() => {}
-                // none has the number 0
+                // no request has the number 0
                 "number" => filter.number = Some(value.parse().unwrap_or_default()),
                 "function" => filter.function = Some(value.into_owned()),
                 "outcome" => {

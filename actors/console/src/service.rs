@@ -26,7 +26,7 @@ const PATH: &str = "/console";
 
 const JSON: &str = "application/json";
 
-/// What is read at paths without parts.
+/// The paths without parts that are read.
 const READ: [&str; 6] = ["/live", "/flows", "/recent", "/plan", "/nodes", "/durable"];
 
 const NOT_DURABLE: &str = "There are no durable requests";
@@ -270,7 +270,7 @@ fn with_type(media_type: &'static str, body: ConsoleBody) -> Response<ConsoleBod
     response
 }
 
-/// What all answers say to browsers.
+/// Adds the headers that all answers have.
 fn with_headers(mut response: Response<ConsoleBody>) -> Response<ConsoleBody> {
     let same_origin = HeaderName::from_static("cross-origin-resource-policy");
     for (name, value) in [

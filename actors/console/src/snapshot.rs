@@ -1,4 +1,4 @@
-//! What the page shows, as it is sent.
+//! The snapshot that a page shows, as it is sent.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -19,7 +19,7 @@ use crate::others::Others;
 /// A snapshot after a longer time has no rates: no one has looked meanwhile.
 const LONG: Duration = Duration::from_secs(5);
 
-/// What the page shows.
+/// The snapshot that a page shows.
 #[derive(Debug, Serialize)]
 pub(crate) struct Snapshot {
     /// The time of day, in milliseconds since 1970.
@@ -31,7 +31,7 @@ pub(crate) struct Snapshot {
     has_durable: bool,
     /// The greatest times of the buckets of distributions, in milliseconds.
     time_bounds: Vec<f64>,
-    /// What happened since the snapshot before; `None` for the first one.
+    /// The changes since the snapshot before; `None` for the first one.
     interval: Option<Interval>,
     functions: Vec<FunctionRow>,
     flows: FlowsInFlight,
@@ -44,7 +44,7 @@ pub(crate) struct Snapshot {
     waits: WaitGraph,
 }
 
-/// What happened in the time between two snapshots, over all functions.
+/// The changes between two snapshots, over all functions.
 #[derive(Debug, Serialize)]
 struct Interval {
     seconds: f64,
@@ -64,7 +64,7 @@ struct FunctionRow {
     interval: Option<Interval>,
 }
 
-/// What a snapshot needs of those before it.
+/// The state of earlier snapshots that the next one needs.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     figures: Option<(Duration, Figures)>,

@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long nothing has to happen in a flow without a running effect until a node that stops returns it.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// What a flow does.
+/// The current activity of a flow.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// How many bodies run.

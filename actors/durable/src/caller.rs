@@ -17,7 +17,7 @@ struct StoredUser {
     slvl: String,
 }
 
-/// What is stored of a caller; `None` for an anonymous one.
+/// The stored form of a caller; `None` for an anonymous one.
 pub(crate) fn write(caller: &Caller) -> Option<String> {
     let user = caller.user()?;
     let stored = StoredUser {

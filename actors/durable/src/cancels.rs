@@ -30,7 +30,7 @@ pub(crate) fn error_of_cancel(cancel: &Cancel) -> Error {
     }
 }
 
-/// What a caller gets of a request that this has ended.
+/// The error that a caller of a request gets that this cancel has ended.
 pub(crate) fn error_for_caller(uid: Uid, cancel: &Cancel) -> Error {
     match &cancel.by {
         CancelledBy::Person(_) => error_of_cancelled(uid),

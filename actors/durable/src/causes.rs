@@ -24,7 +24,7 @@ pub(crate) fn cause_of(step: &DefinedStep, path: &Path, error: &Error) -> Option
     (value.is_some() || code != error.code()).then_some(Cause { code, value })
 }
 
-/// What is recorded of an error of the service.
+/// The record of an error of the service.
 ///
 /// # Errors
 /// Why it cannot be read.

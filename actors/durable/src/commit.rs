@@ -12,8 +12,8 @@ use crate::flow::Flow;
 use crate::writer::NotCommitted;
 
 impl Flow {
-    /// Commits the transaction of the step at this path with its record, and with what is recorded before
-    /// that. It goes on if the step is left: then it is known all the same what was done.
+    /// Commits the transaction of the step at this path with its record and the records before that. It goes on if the
+    /// step is left, so that the outcome is known all the same.
     pub(crate) async fn commit(
         self: Rc<Self>,
         prepared: Box<dyn Prepared>,

@@ -1,5 +1,5 @@
-//! Whether a program goes on with what is recorded of a request: its plan is compared with all records before the first
-//! step runs, and before anything is undone.
+//! Whether a program goes on with the records of a request: its plan is compared with all records before the first step
+//! runs, and before anything is undone.
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
@@ -22,14 +22,14 @@ impl Records {
     /// Compares a program with the records of a request whose function is at this path.
     ///
     /// # Errors
-    /// What is recorded, and what the program has instead.
+    /// The records, and what the program has instead.
     pub(crate) fn compare(
         &self,
         (root, started): (&Path, &Started),
         planned: &Planned,
     ) -> Result<(), String> {
         if !self.have_steps_within(root) {
-            // nothing was done: the executor says what is wrong with the request
+            // nothing was done: the executor reports what is wrong with the request
             return Ok(());
         }
         let params: Map<_, _> = started.parameters.decode().map_err(|error| error.to_string())?;
@@ -146,7 +146,7 @@ impl Records {
         if step.form == Form::Body {
             return Ok(());
         }
-        // what is inside of a step that recovers may have been left in the middle
+        // the steps inside of a step that recovers may have been left in the middle
         let behind = behind.filter(|_| !step.recovers);
         if matches!(step.form, Form::Each | Form::Race | Form::Repeat) {
             let behind = behind.filter(|_| step.form == Form::Each);
@@ -194,7 +194,7 @@ impl Records {
         parts.try_for_each(|part| self.compare_level((part, step.form), behind, &step.ways))
     }
 
-    /// Compares what is recorded of the step itself.
+    /// Compares the records of the step itself.
     fn compare_records(
         &self,
         step: &PlannedStep,
@@ -237,7 +237,7 @@ impl Records {
     }
 }
 
-/// What caused an error, or itself.
+/// The text of an error's cause, or of itself without one.
 fn cause(error: &asyncsteps_core::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -252,7 +252,7 @@ fn step_of(level: &Path, recorded: &Path) -> Path {
     level.inside(name.into_iter().chain(parts.next().filter(is_number)))
 }
 
-/// Whether it is inside of the step at a path: not another step of its name, and not what is noted beside it.
+/// Whether it is inside of the step at a path: not another step of its name, and not a record attached to it.
 fn is_inside_of(step: &Path, inner: &Path) -> bool {
     !inner.as_str()[step.as_str().len()..].starts_with('|')
 }

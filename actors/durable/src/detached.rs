@@ -1,4 +1,4 @@
-//! What is done to its end, also if nothing waits for it any more.
+//! Work that runs to its end, even if nothing waits for it any more.
 
 use std::future::pending;
 use std::panic::resume_unwind;

@@ -52,10 +52,10 @@ impl Durable {
     /// not begun, or wait for a time, a signal or an operator. [`WAITING_PER_CALLER`](crate::WAITING_PER_CALLER) unless
     /// set; the same number for each journal, as all its programs should have it.
     ///
-    /// A further one is refused with DefenseRejected. What counts are calls of durable functions and what the
-    /// interface for [jobs](crate::jobs) stores, for the user of the request. A caller without a user is its address,
-    /// `/32` or `/64` (FTN8 §2.14), and all of them together have ten times as many. Not counted are requests that
-    /// the program itself [submits](Self::submit), schedules, and callers of the level
+    /// A further one is refused with DefenseRejected. Calls of durable functions and requests stored by the interface
+    /// for [jobs](crate::jobs) count for the user of the request. A caller without a user is its address, `/32` or
+    /// `/64` (FTN8 §2.14), and all of them together have ten times as many. Not counted are requests that the program
+    /// itself [submits](Self::submit), schedules, and callers of the level
     /// [`System`](asyncsteps_executor::security::SecurityLevel::System).
     #[must_use]
     pub fn waiting_per_caller(self, most: u64) -> Self {
@@ -141,8 +141,8 @@ impl Durable {
         answered(|| self.shared.journal.submit(submit.clone())).await
     }
 
-    /// Has a request of the function begin at each time of a schedule, while nodes run. A schedule of the
-    /// same name before it is replaced.
+    /// Begins a request of the function at each time of a schedule, while nodes run. A schedule of the same name before
+    /// it is replaced.
     ///
     /// The next request of a schedule is stored before its time, once, however many nodes know the schedule.
     /// So if no node runs at that time, it begins when one does; later times at which no node ran are
@@ -173,8 +173,8 @@ impl Durable {
         program.ok_or_else(|| NotSubmitted::NoFunction(function.to_owned()))
     }
 
-    /// What is known of a request. One that a node has is `due` when its first wait ends, or its next attempt begins,
-    /// if that is recorded.
+    /// The status of a request. A request that a node has is `due` when its first wait ends, or its next attempt
+    /// begins, if that is recorded.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](asyncsteps_journal::Refused::NoFlow) if there is none of this name, or the errors of the
@@ -187,7 +187,7 @@ impl Durable {
         Ok(status)
     }
 
-    /// What is recorded of a request, for people and tools.
+    /// The records of a request, for people and tools.
     ///
     /// # Errors
     /// The errors of [`status`](Self::status).
@@ -237,7 +237,7 @@ impl Durable {
         }
     }
 
-    /// Looks whenever the request may have ended, until there is what is looked for.
+    /// Re-evaluates `look` whenever the request may have ended, until it returns `Some`.
     async fn until<T>(&self, uid: Uid, look: impl Fn(Status) -> Option<T>) -> Result<T, Error> {
         let _forget = Forget { shared: &self.shared, uid };
         loop {

@@ -1,5 +1,5 @@
-//! Which steps with sub-steps ended normally in an earlier run. It is recorded of those within a time limit; of others it
-//! shows by the records of what came after them.
+//! Which steps with sub-steps ended normally in an earlier run. This is recorded for steps within a time limit; for
+//! others, the records of later steps show it.
 
 use asyncsteps_executor::recorder::{Form, Kind};
 use asyncsteps_journal::Path;

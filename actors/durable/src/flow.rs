@@ -1,4 +1,5 @@
-//! A durable flow while a node runs it: what its steps learn of earlier runs, and what they record.
+//! A durable flow while a node runs it: the history that its steps learn, and the records that they
+//! write.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -84,7 +85,7 @@ enum RunPhase {
     /// Its function was not entered.
     New,
     Begun,
-    /// Its function ended by itself: what is left is the check of the result, or undo.
+    /// Its function ended by itself: only the check of the result, or undo, is left.
     Ended,
 }
 
@@ -366,7 +367,7 @@ impl Flow {
         }
     }
 
-    /// The program has the step at this path no more.
+    /// The program no longer has the step at this path.
     pub(crate) fn retires(&self, path: Path) {
         let mut records = self.records.borrow_mut();
         if records.effects_within(&path).next().is_some() {
@@ -485,7 +486,8 @@ impl Flow {
             let interrupted = self.interrupted.notified();
             if let Some(error) = self.interrupt() {
                 if self.records.borrow().awaited_within(&self.root).is_some() {
-                    // it is loaded again, and undoes what it has not come to from the records
+                    // it is loaded again, and undoes from the records the steps that it has not
+                    // reached
                     self.leave(LeaveReason::Released);
                     return pending().await;
                 }

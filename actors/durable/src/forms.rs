@@ -6,7 +6,7 @@ use asyncsteps_journal::{Path, Timestamp, Value};
 
 use crate::records::{AtPath, Records};
 
-/// What is recorded of a step that has no other form.
+/// The recorded form of a step that has no other form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorded {
     Body,
@@ -65,13 +65,13 @@ impl AtPath {
     }
 }
 
-/// Whether what is recorded may be of a step with this form: a body that does several things has records of its own as
+/// Whether the records may belong to a step with this form: a body that does several things has records of its own as
 /// well.
 pub(crate) fn is_same(was: Recorded, is: Recorded) -> bool {
     was == is || was == Recorded::Body && is == Recorded::Items
 }
 
-/// What is recorded before an attempt of a body begins.
+/// The record that is written before an attempt of a body begins.
 pub(crate) fn intent(
     step: &DefinedStep,
     at: Timestamp,

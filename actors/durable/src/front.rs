@@ -1,4 +1,5 @@
-//! What callers of a durable function get: the request is submitted, and they wait for its end.
+//! The front of a durable function for its callers: the request is submitted, and they wait for its
+//! end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a request keeps although it did not come to a result: effects that nothing undoes.
+//! The effects that a request keeps although it did not come to a result: nothing undoes them.
 
 use asyncsteps_journal::record::{Ending, StoredRecord};
 use asyncsteps_journal::request::FlowState;

@@ -7,7 +7,7 @@ use asyncsteps_executor::channel::ChannelKind;
 /// The header of HTTP with a key of the caller, see [`Options::key`](crate::Options::key).
 const HEADER: &str = "idempotency-key";
 
-/// What a key may have, in characters.
+/// The most characters of a key.
 const LONGEST: usize = 128;
 
 /// A key that a caller sends: 1 to 128 printable characters of ASCII, not only spaces.

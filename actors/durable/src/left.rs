@@ -1,8 +1,8 @@
 //! How long is left: the only place that compares recorded times with the time.
 //!
-//! While a node has a flow, its waits go by the clock of the process, which never jumps. What is recorded is for
-//! the next run: lengths of time by [`Reading::passed`], which no jump of a clock moves, and times of day by
-//! [`Reading::now`]. Both are the journal's, so nodes on several machines agree whatever their own clocks say.
+//! While a node has a flow, its waits go by the clock of the process, which never jumps. The records are for the next
+//! run: lengths of time by [`Reading::passed`], which no jump of a clock moves, and times of day by [`Reading::now`].
+//! Both are the journal's, so nodes on several machines agree whatever their own clocks say.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl JournalClock {
         Timer { at: self.now(), attempt: 0, ends: None }
     }
 
-    /// What is left of a recorded wait.
+    /// The time that is left of a recorded wait.
     pub(crate) fn left(&self, timer: &Timer) -> Duration {
         match timer.ends {
             Some(ends) => between(self.on(|reading| reading.passed), ends),

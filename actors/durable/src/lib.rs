@@ -92,20 +92,19 @@
 //! # How it goes on
 //!
 //! - A step is known by its path: the names of the steps around it and its own. Steps of one name are distinguished by
-//!   their order, items of [`each`](asyncsteps_executor::Steps::each) by their position, so these must be the same
+//!   their order, items of [`each`](asyncsteps_executor::Steps::each) by their position, so the order must be the same
 //!   whenever the request goes on; items of [`each_by`](asyncsteps_executor::Steps::each_by) are distinguished by their
 //!   keys.
-//! - What decides is recorded before the next effect: errors, attempts and when the next one starts, when
-//!   a time limit has ended, that a step is being undone and how far. So a time limit that had ended
-//!   before the crash stays so.
+//! - Decisions are recorded before the next effect: errors, attempts and when the next one starts, when a time limit
+//!   has ended, that a step is being undone and how far. So a time limit that had ended before the crash stays so.
 //! - If a recorded step is not in the program any more, or a new one is in front of a recorded failure, the
 //!   request is paused, with the step and the steps that there are as the reason. [`resume`](Durable::resume) lets it go on with a program that has
 //!   the step. A step with another name says [`was`](asyncsteps_executor::Step::was), and one that was removed is
 //!   [`retired`](asyncsteps_executor::Steps::retired).
-//! - Locks are not recorded: a step that ended takes none when the request goes on, and one that did not
-//!   takes its locks again. Meanwhile others may have had them, so what was looked up under a lock and recorded
-//!   may be stale: see [Locks](guide#locks). While a request holds a lock, each step waits until its record is
-//!   stored; time limits do not count that.
+//! - Locks are not recorded: a step that ended takes none when the request goes on, and one that did not takes its
+//!   locks again. Meanwhile others may have had them, so a value that was looked up under a lock and recorded may be
+//!   stale: see [Locks](guide#locks). While a request holds a lock, each step waits until its record is stored; time
+//!   limits do not count that.
 //! - If the process dies while a body runs that is recorded as begun, the request is a suspect. Few of these run at
 //!   once; after [`Limits::claims`](asyncsteps_journal::Limits) deaths in a row with no other body running that is
 //!   recorded as begun, a request is a dead letter.

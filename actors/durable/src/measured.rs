@@ -1,5 +1,5 @@
-//! Time limits and waits: what is left of them is recorded when they begin, and limits leave out the time in which
-//! results waited for storage.
+//! Time limits and waits: their ends are recorded when they begin, and limits leave out the time in which results
+//! waited for storage.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use asyncsteps_journal::{Event, Path};
 
 use crate::flow::Flow;
 
-/// What the time limits of a step are measured by.
+/// The times by which the time limits of a step are measured.
 #[derive(Default)]
 pub(crate) struct Measured {
     /// When what its body depends on was stored, so that it began.
@@ -33,7 +33,7 @@ impl Measured {
         so_far.saturating_sub(seen.replace(so_far))
     }
 
-    /// The body waits until what it depends on is stored.
+    /// The body waits until the records that it depends on are stored.
     pub(crate) fn body_waits(&self) {
         self.body_began.set(None);
     }
@@ -50,11 +50,12 @@ impl Measured {
     }
 }
 
-/// What distinguishes the record of a limit from that of a wait, in place of an attempt.
+/// Distinguishes the record of a limit from the record of a wait, in place of an attempt.
 pub(crate) const LIMIT: u32 = 1;
 
 impl Flow {
-    /// What is left of a wait at this path that takes so long: its end is recorded when it begins.
+    /// The time that is left of a wait of length `within` at this path: its end is recorded when it
+    /// begins.
     pub(crate) fn left_of_wait(&self, path: &Path, within: Duration) -> Duration {
         self.left_at(path, within, 0)
     }
@@ -68,7 +69,7 @@ impl Flow {
         within
     }
 
-    /// What is left at `now` of a time limit that is recorded at this path.
+    /// The time that is left at `now` of a time limit that is recorded at this path.
     pub(crate) fn left_of_limit(&self, path: &Path, of: Duration, now: Time) -> Duration {
         let began = clock::now().saturating_since(now);
         self.left_at(path, of.saturating_sub(began), LIMIT) + began

@@ -47,7 +47,7 @@ struct Inner {
     flows: RefCell<BTreeMap<Uid, Rc<Flow>>>,
     /// How many flows it has, including flows that it loads or gives up.
     count: Cell<usize>,
-    /// What it does with flows that it gets, once it ends.
+    /// How it releases flows that it gets, once it ends.
     ending: RefCell<Option<LeaveReason>>,
     suspects: Rc<Suspects>,
     /// The lease of its last term.
@@ -177,7 +177,7 @@ impl LeaseTerm {
     }
 }
 
-/// What a node does when it ends: other flows do not come any more.
+/// Removes the node from the process when it ends, so that it gets no more requests.
 struct NodeGuard<'a>(&'a Shared, Incarnation);
 
 impl Drop for NodeGuard<'_> {
@@ -246,7 +246,7 @@ impl Inner {
         pending::<()>().await;
     }
 
-    /// Takes flows, and reads what is new, whenever something may have changed; until the lease has ended.
+    /// Takes flows and reads news, whenever something may have changed; until the lease has ended.
     async fn claim_all(self: &Rc<Self>, term: &LeaseTerm) {
         let mut changes = self.shared.journal.changes();
         let begun = clock::now();
@@ -274,7 +274,7 @@ impl Inner {
         }
     }
 
-    /// Takes as many flows as there is room for, and notifies flows of what is new. The term has begun at this time.
+    /// Takes as many flows as there is room for, and notifies flows of news. The term has begun at this time.
     async fn claim(self: &Rc<Self>, term: &LeaseTerm, begun: Time) -> Result<(), Error> {
         let journal = &self.shared.journal;
         for news in journal.news(term.incarnation).await? {
@@ -282,11 +282,11 @@ impl Inner {
                 flow.writer.tell_inbox(news.inbox);
             }
         }
-        // what its executor would refuse is left to other nodes
+        // requests that its executor would refuse are left to other nodes
         if self.executor.is_closing() {
             return Ok(());
         }
-        // what it returns from before is not taken as from a dead node
+        // flows that it returned earlier are not taken as from a dead node
         if self.gives_back() && clock::now() < begun + LEASE {
             return Ok(());
         }
@@ -383,14 +383,14 @@ impl Inner {
         });
     }
 
-    /// The node ends: what it has and what it gets is dropped like this.
+    /// Ends the node: the flows that it has and gets are dropped for this reason.
     fn end(&self, why: LeaveReason) {
         self.leave_all(&why);
         self.ending.replace(Some(why));
     }
 
-    /// The lease has ended, and the process lives: it returns its flows, which counts as no death. That of a
-    /// flow whose body has blocked the arbiter is left as by a dead node.
+    /// The lease has ended, and the process lives: it returns its flows, which counts as no death. A flow whose body
+    /// has blocked the arbiter is left as by a dead node.
     fn give_back(&self) {
         for flow in self.flows.borrow().values() {
             flow.leave(if flow.has_blocked() { LeaveReason::Lost } else { LeaveReason::Released });

@@ -39,7 +39,7 @@ impl Step {
         if self.flow.is_ending() || records.is_unwinding(self.path()) {
             return Replay::Never { undoes: false };
         }
-        // what has begun keeps its form
+        // a body that has begun keeps its form
         let is_once = match at.and_then(AtPath::open_form) {
             Some(form) => form == IntentForm::Once,
             None => self.step.kind() == Some(Kind::Once),

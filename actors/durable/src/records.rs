@@ -1,4 +1,4 @@
-//! What is recorded of a flow, by the path of its steps.
+//! The records of a flow, by the path of its steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
@@ -21,14 +21,14 @@ use crate::writer::Ticket;
 /// A step that was defined, and where it is recorded.
 pub(crate) type Defined = (Rc<DefinedStep>, Path);
 
-/// What is recorded of a flow, as far as its steps ask for it.
+/// The records of a flow, as far as its steps ask for them.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     /// Boxed, because it is moved whenever a path comes between others.
     by_path: BTreeMap<Path, Box<AtPath>>,
     /// The steps that fail, or have failed.
     unwinding: Vec<Path>,
-    /// The scopes that ended normally: what is inside is not undone any more.
+    /// The scopes that ended normally: the steps inside are not undone any more.
     closed: Vec<Path>,
     /// The steps that have begun to commit the request, and have not failed.
     committed: BTreeSet<Path>,
@@ -46,7 +46,7 @@ pub(crate) struct Records {
     pub(crate) refused: BTreeSet<Path>,
 }
 
-/// What is recorded of one step.
+/// The records of one step.
 #[derive(Debug, Default)]
 pub(crate) struct AtPath {
     /// How it ended.
@@ -55,13 +55,13 @@ pub(crate) struct AtPath {
     pub(crate) is_open: bool,
     /// An effect of it was begun, and the program had an undo for it.
     pub(crate) is_begun: bool,
-    /// What its body was when that began, if the record says so.
+    /// The form of its body when it began, if the record has it.
     pub(crate) form: Option<IntentForm>,
     /// It has a body, and no sub-steps.
     pub(crate) has_body: bool,
     /// It waits for a time or a signal, instead of a body.
     pub(crate) is_wait: bool,
-    /// What an operator has said about it.
+    /// The decision of an operator about it.
     pub(crate) settled: Option<Settle>,
     /// How it ended is not recorded: its body is repeated, or the program has it no more.
     pub(crate) may_stay_open: bool,
@@ -69,9 +69,9 @@ pub(crate) struct AtPath {
     pub(crate) attempts: Option<(u32, Timer)>,
     /// When its time limit or its wait ends.
     pub(crate) timer: Option<Timer>,
-    /// The failure with which it fails: what is inside is undone.
+    /// The failure with which it fails: the steps inside are undone.
     pub(crate) failed: Option<Unwinding>,
-    /// What it took, if that is stored.
+    /// Its input, if that is stored.
     pub(crate) input: Option<Value>,
     /// The keys of the things that it does, in order.
     pub(crate) keys: Option<Vec<String>>,
@@ -115,7 +115,7 @@ impl AtPath {
         matches!(self.settled, Some(Settle::Kept | Settle::Undone))
     }
 
-    /// What its body was that has begun, if it is not known how that ended.
+    /// The form of its body that has begun, if it is not known how that ended.
     pub(crate) fn open_form(&self) -> Option<IntentForm> {
         self.form.filter(|_| self.is_open)
     }
@@ -142,7 +142,7 @@ impl AtPath {
 }
 
 impl Records {
-    /// What is loaded of a flow; `ticket` returns the number of a record.
+    /// The records of a loaded flow; `ticket` returns the number of a record.
     pub(crate) fn of(loaded: &Loaded, ticket: impl Fn(RecordId) -> Ticket) -> Self {
         let mut records = Self::default();
         for stored in &loaded.records {
@@ -257,7 +257,7 @@ impl Records {
         }
     }
 
-    /// What is recorded at a path.
+    /// The records at a path.
     pub(crate) fn at(&self, path: &Path) -> Option<&AtPath> {
         self.by_path.get(path).map(|at| &**at)
     }
@@ -287,14 +287,15 @@ impl Records {
         }
     }
 
-    /// The program has come to this step, and to what it does.
+    /// Notes that the program has come to this step, and to how it ended.
     pub(crate) fn recall(&mut self, path: &Path) {
         if let Some(at) = self.by_path.get_mut(path) {
             (at.is_awaited, at.is_recalled) = (false, true);
         }
     }
 
-    /// The program does not have the step at this path any more: it need not end, nor what is inside.
+    /// The program does not have the step at this path any more: it need not end, nor the steps
+    /// inside.
     pub(crate) fn retire(&mut self, outer: &Path) {
         let inside = self.by_path.range_mut((Bound::Included(outer), Bound::Unbounded));
         let inside = inside.take_while(|(path, _)| path.as_str().starts_with(outer.as_str()));
@@ -303,7 +304,7 @@ impl Records {
             .for_each(|(_, at)| at.may_stay_open = true);
     }
 
-    /// What there is was recorded in earlier runs.
+    /// Marks all present records as records of earlier runs.
     fn loaded(&mut self) {
         let failed = |outer: &Path, path: &Path| is_inside(path, outer) && self.has_failed(outer);
         let is_over = |path: &Path| self.unwinding.iter().any(|outer| failed(outer, path));
@@ -328,7 +329,8 @@ impl Records {
         all.filter(|(path, step)| step.is_effect(path)).map(|(path, _)| path)
     }
 
-    /// Whether the step at this path was undone, by its own undo or that of a retired step around it.
+    /// Whether the step at this path was undone, by its own undo or by the undo of a retired step
+    /// around it.
     pub(crate) fn is_undone(&self, path: &Path) -> bool {
         if !self.has_undos {
             return false;
@@ -357,12 +359,12 @@ impl Records {
         self.closed.iter().any(|scope| is_inside(path, scope))
     }
 
-    /// What is recorded, by path.
+    /// All records, by path.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Path, &AtPath)> {
         self.by_path.iter().map(|(path, at)| (path, &**at))
     }
 
-    /// What is recorded of each step, but for undos and for items, which belong to their step.
+    /// The records of each step, without undos and without items, which belong to their step.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (&Path, &AtPath)> {
         self.all().filter(|(path, _)| !path.is_of_undo() && !path.is_item())
     }
@@ -404,8 +406,8 @@ impl Records {
         Iterations { again, next }
     }
 
-    /// Forgets what is inside of an iteration of a loop, and the state that it began with; returns
-    /// the tickets of these records.
+    /// Forgets the steps inside of an iteration of a loop, and the state that it began with;
+    /// returns the tickets of these records.
     pub(crate) fn forget_iteration(&mut self, path: &Path, index: u64) -> Vec<Ticket> {
         let outer = path.iteration(index);
         let inside = self.within(&outer).map(|(path, _)| path.clone());
@@ -435,7 +437,7 @@ impl Records {
     }
 }
 
-/// What distinguishes the record of the normal end of a scope.
+/// The mark of the record of the normal end of a scope.
 const CLOSED: &str = "closed";
 
 /// The marks of the parts that are inside of the attempt of a step before them: not the marks of
@@ -454,7 +456,7 @@ pub(crate) fn is_part_of(path: &Path, outer: &Path) -> bool {
         || path.is_within(outer) && !path.as_str()[outer.as_str().len()..].starts_with('|')
 }
 
-/// What distinguishes the record of the normal end of sub-steps within a time limit.
+/// The mark of the record of the normal end of sub-steps within a time limit.
 const ENDED: &str = "ended";
 
 /// Where it is recorded that the sub-steps at this path ended normally.
@@ -477,7 +479,7 @@ fn closed_by(path: &Path) -> Option<Path> {
     path.as_str().strip_suffix(CLOSED)?.strip_suffix('|')?.parse().ok()
 }
 
-/// What distinguishes the record of a step that commits.
+/// The mark of the record of a step that commits.
 const COMMITTED: &str = "committed";
 
 /// Where it is recorded that the step at this path has begun to commit the request.

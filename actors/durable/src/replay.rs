@@ -9,7 +9,8 @@ use crate::durable::Durable;
 use crate::records::{Records, started};
 use crate::writer::Ticket;
 
-/// What a program does with a request that another one has begun, see [`Durable::replay_check`].
+/// Whether a program goes on with a request that another one has begun, see
+/// [`Durable::replay_check`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Replayed {
@@ -17,8 +18,7 @@ pub struct Replayed {
     pub uid: Uid,
     /// The name of its function in the journal.
     pub template: String,
-    /// Why it would be paused, or found by no node: what is recorded, and what the program has. `None` if it
-    /// goes on.
+    /// Why it would be paused, or found by no node: the records, and what the program has. `None` if it goes on.
     pub divergence: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Carries a flow out: loads it, has the executor run its function, and records how it ended.
+//! Carries a flow out: loads it, lets the executor run its function, and records how it ended.
 
 use std::rc::Rc;
 
@@ -81,8 +81,8 @@ impl Run<'_> {
         }
     }
 
-    /// What the journal has of the flow. This node owns it, so if the journal cannot be asked now, it is asked
-    /// again while the lease lasts: no other node would take the flow.
+    /// The flow as the journal has it. This node owns it, so if the journal cannot be asked now, it is asked again
+    /// while the lease lasts: no other node would take the flow.
     async fn loaded(&self) -> Option<Loaded> {
         let uid = self.claimed.uid;
         loop {
@@ -278,7 +278,7 @@ async fn read_news(flow: &Rc<Flow>) {
 }
 
 impl Flow {
-    /// Whether the program goes on with what is recorded.
+    /// Whether the program goes on with the records.
     fn compare(&self, started: &Started, program: &Program) -> Result<(), String> {
         let records = self.records.borrow();
         records.compare((self.root(), started), &program.planned)

@@ -29,7 +29,7 @@ pub struct Schedule {
     caller: Caller,
 }
 
-/// What is wrong with a [`Schedule`].
+/// An error of a [`Schedule`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WrongSchedule {
@@ -40,9 +40,9 @@ pub enum WrongSchedule {
     Expression {
         /// The name of the schedule.
         name: String,
-        /// What it has.
+        /// Its expression.
         expression: String,
-        /// What is wrong with it.
+        /// The error in it.
         reason: String,
     },
     /// No time zone has this name.

@@ -1,5 +1,5 @@
-//! What an operator has said about a step of a request that was paused: it reaches the request as a signal with a name
-//! that no step has, and is recorded at the step.
+//! The decision of an operator about a step of a paused request: it reaches the request as a signal with a name that no
+//! step has, and is recorded at the step.
 
 use asyncsteps_journal::request::StoredSignal;
 use asyncsteps_journal::{Path, Value, ValueError};
@@ -11,11 +11,11 @@ pub(crate) const SETTLED: &str = "\u{1}settled";
 /// The branch of a step at which that is recorded.
 const AT: &str = "settled";
 
-/// What becomes of a step that a paused request has begun, see [`Durable::settle`](crate::Durable::settle).
+/// The decision about a step that a paused request has begun, see [`Durable::settle`](crate::Durable::settle).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Settle {
-    /// What it did stays: it is not undone.
+    /// Its effect stays: it is not undone.
     Kept,
     /// It is undone already, outside of the request.
     Undone,
@@ -25,7 +25,7 @@ pub enum Settle {
     Undo,
 }
 
-/// What an operator has said about a step.
+/// The decision of an operator about a step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Settled {
     path: String,
@@ -46,7 +46,7 @@ impl Settled {
         Value::encode(&text)
     }
 
-    /// What a signal or a record says.
+    /// Reads it from the value of a signal or a record.
     pub(crate) fn decode(value: &Value) -> Option<Self> {
         serde_json::from_str(&value.decode::<String>().ok()?).ok()
     }
@@ -59,7 +59,7 @@ impl Settled {
     }
 }
 
-/// The step about which an operator has said what is recorded at this path.
+/// The step whose decision is recorded at this path.
 pub(crate) fn step_at(path: &Path) -> Option<Path> {
     path.as_str().strip_suffix(AT)?.strip_suffix('|')?.parse().ok()
 }

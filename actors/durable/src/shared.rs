@@ -1,4 +1,4 @@
-//! What the handles and nodes of a process share.
+//! The state that the handles and nodes of a process share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +18,11 @@ use crate::left::{JournalClock, wall};
 use crate::schedule::Scheduled;
 use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
 
-/// From here on, in milliseconds, a clock has jumped. What is smaller is the work of time servers.
+/// From this difference on, in milliseconds, a clock has jumped. Smaller ones are the work of time
+/// servers.
 const JUMP: u64 = 60_000;
 
-/// What the handles and nodes of a process share.
+/// The state that the handles and nodes of a process share.
 pub(crate) struct Shared {
     pub(crate) journal: Arc<dyn Journal>,
     state: Mutex<State>,
@@ -51,7 +52,7 @@ pub(crate) struct Program {
     pub(crate) function: String,
     pub(crate) version: u32,
     pub(crate) compatible: Vec<u32>,
-    /// What its executor checks.
+    /// The checks of its executor.
     pub(crate) checks: RequestChecks,
     /// Its steps.
     pub(crate) planned: Arc<Planned>,
@@ -84,7 +85,7 @@ pub(crate) struct Given {
 
 impl LocalNode {
     /// Makes the node store a request, and run it if it has room; returns the request if the node has
-    /// ended. What is stored is run, also if the future is dropped.
+    /// ended. A stored request is run, even if the future is dropped.
     pub(crate) async fn store(&self, submit: Submit) -> Result<Result<Submitted, Error>, Submit> {
         let (answer, stored) = oneshot::channel();
         let again = submit.clone();

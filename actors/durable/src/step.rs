@@ -1,4 +1,4 @@
-//! What a step of a durable flow learns, and what it records.
+//! A step of a durable flow: the history that it learns, and the records that it writes.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ pub(crate) struct Step {
     current: Cell<u32>,
     /// An attempt of it failed, and was recorded.
     has_failed: Cell<bool>,
-    /// What it takes, if that is recorded.
+    /// Its input, if that is recorded.
     input: RefCell<Option<Value>>,
 }
 
@@ -176,7 +176,7 @@ impl ReplayHooks for Step {
     }
 
     fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
-        // what succeeded in time has succeeded, however long it takes to store that
+        // a body that succeeded in time has succeeded, however long it takes to store that
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
         if self.is_lifted(limit) {
             return of;
@@ -293,7 +293,7 @@ impl StepRecorder for Step {
     fn done(&self, attempt: u32, result: Stored) -> Later<Result<(), Error>> {
         let value = match value(&result) {
             Ok(value) => value,
-            // what cannot be stored was done all the same
+            // an effect without a storable result was done all the same
             Err(error) => return Box::pin(async { Err(error.outcome_unknown()) }),
         };
         let done = Done { value, attempt, millis: self.millis() };
@@ -336,7 +336,7 @@ impl StepRecorder for Step {
     }
 
     fn takes(&self, input: Stored) {
-        // what is too large to be stored is not there for an undo that needs it
+        // an input too large to be stored is missing for an undo that needs it
         self.input.replace(value(&input).ok());
     }
 

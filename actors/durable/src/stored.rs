@@ -4,7 +4,7 @@ use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::recorder::Stored;
 use asyncsteps_journal::{Value, ValueError};
 
-/// What CBOR ends lists with: no value.
+/// The end of lists in CBOR: no value.
 const NO_VALUE: &[u8] = &[0xff];
 
 /// A result as the executor reads it. One of a coding that this program does not know is read as no value of any type.

@@ -1,4 +1,4 @@
-//! What is said about a request that is submitted.
+//! The options of a request that is submitted.
 
 use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
@@ -7,7 +7,7 @@ use asyncsteps_journal::{Error, Repeat, Timestamp, Uid, ValueError};
 
 use crate::caller::Origin;
 
-/// What is said about a request that is [submitted](crate::Durable::submit).
+/// The options of a request that is [submitted](crate::Durable::submit).
 #[derive(Clone, Debug)]
 #[must_use = "it is given to `Durable::submit`"]
 pub struct Options {
@@ -91,11 +91,11 @@ pub enum NotSubmitted {
     Journal(#[from] Error),
 }
 
-/// What a caller learns of a journal that is unreachable, full, or locked by another process.
+/// The error of a caller while the journal is unreachable, full, or locked by another process.
 const LATER: &str =
     "the journal cannot store the request now, so it was not accepted: repeat it later";
 
-/// What a caller learns.
+/// The error of a caller whose request was not submitted.
 pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps_core::Error {
     use asyncsteps_journal::Refused as No;
     match error {

@@ -100,7 +100,7 @@ impl<'a> Suspect<'a> {
         }
     }
 
-    /// Has others run whenever the flow only waits, such as for a lock, and notifies `changed` then. It waits a second
+    /// Lets others run whenever the flow only waits, such as for a lock, and notifies `changed` then. It waits a second
     /// alone for each death in a row: so one that kills the process behind a lock is alone in the end when it does.
     /// Does not complete.
     pub(crate) async fn makes_way(&self, activity: &Activity, changed: &Notify) {

@@ -40,14 +40,14 @@ use asyncsteps_journal::{Database, Transaction};
 /// }
 /// ```
 ///
-/// The result is what was recorded, read back. An error of the transaction rolls it back and is that of the
-/// step, which [`retry`](Step::retry) and handlers see as that of any other; a result that cannot be recorded
-/// is such an error. [`Step::timeout`] ends the wait for it: if that comes while it is being committed, it is
-/// done or not, and an undo gets [`Undo::Unknown`](asyncsteps_core::Undo::Unknown).
+/// The result is what was recorded, read back. An error of the transaction rolls it back and becomes the error of the
+/// step, which [`retry`](Step::retry) and handlers see as usual; a result that cannot be recorded is such an error.
+/// [`Step::timeout`] ends the wait for it: if that comes while it is being committed, it is done or not, and an undo
+/// gets [`Undo::Unknown`](asyncsteps_core::Undo::Unknown).
 ///
-/// In requests without a journal the transaction is committed without a record. In a durable request whose
-/// journal is in memory the step is an error, and one that commits in another database than that of the
-/// journal pauses the request: for those see [the guide](crate::guide).
+/// In requests without a journal the transaction is committed without a record. In a durable request whose journal is
+/// in memory the step is an error, and one that commits in another database than that of the journal pauses the
+/// request: see [the guide](crate::guide).
 pub trait Transacts<S: Service, P: 'static, I: 'static> {
     /// A step that commits the transaction which `body` makes, see [above](Self).
     fn transact<X, F>(&self, name: &'static str, body: F) -> Step<S, P, I, I, X::Output>

@@ -1,6 +1,6 @@
-//! Undo. What a run has begun is undone in that run, if it comes so far. What earlier runs have begun is undone before the
-//! function goes on, from the records alone: in steps that have failed, where an operator has said so, and everywhere if
-//! the end of the request was decided.
+//! Undo. Steps that a run has begun are undone in that run, if it comes so far. Steps that earlier runs have begun are
+//! undone before the function goes on, from the records alone: in steps that have failed, where an operator has said
+//! so, and everywhere if the end of the request was decided.
 
 use std::future::pending;
 use std::rc::Rc;
@@ -64,7 +64,7 @@ impl Records {
         begun
     }
 
-    /// Why the undo of the step at this path has not undone it, which began in this run, or that of a step around it.
+    /// Why the step at this path is not undone although its undo, or the undo of a step around it, began in this run.
     fn why_left(&self, path: &Path) -> Option<(&Path, &str)> {
         let mut around = self.not_undone.iter().filter(|(step, _)| path.is_within(step));
         around.next_back().map(|(step, why)| (step, &**why))

@@ -1,4 +1,4 @@
-//! What the records of a flow say of its effects when it is to end: each is done on the way that it took, or undone.
+//! The effects of a flow that is to end, by its records: each is done on the way that it took, or undone.
 
 use asyncsteps_journal::Path;
 use asyncsteps_journal::record::Ending;

@@ -1,4 +1,4 @@
-//! What becomes of a flow when a step with sub-steps fails: what is inside is undone, in this run if that has come to all
+//! Unwinding after a step with sub-steps has failed: the steps inside are undone, in this run if it has come to all
 //! that earlier runs have begun there, and otherwise from the records.
 
 use std::time::Duration;
@@ -22,8 +22,8 @@ const LONGEST_PAUSE: u32 = 8;
 const LONGEST: Duration = Duration::from_secs(30);
 
 impl Flow {
-    /// What is inside of the step at this path is undone from now on, because of this error: that of the step that
-    /// failed last inside, or of `itself`.
+    /// The steps inside of the step at this path are undone from now on, because of this error: of the step that failed
+    /// last inside, or of `itself`.
     pub(crate) fn unwinds(&self, step: &DefinedStep, path: &Path, itself: &Path, error: &Error) {
         let records = self.records.borrow();
         if records.at(path).is_some_and(|at| at.failed.is_some()) {
@@ -40,7 +40,7 @@ impl Flow {
             (records.has_ended(path), records.awaited_within(path).is_some());
         drop(records);
         if (has_ended || is_ahead) && error.code() == codes::DEFENSE_REJECTED {
-            // a lock has no room: the flow comes to what it has begun when that has
+            // a lock has no room: the flow comes to the steps that it has begun when there is room
             let pause = self.next_try(path);
             return self.leave(LeaveReason::Refused(pause, format!("{path}: {error}")));
         }
@@ -59,8 +59,8 @@ impl Flow {
         }
     }
 
-    /// How long the flow waits before it tries again what was refused at this path: longer each time. That is recorded,
-    /// in place of the last time.
+    /// How long the flow waits before it retries the step that was refused at this path: longer each time. That is
+    /// recorded, in place of the last time.
     pub(crate) fn next_try(&self, path: &Path) -> Duration {
         let path = path.branch(REFUSED);
         let (tries, before) = self.records.borrow_mut().take_tries(&path);

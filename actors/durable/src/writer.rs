@@ -186,7 +186,7 @@ impl Writer {
         ticket
     }
 
-    /// The flow is dropped: what waits is appended, and then the task ends.
+    /// The flow is dropped: waiting records are appended, and then the task ends.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
         self.work.notify_one();
@@ -233,7 +233,7 @@ impl Writer {
         until(&self.stopped, || self.queue.borrow().failed.clone()).await
     }
 
-    /// Appends at once what is queued, as tasks of the arbiter see it.
+    /// Appends queued records at once, as tasks of the arbiter see them.
     async fn run(self: Rc<Self>) {
         loop {
             while let Some((entry, tickets)) = self.next_entry() {
@@ -257,7 +257,8 @@ impl Writer {
         }
     }
 
-    /// What is queued; `None` if there is nothing to append, or something else is being appended.
+    /// The queued records; `None` if there is nothing to append, or something else is being
+    /// appended.
     fn next_entry(&self) -> Option<(Append, Vec<Ticket>)> {
         let mut queue = self.queue.borrow_mut();
         if queue.is_appending || queue.waiting.is_empty() || queue.failed.is_some() {
@@ -417,7 +418,8 @@ impl Writer {
     }
 }
 
-/// The only one that appends, until this is dropped; then what was added meanwhile is appended.
+/// The only appender, until this is dropped; then the records that were added meanwhile are
+/// appended.
 struct Turn<'a> {
     writer: &'a Rc<Writer>,
     /// The number of the next record.

@@ -36,7 +36,7 @@ impl Units for Places {
         self.units.max(self.inside)
     }
 
-    /// No place is in use on two nodes, so what is new counts at once.
+    /// No place is in use on two nodes, so new places count at once.
     fn grant(&mut self, units: u32, _: Duration, _: Duration) {
         self.units = units;
     }

@@ -43,7 +43,7 @@ pub struct Limiter {
     cluster: Cluster,
 }
 
-/// What the step has of the limiter; dropped when it has ended.
+/// The step's place in the limiter; dropped when the step has ended.
 #[derive(Clone)]
 struct PlaceGuard {
     state: Arc<LimiterState>,
@@ -53,7 +53,7 @@ struct PlaceGuard {
 
 impl Cluster {
     /// The limiter of this name. Of several uses of a name on this node, the limits of the first one
-    /// count; all nodes should have the same. Its rate is that of the throttle of this name.
+    /// count; all nodes should have the same. Its rate is shared with the throttle of this name.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) for a limit that cannot be used.

@@ -24,7 +24,7 @@ impl LockGuard {
         Self { hold, _local: local, _cluster: cluster }
     }
 
-    /// The token, for what is written while the lock is held.
+    /// The fencing token, for writes while the lock is held.
     #[must_use]
     pub fn fence(&self) -> FencingToken {
         self.hold.fence()

@@ -14,7 +14,7 @@ use crate::hold::Hold;
 use crate::lease_term::Registration;
 use crate::node;
 
-/// What the step has of the lock; dropped when the step and what is inside of it have ended.
+/// The step's hold on the lock; dropped when the step and everything inside of it have ended.
 #[derive(Clone)]
 struct SectionGuard(Rc<RefCell<Option<Taken>>>);
 
@@ -70,7 +70,7 @@ impl Mutex {
         Ok(())
     }
 
-    /// The step has the lock from now on.
+    /// Makes the step hold the lock from now on.
     fn keep(
         &self,
         held: &SectionGuard,

@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::store::{Quota, Share};
 use crate::watched::Watched;
 
-/// What a node has of a limit.
+/// The units of a limit that a node has.
 pub(crate) trait Units: Default + Send + 'static {
     /// The most units that are used now or later.
     fn units(&self) -> u32;
@@ -84,7 +84,7 @@ impl<U: Units> Keeper<U> {
         &self.line
     }
 
-    /// Looks at the share, or changes what is used of it.
+    /// Looks at the share, or changes how much of it is used.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut U, Standing) -> T) -> T {
         self.shared.with(|shared| {
             let standing = match &shared.term {
@@ -96,7 +96,7 @@ impl<U: Units> Keeper<U> {
         })
     }
 
-    /// Changes what is used of the share, so that there may be room.
+    /// Changes how much of the share is used, so that there may be room.
     pub(crate) fn change(&self, change: impl FnOnce(&mut U)) {
         self.shared.change(|shared| change(&mut shared.share));
     }
@@ -106,7 +106,7 @@ impl<U: Units> Keeper<U> {
         self.shared.changed()
     }
 
-    /// Waits for the first answer of the database; has the share kept from now on.
+    /// Waits for the first answer of the database; the share is kept from now on.
     pub(crate) async fn know(self: &Arc<Self>) {
         let is_known = |shared: &mut Shared<U>| {
             if shared.keeping == Keeping::None {

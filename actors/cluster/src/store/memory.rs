@@ -17,7 +17,7 @@ const NOTICES: usize = 64;
 
 /// Locks in memory, by the rules of those in a database: for tests and simulations. Clones share them.
 ///
-/// It starts nothing, and has no time but that of its clock, so it is as deterministic as that.
+/// It starts nothing and has no time but its clock, so it is as deterministic as the clock.
 #[derive(Clone)]
 pub struct Memory {
     tables: Arc<Mutex<Tables>>,
@@ -25,7 +25,7 @@ pub struct Memory {
     freed: broadcast::Sender<LockId>,
 }
 
-/// What the nodes share. Times are those since 1970.
+/// The state that the nodes share. Times are since 1970.
 #[derive(Default)]
 struct Tables {
     /// The last time: no later one is before it, although the clocks of several machines differ.
@@ -230,7 +230,7 @@ impl Tables {
 }
 
 impl Shares {
-    /// An equal part for each node; what does not divide goes to the oldest ones.
+    /// An equal part for each node; the remainder goes to the oldest ones.
     fn fair(&self, node: NodeId, total: u32) -> u32 {
         let nodes = u32::try_from(self.units.len()).unwrap_or(u32::MAX);
         let older = self.units.range(..node).count();

@@ -1,4 +1,4 @@
-//! Where the locks of a cluster are: what all of its nodes share.
+//! Where the locks of a cluster are: the state that all of its nodes share.
 //!
 //! Services keep them in a PostgreSQL database, see [`Cluster::connect`](crate::Cluster::connect). Tests and simulations
 //! have a [`Memory`], and [`Cluster::over`](crate::Cluster::over) takes any other store.
@@ -43,8 +43,8 @@ pub enum Taken {
 /// Is called with the name and the key of a lock that was released.
 pub type Freed<'a> = dyn Fn(Option<(&str, &str)>) + Send + Sync + 'a;
 
-/// Keeps locks for nodes that have leases. Each request is done at one moment or not at all, whatever becomes of the node
-/// that asks; the time is that of the store.
+/// Keeps locks for nodes that have leases. Each request is done at one moment or not at all, whatever becomes of the
+/// node that asks; the time is the store's.
 ///
 /// # Errors
 /// [`Error::Unavailable`] if the store is not reached or its answer is lost: the request may be done or not, and may be
@@ -59,7 +59,7 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Renews the lease of a node; `false` if it has none any more.
     fn renew(&self, node: NodeId, lease: Duration) -> Answer<'_, bool>;
 
-    /// The node has no lease any more: what it holds is free.
+    /// The node has no lease any more: its locks are free.
     fn leave(&self, node: NodeId) -> Answer<'_, ()>;
 
     /// Takes a lock if it is free, if its holder has no lease any more, or if this node is its holder.
@@ -68,8 +68,8 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Returns a lock that was taken with this number. Does nothing if it was taken again since.
     fn give_back<'a>(&'a self, lock: &'a LockId, epoch: u64) -> Answer<'a, ()>;
 
-    /// The share of a node, which has this number of units: an equal part of the quota, once the others have returned what
-    /// is more than theirs. `None` if the node has no lease.
+    /// The share of a node, which has this number of units: an equal part of the quota, once the others have returned
+    /// their surplus. `None` if the node has no lease.
     fn share<'a>(&'a self, quota: &'a Quota, node: NodeId, has: u32) -> Answer<'a, Option<Share>>;
 
     /// Returns a share, of which units may have been used in this period.
@@ -83,7 +83,7 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         period: Duration,
     ) -> Answer<'a, Option<Duration>>;
 
-    /// Removes what has meant nothing for an hour.
+    /// Removes rows that have not been needed for an hour.
     fn trim(&self) -> Answer<'_, ()>;
 
     /// Calls `freed` with each lock that is returned while another node wants it, and with `None` if that may have been

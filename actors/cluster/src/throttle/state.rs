@@ -12,7 +12,7 @@ use crate::node::Node;
 use crate::shares::{Attempt, Keeper, Line, Standing};
 use crate::store::{LockId, Quota};
 
-/// What the handles of one key share on this node.
+/// The state that the handles of one key share on this node.
 pub(crate) struct KeyState {
     id: LockId,
     rate: Rate,

@@ -1,4 +1,4 @@
-//! What callers of `asyncsteps.jobs:1.0` send.
+//! The parameters of calls of `asyncsteps.jobs:1.0`.
 
 use asyncsteps_journal::Timestamp;
 use schemars::JsonSchema;
@@ -86,11 +86,11 @@ pub(super) struct Undoing {
     pub(super) why: Option<String>,
 }
 
-/// What becomes of a step that a paused job has begun.
+/// The decision of an operator about a step that a paused job has begun.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Settling {
-    /// What it did stays.
+    /// Its effect stays.
     Kept,
     /// It is undone already.
     Undone,

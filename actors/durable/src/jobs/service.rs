@@ -34,7 +34,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(25);
 /// How far ahead a job may start: a later one is rather a time in another unit.
 const LATEST_START: Duration = Duration::from_secs(366 * 24 * 3_600);
 
-/// What is left of the time of a request for its answer.
+/// The part of a request's time that is kept for its answer.
 const ANSWER: Duration = Duration::from_millis(250);
 
 /// The interface `asyncsteps.jobs:1.0`, see the [module](super).

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cancels::shown_by;
 
-/// What a job does.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -43,7 +43,7 @@ pub struct Job {
     /// The highest version of the function's steps that has written to it.
     #[schemars(with = "f64")]
     pub version: u32,
-    /// What it does.
+    /// Its state.
     pub state: JobState,
     /// When it was submitted.
     pub created: f64,
@@ -68,7 +68,7 @@ pub struct Job {
     pub clock_jump: Option<ClockJump>,
 }
 
-/// What is known of one job.
+/// The status of one job.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct JobStatus {
@@ -86,9 +86,9 @@ pub struct JobStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ClockJump {
-    /// What the clock should have said.
+    /// The time that the clock should have shown.
     pub from: f64,
-    /// What it said.
+    /// The time that it showed.
     pub to: f64,
 }
 
@@ -107,7 +107,7 @@ pub enum JobCancel {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct JobResult {
-    /// `ended`, or what it still does.
+    /// `ended`, or its current state.
     pub state: JobState,
     /// Its result; null if it has none, failed, or has not ended.
     pub result: Value,

@@ -55,7 +55,7 @@ impl Session {
             Some(client) if !client.is_closed() => Ok(Arc::clone(client)),
             _ => {
                 let (new, connection) = self.database.connect().await?;
-                // it ends with the client, and its error is that of the next request
+                // it ends with the client, and the next request gets its error
                 tokio::spawn(async move { connection.await.ok() });
                 Ok(Arc::clone(client.insert(Arc::new(new))))
             }
