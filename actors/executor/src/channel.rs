@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use asyncsteps_futoin::iface::{Compatibility, Definition, FunctionName, IfaceVer, Version};
 use asyncsteps_futoin::net::SourceAddress;
 
-/// What requests come over: one HTTP request, one WebSocket connection, another node, or the process
+/// The channel of requests: one HTTP request, one WebSocket connection, another node, or the process
 /// itself. A cheap handle, for any thread.
 ///
 /// ```
@@ -42,7 +42,7 @@ struct Inner {
     implemented: RwLock<Vec<Arc<Definition>>>,
 }
 
-/// What changes while the channel is there.
+/// The state that changes while the channel exists.
 #[derive(Default)]
 struct Life {
     state: HashMap<TypeId, Box<dyn Any + Send>>,
@@ -179,7 +179,7 @@ impl Channel {
     }
 
     /// The address that requests come from, if the transport knows it (FTN6 §2.4): behind trusted
-    /// proxies, that of the client.
+    /// proxies, the address of the client.
     #[must_use]
     pub fn source_address(&self) -> Option<SourceAddress> {
         match self.0.kind {
@@ -434,7 +434,7 @@ impl Drop for AbortHandler {
             let mut life = self.channel.life();
             let at = life.handlers.iter().position(|(other, _)| *other == id);
             let handler = at.map(|at| life.handlers.remove(at));
-            // what it owns may use the channel
+            // the values that it owns may use the channel
             drop(life);
             drop(handler);
         }

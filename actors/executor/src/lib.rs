@@ -58,7 +58,7 @@
     doc = "- [`functions`]: functions with types; [`ftn3`]: which type of FTN3 is which of Rust",
     doc = "- [`Service`], [`plan`]: what such functions are made of"
 )]
-//! - [`RequestSteps`], [`CallSteps`]: what steps do with a request
+//! - [`RequestSteps`], [`CallSteps`]: what steps can do with a request
 //! - [`channel`] and [`raw`]: the other end of a request, raw data
 //! - [`security`]: users and their passwords (FTN8)
 #![cfg_attr(feature = "test", doc = "- [`test`](mod@test): requests of tests")]

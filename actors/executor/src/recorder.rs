@@ -1,10 +1,10 @@
 //! Requests that survive a crash, as their host sees them: what the steps of a request ask it and
 //! report to it while they run.
 //!
-//! A host keeps what the steps of a request did, and carries the request out again when the process that
-//! did so is gone: it [dispatches](crate::Executor::dispatch) an [`Incoming`](crate::Incoming) with a
-//! [`RequestRecorder`]. The function runs from the top, and steps that ended before return at once what
-//! they returned then. `asyncsteps-durable` is such a host.
+//! A host keeps a history of the steps of a request, and carries the request out again when the process
+//! that did so is gone: it [dispatches](crate::Executor::dispatch) an [`Incoming`](crate::Incoming) with
+//! a [`RequestRecorder`]. The function runs from the top, and steps that ended before return at once
+//! what they returned then. `asyncsteps-durable` is such a host.
 //!
 //! Only functions with [types](crate::functions) have such requests: their steps have names and results
 //! that can be stored.
@@ -29,13 +29,13 @@ pub use crate::stored::{Codec, Stored};
 /// who could not be notified in time how a request ends.
 pub const OUTCOME_UNKNOWN: &str = "OutcomeUnknown";
 
-/// What a host answers later, on the same thread.
+/// A later answer of a host, on the same thread.
 pub type Later<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// What a step has the host do, in a form that the host knows.
+/// Work that a step asks the host to do, in a form that the host knows.
 pub type Work = Box<dyn Any>;
 
-/// What is kept as long as a body runs: the host knows by that that it does.
+/// Guard held while a body runs, so that the host knows that it does.
 pub type Running = Box<dyn Any>;
 
 /// A mistake in steps, which a request has found that came to them: the program cannot go on with the request, and another
@@ -51,7 +51,7 @@ pub trait RequestRecorder {
     /// same whenever the request is carried out again.
     fn id(&self) -> &str;
 
-    /// The memory of a step that was just defined. What is said behind the step comes later, and is
+    /// The memory of a step that was just defined. The options behind the step come later, and are
     /// there when the step starts.
     fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepRecorder>;
 
@@ -70,7 +70,7 @@ pub trait RequestRecorder {
     /// That with which the request ends instead.
     fn undone(&self) -> Later<Result<(), Error>>;
 
-    /// The steps of the function ended normally. What is left is the check of the result.
+    /// The steps of the function ended normally. Only the check of the result is left.
     fn finished(&self);
 
     /// The error with which the request was [ended from outside](Self::interrupted), if it was.
@@ -82,8 +82,8 @@ pub trait RequestRecorder {
 
 /// Records one step for its replay.
 pub trait StepRecorder: ReplayHooks {
-    /// The body, or an attempt of it, is about to begin: completes when what it depends on is stored,
-    /// and never if this host does not own the request any more.
+    /// The body, or an attempt of it, is about to begin: completes when the records that it depends
+    /// on are stored, and never if this host does not own the request any more.
     fn begin(&self, attempt: u32) -> Later<Result<Running, Error>>;
 
     /// The body ran this long without a pause, and nothing else on its arbiter meanwhile.
@@ -103,7 +103,7 @@ pub trait StepRecorder: ReplayHooks {
     /// keys in the order in which they were recorded when it began.
     ///
     /// # Errors
-    /// That of the step, if other keys were recorded.
+    /// The error of the step, if other keys were recorded.
     fn keys(&self, attempt: u32, keys: Vec<String>) -> Result<Vec<String>, Error>;
 
     /// The replay hooks of steps that the executor adds inside of an attempt of the step, at this path, around the
@@ -117,7 +117,7 @@ pub trait StepRecorder: ReplayHooks {
     /// The step takes this, which is stored before its body begins.
     fn takes(&self, input: Stored);
 
-    /// What the step [took](Self::takes) in an earlier run, if that is stored.
+    /// The input that the step [took](Self::takes) in an earlier run, if that is stored.
     fn input(&self) -> Option<Stored>;
 
     /// Whether the step, or one inside of it, has to be undone before the function goes on.
@@ -139,7 +139,7 @@ pub trait StepRecorder: ReplayHooks {
     /// These sub-steps were defined in an attempt of the step, at this path, before the first of them starts.
     ///
     /// # Errors
-    /// That of the step, if the host cannot go on with them.
+    /// The error of the step, if the host cannot go on with them.
     fn defined(&self, attempt: u32, path: &[Part], steps: &[Rc<DefinedStep>]) -> Result<(), Error>;
 
     /// The time of day for the code that defines sub-steps of the step at this path: the same whenever the
@@ -147,14 +147,14 @@ pub trait StepRecorder: ReplayHooks {
     fn now(&self, path: &[Part]) -> SystemTime;
 
     /// The sub-steps of the step at this path ended normally. If they are the steps of a [scope](crate::Steps::scope),
-    /// this `is_final`: what they did is not undone any more.
+    /// this `is_final`: they are not undone any more.
     fn ended(&self, path: &[Part], is_final: bool);
 
     /// Whether anything is stored of the step at the path that it has now, or inside of it. Asked before
     /// the step starts, if it [had other names](crate::Step::was).
     fn is_known(&self) -> bool;
 
-    /// An attempt of a loop begins: what it has to do.
+    /// An attempt of a loop begins: returns its remaining work.
     fn iterations(&self, attempt: u32) -> Iterations;
 
     /// An iteration of a loop ended.
@@ -174,7 +174,7 @@ pub struct Begun {
     pub part: Option<Part>,
 }
 
-/// What a loop has to do after earlier runs of it.
+/// The remaining work of a loop after earlier runs of it.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "it is what a loop needs")]
 pub struct Iterations {
@@ -263,7 +263,7 @@ pub enum Part {
     Attempt(u32),
     /// The number of the iteration of this loop, from 0.
     Iteration(u64),
-    /// The one of several things that this step does with this key: its number from 0, unless it has a key of its own.
+    /// One of several things that this step does, by its key: its number from 0, unless it has a key of its own.
     Item(Rc<str>),
 }
 
@@ -279,7 +279,7 @@ pub enum Form {
     Loop,
 }
 
-/// What a host does with the body of a step.
+/// How a host treats the body of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -403,7 +403,7 @@ impl DefinedStep {
         self.known_as.set(Some(name));
     }
 
-    /// What the host does with its body; `None` if that was not said.
+    /// How the host treats its body; `None` if that was not set.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         self.kind.get()

@@ -85,7 +85,7 @@ impl Inspector {
         FlowsInFlight { flows: flows.collect(), all }
     }
 
-    /// What the steps of a request have done, in flight or kept; `None` if it is neither.
+    /// The history of the steps of a request, in flight or kept; `None` if it is neither.
     pub async fn steps(&self, number: u64) -> Option<RequestSteps> {
         self.executor.steps(number).await.as_ref().map(RequestSteps::from)
     }
@@ -99,7 +99,7 @@ impl Inspector {
         found.take(most).map(|record| RecentRequest::from(&**record)).collect()
     }
 
-    /// What was counted of each function since the executor was built.
+    /// The counts of each function since the executor was built.
     #[must_use]
     pub fn functions(&self) -> Vec<FunctionReport> {
         self.executor.figures().functions.iter().map(FunctionReport::from).collect()

@@ -1,11 +1,11 @@
-//! What can be known of locks and limits, as data. Times are in milliseconds.
+//! Locks and limits, as data. Times are in milliseconds.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::place::StepPlace;
 
-/// What holds a lock, or waits for it: a flow, and the request that it belongs to.
+/// The holder of a lock, or a waiter for it: a flow, and the request that it belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Owner {
@@ -150,7 +150,7 @@ pub struct KeyInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Waiter {
-    /// What waits.
+    /// The waiter.
     pub owner: Owner,
     /// For how long.
     pub waited: f64,
@@ -176,7 +176,7 @@ pub struct WaitGraph {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct WaitEdge {
-    /// What waits.
+    /// The waiter.
     pub waiter: Owner,
     /// For how long.
     pub waited: f64,

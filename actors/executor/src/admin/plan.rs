@@ -1,4 +1,4 @@
-//! The plan of a function, with what is known of its steps.
+//! The plan of a function, with reports about its steps.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -28,7 +28,7 @@ const RECORDS: usize = 100;
 /// How many of them are looked at in one turn of the arbiter: some 100 microseconds.
 const TURN: usize = 4;
 
-/// The plan of a function, with what is known of its steps.
+/// The plan of a function, with reports about its steps.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct FunctionPlan {
@@ -46,11 +46,11 @@ pub struct FunctionPlan {
     /// [keeps](crate::Builder::record), which by default are slow and failed ones.
     #[schemars(with = "f64")]
     pub kept: usize,
-    /// What is known of each step, in the order of the lines of the text.
+    /// The report of each step, in the order of the lines of the text.
     pub reports: Vec<StepReport>,
 }
 
-/// What is known of a step of a plan, from the requests in flight and the requests that were kept.
+/// The report of a step of a plan, from the requests in flight and the requests that were kept.
 ///
 /// Steps of one name and source place that are beside each other are counted as the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -59,7 +59,7 @@ pub struct StepReport {
     /// How many branches of requests in flight are in the step, or in one inside of it.
     #[schemars(with = "f64")]
     pub running: usize,
-    /// What those wait for that are in no step inside of it, in one word each.
+    /// What the branches in this step, but in no step inside of it, wait for, in one word each.
     #[schemars(with = "BTreeMap<String, f64>")]
     pub waits: BTreeMap<String, u64>,
     /// How often it ended in the requests that were kept.
@@ -74,9 +74,8 @@ pub struct StepReport {
 }
 
 impl Inspector {
-    /// The plan of a function by its full name, `iface:version:function`, with what is known of its steps: requests
-    /// that were called by the name of an interface that its own inherits from are left out. `None` if it is not
-    /// hosted.
+    /// The plan of a function by its full name, `iface:version:function`, with reports about its steps: requests that
+    /// were called by the name of an interface that its own inherits from are left out. `None` if it is not hosted.
     pub async fn plan(&self, function: &str) -> Option<FunctionPlan> {
         let plan = self.executor().plans().into_iter().find(|plan| plan.function == function)?;
         let name: FunctionName = function.parse().ok()?;
@@ -124,7 +123,7 @@ impl FunctionPlan {
     }
 }
 
-/// The steps of a plan in the order of its tree, and what is known of them.
+/// The steps of a plan in the order of its tree, and their reports.
 struct Known<'a> {
     steps: Vec<KnownStep<'a>>,
     /// The steps that are beside each other, by their numbers.

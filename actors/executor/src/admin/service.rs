@@ -218,7 +218,7 @@ impl Which {
 impl Numbered {
     /// The number, if it is whole and a float can represent it exactly.
     fn whole(&self) -> Option<u64> {
-        /// Up to here each whole number has a float of its own.
+        /// Up to this number each whole number has a float of its own.
         const LARGEST: f64 = 9_007_199_254_740_992.0;
         let is_whole = self.number.fract() == 0.0 && (0.0..=LARGEST).contains(&self.number);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole")]

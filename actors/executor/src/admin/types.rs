@@ -1,4 +1,4 @@
-//! What can be known of a running service, as data. Times are in milliseconds.
+//! A running service, as data. Times are in milliseconds.
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ pub struct FlowInFlight {
 pub enum FlowState {
     /// Its flow runs.
     Running,
-    /// What its flow has done is being undone.
+    /// The effects of its flow are being undone.
     Undoing,
 }
 
@@ -150,7 +150,7 @@ pub struct WaitInfo {
     pub limited_by: Option<StepPlace>,
 }
 
-/// What the steps of a request have done.
+/// The history of the steps of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct RequestSteps {
@@ -170,7 +170,7 @@ pub struct StepInfo {
     /// How many steps are around it.
     #[schemars(with = "f64")]
     pub depth: usize,
-    /// The flow: 0 for that of the request, further ones undo it.
+    /// The flow: 0 for the flow of the request, others undo it.
     #[schemars(with = "f64")]
     pub flow: u32,
     /// The parallel branch, 0 for the root.
@@ -239,7 +239,7 @@ pub struct RecentRequest {
     pub steps: String,
 }
 
-/// What is counted of a function.
+/// The counts of a function.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct FunctionReport {

@@ -1,4 +1,4 @@
-//! What an executor does for other arbiters and threads.
+//! The services of an executor for other arbiters and threads.
 
 use std::future::ready;
 use std::time::Duration;
@@ -17,8 +17,8 @@ impl Executor {
     /// How long an arbiter may take to answer: one that is stuck is left out.
     pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(1);
 
-    /// What the steps of a request have done: of one [in flight](Self::in_flight) until now, of one that
-    /// was [kept](Self::recent) in all. `None` if it is neither, or its arbiter does not answer within a
+    /// The history of the steps of a request: until now if it is [in flight](Self::in_flight), complete
+    /// if it was [kept](Self::recent). `None` if it is neither, or its arbiter does not answer within a
     /// second.
     ///
     /// # Cancel safety
@@ -74,7 +74,7 @@ impl Executor {
     /// Cancels the requests in flight on all arbiters.
     pub(super) async fn cancel_requests(&self) {
         let actors = self.shared.actors().clone();
-        // what a stuck arbiter has in flight is cancelled when it gets to it
+        // a stuck arbiter cancels its requests when it gets to that
         join_all(actors.iter().map(|actor| answer(actor, CancelRequests))).await;
     }
 }

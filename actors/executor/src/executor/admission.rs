@@ -1,4 +1,4 @@
-//! What a request holds while it is carried out, and waiting for it.
+//! The resources that a request holds while it is carried out, and waiting for them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::client_limits::ClientPermit;
 use super::refused::Refused;
 
-/// What a request holds until it has ended; dropping it lets the next one in.
+/// The resources that a request holds until it has ended; dropping them lets the next one in.
 pub(super) struct Admission {
     /// Counts it in, for the shutdown.
     pub(super) entered: DrainGuard,
@@ -21,7 +21,7 @@ pub(super) struct Admission {
     pub(super) _client: ClientPermit,
 }
 
-/// The end of the grace of a shutdown: what still waits to be admitted is refused.
+/// The end of the grace of a shutdown: requests that still wait to be admitted are refused.
 #[derive(Debug, Default)]
 pub(super) struct GraceEnd {
     reached: AtomicBool,

@@ -10,7 +10,7 @@ use actix_rt::Arbiter;
 use super::handle::{Executor, ExecutorActor, Shared};
 use super::in_flight::LocalRequests;
 
-/// An executor on this arbiter: where its actor is, and what that owns.
+/// An executor on this arbiter: the address of its actor, and the actor's state.
 struct Local {
     executor: Weak<Shared>,
     actor: Addr<ExecutorActor>,
@@ -22,8 +22,9 @@ thread_local! {
 }
 
 impl Executor {
-    /// An actor of this executor, for threads and arbiters where it cannot be used directly: that of
-    /// this arbiter, which this starts, or elsewhere that of any arbiter where one was started.
+    /// An actor of this executor, for threads and arbiters where it cannot be used directly: the
+    /// actor of this arbiter, which this starts, or elsewhere the actor of any arbiter where one was
+    /// started.
     #[must_use]
     pub fn address(&self) -> Option<Addr<ExecutorActor>> {
         if is_arbiter() {
@@ -46,7 +47,8 @@ impl Executor {
         self.local(|local| LocalWeak::clone(&local.requests))
     }
 
-    /// What there is of this executor on this arbiter; its actor is started if there is none.
+    /// Calls `look` with this executor's state on this arbiter; its actor is started if there is
+    /// none.
     fn local<R>(&self, look: impl FnOnce(&Local) -> R) -> R {
         LOCAL.with_borrow_mut(|locals| {
             let here = Arc::as_ptr(&self.shared);

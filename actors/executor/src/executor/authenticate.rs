@@ -16,7 +16,7 @@ use crate::security::{
     Attempt, AuthOutcome, Client, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, User,
 };
 
-/// What limits the checks of a request's credentials, which may take a while.
+/// The limits of the checks of a request's credentials, which may take a while.
 #[derive(Clone, Copy)]
 pub(super) struct AuthContext<'a> {
     /// The client that the request is counted for in the budget.
@@ -187,12 +187,12 @@ async fn within<T>(deadline: Time, work: impl Future<Output = T>) -> Result<T, R
     }
 }
 
-/// What came with a request outside of its message, for the security provider.
+/// The parts of a request outside of its message, for the security provider.
 fn beside_message<'a>(incoming: &'a RequestParts, client: &'a Client) -> RequestContext<'a> {
     RequestContext::new(client).with_headers(incoming.headers.as_deref())
 }
 
-/// What is known of the other end without its credentials.
+/// The identity of the other end without its credentials.
 fn client(incoming: &RequestParts) -> Client {
     let RequestParts { channel, headers, .. } = incoming;
     let agent = headers.as_ref().and_then(|headers| headers.header("user-agent"));

@@ -23,7 +23,7 @@ use crate::observe::{Exporter, Recorder, Retention, Sampling};
 use crate::plan::Service;
 use crate::security::{MacAlgorithm, SecurityProvider};
 
-/// Default of [`Builder::request_timeout`] (FTN6 §1.2): what a person waits without doubt.
+/// Default of [`Builder::request_timeout`] (FTN6 §1.2): a time that people wait.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Default of [`Builder::heavy_timeout`] (FTN3 §1.6).
@@ -157,8 +157,8 @@ impl Builder {
         self.budget(Budget::new(Limits { concurrent: limit, queued: 0, ..Limits::default() }))
     }
 
-    /// What may run and wait at once, over all arbiters; several executors may share one budget.
-    /// [`Limits::default`] unless set.
+    /// How much may run and wait at once, over all arbiters; several executors may share one
+    /// budget. [`Limits::default`] unless set.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.config.budget = budget;
         self

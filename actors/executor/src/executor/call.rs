@@ -1,5 +1,5 @@
-//! Calls from the same process (FTN6 §1.4, §2.8 `onInternalRequest`): no bytes, all checks. What is
-//! hosted elsewhere is called through the invoker.
+//! Calls from the same process (FTN6 §1.4, §2.8 `onInternalRequest`): no bytes, all checks.
+//! Functions that are hosted elsewhere are called through the invoker.
 
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ impl Executor {
         }
     }
 
-    /// What calls a function that is not hosted here, if there is something that may host it.
+    /// The invoker for a function that is not hosted here, if there is one that may host it.
     fn invoker_of(&self, function: &FunctionName) -> Option<&dyn Invoker> {
         let invoker = self.shared.config.invoker.as_deref()?;
         (!self.shared.registry.hosts(function)).then_some(invoker)
@@ -161,7 +161,7 @@ impl Executor {
         }
     }
 
-    /// Has a call carried out by an arbiter where the executor has an actor.
+    /// Lets an arbiter where the executor has an actor carry out a call.
     async fn send(&self, dispatch: Dispatch) -> Result<Option<Message>, Error> {
         let failed = |info| Error::with_info(codes::COMM_ERROR, info);
         let actor = self.address().ok_or_else(|| failed("the executor runs on no arbiter"))?;

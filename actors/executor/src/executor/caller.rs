@@ -11,8 +11,8 @@ use crate::security::{Grant, SecurityLevel, Signer, User};
 
 /// The caller of a function: a user with a level, or an anonymous one (FTN3 §1.11).
 ///
-/// [`RequestInfo::caller`](super::RequestInfo::caller) has that of a request. It can be sent to other
-/// threads, so that what a request starts there can act for the same user.
+/// [`RequestInfo::caller`](super::RequestInfo::caller) returns the caller of a request. It can be
+/// sent to other threads, so that what a request starts there can act for the same user.
 #[derive(Clone, Default)]
 pub struct Caller {
     user: Option<Arc<User>>,
@@ -72,7 +72,7 @@ impl Caller {
         Self { user, signed: false, signer: grant.signer().cloned() }
     }
 
-    /// The same, of a message that has a signature or not.
+    /// The same caller, of a message with or without a signature.
     pub(super) fn with_signature(self, signed: bool) -> Self {
         Self { signed, ..self }
     }

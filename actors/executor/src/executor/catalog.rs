@@ -46,8 +46,7 @@ pub struct FunctionInfo {
     pub name: String,
     /// The parameters in their order.
     pub params: Vec<ParameterInfo>,
-    /// What it answers: a type, or the types of result variables; `None` for no result or a raw
-    /// one.
+    /// Its result: a type, or the types of result variables; `None` for no result or a raw one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
     /// The errors it declares.
@@ -61,7 +60,7 @@ pub struct FunctionInfo {
     /// The least security level of the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seclvl: Option<String>,
-    /// Whether it has an implementation.
+    /// Whether it is implemented.
     pub implemented: bool,
 }
 
@@ -82,8 +81,8 @@ pub struct ParameterInfo {
 }
 
 impl Executor {
-    /// What is hosted now. An interface that is there only because another one inherits from it is
-    /// named there.
+    /// The hosted interfaces. An interface that is there only because another one inherits from it
+    /// is named there.
     #[must_use]
     pub fn catalog(&self) -> Catalog {
         let mut interfaces = Vec::new();
@@ -95,8 +94,8 @@ impl Executor {
         Catalog { interfaces }
     }
 
-    /// The plans of all hosted functions, by their names: what their requests go through, before one comes. A
-    /// function without one is among them, see [`Plan::kind`].
+    /// The plans of all hosted functions, by their names: the steps of their requests, before one arrives. A function
+    /// without a plan is among them, see [`Plan::kind`].
     #[cfg(feature = "schemars")]
     #[must_use]
     pub fn plans(&self) -> Vec<Arc<Plan>> {

@@ -153,8 +153,8 @@ impl Shared {
     }
 }
 
-/// What can be forwarded, where the definition of the function is not known: no raw data, and no binary
-/// coding, which writes texts and byte strings as the definition says.
+/// Refuses requests that cannot be forwarded while the definition of the function is not known: raw
+/// data, and binary codings, which write texts and byte strings as the definition says.
 fn check_forwarded(request: &Request, has_input: bool) -> Result<(), Refused> {
     let refuse = |text| Err(Refused::new(codes::INVALID_REQUEST, text));
     if has_input {

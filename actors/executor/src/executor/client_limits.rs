@@ -24,7 +24,7 @@ const CLIENTS: usize = 10_000;
 /// Default of [`ClientLimits::assignments`]: about a megabyte.
 const ASSIGNMENTS: usize = 10_000;
 
-/// What FTN7 §1.6 recommends for its zone `default`.
+/// The recommendation of FTN7 §1.6 for its zone `default`.
 const FTN7_DEFAULT: Options = Options {
     concurrent: 8,
     max_queue: Some(32),
@@ -79,8 +79,8 @@ impl ClientLimits {
     /// 32 that wait, and 10 per second, as FTN7 §1.6 has it for invokers.
     ///
     /// An executor has no limits per client unless some are set: the rate that suits depends on
-    /// what its functions do, and behind one address there may be many clients. What is shared out
-    /// fairly without such limits is the [`Budget`](asyncsteps_actors::budget::Budget).
+    /// what its functions do, and behind one address there may be many clients. Without such
+    /// limits, the [`Budget`](asyncsteps_actors::budget::Budget) is still shared fairly.
     pub fn ftn6() -> Self {
         Self::new().define("default", FTN7_DEFAULT).others("default")
     }
@@ -104,8 +104,8 @@ impl ClientLimits {
         self
     }
 
-    /// Authenticated users get the limiter of this name, one per user, in place of that of their
-    /// address: for the request, and from then on for its connection.
+    /// Authenticated users get the limiter of this name, one per user, in place of the limiter of
+    /// their address: for the request, and from then on for its connection.
     pub fn users(mut self, name: &str) -> Self {
         self.users = Some(name.into());
         self

@@ -14,8 +14,8 @@ pub struct Closed {
     pub finished: usize,
     /// Cancelled: at the end of the grace, by their own timeout, or by a client that went away.
     pub cancelled: usize,
-    /// Not over when the time for undos was: what they have done may not be undone, and the log says
-    /// where they were. Flows that requests launched are among them.
+    /// Requests that had not ended when the time for undos had: their effects may not be undone, and
+    /// the log says where they were. Flows that requests launched are among them.
     pub not_undone: usize,
 }
 

@@ -35,7 +35,7 @@ pub enum ConfigError {
         function: String,
         /// Where: `parameter seats`, `result order.items[]`.
         at: String,
-        /// What is there on either side.
+        /// The difference between both sides.
         what: String,
     },
     /// The steps that a handler returns cannot be the plan of a function, or it panicked when it was asked for
@@ -48,7 +48,7 @@ pub enum ConfigError {
         function: String,
         /// Where in the source: file, line and column.
         at: String,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
     /// A definition cannot be written down from the types of handlers.

@@ -1,4 +1,4 @@
-//! What an interface declares: loaded, or written down from the types of its handlers.
+//! The declaration of an interface: loaded, or written down from the types of its handlers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use asyncsteps_futoin::typed::Interface;
 use super::config_error::ConfigError;
 use super::implementation::Implementation;
 
-/// What an interface declares, for [`Builder::service`](super::Builder): a definition that was loaded
-/// or, with the feature `schemars`, a [`typed::Interface`](asyncsteps_futoin::typed::Interface), to
-/// which handlers add the functions that it does not declare.
+/// The declaration of an interface, for [`Builder::service`](super::Builder): a definition that was
+/// loaded or, with the feature `schemars`, a
+/// [`typed::Interface`](asyncsteps_futoin::typed::Interface), to which handlers add the functions
+/// that it does not declare.
 #[derive(Debug)]
 pub struct Declaration(Kind);
 
@@ -23,7 +24,7 @@ enum Kind {
     Written(Interface),
 }
 
-/// The functions of an interface by name; `None` for what is not implemented on purpose.
+/// The functions of an interface by name; `None` for functions that are not implemented on purpose.
 pub(super) type Implementations = BTreeMap<Box<str>, Option<Implementation>>;
 
 impl From<Arc<Definition>> for Declaration {

@@ -126,7 +126,7 @@ impl Arrival<'_> {
     async fn admit(mut self, shared: &Shared) -> Result<Admitted, Refused> {
         let Self { incoming, reply_to, times } = &mut self;
         let admitted = shared.admit(incoming, reply_to, times).await;
-        // what was decided is reported elsewhere
+        // the decision is reported elsewhere
         mem::forget(self);
         admitted
     }

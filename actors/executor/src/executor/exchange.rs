@@ -1,5 +1,5 @@
-//! A request whose flow was started: what its flow, its reply and its raw data share, all on one
-//! arbiter.
+//! A request whose flow was started: the state that its flow, its reply and its raw data share, all
+//! on one arbiter.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -44,7 +44,7 @@ pub(super) struct Exchange {
     held: RefCell<Option<Rc<RequestGuard>>>,
 }
 
-/// What a request holds until its flow and the flows that are parts of it have ended.
+/// The resources that a request holds until its flow and the flows that are parts of it have ended.
 struct RequestGuard {
     /// Its entry among the requests of its arbiter, if a flow goes on after the first turn. It has the
     /// flow, which owns this exchange in turn.

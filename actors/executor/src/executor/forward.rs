@@ -15,7 +15,7 @@ use super::request::RequestSteps;
 use super::result::result_step;
 use crate::channel::ChannelKind;
 
-/// What is declared of a function that is hosted elsewhere: any result. Its parameters are not checked
+/// The declaration of a function that is hosted elsewhere: any result. Its parameters are not checked
 /// here. The sizes are the message sizes that other nodes accept by default.
 const DECLARED: &str = r#"{
     "iface": "executor.forwarded", "version": "1.0", "ftn3rev": "1.9",
@@ -81,8 +81,8 @@ fn answer(asi: &mut AsyncSteps, result: Option<Value>) -> StepResult {
 }
 
 impl Registry {
-    /// Whether a request that came over such a channel is forwarded. One of another node was sent here
-    /// because of what is hosted here.
+    /// Whether a request over such a channel is forwarded. A request of another node was sent here for
+    /// a function that is hosted here, so it is not.
     pub(super) fn forwards(&self, function: &FunctionName, channel: ChannelKind) -> bool {
         channel != ChannelKind::Node && !self.hosts(function)
     }

@@ -15,7 +15,7 @@ use super::request_checks::RequestChecks;
 #[cfg(feature = "schemars")]
 use crate::plan::Mistake;
 
-/// What it means that a declared function has no template.
+/// Why a declared function has no template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     Forgotten,
@@ -54,7 +54,7 @@ impl<S> Functions<S> {
         self.declaration.id()
     }
 
-    /// What the executor checks of a request, from when it is built.
+    /// The checks of the executor for a request, once it is built.
     #[must_use]
     pub fn checks(&self) -> RequestChecks {
         self.checks.clone()

@@ -51,8 +51,8 @@ pub struct Executor {
 /// this arbiter, which ends with it.
 ///
 /// From other arbiters and threads it takes [`Dispatch`](super::Dispatch) and
-/// [`CancelRequests`](super::CancelRequests), and reports what it has in flight. On its own arbiter
-/// transports use the same list by direct calls of the [`Executor`].
+/// [`CancelRequests`](super::CancelRequests), and reports its requests in flight. On its own
+/// arbiter transports use the same list by direct calls of the [`Executor`].
 pub struct ExecutorActor {
     pub(super) executor: Weak<Shared>,
     pub(super) requests: Rc<LocalRequests>,
@@ -76,14 +76,14 @@ pub(super) struct Config {
     pub(super) recorder: Option<Arc<Recorder>>,
     pub(super) sampling: Sampling,
     pub(super) invoker: Option<Arc<dyn Invoker>>,
-    /// What requests of transports call if their function is not hosted.
+    /// The function that serves requests of transports whose function is not hosted.
     pub(super) forwarded: Option<Arc<HostedFunction>>,
 }
 
 /// The client that a request is counted for in the budget.
 pub(super) type ClientOf = Arc<dyn Fn(&Request, &Channel) -> Client + Send + Sync>;
 
-/// What the arbiters of an executor share.
+/// The state that the arbiters of an executor share.
 pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) registry: Registry,
@@ -205,8 +205,8 @@ impl Executor {
         }
     }
 
-    /// The reply to a message that is no request, for transports. It is counted and logged with what is
-    /// wrong with it, in at most one line in ten seconds.
+    /// The reply to a message that is no request, for transports. It is counted and logged with its
+    /// error, in at most one line in ten seconds.
     #[must_use]
     pub fn refuse(&self, refusal: RefusedMessage, channel: &Channel) -> Reply {
         self.shared.refusals.add("", channel, &Refused::malformed(refusal.refusal()));
@@ -275,7 +275,7 @@ impl Executor {
         TrafficFigures::of(&self.shared.all_traffic())
     }
 
-    /// What became of the requests that went to the [exporter](crate::Builder::export); zeros without one.
+    /// The counts of requests that went to the [exporter](crate::Builder::export); zeros without one.
     #[must_use]
     pub fn export_figures(&self) -> ExportFigures {
         let recorder = self.shared.config.recorder.as_ref();

@@ -17,7 +17,7 @@ use crate::plan::{Ended, Handler, Service};
 use crate::raw::RawOutput;
 use crate::recorder::OUTCOME_UNKNOWN;
 
-/// What can be done with the types of a handler.
+/// The operations on the types of a handler.
 #[derive(Clone, Copy)]
 pub(super) struct HandlerTypes {
     /// Writes what the last step returned as JSON.
@@ -77,7 +77,7 @@ fn is_nothing<R: 'static>() -> bool {
     TypeId::of::<R>() == TypeId::of::<()>()
 }
 
-/// What functions return: a type that serde writes and schemars describes, `()` for nothing, or
+/// The result of a function: a type that serde writes and schemars describes, `()` for nothing, or
 /// [`RawOutput`] for raw data.
 #[diagnostic::on_unimplemented(
     message = "a function cannot return `{Self}`",

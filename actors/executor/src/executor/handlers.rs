@@ -32,9 +32,9 @@ impl<S> Functions<S> {
         self
     }
 
-    /// The same for a function whose requests a host [remembers](crate::recorder). Callers get `front`,
-    /// which has the host carry the request out; the handler runs for requests
-    /// [with a memory](crate::Incoming::with_memory). Returns the steps of the function, if they are known.
+    /// The same for a function whose requests a host [remembers](crate::recorder). Callers get `front`, which lets the
+    /// host carry the request out; the handler runs for requests [with a memory](crate::Incoming::with_memory). Returns
+    /// the steps of the function, if they are known.
     #[track_caller]
     pub fn on_behind<Form, H>(
         &mut self,

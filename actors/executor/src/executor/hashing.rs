@@ -34,7 +34,7 @@ pub(super) struct Hashing {
     clients: Mutex<Recent<Client, OfClient>>,
 }
 
-/// What is known of a client; a cheap handle.
+/// The memory of a client; a cheap handle.
 #[derive(Clone)]
 struct OfClient {
     budget: Budget,

@@ -18,7 +18,8 @@ use crate::raw::Head;
 /// The business logic of a function.
 pub(super) struct Implementation {
     template: Template,
-    /// What callers get instead, if the function runs for requests that a host remembers.
+    /// The template that callers get instead, if the function runs for requests that a host
+    /// remembers.
     front: Option<Template>,
     /// The types of a handler; `None` for a template, whose last step returns JSON.
     #[cfg(feature = "schemars")]

@@ -26,8 +26,8 @@ use crate::security::User;
 pub enum RequestState {
     /// Its flow runs, or the body of a [shielded](asyncsteps_core::Added::shielded) step of it.
     Running,
-    /// What its flow has done is being undone, see [`Added::undo`](asyncsteps_core::Added::undo). The
-    /// reply may have left.
+    /// The effects of its flow are being undone, see [`Added::undo`](asyncsteps_core::Added::undo).
+    /// The reply may have left.
     Undoing,
 }
 
@@ -136,7 +136,7 @@ pub(super) struct Request {
     recording: Option<RequestRecording>,
     /// `None` once the flow has ended.
     flow: Option<FlowRef>,
-    /// The flow that began it. What this one has locked is held under its number until it is undone.
+    /// The flow that began it. Its locks are held under its number until it is undone.
     flow_id: Option<FlowId>,
     served: Option<Weak<dyn Served>>,
     /// The parts of the flow: undos and shielded bodies, including ended ones.
@@ -144,7 +144,7 @@ pub(super) struct Request {
 }
 
 impl LocalRequests {
-    /// Adds a request, which has a flow or is undone.
+    /// Adds a request that has a flow or is undone.
     pub(super) fn add(
         of_actor: Weak<Self>,
         function: FunctionName,
@@ -192,7 +192,7 @@ impl LocalRequests {
         true
     }
 
-    /// What the steps of a request have done so far.
+    /// The history of the steps of a request so far.
     pub(super) fn steps(&self, number: u64) -> Option<Recorded> {
         let requests = self.0.borrow();
         let mut recordings = requests.iter().filter_map(|(_, request)| request.recording.as_ref());
@@ -272,7 +272,7 @@ impl Request {
             && cause.as_deref().is_none_or(waits_for)
     }
 
-    /// What each branch of it waits for.
+    /// Calls `see` with what each branch of it waits for.
     pub(super) fn causes(&self, see: impl FnMut(WaitCause)) {
         if let Some((flow, _)) = self.shown() {
             flow.causes(see);
@@ -324,7 +324,7 @@ impl Request {
 }
 
 impl InFlightGuard {
-    /// The request has a flow from now on, which serves it.
+    /// Notes the flow of the request, which serves it from now on.
     pub(super) fn begin(&self, flow: FlowRef, served: Weak<dyn Served>) {
         self.change(|request| {
             request.flow_id = flow.id();

@@ -20,7 +20,7 @@ use crate::security::{Credentials, Refusal};
 /// A request with all that a transport knows of it.
 pub struct Incoming(pub(super) Box<RequestParts>);
 
-/// What a request comes with. It is in a box, because it moves through many futures.
+/// The parts of an incoming request. It is in a box, because it moves through many futures.
 pub(super) struct RequestParts {
     pub(super) request: Request,
     pub(super) channel: Channel,
@@ -42,7 +42,7 @@ pub(super) struct RequestParts {
     pub(super) trace: Option<TraceParent>,
     /// The tokens of the locks that its caller holds.
     pub(super) fences: Vec<FencingToken>,
-    /// What its host remembers of it.
+    /// The recorder of its host.
     pub(super) memory: Option<Rc<dyn RequestRecorder>>,
     /// A test has each of its undos run twice.
     #[cfg(feature = "test")]

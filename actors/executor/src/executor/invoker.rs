@@ -82,7 +82,7 @@ impl Invocation {
         Self::new(name, params, caller)
     }
 
-    /// The same with the tokens of the locks that are held around the call, for what it writes to. Calls of
+    /// The same with the tokens of the locks that are held around the call, for the targets of its writes. Calls of
     /// [`CallSteps`](super::CallSteps) carry the tokens of their step by themselves.
     #[must_use]
     pub fn with_fences(self, fences: Vec<FencingToken>) -> Self {

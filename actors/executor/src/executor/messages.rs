@@ -50,7 +50,7 @@ impl Dispatch {
         Self { request, caller, call, trace, fences, wanted: None }
     }
 
-    /// What it is for the arbiter that carries it out.
+    /// The request for the arbiter that carries it out.
     pub(super) fn into_incoming(self) -> Incoming {
         let Self { request, caller, call, trace, fences, wanted: _ } = self;
         let incoming = Incoming::new(request, Channel::local()).with_caller(caller);

@@ -33,7 +33,7 @@ pub struct RefusedRequest {
     pub refused: Refused,
 }
 
-/// What an executor keeps of refused requests.
+/// The refused requests that an executor keeps and counts.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     counts: [AtomicU64; RefusalReason::ALL.len()],

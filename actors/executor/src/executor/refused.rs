@@ -17,7 +17,7 @@ pub struct Refused {
     reason: RefusalReason,
 }
 
-/// Why a request was refused: what an operator would change, where codes are for callers.
+/// Why a request was refused, for operators; codes are for callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RefusalReason {

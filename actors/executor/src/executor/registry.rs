@@ -48,7 +48,8 @@ struct HostedInterface {
     /// Whether it may be called anonymously under this name: a parent is no more open because an
     /// interface that inherits from it is.
     anonymous: bool,
-    /// What can be called under this name: not what only the derived interface has.
+    /// The functions that can be called under this name: not the ones that only the derived
+    /// interface has.
     functions: BTreeMap<Box<str>, Arc<HostedFunction>>,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct HostedFunction {
     pub(super) counts: FunctionCounts,
 }
 
-/// What an interface `requires` of a call under any of its names (FTN3 §2.4).
+/// The conditions that an interface `requires` of a call under any of its names (FTN3 §2.4).
 #[derive(Clone, Copy)]
 struct Conditions {
     secure: bool,
@@ -144,7 +145,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Has the functions of `definition` called under the name of `called`.
+    /// Lets the functions of `definition` be called under the name of `called`.
     fn host(
         &self,
         called: &Arc<Definition>,
@@ -156,7 +157,7 @@ impl Registry {
         let major = called.version().major;
         let known = versions.iter().position(|hosted| hosted.called.version().major == major);
         match known {
-            // what an interface has by itself goes before what it has from one that inherits from it
+            // an interface itself goes before the same one as a parent of another
             Some(at) if by_itself && !versions[at].by_itself => drop(versions.remove(at)),
             Some(_) => return Err(ConfigError::Registered { iface: called.id().clone() }),
             None => {}
@@ -301,7 +302,7 @@ impl HostedFunction {
         &self.function
     }
 
-    /// What is counted of it.
+    /// The counts of its requests.
     pub(super) fn figures(&self) -> FunctionFigures {
         self.counts.figures(self.full_name())
     }
@@ -317,7 +318,7 @@ impl HostedFunction {
         Arc::new(Plan::without(self.full_name(), kind))
     }
 
-    /// The function's name, with that of its interface.
+    /// The function's name, with the name of its interface.
     pub(super) fn full_name(&self) -> String {
         format!("{}:{}", self.definition.id(), self.function.name())
     }

@@ -102,7 +102,7 @@ impl Message {
         Self { response, coding, function: None, request_too_large }
     }
 
-    /// The coding of the bytes: that of the request.
+    /// The coding of the bytes: the coding of the request.
     #[must_use]
     pub fn coding(&self) -> Coding {
         self.coding

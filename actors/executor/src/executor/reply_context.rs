@@ -14,7 +14,7 @@ use super::reply::Reply;
 use crate::channel::Channel;
 use crate::observe::{RequestTrace, Sampling, TraceParent};
 
-/// The context of a reply: what its request says about it.
+/// The context of a reply, from its request.
 pub(super) struct ReplyContext {
     pub(super) shared: Arc<Shared>,
     pub(super) channel: Channel,

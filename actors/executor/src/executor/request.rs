@@ -1,4 +1,4 @@
-//! What a step sees of the request it serves (FTN6 §2.2 RequestInfo).
+//! The request as its steps see it (FTN6 §2.2 RequestInfo).
 
 use std::fmt;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use crate::channel::Channel;
 use crate::raw::{Head, RawFlow, RawInput, RawOutput};
 use crate::security::{SecurityLevel, User};
 
-/// The request that a flow serves: what is known of it, and its result.
+/// The request that a flow serves: its facts, and its result.
 pub struct RequestInfo {
     pub(super) exchange: Rc<Exchange>,
     /// The message, without its parameters.
@@ -87,8 +87,8 @@ impl RequestInfo {
     }
 
     /// The request in the terms of its transport, if that is of this type: a
-    /// `transport::http::RequestHead` over HTTP, or that of the upgrade over WebSocket. It has what the
-    /// server knows of the connection, such as the client's certificate (FTN6 §2.2 `X509_CN`); see
+    /// `transport::http::RequestHead` over HTTP, or the head of the upgrade over WebSocket. It has the
+    /// server's data about the connection, such as the client's certificate (FTN6 §2.2 `X509_CN`); see
     /// [`RequestContext::transport`](crate::security::RequestContext::transport).
     #[must_use]
     pub fn transport<T: 'static>(&self) -> Option<&T> {
@@ -151,7 +151,7 @@ impl RequestInfo {
     }
 
     /// The first header of this name of an HTTP request; `name` is in lower case. Over WebSocket it is
-    /// that of the upgrade.
+    /// a header of the upgrade.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.as_ref()?.header(name)
@@ -219,7 +219,7 @@ impl fmt::Debug for RequestInfo {
     }
 }
 
-/// A type that parameters are read as: what serde can read and own.
+/// A type that parameters are read as: one that serde can read and own.
 #[diagnostic::on_unimplemented(
     message = "parameters cannot be read as `{Self}`",
     label = "neither a type that serde can read, nor one that was named",
@@ -235,7 +235,7 @@ impl<T: DeserializeOwned> ParamType for T {}
 ///
 /// In a flow that does not serve a request each function fails with InternalError.
 pub trait RequestSteps {
-    /// What is known of the request.
+    /// The request that the flow serves.
     ///
     /// # Errors
     /// InternalError if the flow serves no request.
@@ -290,9 +290,9 @@ pub trait RequestSteps {
     /// status has no body.
     fn raw_output(&mut self, content_type: &str) -> Result<RawOutput, Error>;
 
-    /// Has the request cancelled `limit` from now, instead of at the limit of the executor; zero for
-    /// no limit (FTN6 §2.2 `cancelAfter`). Other than `set_timeout` it is no limit of a step: no
-    /// handler sees it. What the flow has started keeps the limit it inherited.
+    /// Cancels the request `limit` from now, instead of at the limit of the executor; zero for no
+    /// limit (FTN6 §2.2 `cancelAfter`). Other than `set_timeout` it is no limit of a step: no
+    /// handler sees it. Flows that it has started keep the limit they inherited.
     ///
     /// # Errors
     /// InternalError if the flow serves no request.

@@ -8,7 +8,7 @@ use asyncsteps_futoin::message::Request;
 use super::caller::Caller;
 use super::refused::Refused;
 
-/// What checks a request: the executor, once it is built.
+/// The check of a request: the executor's, once it is built.
 type Check = Box<dyn Fn(Request, &Caller) -> Result<(), Refused> + Send + Sync>;
 
 /// Checks requests as the executor that hosts a function will, for hosts that store requests before they

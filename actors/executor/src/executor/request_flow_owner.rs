@@ -200,7 +200,7 @@ impl RequestFlowOwner {
         request_over(reply_to, called.as_str(), took, &stage, outcome, response);
     }
 
-    /// Has the request kept or exported, if it is to be.
+    /// Keeps or exports the request, if it is wanted.
     fn record(&self, took: Elapsed, outcome: RequestOutcome<'_>) {
         let Exchange { reply_to, recording, .. } = &*self.0;
         let recorder = reply_to.shared.config.recorder.as_ref();
@@ -238,7 +238,7 @@ fn not_expected() -> Response {
     Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))
 }
 
-/// What to do about a code that the function may not raise.
+/// Advice about a code that the function may not raise.
 fn undeclared(code: &str, function: &str) -> String {
     format!(
         "{function} does not declare {code}: to have callers see it, add it to the function's `throws` in \

@@ -1,5 +1,5 @@
 //! The last step of every function: it writes the result and checks it, so that a result which its
-//! caller cannot get fails the flow, and what that has done is undone (FTN3 §1.7, §1.10, FTN6 §2.9).
+//! caller cannot get fails the flow, and its effects are undone (FTN3 §1.7, §1.10, FTN6 §2.9).
 
 use std::error::Error as _;
 
@@ -13,7 +13,7 @@ use super::request::{RequestInfo, RequestSteps};
 use super::result_draft::NotMerged;
 use crate::channel::ChannelKind;
 
-/// What an answer has in addition to its result, in bytes: an id and a signature.
+/// The size of an answer without its result, in bytes: an id and a signature.
 const ENVELOPE: usize = 512;
 
 /// The step for the result, to follow the steps of a function.
@@ -63,7 +63,7 @@ fn response(info: &mut RequestInfo, returned: Args) -> Result<Response, Error> {
 }
 
 /// Refuses a result that is larger than the function may answer, if it is sent as bytes. `size` is
-/// about what it takes and no less, so that few results are written twice.
+/// about its size and no less, so that few results are written twice.
 fn check_size(exchange: &Exchange, size: usize, response: &Response) -> Result<(), Error> {
     let (reply_to, function) = (&exchange.reply_to, &exchange.function);
     let most = function.declared().max_response_size();

@@ -26,8 +26,8 @@ impl ResultDraft {
     /// The result: the variables, then what the last step returned, then what
     /// [`RequestSteps::reply`](super::RequestSteps::reply) set (FTN6 §2.9).
     ///
-    /// Maps are merged, and the later one counts. Anything else is a result alone: what `reply` set
-    /// replaces all, what the last step returned is accepted where there are no variables.
+    /// Maps are merged, and the later one counts. Anything else is a result alone: a value set by
+    /// `reply` replaces all, a value of the last step is accepted where there are no variables.
     pub(super) fn merge(self, Returned { values, types }: Returned) -> Result<Value, NotMerged> {
         let Self { mut variables, replaced } = self;
         match values {
@@ -47,7 +47,7 @@ impl ResultDraft {
     }
 }
 
-/// What the last step returned.
+/// The value that the last step returned.
 pub(super) struct Returned {
     values: Values,
     types: Cow<'static, str>,

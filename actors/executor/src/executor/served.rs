@@ -71,8 +71,8 @@ impl ServedRequest {
     }
 
     /// The span of the request in its trace, to be handed on in calls to other services: the header
-    /// `traceparent` of HTTP (W3C Trace Context). The trace is that of the caller, if it has named one.
-    /// Calls of this executor's functions hand it on by themselves.
+    /// `traceparent` of HTTP (W3C Trace Context). The trace is the caller's, if it has named one. Calls
+    /// of this executor's functions hand it on by themselves.
     #[must_use]
     pub fn trace(&self) -> TraceParent {
         self.0.reply_to.trace.span

@@ -1,4 +1,5 @@
-//! Signals for requests that run in this process: what another request, such as a webhook, sends to one that waits.
+//! Signals for requests that run in this process: values that another request, such as a webhook, sends to one that
+//! waits.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -36,7 +37,7 @@ pub enum NotSignalled {
 #[derive(Debug, Default)]
 pub(super) struct Signals(DashMap<Box<str>, Arc<Inbox>>);
 
-/// What was sent to one request and no step has taken.
+/// The signals that were sent to one request and that no step has taken.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: Mutex<VecDeque<(Box<str>, Value)>>,

@@ -32,7 +32,7 @@ pub struct OldestInFlight {
     pub all: usize,
 }
 
-/// What is done with each request of a piece.
+/// The function that is applied to each request of a piece.
 type Look<R> = Arc<dyn Fn(&mut R, usize, &Request) + Send + Sync>;
 
 /// Looks at a piece of the requests of an arbiter, from an index on.
@@ -42,7 +42,7 @@ pub(super) struct LookAt<R> {
     look: Look<R>,
 }
 
-/// What was seen, and where the next piece begins.
+/// The result so far, and where the next piece begins.
 pub(super) struct Seen<R> {
     seen: R,
     next: Option<usize>,

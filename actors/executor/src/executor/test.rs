@@ -135,15 +135,15 @@ impl TestRequest {
         Self { caller: caller.into(), ..self }
     }
 
-    /// The channel that the request comes over: by default that of a call in the process, which is
-    /// secure.
+    /// The channel that the request comes over: by default the channel of a call in the process,
+    /// which is secure.
     pub fn channel(self, channel: Channel) -> Self {
         Self { channel, ..self }
     }
 
-    /// Has each undo of the request that succeeded run a second time when it is [called](Self::call), with what it
-    /// undoes and the key of its step: a [durable](crate::recorder) request does so when a crash came before the end
-    /// of the undo was stored. What an undo does by that key is the same however often it runs.
+    /// Runs each successful undo of the request a second time when it is [called](Self::call), with the same outcome
+    /// and the key of its step: a [durable](crate::recorder) request does so when a crash came before the end of the
+    /// undo was stored. An undo has to have the same effect by that key however often it runs.
     ///
     /// For its [flow](Self::flow) there is [`Sim::undo_twice`](sim::Sim::undo_twice).
     pub fn undo_twice(self) -> Self {
@@ -167,8 +167,8 @@ impl TestRequest {
         T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
     }
 
-    /// The request as a flow, whose result is that of the function as `(Value,)`, and whose error is
-    /// what a caller gets; its cause is the error of the function, which callers do not see.
+    /// The request as a flow, whose result is the result of the function as `(Value,)`, and whose
+    /// error is the caller's; its cause is the error of the function, which callers do not see.
     ///
     /// It ends when the caller is answered, as [`call`](Self::call) does: after a time limit that is before
     /// everything is undone, which goes on in the simulation.
@@ -187,10 +187,10 @@ impl TestRequest {
     /// run side by side on one executor, in a hundred orders of their steps, each has the answer that it gets alone
     /// on an executor of its own. `executor` builds one, with a state of its own.
     ///
-    /// A [plan](crate::plan) is built once, so what its closures capture is one thing for all requests, on all
+    /// A [plan](crate::plan) is built once, so a value that its closures capture is shared by all requests, on all
     /// threads: a counter, a `Mutex` with the value of an earlier step, a cache. That is how one request leaks into
-    /// another. What belongs to a request goes from step to step as a value or is in
-    /// [`Cx::state`](crate::plan::Cx::state), and what requests share on purpose is in the service.
+    /// another. Values of a request go from step to step or are in [`Cx::state`](crate::plan::Cx::state), and values
+    /// that requests share on purpose are in the service.
     ///
     /// So the answers have to depend on the parameters alone: choose some by which the requests do not compete, such
     /// as different customers. It runs in simulations, as [`flow`](Self::flow) does.
@@ -240,7 +240,7 @@ impl TestRequest {
         });
     }
 
-    /// What it is answered if nothing else runs.
+    /// Its answer if nothing else runs.
     fn answer_alone(&self, executor: &Executor) -> String {
         let answer = RefCell::default();
         sim::check([0], |sim| {
@@ -315,7 +315,7 @@ impl Running {
         Self { exchange, template, request, params, patience }
     }
 
-    /// Adds the steps of the function, and the answer to what they end with.
+    /// Adds the steps of the function, and the answer to their result.
     fn run(self, asi: &mut AsyncSteps, source: &'static Location<'static>) {
         let Self { exchange, template, request, params, patience } = self;
         asi.extend(RequestInfo {
@@ -343,7 +343,7 @@ impl Running {
             } else {
                 answer(asi, failed, FlowEnd::Done(Outcome::Error(error.clone())))
             };
-            // a test that fails shows what is hidden from callers
+            // a test that fails shows the cause that is hidden from callers
             fails.set(answer.err().map(|hidden| hidden.with_cause(error.clone())));
             asi.success(())
         });
@@ -364,7 +364,7 @@ fn is_deadline(error: &Error) -> bool {
     error.limit().is_some() && name == Some(REQUEST)
 }
 
-/// What the caller gets of a request whose steps ended like this.
+/// The caller's answer to a request whose steps ended like this.
 fn answer(asi: &mut AsyncSteps, exchange: Rc<Exchange>, end: FlowEnd) -> Result<Value, Error> {
     let (written, head) = match asi.extension_mut::<RequestInfo>() {
         Some(info) => (info.response.take(), info.take_head()),

@@ -65,7 +65,7 @@ pub enum NotReady {
     Overloaded,
     /// An arbiter does not answer.
     ArbiterStuck,
-    /// A [connection](Executor::depends_on) that it depends on is lost, such as that of a node to the others.
+    /// A [connection](Executor::depends_on) that it depends on is lost, such as the connection of a node to the others.
     Disconnected,
 }
 
@@ -110,7 +110,7 @@ impl Executor {
         Readiness { is_ready: reasons.is_empty(), reasons }
     }
 
-    /// Has the executor depend on a connection: while `is_there` says no, it is not
+    /// Makes the executor depend on a connection: while `is_there` says no, it is not
     /// [ready](Self::readiness), for the reason [`Disconnected`](NotReady::Disconnected). Requests that
     /// come nevertheless are carried out. `is_there` must not wait.
     pub fn depends_on(&self, is_there: impl Fn() -> bool + Send + Sync + 'static) -> Dependency {

@@ -21,7 +21,7 @@ pub fn service(executor: &Executor) -> HealthService {
 #[derive(Clone, Debug)]
 pub struct HealthService(Executor);
 
-/// What is asked for.
+/// The question of a probe.
 #[derive(Clone, Copy)]
 enum Probe {
     Liveness,

@@ -76,7 +76,7 @@ struct Inner {
     executor: Executor,
     locks: Locks,
     registry: Mutex<Registry>,
-    /// What scrapes over HTTP get.
+    /// The text for scrapes over HTTP.
     scraped: SharedText,
 }
 

@@ -11,13 +11,13 @@ pub trait Exporter: Send + Sync + 'static {
     /// waits meanwhile.
     fn export(&self, request: Arc<RequestRecord>);
 
-    /// What became of the requests so far, for metrics; zeros unless the exporter counts them.
+    /// The counts of the requests so far, for metrics; zeros unless the exporter counts them.
     fn figures(&self) -> ExportFigures {
         ExportFigures::default()
     }
 }
 
-/// What became of the requests that an [`Exporter`] has taken.
+/// The counts of requests that an [`Exporter`] has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "exporters of programs make them")]
 pub struct ExportFigures {

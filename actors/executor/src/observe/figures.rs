@@ -1,4 +1,4 @@
-//! What an executor counts of its requests.
+//! The figures that an executor keeps of its requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -24,7 +24,7 @@ enum Watched {
 pub struct WatchedLock {
     /// `mutex`, `throttle` or `limiter`.
     pub kind: &'static str,
-    /// Its name, its limits, its keys in use, and what was counted of its waits.
+    /// Its name, its limits, its keys in use, and the counts of its waits.
     pub report: LockReport,
     /// Its busiest keys, those with the longest queues first; as many as were asked for.
     pub busiest: Vec<BusyKey>,

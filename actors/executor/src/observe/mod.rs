@@ -1,5 +1,4 @@
-//! What a running system shows: spans of requests and steps, a log of them, and traces over several
-//! services.
+//! Observability: spans of requests and steps, a log of them, and traces over several services.
 //!
 //! The library reports through `tracing`: a span per request (target `asyncsteps::request`, level
 //! INFO), a span per step below it (`asyncsteps::step`, DEBUG), and events. A program chooses what

@@ -38,7 +38,7 @@ pub struct RequestRecord {
     pub total: Duration,
     /// `success`, the code of its error, or `disconnected`.
     pub outcome: String,
-    /// What its steps and their undos did.
+    /// The history of its steps and their undos.
     pub steps: Recorded,
 }
 

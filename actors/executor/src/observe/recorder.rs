@@ -49,7 +49,7 @@ pub(crate) struct Recorder {
     kept: Mutex<VecDeque<Arc<RequestRecord>>>,
 }
 
-/// What happens to a request that has ended.
+/// The destinations of a request that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) is_kept: bool,
@@ -72,8 +72,8 @@ impl Recorder {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What becomes of a request of this span that took this time; `None` if it is neither kept nor
-    /// exported.
+    /// The destinations of a request of this span that took this time; `None` if it is neither kept
+    /// nor exported.
     pub(crate) fn wanted(
         &self,
         number: u64,
@@ -112,7 +112,7 @@ impl Recorder {
         }
     }
 
-    /// What became of the requests that were exported.
+    /// The counts of the requests that were exported.
     pub(crate) fn export_figures(&self) -> ExportFigures {
         self.exporter.as_ref().map(|exporter| exporter.figures()).unwrap_or_default()
     }

@@ -19,11 +19,11 @@ pub struct Sampling {
     /// The share of all traces that is sampled, from 0 for none to 1 for all, which is the default: a
     /// service without a subscriber for steps and without an exporter pays nothing for it.
     pub share: f64,
-    /// What it means that a caller has sampled its trace, or has not.
+    /// The meaning of the caller's decision to sample its trace or not.
     pub flag: CallerFlag,
 }
 
-/// What the flag "sampled" of a caller's `traceparent` means.
+/// The meaning of the flag "sampled" of a caller's `traceparent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there is nothing else to do with a flag")]
 pub enum CallerFlag {

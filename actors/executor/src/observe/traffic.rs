@@ -1,4 +1,4 @@
-//! What transports count of their connections.
+//! The counts that transports keep of their connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ struct Counts {
     sent: AtomicU64,
 }
 
-/// What is spoken over a connection.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Protocol {
@@ -76,7 +76,7 @@ pub struct TrafficFigures {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionFigures {
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
     /// Connections on which that began. One may go from protocol to protocol.
     pub accepted: u64,

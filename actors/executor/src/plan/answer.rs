@@ -1,4 +1,4 @@
-//! How long the caller of a function waits, and what it gets then.
+//! How long the caller of a function waits, and its answer then.
 
 use std::fmt;
 use std::panic::Location;
@@ -35,7 +35,7 @@ impl AnswerWithin {
         arrived + self.limit
     }
 
-    /// What the caller gets then, with the code that it has for the service.
+    /// The error that the caller gets then, with its code for the service.
     #[must_use]
     pub fn error(&self) -> Error {
         (self.error)()

@@ -1,4 +1,4 @@
-//! What is around a step in the request that runs it.
+//! The surroundings of a step in the request that runs it.
 
 use std::fmt::{self, Write};
 use std::panic::Location;
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::place::{Inside, write_item, write_step};
 use super::recorded::RecordedLevel;
 
-/// One attempt of a step with sub-steps, or an iteration or item in it: what a request has around a step.
+/// One attempt of a step with sub-steps, or an iteration or item in it: the surroundings of a step in a request.
 pub(super) struct Around {
     pub(super) outer: Option<Rc<Self>>,
     /// Its name and number, as the host of the request knows it; `None` for a group without a name.

@@ -1,5 +1,5 @@
-//! What holds for the plans of durable functions: each step says what a crash does to it, and each choice depends on
-//! what a request still knows after one.
+//! The rules for plans of durable functions: each step says what a crash does to it, and each choice depends only on
+//! data that a request still has after one.
 
 use super::form::Form;
 use super::mistake::Mistake;

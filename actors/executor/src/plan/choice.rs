@@ -55,8 +55,8 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         group(Chain::new(), name, Level::of(Self::inside(steps)))
     }
 
-    /// [`nested`](Self::nested) steps whose normal end is final: what they did is not undone any more when a later
-    /// step fails, see [`AsyncSteps::scope`](asyncsteps_core::AsyncSteps::scope).
+    /// [`nested`](Self::nested) steps whose normal end is final: they are not undone any more when a later step fails,
+    /// see [`AsyncSteps::scope`](asyncsteps_core::AsyncSteps::scope).
     #[track_caller]
     pub fn scope<R: IntoReturns<S, P, I>>(
         &self,

@@ -1,4 +1,5 @@
-//! What the bodies of a plan get: the state of the service, and what is known of request and step.
+//! The context that the bodies of a plan get: the state of the service, and facts of request and
+//! step.
 
 use std::any::{Any, TypeId, type_name};
 use std::cell::{OnceCell, RefCell};
@@ -24,8 +25,8 @@ use crate::executor::{InboxGuard, RequestSteps, ServedRequest};
 use crate::raw::{Head, RawOutput};
 use crate::recorder::{DefinedStep, Form, OfRequest as Recorded, StepRecorder};
 
-/// What the body of a step gets: the state of the service, to which it dereferences, the parameters,
-/// and what is known of the request and of the step.
+/// The context that the body of a step gets: the state of the service, to which it dereferences, the
+/// parameters, and facts of the request and of the step.
 ///
 /// Cloning shares state and parameters.
 pub struct Cx<S: Service, P> {
@@ -41,7 +42,7 @@ pub struct Cx<S: Service, P> {
     key: OnceCell<Box<str>>,
 }
 
-/// What all steps of a request share.
+/// The state that all steps of a request share.
 struct OfRequest<S> {
     service: Arc<S>,
     served: ServedRequest,
@@ -51,7 +52,7 @@ struct OfRequest<S> {
     inbox: Option<InboxGuard>,
     /// The tokens of the locks that the caller holds.
     fences: Vec<FencingToken>,
-    /// What the request keeps for its steps, by type.
+    /// The values that the request keeps for its steps, by type.
     state: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
     head: RefCell<Option<Box<Head>>>,
     /// Where the application passed the function to the executor.
@@ -112,7 +113,7 @@ impl<S: Service, P: DeserializeOwned> Cx<S, P> {
     }
 }
 
-/// What steps take: the context of the step before them, and its result.
+/// The input of steps: the context of the step before them, and its result.
 pub(super) type With<S, P, A> = (Cx<S, P>, A);
 
 impl<S: Service, P> Cx<S, P> {
@@ -136,7 +137,7 @@ impl<S: Service, P> Cx<S, P> {
         self.attempt
     }
 
-    /// What the steps of the request share, one value of each type: `new` makes it when it is first asked for
+    /// The state that the steps of the request share, one value of each type: `new` makes it when it is first asked for
     /// (FTN12 §2.2.1 `state`).
     ///
     /// ```
@@ -203,14 +204,14 @@ impl<S: Service, P> Cx<S, P> {
         of_step.or_else(of_level).unwrap_or_else(clock::wall)
     }
 
-    /// The idempotency key of the step: what it asks of another service goes along with it, so that
-    /// the other side carries it out once. All attempts of the step and its undo have the same key,
+    /// The idempotency key of the step: send it along with calls of another service, so that the
+    /// other side carries them out once. All attempts of the step and its undo have the same key,
     /// other steps, other items and iterations and other requests have other ones.
     ///
     /// If a step with sub-steps is tried again, and some of them can be undone, all of them have new
-    /// keys in each attempt: what was asked for under an old one is undone. If none of them can be
-    /// undone, they keep their keys, so that nothing is carried out twice. So among sub-steps that are
-    /// tried again together, either all that have an effect elsewhere can be undone, or none.
+    /// keys in each attempt: the effects under the old keys are undone. If none of them can be undone,
+    /// they keep their keys, so that nothing is carried out twice. So among sub-steps that are tried
+    /// again together, either all that have an effect elsewhere can be undone, or none.
     ///
     /// The key is the random id of the request, then the names of the function and of the step, with
     /// the steps around it and a slash between them. A further attempt of one of those has its number
@@ -285,7 +286,7 @@ impl<S: Service, P> Cx<S, P> {
         self.recorded.as_ref()
     }
 
-    /// What the host of the request records of the step, or of the steps that it is a part of.
+    /// The host's recorder of the step, or of the steps that it is a part of.
     pub(super) fn recorder(&self) -> Option<Rc<dyn StepRecorder>> {
         let of_step = self.recorded.as_ref().map(|step| Rc::clone(&step.memory));
         of_step.or_else(|| self.level().map(|level| Rc::clone(&level.around)))
@@ -309,7 +310,7 @@ impl<S: Service, P> Cx<S, P> {
         self
     }
 
-    /// The context of what is inside of this attempt of the step, which the host of the request records like this. A
+    /// The context of the steps inside of this attempt of the step, which the host of the request records like this. A
     /// group without a name has no part in keys.
     pub(super) fn inside(
         mut self,

@@ -22,7 +22,7 @@ pub struct Plan {
     pub steps: Vec<PlanStep>,
 }
 
-/// What serves the requests of a function.
+/// The implementation of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -39,16 +39,16 @@ pub enum FunctionKind {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct PlanStep {
-    /// The names of the steps around it and its own, with a slash between them; a further step of the same name
-    /// has its number behind a `~`. Empty for what has no part in paths: an early end, steps as one.
+    /// The names of the steps around it and its own, with a slash between them; a further step of the same name has its
+    /// number behind a `~`. Empty for steps that are not in paths: an early end, steps as one.
     pub path: String,
     /// Its name; empty if it has none.
     pub name: String,
-    /// What kind of step it is.
+    /// The kind of step.
     pub form: Form,
-    /// The type of what it takes, without modules, cut to 200 letters.
+    /// The type of its input, without modules, cut to 200 letters.
     pub takes: String,
-    /// The type of what it returns, in the same way.
+    /// The type of its result, in the same way.
     pub returns: String,
     /// Where the application wrote it: `file:line`.
     pub source: String,
@@ -73,7 +73,7 @@ pub struct PlanStep {
     pub is_shielded: bool,
     /// Whether no cancel and no limit around it ends a durable request once it has begun.
     pub commits: bool,
-    /// What it is in a durable function, in the word of the step.
+    /// Its kind in a durable function, in the word of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<String>,
     /// How many items it carries out at once, if it has items.
@@ -121,7 +121,7 @@ impl Plan {
         counts
     }
 
-    /// The first steps of it, at most `most`; those inside of a step come before what is behind it.
+    /// Its first steps, at most `most`; the steps inside of a step come before the steps behind it.
     #[must_use]
     pub fn first(&self, most: usize) -> Self {
         let mut left = most;
@@ -177,7 +177,7 @@ impl PlanStep {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// What is said about it, in words.
+    /// Its options, in words.
     pub(super) fn policies(&self) -> Vec<String> {
         let several = |word: &str, count: usize| match count {
             0 => None,

@@ -1,4 +1,4 @@
-//! What is known of a step before it runs.
+//! The facts of a step before it runs.
 
 use std::any::TypeId;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use super::planned::Define;
 use super::read::Read;
 use crate::recorder::Kind;
 
-/// What is known of a step before it runs.
+/// The facts of a step before it runs.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) form: Form,
-    /// The types of what it takes and returns.
+    /// The types of its input and result.
     pub(super) takes: &'static str,
     pub(super) returns: &'static str,
     pub(super) locks: usize,
@@ -28,7 +28,7 @@ pub(super) struct Facts {
     /// How many items win a race, and how many have to.
     pub(super) first: Option<usize>,
     pub(super) at_least: Option<usize>,
-    /// What the host of a request that it records does with the body.
+    /// How the host of a request that it records treats the body.
     pub(super) kind: Option<Kind>,
     pub(super) commits: bool,
     /// The names that it had before, the newest first.
@@ -39,19 +39,19 @@ pub(super) struct Facts {
     pub(super) input: Option<Read>,
     /// It takes `()`.
     pub(super) takes_nothing: bool,
-    /// Its undo needs what it took, or its locks do.
+    /// Its undo needs its input, or its locks do.
     pub(super) needs_input: bool,
     /// Its items have keys of their own.
     pub(super) has_keys: bool,
     /// Reads a stored state of a loop.
     pub(super) read_state: Option<Read>,
-    /// Defines its steps from what is stored, if it is dynamic.
+    /// Defines its steps from its stored input, if it is dynamic.
     pub(super) define: Option<Define>,
     /// It waits for a signal.
     pub(super) takes_signals: bool,
-    /// It returns what it takes.
+    /// It returns its input.
     pub(super) passes: bool,
-    /// What it returns says nothing.
+    /// Its result has no information.
     pub(super) returns_unit: bool,
     /// It was said of a step that can have no such policy.
     pub(super) misplaced: Vec<&'static str>,

@@ -1,9 +1,9 @@
-//! What kinds of steps and undos there are.
+//! The kinds of steps and undos.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What kind of step it is.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -11,7 +11,7 @@ pub enum Form {
     /// A body that is an async closure: [`run`](super::Steps::run), [`then`](super::Step::then).
     Body,
     /// Several steps as one: [`nested`](super::Steps::nested), or without a name
-    /// [`as_one`](super::Step::as_one) and what is said of a function as a whole.
+    /// [`as_one`](super::Step::as_one) and the options of a function as a whole.
     Group,
     /// A group whose normal end is final: [`scope`](super::Steps::scope).
     Scope,
@@ -37,14 +37,14 @@ pub enum Form {
     Pass,
 }
 
-/// What an undo gets in addition to what became of its step.
+/// The arguments of an undo in addition to the outcome of its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum UndoForm {
     /// The result: [`undo`](super::Step::undo).
     OfResult,
-    /// What the step took as well: [`undo_taking`](super::Step::undo_taking).
+    /// The input of the step as well: [`undo_taking`](super::Step::undo_taking).
     OfInputAndResult,
 }
 
@@ -54,7 +54,7 @@ impl Form {
         matches!(self, Self::Group | Self::Scope | Self::Join)
     }
 
-    /// What such a step is, in the text of a mistake.
+    /// The words for such a step in the text of a mistake.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Body => "which is a body",

@@ -1,4 +1,4 @@
-//! What can handle a function, and what serves its requests.
+//! Functions: their handlers, and their built form that serves requests.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::raw::Head;
     note = "a handler is `fn(&Steps<{S}, P>) -> Returns<R>` or `async fn(&Cx<{S}, P>) -> BodyResult<R>`"
 )]
 pub trait Handler<S: Service, Form>: Send + Sync + 'static {
-    /// What it takes: the parameters as a type.
+    /// Its input: the parameters as a type.
     type Params: 'static;
-    /// What it returns: the result as a type, `()` for none.
+    /// Its result as a type, `()` for none.
     type Result: 'static;
 
     /// Whether it takes raw data in addition to its parameters.
@@ -47,7 +47,7 @@ pub trait Handler<S: Service, Form>: Send + Sync + 'static {
 #[doc(hidden)]
 pub type Ended<R> = (R, Option<Box<Head>>);
 
-/// What the last step of a request returned, as these types.
+/// The result of the last step of a request, as these types.
 pub(crate) fn typed<A: Arguments>(returned: Args) -> Result<A, Error> {
     A::from_args(returned).map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))
 }
@@ -60,16 +60,16 @@ pub struct FunctionOf<S> {
     pub(crate) state: Arc<S>,
     /// Where the application passed it.
     pub(crate) source: &'static Location<'static>,
-    /// What callers get, if a host remembers its requests.
+    /// The front for callers, if a host remembers its requests.
     pub(crate) front: Option<Template>,
 }
 
-/// What serves the requests of a function.
+/// A built function that serves requests.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Built {
     pub(crate) template: Template,
-    /// What callers get, if a host remembers its requests.
+    /// The front for callers, if a host remembers its requests.
     pub(crate) front: Option<Template>,
     /// The steps as data, if they are known.
     pub(crate) plan: Option<Plan>,

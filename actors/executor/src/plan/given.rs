@@ -1,4 +1,4 @@
-//! What closures get that choose: whether steps run, and for which items.
+//! The arguments of closures that choose whether steps run, and for which items.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ pub struct Given<'a, P> {
     step: &'a dyn OfStep,
 }
 
-/// What is known of the step that chooses.
+/// The facts of the step that chooses.
 trait OfStep {
     fn now(&self) -> SystemTime;
 

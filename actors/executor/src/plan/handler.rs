@@ -31,8 +31,8 @@ pub enum Plans {}
 #[expect(clippy::exhaustive_enums, reason = "it has no values")]
 pub enum Awaits {}
 
-/// What the first step of a function takes: nothing, or a [`RawInput`] for the raw data of a request
-/// (FTN6 §2.2 `rawInput`).
+/// The input of the first step of a function: nothing, or a [`RawInput`] for the raw data of a
+/// request (FTN6 §2.2 `rawInput`).
 #[diagnostic::on_unimplemented(
     message = "the first step of a function cannot take `{Self}`",
     note = "a function is `fn(&Steps<S, P>) -> Returns<R>`, or `fn(&Steps<S, P, RawInput>) -> Returns<R>` for one \
@@ -115,7 +115,7 @@ where
     }
 }
 
-/// What serves the requests of a function with these steps.
+/// Builds a function with these steps.
 fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
     function: &FunctionOf<S>,
     handler: impl FnOnce(&Steps<S, P, I>) -> Returns<R>,
@@ -165,7 +165,7 @@ fn ended<S: Service, P: 'static, R: 'static>(returned: Args) -> Result<Ended<R>,
     Ok((result, cx.take_head()))
 }
 
-/// Has the running step run the steps of the function, which its host may record.
+/// Makes the running step run the steps of the function, which its host may record.
 fn start<S: Service, P: 'static, I: FirstInput>(
     level: &Arc<Level<S, P>>,
     asi: &mut AsyncSteps,
@@ -198,7 +198,7 @@ fn start<S: Service, P: 'static, I: FirstInput>(
     Ok(())
 }
 
-/// What callers get of a function whose requests a host records, in a flow that knows how long the caller waits.
+/// The front for callers of a function whose requests a host records, in a flow that knows how long the caller waits.
 fn in_front(front: Template, answer: Option<AnswerWithin>) -> Template {
     Template::build(|steps| {
         steps.add(move |asi, ()| {

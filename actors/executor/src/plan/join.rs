@@ -24,10 +24,10 @@ use super::steps::Steps;
     note = "for as many branches as there are items use `each`"
 )]
 pub trait Branches<S: Service, P, I> {
-    /// What they return, as a tuple.
+    /// Their results, as a tuple.
     type Results: 'static;
 
-    /// What they are in a plan.
+    /// Their form in a plan.
     #[doc(hidden)]
     fn into_parts(self, source: &'static Location<'static>) -> Parts<S, P, Self::Results>;
 }
@@ -75,7 +75,7 @@ branches!(A, B, C, D, E, F);
 branches!(A, B, C, D, E, F, G);
 branches!(A, B, C, D, E, F, G, H);
 
-/// What a branch returned.
+/// The result of a branch.
 pub(super) fn result_of<S: Service, P: 'static, T: 'static>(
     result: Option<Args>,
 ) -> Result<T, Error> {

@@ -19,7 +19,7 @@ pub(super) type LockOfCx<S, P> = Box<dyn Fn(&Cx<S, P>) -> Option<AnySync> + Send
 type LockOfInput<S, P, A> = Box<dyn Fn(&Cx<S, P>, &A) -> Option<AnySync> + Send + Sync>;
 
 impl<S: Service, P, A> LockOf<S, P, A> {
-    /// That of a request in which the step takes this.
+    /// The lock of a request in which the step takes this input.
     pub(super) fn of(&self, cx: &Cx<S, P>, input: &A) -> Option<AnySync> {
         match self {
             Self::Cx(lock) => lock(cx),
@@ -27,7 +27,7 @@ impl<S: Service, P, A> LockOf<S, P, A> {
         }
     }
 
-    /// That of a request in which the step took this.
+    /// The lock of a request in which the step took this input.
     pub(super) fn of_taken(
         &self,
         cx: &Cx<S, P>,

@@ -165,13 +165,13 @@ impl Drawing {
     }
 }
 
-/// A name, and what is said below it.
+/// A name, and the line below it.
 fn label(name: &str, said: Option<&str>) -> String {
     let lines = [Some(name), said].into_iter().flatten().filter(|line| !line.is_empty());
     lines.map(|line| escaped(&shown(line))).collect::<Vec<_>>().join("<br/>")
 }
 
-/// A text as a label shows it: what Mermaid, Markdown or HTML may read as anything else is written by its number.
+/// A text as a label shows it: characters that Mermaid, Markdown or HTML may interpret are written by their numbers.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     let mut letters = text.chars().peekable();

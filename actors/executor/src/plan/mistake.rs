@@ -20,7 +20,7 @@ pub(super) fn mistaken(source: &'static Location<'static>, what: &str) -> ! {
 }
 
 impl Mistake {
-    /// What `define` returns, unless it panics or says that something cannot be.
+    /// The result of `define`, unless it panics or reports a mistake.
     pub(super) fn catch<T>(
         source: &'static Location<'static>,
         define: impl FnOnce() -> T,
@@ -38,7 +38,7 @@ impl Mistake {
     }
 }
 
-/// What a panic says.
+/// The text of a panic.
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -21,11 +21,11 @@ pub(super) struct Node<S: Service, P> {
     pub(super) id: Arc<StepId>,
     pub(super) facts: Facts,
     pub(super) work: Arc<dyn Work<S, P>>,
-    /// What is inside, if it has sub-steps that are known.
+    /// The steps inside, if it has sub-steps that are known.
     pub(super) inside: Option<Arc<Level<S, P>>>,
 }
 
-/// What a step does when a request comes to it.
+/// The work of a step when a request comes to it.
 pub(super) trait Work<S: Service, P>: Send + Sync {
     /// Adds the step to a template, where it takes the context of the step before it and its result, and
     /// returns the same; for requests that a host records, or for others.
@@ -34,8 +34,8 @@ pub(super) trait Work<S: Service, P>: Send + Sync {
     /// The locks and limiters that the step holds, which took this.
     fn held(&self, cx: &Cx<S, P>, taken: Option<&Taken>) -> Result<Held, Error>;
 
-    /// Adds the undo of the step to the running one, which took this, if it has one and is a body; `result` is what is
-    /// recorded of it.
+    /// Adds the undo of the step to the running one, which took `taken`, if it has one and is a body; `result` is its
+    /// recorded result.
     fn undo(
         self: Arc<Self>,
         asi: &mut AsyncSteps,
@@ -47,7 +47,7 @@ pub(super) trait Work<S: Service, P>: Send + Sync {
         Ok(())
     }
 
-    /// What is inside, if that follows from what the step took.
+    /// The steps inside, if they follow from the input of the step.
     fn define(
         &self,
         cx: &Cx<S, P>,
@@ -69,7 +69,7 @@ pub(super) struct Level<S: Service, P> {
     pub(super) takes_signals: bool,
 }
 
-/// What steps that are defined together are of the level around them.
+/// The relation of steps that are defined together to the level around them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// They are a level of their own.
@@ -124,7 +124,7 @@ impl<S: Service, P: 'static> Level<S, P> {
         Self { ways, extent, has_undo, keeps_undo, takes_signals }
     }
 
-    /// Has the running step run the steps with this value.
+    /// Makes the running step run the steps with this value.
     pub(super) fn enter<A: 'static>(
         &self,
         asi: &mut AsyncSteps,
@@ -356,7 +356,7 @@ fn template<S: Service, P>(nodes: &[Node<S, P>], is_recorded: bool) -> Template 
     })
 }
 
-/// What a path writes between names.
+/// The separators between names in a path.
 const NOT_IN_NAMES: [char; 4] = ['/', '#', '~', '?'];
 
 /// The name of a group without one, for the host of a request.
@@ -408,14 +408,14 @@ impl<S: Service, P> Node<S, P> {
     }
 
     fn keeps_undo(&self) -> bool {
-        // what is inside of a dynamic step is not known before
+        // the steps inside of a dynamic step are not known before
         let is_dynamic = self.facts.form == Form::Dynamic;
         let inside = self.inside.as_ref().filter(|_| self.facts.form != Form::Scope);
         self.facts.undo.is_some() || is_dynamic || inside.is_some_and(|inside| inside.keeps_undo)
     }
 
     fn takes_signals(&self) -> bool {
-        // what is inside of a dynamic step is not known before
+        // the steps inside of a dynamic step are not known before
         let is_dynamic = self.facts.form == Form::Dynamic;
         let is_inside = self.inside.as_ref().is_some_and(|inside| inside.takes_signals);
         self.facts.takes_signals || is_dynamic || is_inside

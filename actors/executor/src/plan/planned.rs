@@ -11,8 +11,8 @@ use super::form::Form;
 use super::read::Read;
 use crate::recorder::{ErrorsOfService, Kind, Stored};
 
-/// The steps of a function, for the host of its requests: it compares them with what it has recorded of a request,
-/// before that goes on.
+/// The steps of a function, for the host of its requests: it compares them with the records of a request, before that
+/// goes on.
 #[derive(Debug)]
 pub struct Planned {
     pub(super) steps: Ways,
@@ -29,9 +29,9 @@ pub struct PlannedStep {
     pub source: &'static Location<'static>,
     /// The names by which a host may know it, the newest first, each with its number among steps of that name.
     pub names: Vec<(&'static str, usize)>,
-    /// What kind of step it is.
+    /// The kind of step.
     pub form: Form,
-    /// What the host does with its body.
+    /// How the host treats its body.
     pub kind: Option<Kind>,
     /// Whether it can be undone.
     pub can_be_undone: bool,

@@ -141,7 +141,7 @@ where
     })
 }
 
-/// What is left of the time of a race, which goes on after a crash.
+/// The time that is left of a race, which goes on after a crash.
 fn left_of<S: Service, P>(limit: Duration, cx: &Cx<S, P>) -> Duration {
     let Some(step) = cx.recorded() else { return limit };
     let attempt = Limit::Attempt(cx.attempt());
@@ -153,7 +153,7 @@ struct Race {
     rules: ItemRules,
     /// Where the application wrote the step.
     source: &'static Location<'static>,
-    /// What the items returned that have won, by their number.
+    /// The results of the items that have won, by their number.
     won: RefCell<Vec<Option<Args>>>,
     /// Ends the steps of items that run, and the wait for the end of the race, which comes last.
     running: RefCell<Vec<Option<Interrupter>>>,
@@ -282,7 +282,7 @@ impl Race {
         }
     }
 
-    /// The race is decided: what runs is cut.
+    /// The race is decided: running items are cut.
     fn decide(&self) {
         self.is_decided.set(true);
         for running in self.running.borrow_mut().iter_mut().filter_map(Option::take) {
@@ -291,7 +291,7 @@ impl Race {
         }
     }
 
-    /// What the winners returned, if there are enough.
+    /// The results of the winners, if there are enough.
     fn end(&self) -> Result<Vec<Args>, Error> {
         let least = self.rules.at_least.unwrap_or_else(|| usize::from(self.rules.within.is_none()));
         let won: Vec<_> = self.won.take().into_iter().flatten().collect();

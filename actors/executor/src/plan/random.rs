@@ -9,7 +9,7 @@ impl<S: Service, P> Cx<S, P> {
     /// Random numbers that belong to the [key](Self::key): all attempts of the step get the same ones, also
     /// after a crash, and other steps, items and requests get others. Not for secrets.
     ///
-    /// Each call returns the same numbers again, so one keeps what it returns:
+    /// Each call returns the same numbers again, so keep what it returns:
     ///
     /// ```
     /// # use asyncsteps_executor::{Returns, Service, Steps};

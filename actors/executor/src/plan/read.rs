@@ -1,4 +1,4 @@
-//! How what is stored of a step is read.
+//! Reading the stored values of a step.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the host of a request records of its steps.
+//! The records that the host of a request keeps of its steps.
 
 use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
@@ -45,7 +45,7 @@ impl RecordedLevel {
         self.steps.iter().find(|step| Arc::ptr_eq(&step.id, id)).cloned()
     }
 
-    /// What is recorded of steps that the executor adds around some of these.
+    /// The replay hooks of steps that the executor adds around some of these.
     pub(super) fn inside(&self) -> Rc<dyn ReplayHooks> {
         self.around.inside(self.attempt, &self.path)
     }
@@ -68,7 +68,7 @@ impl RecordedStep {
         self.step.known_as().unwrap_or_else(|| self.id.numbered())
     }
 
-    /// The path of what is inside of an attempt of it.
+    /// The path of the steps inside of an attempt of it.
     pub(super) fn path_of(&self, attempt: u32, inside: Option<&Inside>) -> Vec<Part> {
         let mut path: Vec<_> = self.step.parts().collect();
         path.extend((attempt > 1).then_some(Part::Attempt(attempt)));
@@ -80,18 +80,18 @@ impl RecordedStep {
         path
     }
 
-    /// What is recorded of steps that the executor adds inside of an attempt of it.
+    /// The replay hooks of steps that the executor adds inside of an attempt of it.
     pub(super) fn inside(&self, attempt: u32) -> Rc<dyn ReplayHooks> {
         self.memory.inside(attempt, &self.path_of(attempt, None))
     }
 
-    /// Has the host store how many items an attempt of it has, which are known by their numbers.
+    /// Makes the host store how many items an attempt of it has, which are known by their numbers.
     pub(super) fn numbers(&self, attempt: u32, count: usize) -> Result<(), Error> {
         let numbers = (0..count).map(|number| number.to_string()).collect();
         self.memory.keys(attempt, numbers).map(drop)
     }
 
-    /// Runs an attempt of the body, and has the host store its result.
+    /// Runs an attempt of the body, and makes the host store its result.
     pub(super) async fn run<T>(
         &self,
         attempt: u32,
@@ -101,7 +101,7 @@ impl RecordedStep {
         let _running = self.memory.begin(attempt).await?;
         let result = self.watched(body).await?;
         if let Some(codec) = codec {
-            // what cannot be stored was done all the same
+            // an effect without a storable result was done all the same
             let stored = (codec.write)(&result).map_err(Error::outcome_unknown)?;
             self.memory.done(attempt, stored).await?;
         }
@@ -141,11 +141,11 @@ impl RecordedStep {
     }
 }
 
-/// What is recorded of a step that is a body, in front of its host: `C` goes with the result from step to step.
+/// The recorded part of a step that is a body, in front of its host: `C` goes with the result from step to step.
 pub(super) struct OfBody<C, T> {
     pub(super) cx: C,
     pub(super) step: Rc<RecordedStep>,
-    /// What it returns instead of what is recorded.
+    /// The result that it returns instead of the recorded one.
     pub(super) passes: Cell<Option<T>>,
 }
 

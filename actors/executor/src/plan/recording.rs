@@ -1,4 +1,4 @@
-//! What a step says for durable requests: what a crash does to it.
+//! The behaviour of steps of durable requests in a crash.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,8 +10,8 @@ use super::step::Step;
 use crate::recorder::Kind;
 use crate::stored::Codec;
 
-/// What a crash does to the step, in [durable](crate::recorder) requests. Each body in a durable function says `recorded`,
-/// `once` or `repeatable`; in other functions they do nothing.
+/// The behaviour of the step in a crash, in [durable](crate::recorder) requests. Each body in a durable function says
+/// `recorded`, `once` or `repeatable`; in other functions they do nothing.
 impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
 where
     S: Service,
@@ -32,7 +32,7 @@ where
     /// `OutcomeUnknown`, and is undone as [`Undo::Unknown`](asyncsteps_core::Undo::Unknown).
     ///
     /// A process that pauses for longer than its lease may go on with the body while another one has the request. So at
-    /// most once holds where the other side refuses what is out of date.
+    /// most once holds where the other side refuses outdated calls.
     pub fn once(self) -> Self
     where
         T: Serialize + DeserializeOwned,
@@ -42,8 +42,8 @@ where
 
     /// [`recorded`](Self::recorded), with what the step takes: for an undo or a lock that needs that when the step is
     /// undone after a crash, and the step before is not recorded. A loop says this: its state is recorded, and its
-    /// result. After a crash it goes on with the iteration that had begun; what is recorded of an iteration is removed
-    /// when it ends, unless one of its steps can be undone.
+    /// result. After a crash it goes on with the iteration that had begun; the records of an iteration are removed when
+    /// it ends, unless one of its steps can be undone.
     pub fn recorded_with_input(mut self) -> Self
     where
         A: Serialize + DeserializeOwned,

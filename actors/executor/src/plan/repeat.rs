@@ -19,7 +19,7 @@ use super::steps::Steps;
 use crate::recorder::EndedIteration;
 use crate::stored::{Codec, Stored};
 
-/// What steps take: the context of the step before them, and its result.
+/// The input of steps: the context of the step before them, and its result.
 type With<S, P, A> = (Cx<S, P>, A);
 
 impl<S, P, I, A, St, E> Step<S, P, I, A, St, E>
@@ -93,11 +93,11 @@ struct Looping<S: Service, P, St, B> {
     codecs: Option<(Codec<St>, Codec<B>)>,
 }
 
-/// What an attempt of a loop has to do.
+/// The remaining work of an attempt of a loop.
 struct Progress<St, B> {
     /// Iterations that ended before a crash, and may be undone.
     again: VecDeque<(u64, St)>,
-    /// What follows then; `None` while an iteration runs.
+    /// The next iteration or the result; `None` while an iteration runs.
     next: Option<ControlFlow<B, (u64, St)>>,
 }
 
@@ -108,7 +108,8 @@ where
     St: 'static,
     B: 'static,
 {
-    /// What the loop has to do that begins with this state, after what the host has stored of it.
+    /// The remaining work of a loop that begins with this state, after the part that the host has
+    /// stored.
     fn progress(&self, state: St) -> Result<Progress<St, B>, Error> {
         let Some((step, (of_state, of_result))) = self.cx.recorded().zip(self.codecs) else {
             let next = Some(ControlFlow::Continue((0, state)));

@@ -26,7 +26,7 @@ pub struct Retired<'a, S: Service, P: 'static> {
     at: usize,
 }
 
-/// What is said of a step that the function has no more.
+/// The options of a step that the function has no more.
 pub(super) struct RetiredStep<S: Service, P> {
     name: &'static str,
     source: &'static Location<'static>,
@@ -69,8 +69,8 @@ impl<'a, S: Service, P: 'static> Retired<'a, S, P> {
         self.say(|step| step.was.push(name))
     }
 
-    /// Undoes the step if it had its effect or may have had it, see [`Step::undo`](super::Step::undo). The body gets the
-    /// same [key](Cx::key) as that of the step, and has to find out by that what there is to undo.
+    /// Undoes the step if it had its effect or may have had it, see [`Step::undo`](super::Step::undo). The body gets
+    /// the same [key](Cx::key) as the step, and has to find out by it what there is to undo.
     pub fn undo<F>(self, undo: F) -> Self
     where
         F: AsyncFn(&Cx<S, P>) -> BodyResult<()> + Send + Sync + 'static,

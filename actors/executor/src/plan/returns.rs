@@ -1,4 +1,4 @@
-//! What steps inside of others are, where a closure defines them.
+//! The results of closures that define steps inside of others.
 
 use super::service::Service;
 use super::step::{EndsAs, Returns, Step};
@@ -11,10 +11,10 @@ use super::step::{EndsAs, Returns, Step};
             `.returns()` returns"
 )]
 pub trait IntoReturns<S: Service, P, I> {
-    /// What the last step returns.
+    /// The result of the last step.
     type Result: 'static;
 
-    /// What they are in a plan.
+    /// Their form in a plan.
     #[doc(hidden)]
     fn into_returns(self) -> Returns<Self::Result>;
 }

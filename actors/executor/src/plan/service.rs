@@ -1,4 +1,5 @@
-//! The service whose functions are plans: what they share, and the errors that their callers see.
+//! The service whose functions are plans: their shared state, and the errors that their callers
+//! see.
 
 use std::error::Error as _;
 use std::iter;

@@ -1,4 +1,4 @@
-//! Steps as values: a chain of them, and what is said about the last one.
+//! Steps as values: a chain of them, and the options of the last one.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -24,11 +24,10 @@ use super::service::Service;
 use super::undo_body::{UndoInput, UndoResult};
 use super::work::{Body, IntoWork, RecoverBy, Said, Substeps, Tries};
 
-/// Steps that run one after the other. The last one takes `A` and returns `T`; what is said here is said of it.
+/// Steps that run one after the other. The last one takes `A` and returns `T`; options apply to it.
 ///
-/// A step is a value: it is in the plan of its function when it is returned, by
-/// [`returns`](Self::returns). What is said nests in the order of [`Added`](asyncsteps_core::Added), whatever the
-/// order of writing.
+/// A step is a value: it is in the plan of its function when it is returned, by [`returns`](Self::returns). Options
+/// nest in the order of [`Added`](asyncsteps_core::Added), whatever the order of writing.
 #[must_use = "a step that is not returned is not in the plan: end with `.returns()`"]
 pub struct Step<S: Service, P: 'static, I, A: 'static, T: 'static, E = Never> {
     pub(super) before: Chain<S, P>,
@@ -47,7 +46,7 @@ pub(super) struct Last<S: Service, P: 'static, A: 'static, T: 'static> {
 
 /// Steps of which nothing more can be said.
 pub(super) struct Chain<S: Service, P> {
-    /// The possible last steps, each with what is before it.
+    /// The possible last steps, each with the steps before it.
     ends: Vec<End<S, P>>,
     nodes: Vec<Node<S, P>>,
 }
@@ -58,7 +57,7 @@ type End<S, P> = (Vec<Node<S, P>>, EarlyEnd<S, P>);
 /// A step that may end the steps early, made of the steps with which they go on otherwise.
 type EarlyEnd<S, P> = Box<dyn FnOnce(Arc<Level<S, P>>) -> Node<S, P>>;
 
-/// What a function returns, or a part of one: the `R` of its last step, by [`Step::returns`].
+/// The result of a function, or of a part of one: the `R` of its last step, by [`Step::returns`].
 #[must_use = "return it from the function"]
 pub struct Returns<R> {
     /// A `Vec<Node<S, P>>`.
@@ -222,9 +221,9 @@ where
 
     /// Adds a step that is an async closure (FTN12 §1.13), which takes the result of the step before it.
     ///
-    /// In the body `?` takes any error. One that [`Service::Errors`] lists has its code when the step
-    /// ends. `name` is the name of the step in stacks, errors and traces, and in its [key](Cx::key). The body is
-    /// shared by all requests, so what it captures is as well.
+    /// In the body `?` takes any error. One that [`Service::Errors`] lists has its code when the step ends. `name` is
+    /// the name of the step in stacks, errors and traces, and in its [key](Cx::key). The body is shared by all
+    /// requests, and so are the values that it captures.
     #[track_caller]
     pub fn then<U, F>(self, name: &'static str, body: F) -> Step<S, P, I, T, U, E>
     where
@@ -281,7 +280,7 @@ where
                 ControlFlow::Continue(value) => rest.enter(asi, cx, value),
             };
             let facts = Facts::new::<T, C>(Form::OrEnd);
-            // what the steps return is that of their last one
+            // the steps return the result of their last one
             let body: Box<dyn IntoWork<S, P, T, ()>> = Box::new(Substeps(body));
             Last { id, facts, body, inside, said: Said::default() }.into_node()
         };
@@ -338,7 +337,7 @@ where
     chain.substeps("", Form::Pass, None, |asi, cx: Cx<S, P>, value, _| asi.success((cx, value)))
 }
 
-/// What is said about a step.
+/// The options of a step.
 impl<S, P, I, A, T, E> Step<S, P, I, A, T, E>
 where
     S: Service,
@@ -358,8 +357,8 @@ where
 
     /// [`locked`](Self::locked) with a lock that depends on what the step takes.
     ///
-    /// In a [durable](crate::recorder) request what is undone after a crash is undone in the lock as well. So a step with
-    /// such a lock, in which something can be undone, takes `()` or the result of a recorded step, or is
+    /// In a [durable](crate::recorder) request, undos after a crash run in the lock as well. So a step with such a
+    /// lock, in which something can be undone, takes `()` or the result of a recorded step, or is
     /// [`recorded_with_input`](Self::recorded_with_input).
     pub fn locked_by<L: StepLock>(
         mut self,
@@ -412,8 +411,8 @@ where
         self
     }
 
-    /// Tries the step again when it fails, see [`Added::retry`](asyncsteps_core::Added::retry); what it takes is
-    /// cloned for that.
+    /// Tries the step again when it fails, see [`Added::retry`](asyncsteps_core::Added::retry); its input is cloned for
+    /// that.
     pub fn retry(mut self, policy: Retry) -> Self
     where
         A: Clone,
@@ -448,10 +447,10 @@ where
         self
     }
 
-    /// Undoes the step when something later fails, on every way out, see
-    /// [`Added::undo`](asyncsteps_core::Added::undo). The body gets the same [key](Cx::key) as that of the step, and
-    /// its result, which is cloned for it: what is not `Clone` travels in an [`Arc`]. It is for steps that are a
-    /// body: steps inside of others have an undo of their own.
+    /// Undoes the step when something later fails, on every way out, see [`Added::undo`](asyncsteps_core::Added::undo).
+    /// The body gets the same [key](Cx::key) as the step, and its result, which is cloned for it: a value that is not
+    /// `Clone` travels in an [`Arc`]. It is for steps that are a body: steps inside of others have an undo of their
+    /// own.
     pub fn undo<F>(self, undo: F) -> Self
     where
         T: Clone,
@@ -508,7 +507,7 @@ where
     }
 }
 
-/// What is said about a [race](super::Steps::race).
+/// The options of a [race](super::Steps::race).
 impl<S, P, I, A, X, E> Step<S, P, I, A, Vec<X>, E>
 where
     S: Service,
@@ -564,7 +563,7 @@ impl<S: Service, P: 'static, I, A: 'static, T: 'static, E> Step<S, P, I, A, T, E
     }
 }
 
-/// What a step takes that is [erased](Step::erased).
+/// The input of an [erased](Step::erased) step.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "it has no values")]
 pub enum Erased {}

@@ -23,7 +23,7 @@ use super::step::{Chain, Returns, Step, group_at, pass};
 /// first step takes `I`.
 ///
 /// The function runs once, when the executor is built: it receives no request, and returns the steps that every request
-/// goes through (FTN12 §1.5). What depends on the request is a closure of a step.
+/// goes through (FTN12 §1.5). Whatever depends on the request is a closure of a step.
 ///
 /// ```
 /// use asyncsteps_executor::{Returns, Service, Steps};
@@ -45,7 +45,7 @@ pub struct Steps<S: Service, P: 'static, I = ()> {
     types: PhantomData<fn(I)>,
 }
 
-/// What is said about the steps as a whole.
+/// The options of the steps as a whole.
 struct Whole<S: Service, P: 'static> {
     said: Vec<Policy<S, P>>,
     answer: Option<(AnswerWithin, &'static Location<'static>)>,
@@ -58,7 +58,7 @@ enum Policy<S: Service, P: 'static> {
     Timeout(Duration),
 }
 
-/// Steps that are defined, and what is said of them as a whole.
+/// Steps that are defined, and their options as a whole.
 pub(super) struct Defined<S: Service, P> {
     pub(super) nodes: Vec<Node<S, P>>,
     pub(super) answer: Option<(AnswerWithin, &'static Location<'static>)>,
@@ -70,8 +70,8 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         Self { whole: RefCell::new(whole), retired: RefCell::default(), types: PhantomData }
     }
 
-    /// The steps that `define` returns, within what it says of them as a whole.
-    /// `source` is where the application wrote it.
+    /// The steps that `define` returns, within their options as a whole. `source` is where the
+    /// application wrote it.
     pub(super) fn define<R: 'static>(
         source: &'static Location<'static>,
         define: impl FnOnce(&Self) -> Returns<R>,
@@ -139,11 +139,11 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// Ends the wait of the caller this long after its request arrived: it gets this error of the service then,
     /// unless the function has ended before. An error without a code of the service is InternalError.
     ///
-    /// The steps are cut then and undone behind the answer: under their locks, in the budget, among the requests
-    /// [in flight](crate::Executor::in_flight), and a graceful [close](crate::Executor::close) waits for that. A
-    /// [`timeout`](Self::timeout) of the function, in contrast, is answered when everything is undone. The limit
-    /// has to be lower than that of [requests](crate::Builder::request_timeout). It is said for the function, not
-    /// for a part of it. Said twice, the last one counts.
+    /// The steps are cut then and undone behind the answer: under their locks, in the budget, among the requests [in
+    /// flight](crate::Executor::in_flight), and a graceful [close](crate::Executor::close) waits for that. A
+    /// [`timeout`](Self::timeout) of the function, in contrast, is answered when everything is undone. The limit has to
+    /// be lower than that of [requests](crate::Builder::request_timeout). It is an option of the function, not of a
+    /// part of it. If it is set twice, the last one counts.
     ///
     /// In a [durable](crate::recorder) request result or limit is decided once, for all callers with its key. If the
     /// journal does not decide in time, the caller gets `OutcomeUnknown`, with the name of the request. A definition
@@ -159,9 +159,9 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         self
     }
 
-    /// Says that an earlier version of the function had a step of this name among these, with sub-steps or
-    /// without: what a [durable](crate::recorder) request has recorded of it does not count as a difference
-    /// between the request and the function. In other requests it does nothing.
+    /// Says that an earlier version of the function had a step of this name among these, with sub-steps or without: its
+    /// records in a [durable](crate::recorder) request do not count as a difference between the request and the
+    /// function. In other requests it does nothing.
     ///
     /// If the request fails after the step had its effect, that may have to be undone, and only the function
     /// knows how: see [`Retired::undo`]. It is undone after the other steps here. Without an undo the
@@ -182,7 +182,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         Chain::new().body(name, body)
     }
 
-    /// No steps: they return what they take, such as a way in which there is nothing to do.
+    /// No steps: they return their input, such as a way in which there is nothing to do.
     #[track_caller]
     pub fn pass(&self) -> Step<S, P, I, I, I> {
         pass(Chain::new())

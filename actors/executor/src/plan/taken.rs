@@ -1,13 +1,13 @@
-//! What a step took, for its undo after a crash.
+//! The input of a step, for its undo after a crash.
 
 use std::rc::Rc;
 
 use asyncsteps_core::{Args, Arguments, Error, codes};
 
-/// What a step took, read from the records whenever it is asked for.
+/// The input of a step, read from the records whenever it is asked for.
 pub(super) type Taken = Rc<dyn Fn() -> Result<Args, Error>>;
 
-/// What a step took, as the type that it takes.
+/// The input of a step, in its type.
 pub(super) fn take<A: 'static>(taken: Option<&Taken>) -> Result<A, Error> {
     let taken = taken.ok_or_else(|| {
         let info = "what the step took is not recorded, and its undo or its locks need it";

@@ -16,9 +16,8 @@ const TREE: usize = 42;
 const TYPES: usize = 12;
 
 impl Plan {
-    /// The plan as a tree: a line for the function, then one for each step with its kind, its types, what is said
-    /// about it, and where it is written. A line has at most 100 columns. Branches and ways have their number in
-    /// front of the name.
+    /// The plan as a tree: a line for the function, then one for each step with its kind, its types, its options, and
+    /// where it is written. A line has at most 100 columns. Branches and ways have their number in front of the name.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut lines = vec![self.head()];

@@ -2,8 +2,8 @@
 //! records, the parameters and the service.
 //!
 //! It walks the steps of a level from the last one to the first; branches and items in parallel, attempts and
-//! iterations newest first. A step holds the locks and limiters that it has in the plan while what is inside of it is
-//! undone.
+//! iterations newest first. A step holds the locks and limiters that it has in the plan while the steps inside of it
+//! are undone.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use super::work::AT_ONCE;
 use crate::recorder::{Begun, Part, StepRecorder};
 
 impl<S: Service, P: 'static> Level<S, P> {
-    /// Adds steps to the running one that undo what was begun in the steps of this level, whose context is `cx`; the
-    /// first of them took this.
+    /// Adds steps to the running one that undo the begun steps of this level, whose context is `cx`; `taken` is the
+    /// input of the first of them.
     pub(super) fn undo(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
@@ -70,7 +70,7 @@ impl<S: Service, P: 'static> Level<S, P> {
                     step.undo_failed(error);
                 }
                 match error.code() {
-                    // what comes before it is undone when there is room
+                    // the steps before it are undone when there is room
                     codes::DEFENSE_REJECTED => Ok(()),
                     _ => asi.success(()),
                 }
@@ -81,7 +81,7 @@ impl<S: Service, P: 'static> Level<S, P> {
         }
     }
 
-    /// What this step took; `None` if that is not recorded.
+    /// The input of this step; `None` if that is not recorded.
     fn taken(
         &self,
         (way, at): (usize, usize),
@@ -171,7 +171,8 @@ impl<S: Service, P: 'static> Node<S, P> {
 }
 
 impl<S: Service, P: 'static> Level<S, P> {
-    /// Adds steps to the running one that undo what was begun inside of a step, whose context is `cx`.
+    /// Adds steps to the running one that undo the begun steps inside of a step, whose context is
+    /// `cx`.
     fn undo_inside(
         self: Arc<Self>,
         asi: &mut AsyncSteps,

@@ -32,10 +32,10 @@ pub(super) trait UndoBody<S: Service, P: 'static, A: 'static, T: 'static>:
         input: Option<A>,
     );
 
-    /// What of the input the undo takes.
+    /// The part of the input that the undo takes.
     fn input(&self, input: &A) -> Option<A>;
 
-    /// Adds the undo to the running step, with what is recorded of the step.
+    /// Adds the undo to the running step, with the records of the step.
     fn add(
         self: Arc<Self>,
         asi: &mut AsyncSteps,
@@ -191,7 +191,7 @@ pub(super) fn add_undo<S: Service, P: 'static>(
     }
 }
 
-/// What became of a step whose result was recorded, or was not.
+/// The outcome of a step whose result was recorded, or was not.
 pub(super) fn outcome<T>(result: Option<&T>) -> Undo<&T> {
     result.map_or(Undo::Unknown, Undo::Done)
 }

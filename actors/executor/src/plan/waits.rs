@@ -14,8 +14,8 @@ use crate::recorder::{Kind, WaitFor};
 use crate::stored::Codec;
 
 impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
-    /// A step that completes after `pause`, and returns what it takes. In a [durable](crate::recorder) request it ends
-    /// at the same time of day whatever crashes meanwhile.
+    /// A step that completes after `pause`, and returns its input. In a [durable](crate::recorder) request it ends at
+    /// the same time of day whatever crashes meanwhile.
     #[track_caller]
     pub fn pause(&self, name: &'static str, pause: Duration) -> Step<S, P, I, I, I> {
         self::pause(Chain::new(), name, pause)

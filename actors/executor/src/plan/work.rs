@@ -1,4 +1,4 @@
-//! What a step does when a request comes to it, with what is said about it.
+//! The work of a step when a request comes to it, with its options.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use super::taken::{Taken, take};
 use super::undo_body::UndoBody;
 use crate::stored::Codec;
 
-/// What is said about a step that takes `A` and returns `T`.
+/// The options of a step that takes `A` and returns `T`.
 pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
     pub(super) locks: Vec<LockOf<S, P, A>>,
     pub(super) limiters: Vec<LockOf<S, P, A>>,
@@ -31,19 +31,19 @@ pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
     pub(super) undo: Option<Arc<dyn UndoBody<S, P, A, T>>>,
     pub(super) recover: Option<Arc<dyn Recover<S, P, T>>>,
     pub(super) items: ItemRules,
-    /// How the host of a request stores what it takes and returns.
+    /// How the host of a request stores its input and result.
     pub(super) input: Option<Codec<A>>,
     pub(super) result: Option<Codec<T>>,
-    /// It returns this, and not what is recorded.
+    /// It returns this, and not the recorded value.
     pub(super) passes: Option<fn(&A) -> T>,
-    /// What is inside, if that follows from what it takes.
+    /// The steps inside, if they follow from its input.
     pub(super) define: Option<Arc<Define<S, P, A>>>,
 }
 
-/// What is inside of a step that takes `A`.
+/// The steps inside of a step that takes `A`.
 type Define<S, P, A> = dyn Fn(&Cx<S, P>, A) -> Result<Arc<Level<S, P>>, Error> + Send + Sync;
 
-/// What is said about items.
+/// The options of items.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ItemRules {
     /// How many are carried out at once.
@@ -140,7 +140,7 @@ impl<S: Service, P, A, T> Said<S, P, A, T> {
         Ok(Held { locks: asked(&self.locks)?, limiters: asked(&self.limiters)? }.noted(cx))
     }
 
-    /// Says to a step of a request what is said about steps of any kind.
+    /// Applies the options of steps of any kind to a step of a request.
     fn say<K>(&self, added: &mut Added<'_, With<S, P, A>, K>, cx: &Cx<S, P>, held: &Held) {
         held.say(added);
         if let Some(limit) = self.timeout {
@@ -237,7 +237,7 @@ where
     T: 'static,
     F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
 {
-    /// Says to a step of a template what is said about the step.
+    /// Applies the options of the step to a step of a template.
     fn say_to_template(
         self: &Arc<Self>,
         added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
@@ -294,7 +294,7 @@ where
         Ok((cx, result))
     }
 
-    /// Starts the step with what is said about it.
+    /// Starts the step with its options.
     fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, input: A) -> StepResult {
         let (this, said) = (Arc::clone(self), &self.said);
         let held = said.held(&cx, &input);
@@ -404,7 +404,7 @@ where
     T: 'static,
     F: Fn(&mut AsyncSteps, Cx<S, P>, A, &Said<S, P, A, T>) -> StepResult + Send + Sync + 'static,
 {
-    /// Starts the step with what is said about it.
+    /// Starts the step with its options.
     fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, input: A) -> StepResult {
         let (this, said) = (Arc::clone(self), &self.said);
         let held = said.held(&cx, &input);
@@ -415,7 +415,8 @@ where
             None => cx.level().map(|level| level.inside()),
         };
         let body = move |asi: &mut AsyncSteps, (cx, input): With<S, P, A>| {
-            // the engine's number is that of the step around it, unless the step itself is tried again
+            // the engine counts the attempts of the step around it, unless the step itself is tried
+            // again
             let attempt = if this.said.retry.is_some() { asi.attempt() } else { 1 };
             (this.body)(asi, cx.in_attempt(attempt), input, &this.said)
         };

@@ -28,8 +28,7 @@ pub struct RawOutput {
 }
 
 impl RawOutput {
-    /// Writes a chunk, as soon as the client took what was written before, for which it has a
-    /// minute.
+    /// Writes a chunk, as soon as the client took the chunks before, for which it has a minute.
     ///
     /// # Errors
     /// CommError if the client is gone.

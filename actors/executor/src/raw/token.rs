@@ -1,4 +1,4 @@
-//! What names and values of HTTP may consist of.
+//! The characters that names and values of HTTP may consist of.
 
 use asyncsteps_core::{Error, codes};
 
@@ -13,7 +13,7 @@ pub(super) fn wrong(info: String) -> Error {
     Error::caused_by(codes::INTERNAL_ERROR, NotSendable(info))
 }
 
-/// What a handler has set that cannot be sent.
+/// A value that a handler has set and that cannot be sent.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct NotSendable(String);

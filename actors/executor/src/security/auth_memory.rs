@@ -27,7 +27,7 @@ struct Known {
     forgotten: u64,
 }
 
-/// What is remembered of a user.
+/// The memory of a user.
 #[derive(Default)]
 struct Secrets {
     /// The code of the password that was right.
@@ -42,7 +42,7 @@ struct Remembered<T> {
     until: Duration,
 }
 
-/// When a check began: what was forgotten since then is not remembered by it.
+/// When a check began: its result is not remembered if a user was forgotten since then.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Began(u64);
 

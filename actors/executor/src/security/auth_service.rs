@@ -20,7 +20,7 @@ use super::{
 };
 use crate::executor::{Caller, FailedCall, Invocation, Invoker};
 
-/// What the AuthService is called by (FTN8.1 §3.1).
+/// The interface by which the AuthService is called (FTN8.1 §3.1).
 const INTERFACE: &str = "futoin.auth.stateless:0.4";
 
 /// FTN8 §3.1 `LocalUserID`: the characters of a UUID in base64 without padding.
@@ -47,9 +47,9 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// that FTN8 §3.1 says are refused without a call, and so are signatures whose algorithm has no name in
 /// FTN8. The answer to a signed request is signed here, with the user's secret from `getMACSecret`.
 ///
-/// What the AuthService has confirmed is [remembered](Self::remember) for a minute, so that it is not asked
-/// for each message; what differs from that is always asked. While the AuthService does not answer, users
-/// that are not remembered get InternalError, "Authentication is not available", and the log has the reason.
+/// Credentials that the AuthService has confirmed are [remembered](Self::remember) for a minute, so that it is not
+/// asked for each message; for different ones it is always asked. While the AuthService does not answer, users that are
+/// not remembered get InternalError, "Authentication is not available", and the log has the reason.
 ///
 /// A cheap handle: keep a clone to [forget](Self::forget) users.
 ///
@@ -275,7 +275,7 @@ fn budget_of(client: &Client) -> budget::Client {
     client.source.map_or(budget::Client::Unknown, budget::Client::from)
 }
 
-/// What a caller gets if the AuthService answers with an error, or does not answer.
+/// The refusal of a caller if the AuthService answers with an error, or does not answer.
 fn refusal(function: &str, error: &Error) -> Refusal {
     let is_answer = error.find::<FailedCall>().is_some();
     match error.code() {

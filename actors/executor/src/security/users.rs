@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use asyncsteps_futoin::message::{Coding, Request, Response};
 
-    /// What becomes of a request; work is done here and now.
+    /// The outcome of a request; work is done here and now.
     fn checked(users: &StaticUsers, request: &Request) -> Result<Grant, Refusal> {
         let credentials = Credentials::parse(request.sec().unwrap())?;
         let (signed, client) = (request.signed_fields(), Client::default());

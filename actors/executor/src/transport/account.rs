@@ -1,4 +1,4 @@
-//! What a connection holds for its client, counted in the budget.
+//! The memory that a connection holds for its client, counted in the budget.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,11 +7,11 @@ use std::task::Context;
 use asyncsteps_actors::budget::Holding;
 use asyncsteps_core::Error;
 
-/// What a connection holds. While a part of it waits for its client, all of it can be displaced, and the
-/// connection ends then.
+/// The memory that a connection holds. While a part of it waits for its client, all of it can be
+/// displaced, and the connection ends then.
 pub(super) struct Account {
     held: RefCell<AccountState>,
-    /// Whether there was no room for what it needs.
+    /// Whether there was no room for the memory that it needs.
     is_refused: Cell<bool>,
 }
 
@@ -42,7 +42,7 @@ impl Account {
         Share { account: Rc::clone(self), bytes: 0, waits: false }
     }
 
-    /// There is no room for what it needs: the connection has to end.
+    /// There is no room for the memory that it needs: the connection has to end.
     pub(super) fn refuse(&self) {
         self.is_refused.set(true);
     }

@@ -112,7 +112,7 @@ pub mod http;
 #[cfg(feature = "http")]
 pub mod websocket;
 
-/// How long a client may take nothing of what is sent to it while its server closes.
+/// How long a client may take no bytes while its server closes.
 #[cfg(feature = "http")]
 pub(crate) const UNTAKEN: std::time::Duration = std::time::Duration::from_secs(1);
 

@@ -20,7 +20,7 @@ use crate::observe::{ExportFigures, Figures, FunctionFigures, TrafficFigures, Wa
 use exemplars::with_exemplars;
 use values::{Name, counter, counters, gauge, gauges, histograms};
 
-/// What is shown.
+/// The values that are shown.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
     pub(super) figures: Figures,
@@ -39,7 +39,7 @@ pub(super) struct Snapshot {
 /// The histogram that has exemplars.
 const DURATION: &str = "asyncsteps_request_duration";
 
-/// What branches wait for mostly, so that it is shown also while none does.
+/// The usual causes of waits, which are shown even while no branch waits for them.
 const CAUSES: [&str; 8] =
     ["end", "external", "future", "mutex", "pause", "throttle", "turn", "undo"];
 

@@ -19,7 +19,7 @@ use super::text::time;
 use super::value;
 use crate::observe::cut::Cut;
 
-/// A line, with what it is looked for by in front.
+/// A line, with the fields that it is searched by in front.
 #[derive(Serialize)]
 struct Line<'a> {
     timestamp: String,
@@ -46,7 +46,7 @@ impl Display for Line<'_> {
 }
 
 /// JSON on one line, in which each character that would act on a reader is an escape: JSON itself
-/// demands that of the control characters of ASCII only.
+/// demands that for the control characters of ASCII only.
 struct Escaped;
 
 impl Formatter for Escaped {

@@ -82,7 +82,7 @@ pub fn log() -> Log {
     Log { format: None, filter: None, buffer: BUFFER, longest_value: LONGEST_VALUE, output: None }
 }
 
-/// What is logged unless it is said otherwise: h2 warns of what clients do.
+/// The default filter: h2 warns of mistakes of clients.
 const FILTER: &str = "info,h2=error";
 
 /// The options of a log; made by [`log()`].
@@ -103,9 +103,9 @@ impl Log {
         self
     }
 
-    /// What is logged, in the syntax of [`EnvFilter`]. Unless set, the variable `RUST_LOG` says it,
-    /// and without that `info,h2=error`: one line per request, and none for each client that breaks the
-    /// rules of HTTP/2.
+    /// The filter, in the syntax of [`EnvFilter`]. The default is the variable `RUST_LOG`, and without
+    /// that `info,h2=error`: one line per request, and none for each client that breaks the rules of
+    /// HTTP/2.
     pub fn filter(mut self, directives: impl Into<String>) -> Self {
         self.filter = Some(directives.into());
         self
@@ -231,7 +231,7 @@ impl Drop for LogGuard {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// What is to be logged is not in the syntax of [`EnvFilter`].
+    /// The filter is not in the syntax of [`EnvFilter`].
     #[error("the filter of the log, from RUST_LOG unless it was set, is wrong")]
     Filter(#[from] ParseError),
     /// A variable of the environment is not text.

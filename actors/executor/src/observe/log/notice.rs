@@ -1,4 +1,4 @@
-//! What the log itself has to say.
+//! Notices of the log itself.
 
 use std::fmt::Display;
 

@@ -36,7 +36,7 @@ struct State {
     /// The thread has taken lines and not written all of them.
     is_writing: bool,
     is_closed: bool,
-    /// Set when the log was closed and had its time to write what was left.
+    /// Set when the log was closed and had its time to write the rest.
     is_over: bool,
     /// Lines that were dropped, in all.
     dropped: u64,
@@ -74,7 +74,7 @@ impl Queue {
     /// Waits until all lines are written, no longer than `limit`.
     pub(super) fn flush(&self, limit: Duration) {
         let unwritten = |state: &mut State| state.is_writing || !state.waiting.is_empty();
-        // what is not written by then stays unwritten
+        // lines that are not written by then stay unwritten
         let _ = self.changed.wait_timeout_while(self.lock(), limit, unwritten);
     }
 

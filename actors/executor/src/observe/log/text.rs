@@ -35,7 +35,7 @@ struct TextLine<'a> {
 
 impl TextLine<'_> {
     fn field(&mut self, name: &str, value: impl Display, is_text: bool) {
-        // what the crate `log` says of a record is in the line already
+        // the fields that the crate `log` adds are in the line already
         if self.result.is_ok() && !name.starts_with("log.") {
             let text = Cut::text(value, self.longest_value);
             self.result = self.write(name, &text, is_text);

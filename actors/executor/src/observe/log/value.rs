@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-/// Writes a text such that it stays on its line and shows what it is.
+/// Writes a text such that it stays on its line and shows each character.
 pub(super) fn escape(into: &mut impl Write, text: &str) -> fmt::Result {
     for char in text.chars() {
         if acts(char) {
@@ -33,8 +33,8 @@ pub(super) fn is_word(text: &str) -> bool {
     !text.is_empty() && !text.contains(breaks)
 }
 
-/// Whether a terminal or a viewer does something with it instead of showing it: control
-/// characters, ends of lines and paragraphs, directions of writing, what is invisible.
+/// Whether a terminal or a viewer does something with it instead of showing it: control characters,
+/// ends of lines and paragraphs, directions of writing, invisible characters.
 pub(super) fn acts(char: char) -> bool {
     char.is_control()
         || matches!(char,

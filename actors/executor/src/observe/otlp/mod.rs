@@ -41,12 +41,12 @@ const TRACES: &str = "/v1/traces";
 /// # Ok(()) }
 /// ```
 ///
-/// A request becomes a span with the name of its function, below the span that its caller has named in
-/// `traceparent`; each step becomes a span below that. They are made of what is recorded anyway, after the
-/// request, by a thread of its own: a request waits for nothing, and one that is not sampled costs nothing.
-/// What does not fit into the [`queue`](Otlp::queue), or cannot be sent, is dropped and counted
-/// ([`Executor::export_figures`](crate::Executor::export_figures), and `asyncsteps_traces_dropped_total` of
-/// the metrics), and the log says so.
+/// A request becomes a span with the name of its function, below the span that its caller has named in `traceparent`;
+/// each step becomes a span below that. A thread of its own makes them of the records of the request, after its end: a
+/// request waits for nothing, and one that is not sampled costs nothing. Requests that do not fit into the
+/// [`queue`](Otlp::queue), or cannot be sent, are dropped and counted
+/// ([`Executor::export_figures`](crate::Executor::export_figures), and `asyncsteps_traces_dropped_total` of the
+/// metrics), and the log says so.
 ///
 /// | attribute | of | what |
 /// |---|---|---|

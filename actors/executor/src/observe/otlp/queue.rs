@@ -104,7 +104,7 @@ impl Queue {
         }
     }
 
-    /// What became of the requests so far.
+    /// The counts of the requests so far.
     pub(super) fn figures(&self) -> ExportFigures {
         self.lock().figures
     }
@@ -114,7 +114,7 @@ impl Queue {
         self.lock().is_closed = true;
         self.changed.notify_all();
         let unsent = |state: &mut State| state.is_sending || !state.waiting.is_empty();
-        // what is not sent by then is lost
+        // requests that are not sent by then are lost
         drop(self.changed.wait_timeout_while(self.lock(), limit, unsent));
         let requests = mem::take(&mut self.lock().untold);
         if requests > 0 {
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// What happens while requests are sent.
+    /// Events while requests are sent.
     #[derive(Clone, Copy, Debug)]
     struct Sending {
         /// How many other requests arrive.

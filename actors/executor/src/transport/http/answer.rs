@@ -1,4 +1,4 @@
-//! What the end point answers, for any server to send.
+//! The answers of the end point, for any server to send.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};

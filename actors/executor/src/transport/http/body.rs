@@ -27,7 +27,8 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// What it holds of what has come; the memory of an application's own server cannot be displaced.
+    /// Room for the received part of the body; the memory of an application's own server cannot be
+    /// displaced.
     pub(super) fn room(&self, executor: &Executor, client: &Client) -> Room {
         match self {
             Self::Own(body) => Room { share: body.share(), waits: true },

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
 
 use crate::security::{Credentials, Refusal};
 
-/// The head of an HTTP request: that of a message, or the one that a WebSocket began with.
+/// The head of an HTTP request: of a message, or of the upgrade to a WebSocket.
 ///
 /// Security providers and functions get it as the request in the type of its transport
 /// ([`RequestContext::transport`](crate::security::RequestContext::transport)).
@@ -27,11 +27,11 @@ enum Inner {
     Mounted(HttpRequest),
 }
 
-/// What is known of a connection of a [`Server`](super::Server).
+/// The facts of a connection of a [`Server`](super::Server).
 pub(super) struct ConnectionInfo {
     pub(super) peer: SocketAddr,
     pub(super) is_secure: bool,
-    /// What the application keeps with it.
+    /// The application's data of the connection.
     pub(super) data: Option<Box<dyn Any>>,
 }
 
@@ -91,9 +91,9 @@ impl RequestHead {
         }
     }
 
-    /// What the application keeps with the connection: what
+    /// The application's data of the connection: the value that
     /// [`Server::on_connect`](super::Server::on_connect) returned for it, or under an
-    /// `actix_web::HttpServer` what its `on_connect` inserted.
+    /// `actix_web::HttpServer` the value that its `on_connect` inserted.
     #[must_use]
     pub fn connection_data<T: 'static>(&self) -> Option<&T> {
         match &self.0 {
@@ -274,7 +274,7 @@ pub(super) fn copy_uri(uri: &Uri) -> Option<Uri> {
 fn copy(parts: &Parts) -> Parts {
     let mut headers = HeaderMap::with_capacity(parts.headers.len());
     for (name, value) in &parts.headers {
-        // what was a name and a value is one again
+        // a copy of a valid name or value is valid
         let name = HeaderName::from_bytes(name.as_str().as_bytes());
         if let (Ok(name), Ok(mut copy)) = (name, HeaderValue::from_bytes(value.as_bytes())) {
             copy.set_sensitive(value.is_sensitive());

@@ -104,10 +104,10 @@ impl Service {
     }
 
     /// Lets pages of other sites call, over HTTP and WebSocket. Unless this is set only pages of the
-    /// own site may: those whose `Origin` has the host and port of the request's `Host`. Other calls
-    /// by pages are refused with 403 before anything runs, because a browser adds what it has to
-    /// them: the network it is in, cookies, passwords. A proxy in front must pass `Host` on. Clients
-    /// that are no browsers send no `Origin`, and are not concerned.
+    /// own site may: pages whose `Origin` has the host and port of the request's `Host`. Other calls
+    /// by pages are refused with 403 before anything runs, because a browser adds its own
+    /// credentials to them: the network it is in, cookies, passwords. A proxy in front must pass
+    /// `Host` on. Clients that are no browsers send no `Origin`, and are not concerned.
     #[must_use]
     pub fn cors(mut self, cors: Cors) -> Self {
         self.end_point.sites.cors = Some(Arc::new(cors));

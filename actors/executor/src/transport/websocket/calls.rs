@@ -39,7 +39,7 @@ type Answer = oneshot::Sender<Result<Value, Error>>;
 /// The calls of one connection that wait for answers.
 #[derive(Debug)]
 pub(super) struct Calls {
-    /// In the order in which they were made, which is that of their time limits.
+    /// In the order in which they were made, which is also the order of their time limits.
     waiting: BTreeMap<u64, Waiting>,
     made: u64,
     timeout: Duration,

@@ -24,7 +24,7 @@ use crate::executor::Direction;
 use crate::transport::account::{Account, Share};
 use crate::transport::{FRAMES, UNTAKEN};
 
-/// How long a client may take to take what was sent to it before its connection is closed.
+/// How long a client may take to receive the sent bytes before its connection is closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
 /// One connection; a task owns it.
@@ -34,11 +34,11 @@ pub(super) struct Connection {
     /// Calls to the other end.
     pub(super) calls: mpsc::Receiver<Box<Call>>,
     pub(super) output: Output,
-    /// What it holds for its client.
+    /// The memory that it holds for its client.
     pub(super) account: Rc<Account>,
 }
 
-/// What happens to a connection.
+/// An event on a connection.
 enum Event {
     Frame(Result<Incoming, Broken>),
     /// A message that came in frames of this kind.
@@ -193,7 +193,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Counts it while the client does not take what was sent before.
+    /// Counts its memory while the client does not take the sent bytes.
     fn hold(&mut self, session: &Session, output: &Output) {
         let waiting = output.waiting();
         let bytes = if waiting > 0 { waiting + session.output() } else { 0 };

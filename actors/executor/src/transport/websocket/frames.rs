@@ -37,7 +37,7 @@ pub(super) enum Broken {
     Protocol,
     /// A text is not UTF-8.
     Text,
-    /// The budget has no room for what has come of a message.
+    /// The budget has no room for the received part of a message.
     NoRoom,
     /// The connection ended.
     Ended,
@@ -51,7 +51,7 @@ pub(super) struct Frames {
     fragments: Option<(OpCode, BytesMut)>,
     /// Largest message, in bytes; at least [`CONTROL`].
     limit: usize,
-    /// What is held of a message that has begun, and this number of bytes of it.
+    /// The memory of a message that has begun, and the number of its bytes.
     begun: Share,
     held: usize,
 }
@@ -73,7 +73,7 @@ impl Frames {
         self.fragments.is_some()
     }
 
-    /// Counts what has begun, before more is read.
+    /// Counts the begun message, before more is read.
     fn hold(&mut self) -> Result<(), Broken> {
         let fragments = self.fragments.as_ref().map_or(0, |(_, whole)| whole.capacity());
         let buffer = if self.buffer.is_empty() { 0 } else { self.buffer.capacity() };

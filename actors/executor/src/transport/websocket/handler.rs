@@ -9,7 +9,7 @@ use crate::channel::Channel;
 use crate::executor::{Direction, Executor, Incoming, Reply};
 use crate::transport::http::head::RequestHead;
 
-/// What became of a message.
+/// The result of handling a message.
 pub(super) enum Handled {
     /// It was a request, and this is the reply.
     Request(Reply),
@@ -19,7 +19,7 @@ pub(super) enum Handled {
     Nothing,
 }
 
-/// What handles the messages of one connection; a cheap handle.
+/// The handler of the messages of one connection; a cheap handle.
 #[derive(Clone)]
 pub(super) struct MessageHandler {
     pub(super) executor: Executor,

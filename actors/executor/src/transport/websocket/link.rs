@@ -1,5 +1,4 @@
-//! What a WebSocket is read from and written to: a connection, or the bodies of an HTTP request and
-//! its answer.
+//! The stream of a WebSocket: a connection, or the bodies of an HTTP request and its answer.
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -45,7 +44,7 @@ pub(super) enum Output {
 pub(super) struct Gone;
 
 impl Input {
-    /// Reads what is there and appends it to `buffer`; `false` at the end.
+    /// Reads the available bytes and appends them to `buffer`; `false` at the end.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
@@ -74,7 +73,7 @@ impl Output {
         }
     }
 
-    /// Whether a part of what was sent is not on its way.
+    /// Whether some of the sent bytes are not in flight yet.
     pub(super) fn is_sending(&self) -> bool {
         match self {
             Self::Body(_) => false,
@@ -147,7 +146,7 @@ pub(super) trait Duplex {
 /// A connection of a server.
 pub(super) struct Socket<T> {
     io: RefCell<T>,
-    /// What is not on its way.
+    /// The bytes that are not in flight yet.
     waiting: RefCell<Bytes>,
     is_flushed: Cell<bool>,
     /// How much is read at once.

@@ -6,8 +6,8 @@
 //! are answered.
 //!
 //! Frames are read and written here and not by actix-ws, because that takes a frame of any length
-//! into memory before it refuses it. What a connection does is decided by a `Session`, a state
-//! machine without IO; `Connection` drives it.
+//! into memory before it refuses it. A `Session`, a state machine without IO, decides what a
+//! connection does; `Connection` drives it.
 
 mod calls;
 mod close_code;

@@ -59,7 +59,7 @@ fn kind(kind: &Value) -> String {
     kind.as_str().map_or_else(|| kind.to_string(), str::to_owned)
 }
 
-/// What is special about a function.
+/// The special properties of a function.
 fn facts(function: &FunctionInfo) -> String {
     let flags = [
         (function.result.is_none() && !function.rawresult, "no result"),

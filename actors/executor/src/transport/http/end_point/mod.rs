@@ -33,7 +33,7 @@ pub use cors::Cors;
 pub(super) use origin::Sites;
 pub(super) use route::Route;
 
-/// What proxies say of the connection of their client.
+/// The headers of proxies about the connection of their client.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
@@ -134,7 +134,7 @@ impl EndPoint {
         self.executor.trace_message(&body, Direction::In, &channel);
         let size = body.len();
         let parsed = Request::parse(&body);
-        // a request may wait for long, and what it says is in its parameters
+        // a request may wait for long, and its parameters have all of the body
         drop((body, room));
         let reply = match parsed {
             Ok(request) => {

@@ -30,7 +30,7 @@ pub(super) type Refused = &'static str;
 impl Sites {
     /// Checks a request before anything of it is read.
     ///
-    /// An `Origin` must be that of the request itself, or one that CORS allows. Schemes are not
+    /// An `Origin` must match the request's own host, or be one that CORS allows. Schemes are not
     /// compared, so that a proxy may do TLS; the proxy has to pass `Host` on.
     pub(super) fn check(&self, head: &RequestHead) -> Result<(), Refused> {
         let is_one = |hosts: &[String]| {

@@ -66,7 +66,7 @@ fn with_head(mut answer: Answer, head: Option<&Head>) -> Answer {
             debug_assert!(false, "{name} was checked when it was set");
             continue;
         };
-        // the first one of a name replaces that of the transport
+        // the first header of a name replaces the transport's
         if name != SET_COOKIE && !set.contains_key(&name) {
             answer.headers_mut().remove(&name);
         }

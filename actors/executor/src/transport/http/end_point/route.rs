@@ -3,7 +3,7 @@
 use asyncsteps_futoin::Refusal;
 use asyncsteps_futoin::url::FunctionUrl;
 
-/// What a path means to an end point.
+/// The meaning of a path to an end point.
 #[derive(Debug)]
 pub(in crate::transport::http) enum Route {
     /// The path of the service itself, for messages.
@@ -13,7 +13,7 @@ pub(in crate::transport::http) enum Route {
 }
 
 impl Route {
-    /// What a path means for the service at `base`, which has no slash at its end; `None` if it
+    /// The meaning of a path for the service at `base`, which has no slash at its end; `None` if it
     /// belongs to another service.
     pub(in crate::transport::http) fn of(path: &str, query: &str, base: &str) -> Option<Self> {
         match path.strip_prefix(base)? {

@@ -21,7 +21,7 @@ pub(in crate::transport::http) struct Upload {
 
 enum Source {
     Counted(Payload),
-    /// In chunks, or with what is said in another protocol after the request.
+    /// In chunks, or with bytes of another protocol after the request.
     Open(Rc<RefCell<Payload>>),
 }
 

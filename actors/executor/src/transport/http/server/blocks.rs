@@ -1,7 +1,7 @@
 //! Where heads begin and end in the bytes of an HTTP/2 connection.
 //!
-//! This is no second parser: h2 parses, and says nothing of a head before its end. What a head takes until
-//! then is found here, by the lengths of its frames (RFC 9113 §4.1).
+//! This is no second parser: h2 parses, and says nothing of a head before its end. The memory of a head until then is
+//! estimated here, by the lengths of its frames (RFC 9113 §4.1).
 //!
 //! Nor does h2 say what the table of fields holds that a client fills (RFC 7541 §2.3.2). An entry of a few
 //! bytes can hold the whole buffer that it was read into, and there can be more than a hundred. So the
@@ -33,12 +33,12 @@ const BEFORE_FIELDS: [(u8, usize); 2] = [(0x8, 1), (0x20, 5)];
 /// How a head begins whose table has no size from then on (RFC 7541 §6.3).
 const NO_TABLE: u8 = 0x20;
 
-/// What the table holds at most: a buffer of 16 KiB for each of its entries, which have 33 bytes of its
-/// 4,096 at least.
+/// The most bytes that the table holds: a buffer of 16 KiB for each of its entries, which have 33 bytes
+/// of its 4,096 at least.
 const MOST_TABLED: usize = (4096 / 33) * (16 << 10);
 
-/// What a byte that was read takes at most, while the table holds it: a new buffer can come before the last
-/// one is full.
+/// The most bytes that a received byte takes while the table holds it: a new buffer can come before the last one is
+/// full.
 const OF_TABLED_BYTE: usize = 2;
 
 /// The table that the client fills.
@@ -51,7 +51,7 @@ enum Table {
     Closed,
 }
 
-/// What was followed at once.
+/// The part of the input that was followed at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Followed {
     /// Bytes that were taken.
@@ -217,7 +217,7 @@ mod tests {
     fn the_table_may_hold_what_is_read_until_its_client_has_said_that_it_has_none() {
         let filler = frame(6, 0, 100);
         let [ack, settings] = [frame(SETTINGS, ACK, 0), frame(SETTINGS, 0, 0)];
-        // no padding, and the first byte is not that of a size
+        // no padding, and the first byte is no size
         let plain = frame(HEADERS, END_HEADERS, 10);
         let empty = |flags, before: usize| {
             let mut empty = frame(HEADERS, flags | END_HEADERS, before + 1);

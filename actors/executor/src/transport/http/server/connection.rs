@@ -32,7 +32,7 @@ const LEAST_BUFFER: usize = 8 << 10;
 /// flight: unread bytes would reset the connection before the refusal has arrived.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What is read and dropped in that time at most.
+/// The most bytes that are read and dropped in that time.
 const MOST_LINGER: usize = 1 << 20;
 
 /// The answer to a head that does not end in time.
@@ -114,7 +114,7 @@ impl Protocols {
                 NextState::End(io, ended) => break (io, ended),
             };
         };
-        // what comes last has memory of its own, too
+        // the last answer has memory of its own, too
         let last = last_word(&progress);
         if progress.holds().account().is_displaced() {
             progress.holds().account().release();
@@ -197,11 +197,11 @@ impl Protocols {
     }
 }
 
-/// What becomes of a connection after requests.
+/// The state of a connection after requests.
 enum NextState<T> {
     /// It waits for the next one.
     Rest(TimeoutStream<T>, Requests),
-    /// With what was read of it already.
+    /// With the bytes that were read of it already.
     WebSocket(Box<WebSocket>, T, BytesMut),
     End(TimeoutStream<T>, Result<(), hyper::Error>),
 }
@@ -264,7 +264,7 @@ async fn linger<T: AsyncRead + AsyncWrite + Unpin>(mut io: T) {
     let _ = tokio::time::timeout(LINGER, ended).await;
 }
 
-/// Reads what is there and drops it; returns how much it was. Connections that linger have no
+/// Reads the available bytes and drops them; returns their number. Connections that linger have no
 /// buffers.
 async fn drop_read<T: AsyncRead + Unpin>(io: &mut T) -> io::Result<usize> {
     poll_fn(|cx| {
@@ -276,7 +276,7 @@ async fn drop_read<T: AsyncRead + Unpin>(io: &mut T) -> io::Result<usize> {
     .await
 }
 
-/// Whether hyper has answered what was wrong.
+/// Whether hyper has answered the error.
 fn is_answered(error: &hyper::Error) -> bool {
     error.is_parse()
 }

@@ -29,21 +29,21 @@ const HALF_CLOSED: Duration = Duration::from_secs(1);
 
 /// The state of a connection.
 ///
-/// What it waits for depends on all of its state, so each change goes through [`ConnectionState::change`]: one
-/// in a turn of the connection's task is seen at the end of the [turn](ConnectionState::turn), and one between
-/// two turns wakes the task.
+/// Its deadline depends on all of its state, so each change goes through [`ConnectionState::change`]: one in a turn of
+/// the connection's task is seen at the end of the [turn](ConnectionState::turn), and one between two turns wakes the
+/// task.
 pub(super) struct ConnectionState {
     limits: ServerLimits,
-    /// What the connection holds for its client.
+    /// The memory that the connection holds for its client.
     holds: Rc<Holds>,
     state: RefCell<State>,
     /// The task of the connection.
     task: RefCell<Waker>,
     /// Whether the task has its turn.
     is_in_turn: Cell<bool>,
-    /// Wakes the task when what it waits for is late.
+    /// Wakes the task at its deadline.
     alarm: RefCell<Alarm>,
-    /// What the connection becomes after the answer.
+    /// The WebSocket that the connection becomes after the answer.
     upgrade: RefCell<Option<Box<WebSocket>>>,
 }
 
@@ -84,7 +84,7 @@ struct State {
     /// Since when the next bytes of answers wait for the client, in HTTP/2.
     unsent: Slab<Time>,
     resets: Resets,
-    /// Whether the task got another turn since what it waits for is late.
+    /// Whether the task got another turn since its deadline passed.
     was_given_a_turn: bool,
     /// Why nothing more is read, in this turn.
     read_end: Option<ReadEnd>,
@@ -106,7 +106,7 @@ struct Resets {
     count: u32,
 }
 
-/// What a connection without a request waits for.
+/// The wait of a connection without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     /// The end of a request, or of its body, is not the connection's business.
@@ -178,7 +178,7 @@ impl ConnectionState {
             polled = poll(cx);
             self.change(|state| state.read_end = None);
             if polled.is_pending() {
-                // the end may have changed what it waits for
+                // the end may have changed the wait
                 self.read_end_after(cx);
             }
         }
@@ -200,7 +200,7 @@ impl ConnectionState {
             return None;
         }
         if !self.change(|state| mem::replace(&mut state.was_given_a_turn, true)) {
-            // what has come while the worker was busy is in time: it shows after this turn
+            // bytes that came while the worker was busy are in time: it shows after this turn
             let _ = pin!(tokio::task::yield_now()).poll(cx);
             return None;
         }
@@ -212,7 +212,7 @@ impl ConnectionState {
         self.task.borrow().wake_by_ref();
     }
 
-    /// Changes the state, and has the task see it.
+    /// Changes the state, and makes the task see it.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let changed = change(&mut self.state.borrow_mut());
         if !self.is_in_turn.get() {
@@ -238,7 +238,7 @@ impl ConnectionState {
         &self.limits
     }
 
-    /// What the connection holds for its client.
+    /// The memory that the connection holds for its client.
     pub(super) fn holds(&self) -> &Holds {
         &self.holds
     }
@@ -317,7 +317,7 @@ impl ConnectionState {
         self.state.borrow().read_end
     }
 
-    /// What it means that nothing can be read now.
+    /// The meaning of a read that finds nothing.
     fn waiting(&self) -> Waiting {
         let ServerLimits { head_timeout, keep_alive, .. } = self.limits;
         let state = self.state.borrow();
@@ -333,7 +333,7 @@ impl ConnectionState {
             return Waiting::Idle(since + HALF_CLOSED);
         }
         if !state.is_metered || state.in_service > 0 || state.is_in_body || is_blocked {
-            // what is written has a limit of its own
+            // writing has a limit of its own
             return Waiting::InService;
         }
         if state.half_closed.is_some() {
@@ -343,7 +343,7 @@ impl ConnectionState {
             (Some(_), _) if head_timeout.is_zero() && !was_used => Waiting::InService,
             (Some(since), _) => Waiting::Head(since + head_timeout),
             (None, Some(closing)) if state.is_multiplexed => {
-                // the end of what is read would cut answers off; it ends itself when they are sent
+                // the end of reading would cut answers off; it ends itself when they are sent
                 Waiting::Idle(closing.max(state.idle_since) + WHILE_CLOSING)
             }
             (None, Some(_)) if was_used => Waiting::Over,
@@ -440,8 +440,8 @@ impl ConnectionState {
         })
     }
 
-    /// Waits until the client has taken what was written for the requests before, so that answers do
-    /// not pile up for a client that reads none, and for the next turn if this one had a request, so
+    /// Waits until the client has taken the answers to the requests before, so that answers do not
+    /// pile up for a client that reads none, and for the next turn if this one had a request, so
     /// that those who pipeline delay others no more than those who do not.
     pub(super) async fn next_turn(&self) {
         if self.state.borrow().is_multiplexed {
@@ -477,7 +477,7 @@ impl ConnectionState {
         self.state.borrow().resets.count > self.limits.resets_per_second
     }
 
-    /// Has the connection go on as a WebSocket after the answer.
+    /// Makes the connection go on as a WebSocket after the answer.
     pub(super) fn upgrade(&self, socket: Box<WebSocket>) {
         *self.upgrade.borrow_mut() = Some(socket);
     }
@@ -507,7 +507,7 @@ pub(super) struct InService {
 }
 
 impl InService {
-    /// What is held of it.
+    /// The memory that is held for it.
     pub(super) fn held(&self) -> &HeldRequest {
         &self.held
     }
@@ -544,7 +544,7 @@ impl Drop for InService {
     }
 }
 
-/// What wakes a task at a time that is often set anew, and rarely comes.
+/// An alarm that wakes a task at a time that is often set anew, and rarely comes.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
     timer: asyncsteps_actors::timer::Timer,

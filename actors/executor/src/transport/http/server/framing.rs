@@ -24,7 +24,7 @@ enum State {
     Chunks(Chunks),
 }
 
-/// What the lines of a head have said.
+/// The facts in the lines of a head.
 #[derive(Clone, Copy, Debug, Default)]
 struct Head {
     has_begun: bool,

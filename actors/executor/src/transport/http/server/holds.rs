@@ -1,4 +1,4 @@
-//! What a connection holds for its client, by the parts of HTTP.
+//! The memory that a connection holds for its client, by the parts of HTTP.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ const STREAM: usize = 5 << 10;
 /// Bytes of bodies that may wait to be taken before they count.
 const UNREAD: usize = 16 << 10;
 
-/// What a connection holds for its client.
+/// The memory that a connection holds for its client.
 ///
 /// In HTTP/1 what the permit of a request does not count is held only while the client is waited for, so a
 /// request that comes at once and whose answer is taken at once costs nothing here.
@@ -111,7 +111,7 @@ impl Holds {
     }
 }
 
-/// What is held of one request, until its answer is sent.
+/// The memory that is held for one request, until its answer is sent.
 pub(super) struct HeldRequest {
     holds: Rc<Holds>,
     share: RefCell<Share>,

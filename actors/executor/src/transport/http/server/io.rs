@@ -12,7 +12,7 @@ use tokio_rustls::server::TlsStream;
 #[cfg(feature = "rustls")]
 use super::tls::Sealed;
 
-/// What a connection is read from and written to.
+/// The stream of a connection.
 pub(super) enum Io {
     Plain(TcpStream),
     /// In a box, because it is large.

@@ -20,7 +20,7 @@ pub(super) struct MinRate {
     most_while_closing: Duration,
     /// Bytes per second.
     rate: u64,
-    /// What is waited for, if anything is.
+    /// The current wait, if there is one.
     wait: Option<Wait>,
     timer: Timer,
 }

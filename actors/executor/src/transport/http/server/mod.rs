@@ -324,7 +324,7 @@ impl Server {
         // connections that are left get no more time
         let _ = tokio::time::timeout_at(end, connections.none_left()).await;
         acceptor.tell(|| Order::End);
-        // what requests have launched has the rest of the grace
+        // flows that requests have launched have the rest of the grace
         let rest = end.saturating_duration_since(Instant::now());
         let left = pool.shutdown(rest).await;
         if left.cancelled > 0 {

@@ -22,7 +22,7 @@ impl<'a> NewConnection<'a> {
         self.io.tcp().peer_addr().ok()
     }
 
-    /// Whether what is written is sent at once (`TCP_NODELAY`).
+    /// Whether written bytes are sent at once (`TCP_NODELAY`).
     #[must_use]
     pub fn is_nodelay(&self) -> bool {
         self.io.tcp().nodelay().unwrap_or(false)

@@ -28,7 +28,7 @@ use crate::transport::http::head::{ConnectionInfo, RequestHead, copy_uri, size_o
 /// The fields of a head at most, as many as hyper takes in HTTP/1.
 const MOST_FIELDS: usize = 100;
 
-/// What the connections of a worker serve.
+/// The service of the connections of a worker.
 pub(super) struct Site {
     pub(super) end_point: EndPoint,
     /// The path of the end point, without the slash at its end.

@@ -33,7 +33,7 @@ pub(super) struct Piece {
     in_service: Rc<InService>,
 }
 
-/// What is sent.
+/// The content of an answer.
 pub(super) enum Content {
     Nothing,
     Whole(Bytes),

@@ -22,19 +22,19 @@ use crate::transport::account::Share;
 /// How much is read at once without a buffer.
 const FIRST_READ: usize = 4 << 10;
 
-/// How much is read at once in HTTP/1: a byte less than what has hyper read twice as much the next time,
-/// into a buffer that its connection keeps.
+/// How much is read at once in HTTP/1: a byte less than the size after which hyper reads twice as much
+/// the next time, into a buffer that its connection keeps.
 const READ: usize = (8 << 10) - 1;
 
 /// Bytes of hyper's buffers of an HTTP/1 connection whose head is small, with the connection itself.
 const BUFFERS: usize = 28 << 10;
 
-/// What a byte of a head takes in HTTP/1 at most: hyper's buffer has doubled as it grew, and a line
-/// without an end is here too.
+/// The most bytes that a byte of a head takes in HTTP/1: hyper's buffer has doubled as it grew, and
+/// a line without an end is here too.
 const OF_HEAD_BYTE: usize = 3;
 
-/// What a byte of a head takes in HTTP/2 at most: it can encode an entry of a map, in a table that has doubled as it
-/// grew.
+/// The most bytes that a byte of a head takes in HTTP/2: it can encode an entry of a map, in a table that has doubled
+/// as it grew.
 const OF_BLOCK_BYTE: usize = 150;
 
 /// The stream of a connection, with timeouts: it ends when its client is too slow.
@@ -49,9 +49,9 @@ pub(super) struct TimeoutStream<T> {
     first: Bytes,
     /// Where its requests end.
     follower: Follower,
-    /// What it holds of what has begun to come.
+    /// The memory for a message that has begun.
     begun: Share,
-    /// What it holds of what its client does not take, in HTTP/1.
+    /// The memory for answers that its client does not take, in HTTP/1.
     blocked: Share,
     writing: MinRate,
 }
@@ -111,7 +111,7 @@ impl<T> TimeoutStream<T> {
         self.io
     }
 
-    /// Counts what has begun to come, while the rest is waited for.
+    /// Counts the memory of a message that has begun, while the rest is waited for.
     fn hold_begun(&mut self) -> Result<(), Error> {
         let (bytes, waits) = match &mut self.follower {
             Follower::None => (0, false),
@@ -165,7 +165,7 @@ impl<T: AsyncRead + Unpin> TimeoutStream<T> {
     /// in time.
     pub(super) async fn wait_for(&mut self, bytes: usize) -> bool {
         while self.first.len() < bytes {
-            // neither an end nor an error has an answer
+            // an end or an error has no answer
             if !poll_fn(|cx| self.poll_fill(cx)).await.is_ok_and(|read| read > 0) {
                 return false;
             }
@@ -223,7 +223,7 @@ impl<T: AsyncRead + Unpin> TimeoutStream<T> {
         if polled.is_ready() {
             let clear = self.follow(&buf.filled()[begin..]);
             if let Follower::Http2(_) = self.follower {
-                // for another turn; in HTTP/1 nothing is read behind what is refused
+                // for another turn; in HTTP/1 nothing is read behind a refused head
                 self.first = Bytes::copy_from_slice(&buf.filled()[begin + clear..]);
             }
             buf.set_filled(begin + clear);
@@ -236,7 +236,7 @@ impl<T: AsyncRead + Unpin> TimeoutStream<T> {
         self.poll_end()
     }
 
-    /// The end of what is read, if it has one now.
+    /// The end of reading, if there is one now.
     fn poll_end(&self) -> Poll<io::Result<()>> {
         match self.progress.read_end() {
             None => Poll::Pending,

@@ -21,7 +21,7 @@ use crate::transport::account::Share;
 /// The protocols that are spoken over TLS (RFC 7301), the better one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Bytes of a record that is not complete before they count: rustls has a buffer of that size in any case.
+/// Bytes of an incomplete record before they count: rustls has a buffer of this size in any case.
 const READ: usize = 4 << 10;
 
 /// Bytes of records that wait for the client at most.
@@ -94,7 +94,7 @@ impl Sealed {
         &self.tcp
     }
 
-    /// What was received is complete.
+    /// The received record is complete.
     pub(super) fn opened(&mut self) {
         self.received = 0;
     }

@@ -1,4 +1,4 @@
-//! What serves connections on one arbiter.
+//! Serving connections on one arbiter.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
