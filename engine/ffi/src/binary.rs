@@ -167,7 +167,7 @@ impl BinaryStep {
             let callbacks = Arc::<Callbacks>::clone(&self.0);
             handle.init(|local| local.called = Some(callbacks));
         }
-        // what it raised is recorded in the flow
+        // its error is recorded in the flow
         Ok(())
     }
 }

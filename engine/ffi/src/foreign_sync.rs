@@ -83,7 +83,7 @@ impl ISync for BinarySync {
 #[derive(Debug)]
 pub struct SyncPointer(*mut FutoInSync);
 
-// SAFETY: what it points to is made for several threads
+// SAFETY: the object that it points to is made for several threads
 unsafe impl Send for SyncPointer {}
 // SAFETY: as above
 unsafe impl Sync for SyncPointer {}

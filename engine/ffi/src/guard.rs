@@ -68,7 +68,7 @@ pub(crate) fn keep(line: &str) {
     let _ = LAST.try_with(|last| last.replace(c_text(line)));
 }
 
-/// Text for C; what comes after a NUL is lost.
+/// Text for C; everything after a NUL is lost.
 pub(crate) fn c_text(text: &str) -> CString {
     let text = text.split('\0').next().unwrap_or_default();
     CString::new(text).unwrap_or_default()

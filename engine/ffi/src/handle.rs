@@ -1,4 +1,4 @@
-//! Handles: what our `FutoInAsyncSteps*` pointers identify.
+//! Handles: the targets of our `FutoInAsyncSteps*` pointers.
 //!
 //! A handle is one use of a slot. A slot is memory that is never freed and has several addresses
 //! ([`Aliases`]), so that every pointer that was ever handed out can be checked: its address and a
@@ -67,7 +67,8 @@ pub(crate) struct Slot {
     remote: Mutex<Remote>,
 }
 
-/// The callback that runs with a handle. Only the owning thread touches what is not atomic.
+/// The callback that runs with a handle. Only the owning thread touches the fields that are not
+/// atomic.
 #[derive(Default)]
 struct Callback {
     /// The interface that the callback got; null between callbacks. Other threads only see whether
@@ -366,7 +367,7 @@ impl Handle {
     /// one.
     pub(crate) fn adopt(self) {
         let swap = (NO_THREAD, thread_mark(), Ordering::Acquire, Ordering::Relaxed);
-        // a handle that has an owner keeps it
+        // a handle with an owner keeps it
         let _ = self.slot.owner.compare_exchange(swap.0, swap.1, swap.2, swap.3);
     }
 

@@ -55,8 +55,8 @@
 //!
 //! [`abi`] has the structures of the header. `table` has the functions behind the pointer; they check
 //! and call a `handle`, whose parts are `local`, `remote` and, for each flow, `context`; `ops`, `root`
-//! and `variables` are what handles do. `steps` makes foreign callbacks steps. `event_loop` and `sched`
-//! run flows and callbacks, [`exports`] are the functions that foreign programs link to.
+//! and `variables` are the operations of handles. `steps` makes foreign callbacks steps. `event_loop`
+//! and `sched` run flows and callbacks, [`exports`] are the functions that foreign programs link to.
 
 pub mod abi;
 mod aliases;

@@ -49,8 +49,8 @@ pub(crate) struct Unhandled {
     pub(crate) data: *mut c_void,
 }
 
-// SAFETY: the caller of `execute` hands the data to the thread of the loop, which is where FTN12
-// §2.7.2 has the handler called
+// SAFETY: the caller of `execute` hands the data to the thread of the loop, where FTN12 §2.7.2 lets
+// the handler be called
 unsafe impl Send for Unhandled {}
 
 impl Unhandled {

@@ -182,8 +182,8 @@ impl Value {
         Some(*unsafe { Box::from_raw(owned.cast::<Box<dyn Any>>()) })
     }
 
-    /// The value, if it is a number and nothing else: it has no cleanup, no data for one and no length. What
-    /// is not kept of it is the address of its type.
+    /// The value, if it is a number and nothing else: it has no cleanup, no data for one and no length. Only the
+    /// address of its type is not kept.
     #[inline]
     fn scalar(&self) -> Option<Scalar> {
         // SAFETY: as in `flags`

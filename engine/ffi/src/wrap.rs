@@ -45,10 +45,10 @@ impl std::error::Error for Refused {}
 /// errors, time limits and cancelling pass in both directions; state variables do not. Flows that it
 /// launches run inside of the foreign step as well, and end with it.
 ///
-/// What has to be [undone](asyncsteps_core::Added::undo) is undone before the foreign step fails. If the step
-/// is cancelled, its engine runs nothing for it any more: undos that need not wait run at once, and the
-/// others are reported with their steps, as are steps that are [shielded](asyncsteps_core::Added::shielded)
-/// from a cancel elsewhere.
+/// Effects that have to be [undone](asyncsteps_core::Added::undo) are undone before the foreign step fails. If the step
+/// is cancelled, its engine runs nothing for it any more: undos that need not wait run at once, and the others are
+/// reported with their steps, as are steps that are [shielded](asyncsteps_core::Added::shielded) from a cancel
+/// elsewhere.
 ///
 /// ```
 /// use asyncsteps_core::{AsyncSteps, Flow, run_to_end};

@@ -1,4 +1,5 @@
-//! The flows inside of one step of a foreign engine: the one that it hosts, and what that launched.
+//! The flows inside of one step of a foreign engine: the one that it hosts, and the flows that this
+//! launched.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +16,12 @@ const LAST_TURNS: u32 = 10_000;
 /// A flow and the flows that it launched, which run as long as their foreign step.
 pub(crate) struct WrappedFlows {
     main: Execution,
-    /// That of the main flow, when only launched flows are left.
+    /// The outcome of the main flow, when only launched flows are left.
     outcome: Option<Outcome>,
     launched: Vec<Execution>,
 }
 
-/// What a turn came to.
+/// The result of a turn.
 pub(crate) enum Turn {
     Over(Outcome),
     /// There is more to do at once.
@@ -78,8 +79,8 @@ impl WrappedFlows {
         is_ready
     }
 
-    /// Cancels the launched flows that are no parts of others; says whether there were any. What they
-    /// have done is undone by flows that are launched.
+    /// Cancels the launched flows that are no parts of others; says whether there were any. Flows
+    /// that are launched undo their effects.
     fn cancel_others(&mut self) -> bool {
         let mut any = false;
         while let Some(other) = self.launched.iter().position(|flow| !flow.is_part()) {
@@ -99,8 +100,8 @@ impl WrappedFlows {
         all.filter(|flow| flow.is_valid()).filter_map(Execution::deadline).min()
     }
 
-    /// The foreign step is cancelled, after which its engine runs nothing for it: what can be undone
-    /// without waiting is undone now, and the rest is reported.
+    /// The foreign step is cancelled, after which its engine runs nothing for it: undos that need
+    /// not wait run now, and the rest is reported.
     pub(crate) fn cancel(mut self, now: Time) {
         self.main.cancel();
         take(&mut self.main, &mut self.launched);

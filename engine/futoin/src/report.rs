@@ -1,4 +1,4 @@
-//! How errors of set-up show themselves in `Debug`: `main` prints that of an error that it returns.
+//! The `Debug` output of errors of set-up: `main` prints it for an error that it returns.
 
 use std::error::Error;
 use std::fmt;

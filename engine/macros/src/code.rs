@@ -5,7 +5,7 @@ use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Result, Token, Variant};
 
-/// What `#[code(..)]` says.
+/// The content of `#[code(..)]`.
 #[derive(Default)]
 struct Attributes {
     code: Option<LitStr>,

@@ -111,7 +111,7 @@ pub async fn join<A, B>(
     .await
 }
 
-/// The error of one of several futures: what the others have done is unknown.
+/// The error of one of several futures: the outcome of the others is unknown.
 fn among(error: StepError, others_began: bool) -> StepError {
     if others_began { error.into_error().outcome_unknown().into() } else { error }
 }

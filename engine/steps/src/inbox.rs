@@ -1,4 +1,4 @@
-//! The inbox of a flow (FTN12 §1.3): what other threads send to its waiting steps.
+//! The inbox of a flow (FTN12 §1.3): messages of other threads to its waiting steps.
 //!
 //! All handles of a flow share it: it knows which waits are open, keeps the messages until the flow
 //! runs next, and wakes the flow's host.
@@ -50,13 +50,13 @@ impl HandleKey {
     }
 }
 
-/// What comes for a wait.
+/// A message to a wait.
 pub(crate) enum Message {
     Success(SendArgs),
     Error(Error),
     /// All handles were dropped.
     Abandoned,
-    /// The step fails with this error, and what is inside of it is cancelled.
+    /// The step fails with this error, and everything inside of it is cancelled.
     Interrupt(Error),
     /// The future of the step wants to be polled; the wait goes on.
     Poll,
@@ -129,7 +129,7 @@ impl Inbox {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether something may have come. What comes after a `false` wakes the host.
+    /// Whether a message may have come. A message that comes after a `false` wakes the host.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.has_news.load(Ordering::Relaxed)
@@ -204,7 +204,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Refuses what is sent from now on; to be called within the lock.
+    /// Refuses messages from now on; to be called within the lock.
     fn refuse(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -224,7 +224,7 @@ impl Waits {
         WaitKey { index: index(self.table.len() - 1), generation }
     }
 
-    /// Closes a wait, because its step has ended: what is sent to it later is stale. Returns the
+    /// Closes a wait, because its step has ended: later messages to it are stale. Returns the
     /// message that arrived for it and was not received.
     pub(crate) fn close(&mut self, key: WaitKey) -> Option<Message> {
         let wait = self.table.get_mut(key.index as usize)?;

@@ -104,7 +104,7 @@ pub mod guide {}
 #[cfg(feature = "macros")]
 pub use asyncsteps_macros::CoreCode as Code;
 
-/// What `#[derive(Code)]` writes the names of; the trait alone, without the macro.
+/// The names that `#[derive(Code)]` writes; the trait alone, without the macro.
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub mod derive {

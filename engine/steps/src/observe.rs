@@ -114,7 +114,7 @@ impl StepEnd<'_> {
 pub struct UndoneStep {
     /// Name and source location of the step.
     pub step: StepLocation,
-    /// What had become of it.
+    /// The outcome of its body.
     pub outcome: Undo<()>,
     /// The error that caused the undo; `None` if the flow was cancelled.
     pub why: Option<Error>,

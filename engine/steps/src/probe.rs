@@ -36,7 +36,7 @@ impl Probe for UndoTwice {
     }
 }
 
-/// What a step is about to do.
+/// The next work of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbedWork {
     /// To apply its policies; its body, or each attempt of it, asks again.

@@ -1,4 +1,4 @@
-//! Replay: what steps remember of an earlier run of their flow, for hosts with flows that survive a crash.
+//! Replay: the memory of steps of an earlier run of their flow, for hosts with flows that survive a crash.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::flow::Identity;
 use crate::time::Time;
 
-/// The hooks by which a host replays a step: what it remembers of it, so that a flow which runs again from the top goes on where an
-/// earlier run of it ended; see [`Added::remembered`](crate::Added::remembered).
+/// The hooks by which a host replays a step from its memory, so that a flow which runs again from the top goes on where
+/// an earlier run of it ended; see [`Added::remembered`](crate::Added::remembered).
 ///
 /// The engine asks when the step starts, and reports what it decides. It waits for nothing: a host
 /// that writes to a disk makes the next bodies wait.
@@ -21,8 +21,8 @@ pub trait ReplayHooks {
     /// the first attempt of this run would start.
     fn attempts(&self) -> Option<(u32, Time)>;
 
-    /// The time limit of an attempt, or of all attempts together, that starts now: what is left of
-    /// `limit`.
+    /// The time that is left of `limit`, of an attempt or of all attempts together, which starts
+    /// now.
     fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration;
 
     /// The time limit of an attempt, or of all attempts together, has passed: how long the step goes on all the
@@ -40,19 +40,19 @@ pub trait ReplayHooks {
     }
 
     /// A limit that [is lifted](Self::is_lifted) has passed: the branches of the flow, and whether another limit ends
-    /// what they wait for.
+    /// their wait.
     fn limit_lifted(&self, _branches: &[(Identity, bool)]) {}
 
     /// An attempt failed with this error, and the next one starts at `next`.
     fn retries(&self, attempt: u32, error: &Error, next: Time);
 
-    /// The step fails with this error, or one attempt of a step that is tried again, before what is
-    /// inside of it is undone. `undoes` says whether there is something to undo.
+    /// The step fails with this error, or one attempt of a step that is tried again, before the
+    /// steps inside of it are undone. `undoes` says whether there is something to undo.
     fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool);
 }
 
-/// What an undo raises that the host of the flow does not let run. Nothing was undone, which is no failure: it is not
-/// tried again, and not among what the flow [has undone](crate::Execution::take_undone).
+/// The error of an undo that the host of the flow does not let run. Nothing was undone, which is no failure: it is not
+/// tried again, and not reported by [`take_undone`](crate::Execution::take_undone).
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "its name says all")]
 pub struct NotUndone;
@@ -94,8 +94,8 @@ pub enum Replay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a step has no other limits")]
 pub enum Limit {
-    /// That of one attempt, see [`Added::timeout`](crate::Added::timeout).
+    /// The limit of one attempt, see [`Added::timeout`](crate::Added::timeout).
     Attempt(u32),
-    /// That of all attempts, see [`Retry::within`](crate::Retry::within).
+    /// The limit of all attempts, see [`Retry::within`](crate::Retry::within).
     Overall,
 }

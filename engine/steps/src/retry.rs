@@ -79,7 +79,7 @@ impl Retry {
     }
 
     /// Shortens each pause by chance, to half of it at most, so that flows that failed together are
-    /// not tried again together. The chance is that of the flow, see
+    /// not tried again together. The random numbers come from the flow, see
     /// [`Flow::seed`](crate::Flow::seed).
     pub fn jitter(self) -> Self {
         Self { has_jitter: true, ..self }
@@ -112,8 +112,8 @@ impl Retry {
         self
     }
 
-    /// What an undo does with it: unless errors were named, each is tried again but that of a host that does not let the
-    /// undo run.
+    /// The same for an undo: unless errors were named, it is tried again after each error, except when a host does not
+    /// let the undo run.
     pub(crate) fn of_undo(self) -> Self {
         if !self.causes.is_empty() {
             return self;

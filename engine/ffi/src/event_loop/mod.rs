@@ -240,7 +240,7 @@ impl EventLoop for StandaloneLoop {
 
     fn defer_until(&self, at: Time, task: Box<dyn FnOnce()>) -> Stop {
         let Some(core) = self.core() else { return Box::new(|| ()) };
-        // the tool has the time of the last round
+        // the tool still shows the time of the last round
         let handle = core.tool.deferred(at.saturating_since(core.tool.now()), task);
         Box::new(move || core.tool.cancel(&handle))
     }

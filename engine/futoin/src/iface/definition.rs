@@ -1,4 +1,4 @@
-//! Compiled definitions: what an executor knows about an interface, and the checks it makes.
+//! Compiled definitions: an executor's knowledge of an interface, and its checks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -89,7 +89,7 @@ pub enum Rule {
     #[error("is listed twice")]
     Repeated,
 
-    /// `ftn3rev` is newer than what is implemented here (FTN3 §2.6).
+    /// `ftn3rev` is newer than the revision that is implemented here (FTN3 §2.6).
     #[error("FTN3 revision {0} is not supported, 1.0 to 1.9 are")]
     Revision(Version),
     /// A feature is newer than the file's own `ftn3rev` (FTN3 §2.6).

@@ -75,7 +75,7 @@ pub(super) fn call(definition: &Definition, called: &str, params: Value) -> Stri
     }
 }
 
-/// Checks a result and returns what is sent, or the refusal.
+/// Checks a result and returns the sent text, or the refusal.
 pub(super) fn answer(definition: &Definition, function: &str, mut result: Value) -> String {
     match definition.function(function).unwrap().check_result(&mut result) {
         Ok(()) => sorted(result),

@@ -121,8 +121,8 @@ impl Function {
     /// `called` is the function's name as the caller wrote it, for the text of a refusal.
     ///
     /// # Errors
-    /// InvalidRequest for the first parameter that breaks the definition; what was completed before it
-    /// stays completed.
+    /// InvalidRequest for the first parameter that breaks the definition; parameters before it stay
+    /// completed.
     pub fn check_params(
         &self,
         called: &FunctionName,

@@ -24,7 +24,7 @@ pub(super) fn missing_parameter(called: &FunctionName, name: &str) -> Refusal {
     request(format!("Missing parameter: {called}({name})"))
 }
 
-/// The text is the same for a value out of its limits, as that of released executors.
+/// The text is the same for a value out of its limits, as in released executors.
 pub(crate) fn parameter_type(called: &FunctionName, name: &str, value: &Value) -> Refusal {
     let value = Quoted(value);
     request(format!("Type mismatch for parameter: {called}({name}) = {value}"))

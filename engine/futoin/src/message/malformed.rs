@@ -9,7 +9,7 @@ pub(crate) const MAX_DEPTH: usize = 64;
 pub(crate) enum Malformed {
     /// They do not follow their coding.
     Syntax,
-    /// They are not JSON, or no map; why, without anything of what they say.
+    /// They are not JSON, or no map; the reason, without anything of their content.
     Json(String),
     /// Lists and maps are nested too deep.
     Depth,

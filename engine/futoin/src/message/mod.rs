@@ -1,6 +1,6 @@
 //! FutoIn messages as typed values (FTN3 §1.6, §1.7), coded as JSON, MessagePack or CBOR.
 //!
-//! [`Request::parse`] accepts any bytes and never panics; what it cannot read becomes a
+//! [`Request::parse`] accepts any bytes and never panics; an unreadable message becomes a
 //! [`RefusedMessage`], which has the answer to send. It checks the form of the message only. The other
 //! checks are functions of their own, because FTN6 §1 orders them among the checks of the executor:
 //! [`Request::function_name`], [`Request::take_params`] for parameters, [`Request::check_fields`] for

@@ -45,8 +45,8 @@ impl RefusedMessage {
         &self.refusal
     }
 
-    /// What is wrong with bytes that are not a message, for logs: clients know the text of the refusal,
-    /// which does not say it. It has nothing of the message.
+    /// The defect of bytes that are not a message, for logs: clients see only the text of the refusal,
+    /// which does not name it. It has nothing of the message.
     #[must_use]
     pub fn defect(&self) -> Option<&str> {
         self.defect.as_deref()

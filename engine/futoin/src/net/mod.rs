@@ -1,4 +1,4 @@
-//! Addresses of clients: ranges, what is kept per range, and proxies.
+//! Addresses of clients: ranges, values per range, and proxies.
 //!
 //! ```
 //! use asyncsteps_futoin::net::{RangeMap, Scope};

@@ -44,8 +44,8 @@ impl<'a> RequestContext<'a> {
         self.client
     }
 
-    /// The first header of this name; `name` is in lower case. On a WebSocket connection it is that of
-    /// the upgrade.
+    /// The first header of this name; `name` is in lower case. On a WebSocket connection it is a
+    /// header of the upgrade.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&'a str> {
         self.headers?.header(name)

@@ -22,7 +22,7 @@ pub enum SecurityLevel {
     SafeOps,
     /// May do what can do serious harm.
     PrivilegedOps,
-    /// May do what is most sensitive, such as changing a password.
+    /// May do the most sensitive things, such as changing a password.
     ExceptionalOps,
     /// A call inside of the service.
     System,

@@ -38,7 +38,7 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
     /// executor knows `-internal` itself.
     fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome;
 
-    /// Identifies the caller of a request without such credentials by what came with the message: a
+    /// Identifies the caller of a request without such credentials by other data of the request: a
     /// token or key in a header, or the certificate of the connection. `None`, the default, leaves the
     /// caller anonymous; refuse a wrong token instead.
     ///

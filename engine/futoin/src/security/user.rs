@@ -38,8 +38,8 @@ impl User {
         Self { global_id: global_id.into(), ..self }
     }
 
-    /// The same with a detail, such as a name, a tenant, roles, or the client's token: what the provider
-    /// has read anyway and functions need. It replaces a detail of the same name.
+    /// The same with a detail, such as a name, a tenant, roles, or the client's token: data that the
+    /// provider has read anyway and functions need. It replaces a detail of the same name.
     #[must_use]
     pub fn with_detail(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.details.insert(name.into(), value.into());

@@ -16,7 +16,7 @@ enum Rust {
     Writes,
 }
 
-/// What the parameters of `function` and the Rust type that reads them differ in.
+/// The differences between the parameters of `function` and the Rust type that reads them.
 pub(super) fn parameters(
     definition: &Definition,
     function: &Function,
@@ -56,7 +56,7 @@ pub(super) fn parameters(
     }
 }
 
-/// What the result of `function` and the Rust type that is written for it differ in.
+/// The differences between the result of `function` and the Rust type that is written for it.
 pub(super) fn result(
     definition: &Definition,
     function: &Function,
@@ -92,7 +92,7 @@ pub(super) fn result(
     }
 }
 
-/// A comparison of two types, and what it found.
+/// A comparison of two types, and its findings.
 struct Comparison<'a> {
     rust: Rust,
     found: &'a mut Vec<Mismatch>,
@@ -103,7 +103,7 @@ impl Comparison<'_> {
         self.found.push(Mismatch { at: at.to_owned(), what });
     }
 
-    /// What the two sides have, the Rust type first.
+    /// The types of the two sides, the Rust type first.
     fn sides(&self, given: &dyn std::fmt::Display, taken: &dyn std::fmt::Display) -> String {
         match self.rust {
             Rust::Reads => format!("the Rust type has {taken}, the definition has {given}"),
@@ -111,7 +111,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// The side that has what the other one lacks.
+    /// The side that has the part which the other one lacks.
     fn lacks(&self, taken: bool) -> &'static str {
         match (self.rust, taken) {
             (Rust::Reads, true) | (Rust::Writes, false) => "the Rust type",

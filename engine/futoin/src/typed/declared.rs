@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::value_type::{Field, Length, Range, ValueType, any_of};
 use crate::iface::Definition;
 
-/// What becomes of a field that is optional and missing.
+/// How an optional field that is missing is treated.
 #[derive(Clone, Copy)]
 pub(super) enum Missing {
     /// It is null: values of parameters are seen after they were checked (FTN3 §1.8.1).
@@ -72,7 +72,7 @@ impl Types<'_> {
         }
     }
 
-    /// A field of a map. What is optional may be missing or null, and is null once it is checked.
+    /// A field of a map. An optional one may be missing or null, and is null once it is checked.
     fn field(self, (name, declared): (&String, &Value)) -> Field {
         let (kind, is_optional) = match declared {
             Value::Object(declared) => {

@@ -74,7 +74,7 @@ pub struct DeclaredFunction {
 pub struct Unwritable {
     /// Where: `parameter amount of charge`.
     pub at: String,
-    /// What cannot be written, and what to use in its place.
+    /// The part that cannot be written, and what to use in its place.
     pub what: String,
 }
 
@@ -426,7 +426,8 @@ fn fields<'a>(params: &'a ValueType, at: &At<'_>) -> Result<&'a [Field], Unwrita
     }
 }
 
-/// What 32 bits have of a range; `None` if a value that is written could be beyond them.
+/// The part of a range that fits into 32 bits; `None` if a value that is written could be beyond
+/// it.
 fn integer(range: Range, read: bool) -> Option<Range> {
     let Range { min, max } = Range::INTEGER;
     let cut = Range { min: range.min.max(min), max: range.max.min(max) };

@@ -6,8 +6,7 @@
 //! the definition down from the types.
 //!
 //! The types describe themselves through [`schemars::JsonSchema`], which follows the attributes of
-//! serde. What a `format` of a text promises (a date, a UUID) is not compared: definitions have no
-//! such thing.
+//! serde. The `format` of a text (a date, a UUID) is not compared: definitions have no such thing.
 //!
 //! ```
 //! use asyncsteps_futoin::iface::{Loader, Source};
@@ -63,7 +62,7 @@ pub use interface::{DeclaredFunction, Interface, InterfaceError, Unwritable};
 pub struct Mismatch {
     /// Where: `parameter seats`, `result order.items[]`.
     pub at: String,
-    /// What is there on either side.
+    /// The difference between both sides.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! What values a type has: common ground of JSON schemas and FTN3.
+//! The values of a type: common ground of JSON schemas and FTN3.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(super) enum ValueType {
         length: Length,
         pattern: Option<String>,
     },
-    /// Base64 text for bytes; the length is that of the bytes.
+    /// Base64 text for bytes; the length counts the bytes.
     Data(Length),
     List {
         length: Length,
@@ -25,7 +25,7 @@ pub(super) enum ValueType {
     },
     Map {
         fields: Vec<Field>,
-        /// What fields of other names have; `None` if there must be none.
+        /// The type of fields of other names; `None` if there must be none.
         others: Option<Box<Self>>,
     },
     /// One of these texts and numbers.
@@ -46,7 +46,7 @@ pub(super) struct Field {
     pub(super) values: ValueType,
     /// Whether it is always there.
     pub(super) required: bool,
-    /// What it is if it is not there, as far as the type says.
+    /// Its value if it is missing, as far as the type says.
     pub(super) default: Option<Value>,
 }
 

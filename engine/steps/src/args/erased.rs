@@ -1,4 +1,4 @@
-//! Erased arguments (FTN12 §2.2.2): what travels from one step to the next.
+//! Erased arguments (FTN12 §2.2.2): the values that travel from one step to the next.
 
 use std::any::{Any, TypeId, type_name};
 use std::borrow::Cow;
@@ -62,7 +62,8 @@ pub trait Arguments: Sized + 'static {
     }
 }
 
-/// [`Arguments`] that may change threads: what a [`Completion`](crate::Completion) carries.
+/// [`Arguments`] that may change threads: the values that a [`Completion`](crate::Completion)
+/// carries.
 ///
 /// Implemented for all arguments whose values are `Send`, except the erased [`Args`].
 pub trait SendArguments: Arguments + Send + sealed::Sealed {

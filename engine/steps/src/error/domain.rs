@@ -55,7 +55,7 @@ pub trait Code: StdError + 'static {
     /// The code of this error.
     fn code(&self) -> &'static str;
 
-    /// What callers may read of this error, its `edesc`; none by default, because texts of errors
+    /// The text of this error for callers, its `edesc`; none by default, because texts of errors
     /// are written for logs.
     fn info(&self) -> Option<String> {
         None
@@ -94,11 +94,11 @@ pub trait Code: StdError + 'static {
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// What a host records of an error of a domain, to make it again.
+/// A host's record of an error of a domain, to make it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "an error of a domain has a code and a value")]
 pub struct RecordedError {
-    /// Its code, which need not be that of the flow's error.
+    /// Its code, which may differ from the code of the flow's error.
     pub code: String,
     /// Its value, if it is recorded, see [`Code::to_json`].
     pub json: Option<String>,
@@ -118,7 +118,7 @@ pub trait Codes: 'static {
     #[must_use]
     fn of(error: &(dyn StdError + 'static)) -> Option<(&'static str, Option<String>)>;
 
-    /// What a host records of an error, if it has one of these types itself, and why its value is left out.
+    /// The host's record of an error, if it has one of these types itself, and why its value is left out.
     #[must_use]
     fn record(error: &(dyn StdError + 'static)) -> Option<(RecordedError, Option<BoxError>)>;
 

@@ -20,8 +20,8 @@ pub type ErrorCode = Cow<'static, str>;
 
 /// The error of a step or of a flow (FTN12 §1.2, §1.7).
 ///
-/// Handlers match on [`code`](Self::code); [`info`](Self::info) is for people. Cloning shares; what a
-/// flow learns about one failure, such as its location, does not show in other clones.
+/// Handlers match on [`code`](Self::code); [`info`](Self::info) is for people. Cloning shares; facts
+/// that a flow adds about one failure, such as its location, do not show in other clones.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -43,16 +43,16 @@ struct Content {
     cause: Cause,
 }
 
-/// What a flow knows about one failure with an error.
+/// The facts that a flow knows about one failure with an error.
 #[derive(Clone, Copy)]
 struct Facts {
     /// The step that made the error, or else the first one that raised it.
     location: Option<StepLocation>,
     /// The number of attempts after which a step failed for good with the error.
     attempts: Option<u32>,
-    /// What the undo that failed with the error would have undone.
+    /// The outcome of the step whose undo failed with the error.
     failed_undo: Option<Undo<()>>,
-    /// What the body that failed with the error has done is unknown.
+    /// The outcome of the body that failed with the error is unknown.
     outcome_unknown: bool,
 }
 
@@ -203,7 +203,7 @@ impl Error {
         &self.content().code
     }
 
-    /// `error_info` of FTN12 §1.7: what went wrong, for people.
+    /// `error_info` of FTN12 §1.7: the text of the error, for people.
     #[must_use]
     pub fn info(&self) -> Option<&str> {
         self.content().info.as_deref()
@@ -238,7 +238,7 @@ impl Error {
         self.with_facts(|facts| facts.attempts = Some(attempts))
     }
 
-    /// What the undo that failed with this error would have undone; `None` if this is not the error of
+    /// The outcome of the step whose undo failed with this error; `None` if this is not the error of
     /// an undo, see [`Added::undo`](crate::Added::undo). [`location`](Self::location) names the step.
     #[must_use]
     pub fn failed_undo(&self) -> Option<Undo<()>> {
@@ -288,8 +288,8 @@ impl Error {
     }
 
     /// The same error with the code of the first error in `C` that [caused](StdError::source) it, and
-    /// with what that lets callers read. An error whose code was chosen keeps it, and so does one
-    /// without such a cause.
+    /// with its text for callers. An error whose code was chosen keeps it, and so does one without
+    /// such a cause.
     #[must_use]
     pub fn coded<C: Codes>(mut self) -> Self {
         let Cause::Error(cause) = &self.content().cause else { return self };

@@ -16,7 +16,7 @@ where
 {
     pub fn write(error: &E) -> Option<Result<String, Box<dyn StdError + Send + Sync>>> {
         let written = serde_json::to_string(error).and_then(|json| {
-            // what cannot be read again is not written
+            // a value that cannot be read again is not written
             serde_json::from_str::<E>(&json)?;
             Ok(json)
         });

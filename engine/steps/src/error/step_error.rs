@@ -1,4 +1,4 @@
-//! What callbacks return (FTN12 §2.2.2), and how `?` raises errors.
+//! The results of callbacks (FTN12 §2.2.2), and how `?` raises errors.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use super::codes;
 use super::flow_error::{Error, ErrorCode};
 
-/// What a callback may return (FTN12 §2.2.2): `Err` if it failed or ended a loop.
+/// The result of a callback (FTN12 §2.2.2): `Err` if it failed or ended a loop.
 ///
 /// [`AsyncSteps::success`](crate::AsyncSteps::success) and
 /// [`error`](crate::AsyncSteps::error) return it too, so that `return asi.error("Code", ())`
@@ -109,7 +109,7 @@ impl<T, E: Into<Box<dyn StdError + Send + Sync>>> ErrorExt<T> for Result<T, E> {
     }
 }
 
-/// What a callback may return (FTN12 §2.2.2): nothing, or a [`StepResult`].
+/// The return types of callbacks (FTN12 §2.2.2): nothing, or a [`StepResult`].
 #[diagnostic::on_unimplemented(
     message = "a callback returns nothing or a `StepResult`, not `{Self}`",
     label = "this callback returns something else",

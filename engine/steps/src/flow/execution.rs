@@ -19,7 +19,7 @@ use crate::time::Time;
 
 /// A flow in execution, driven by its host (FTN12 §2.2.3).
 ///
-/// What a host does, in this order:
+/// A host works in this order:
 ///
 /// 1. It calls [`run`](Self::run) with the current time and a waker.
 /// 2. It starts the flows that [`take_launched`](Self::take_launched) returns, on the same event
@@ -204,8 +204,8 @@ impl Execution {
         self.machine.asi.flow_id()
     }
 
-    /// Completes a wait by its name: the flow takes the result in its next turn, as that of a
-    /// [`Completion`](crate::Completion).
+    /// Completes a wait by its name: the flow takes the result in its next turn, like the result of
+    /// a [`Completion`](crate::Completion).
     ///
     /// # Errors
     /// [`Stale`] if the wait has ended, was completed before, or belongs to another flow, or if the

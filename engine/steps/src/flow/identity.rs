@@ -88,7 +88,7 @@ impl Identity {
     }
 }
 
-/// Restores what was undone before.
+/// Restores the earlier result of [`Identity::undone`].
 struct Scope(Option<Identity>);
 
 impl Drop for Scope {

@@ -1,4 +1,4 @@
-//! What a host learns from a run of a flow (FTN12 §2.2.3, §2.6).
+//! The progress that a host learns from a run of a flow (FTN12 §2.2.3, §2.6).
 
 use crate::args::{Args, Arguments, Mismatch};
 use crate::error::{Error, codes};

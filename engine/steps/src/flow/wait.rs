@@ -18,7 +18,7 @@ pub struct Wait {
     pub stack: Vec<StepLocation>,
     /// The current attempt of the innermost step with retries, from 1; see [`Retry`](crate::Retry).
     pub attempt: u32,
-    /// What would make it go on.
+    /// The event that would make it go on.
     pub reason: WaitReason,
     /// The kind of that, in one word.
     pub cause: WaitCause,
@@ -33,7 +33,7 @@ pub struct Wait {
     pub contention: Option<Contention>,
 }
 
-/// What a branch of a flow waits for.
+/// The reason why a branch of a flow waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitReason {
@@ -47,7 +47,7 @@ pub enum WaitReason {
     Future,
     /// A point in time, on the clock of the host.
     Until(Time),
-    /// The undo of what is inside of a step that failed; its error goes on afterwards.
+    /// The undo of the steps inside of a step that failed; its error goes on afterwards.
     Undo,
     /// Only a time limit or a cancel ends the wait.
     End,
@@ -94,7 +94,7 @@ impl WaitCause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "objects outside of this crate make it")]
 pub struct Contention {
-    /// What the object is, such as `mutex`.
+    /// The kind of object, such as `mutex`.
     pub kind: &'static str,
     /// Its name; empty if it has none.
     pub name: &'static str,
@@ -137,7 +137,7 @@ pub trait Awaitable {
     /// What `waiter` waits for, such as "mutex `stock`, position 2 of 5".
     fn describe(&self, waiter: Identity) -> String;
 
-    /// What it is, in one word, to count waits by; `object` unless an implementation says otherwise.
+    /// Its kind, in one word, to count waits by; `object` unless an implementation says otherwise.
     fn kind(&self) -> &'static str {
         "object"
     }

@@ -1,4 +1,4 @@
-//! What adding a step returns: the new step, to set a handler, a label or a name (FTN12 §2.2.1).
+//! The result of adding a step: the new step, to set a handler, a label or a name (FTN12 §2.2.1).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -118,12 +118,12 @@ impl<'a, A, T> Added<'a, A, T> {
         self
     }
 
-    /// Ends the flow when this time has passed: all that is inside of the step is cancelled, and `Timeout` is
-    /// raised at the step at once. What was done is undone behind it, under the locks of the steps inside:
-    /// from then on the flow waits for no undo.
+    /// Ends the flow when this time has passed: everything inside of the step is cancelled, and `Timeout` is raised at
+    /// the step at once. Effects are undone behind it, under the locks of the steps inside: from then on the flow waits
+    /// for no undo.
     ///
-    /// It is for the outermost step of a flow whose caller is answered in time. Inside of a
-    /// flow there is [`timeout`](Self::timeout), whose step fails when what is inside is undone (FTN12 §1.3).
+    /// It is for the outermost step of a flow whose caller is answered in time. Inside of a flow there is
+    /// [`timeout`](Self::timeout), whose step fails when everything inside is undone (FTN12 §1.3).
     pub fn ends_flow_after(&mut self, limit: Duration) -> &mut Self {
         let one = &mut Planned::policies_of(self.step).one;
         (one.timeout, one.ends_flow) = (Some(limit), true);
@@ -165,14 +165,13 @@ impl<'a, A, T> Added<'a, A, T> {
     /// Undoes the step when something later fails, on every way out: an error that leaves a step
     /// around both, a time limit, a cancel, a flow that is dropped (FTN12 §1.2, §1.3).
     ///
-    /// When the body succeeded, `undo` gets its result, which is cloned for that; when it was begun
-    /// and cut, it gets [`Undo::Unknown`]. A body that fails by itself is taken at its word: it has done
-    /// nothing, and is not undone. Its outcome is unknown if it says so
-    /// ([`Error::outcome_unknown`]), if it panics, if [`retry`](Self::retry) would try it again after
-    /// this error, and if one of several things of [`each`](AsyncSteps::each) or
-    /// [`join`](AsyncSteps::join) fails after another one has begun, or all of several things of
-    /// [`race`](AsyncSteps::race). If one of these wins, `undo` gets its result; what the others have
-    /// done is not known, so it undoes that as well.
+    /// When the body succeeded, `undo` gets its result, which is cloned for that; when it was begun and
+    /// cut, it gets [`Undo::Unknown`]. A body that fails by itself is taken at its word: it has done
+    /// nothing, and is not undone. Its outcome is unknown if it says so ([`Error::outcome_unknown`]), if
+    /// it panics, if [`retry`](Self::retry) would try it again after this error, and if one of several
+    /// things of [`each`](AsyncSteps::each) or [`join`](AsyncSteps::join) fails after another one has
+    /// begun, or all of several things of [`race`](AsyncSteps::race). If one of these wins, `undo` gets
+    /// its result; the outcome of the others is unknown, so it has to undo these as well.
     ///
     /// The steps inside of a step that fails are undone after its cancel handlers and before its error
     /// handler: the newest first, and parallel branches in parallel. The steps inside of a step that
@@ -220,7 +219,7 @@ impl<'a, A, T> Added<'a, A, T> {
         self
     }
 
-    /// Has the step remember what it did in an earlier run of the flow, for hosts whose flows survive a
+    /// Makes the step remember its end in an earlier run of the flow, for hosts whose flows survive a
     /// crash; see [`ReplayHooks`].
     pub fn remembered(&mut self, memory: Rc<dyn ReplayHooks>) -> &mut Self {
         Planned::policies_of(self.step).one.memory = Some(memory);

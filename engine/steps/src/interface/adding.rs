@@ -89,7 +89,7 @@ impl AsyncSteps {
     /// Adds a step that is an async closure; its future is polled in place (FTN12 §1.13).
     ///
     /// `body` takes the result of the step before it: `()`, one value, or a tuple of up to four. The
-    /// flow keeps the closure as long as the future, so what it captured can be borrowed there.
+    /// flow keeps the closure as long as the future, so captured values can be borrowed there.
     ///
     /// In the body `?` takes any error, as in other callbacks: an [`Error`] keeps its code, any other
     /// one becomes `InternalError`. A time limit, an error of another branch and a cancel drop the
@@ -127,8 +127,8 @@ impl AsyncSteps {
         Added::new(self.strand.last_added())
     }
 
-    /// Adds a step whose normal end is final: what was done inside is not undone any more when a
-    /// later step fails, see [`Added::undo`]. Its abnormal end is that of any step (FTN12 §1.2).
+    /// Adds a step whose normal end is final: the steps inside are not undone any more when a later
+    /// step fails, see [`Added::undo`]. Its abnormal end is like that of any step (FTN12 §1.2).
     ///
     /// An endless loop has one around each iteration: otherwise it would remember all that it has
     /// ever done.
@@ -204,9 +204,9 @@ impl AsyncSteps {
     /// Appends the steps of a flow that was not executed to this level, and the state variables
     /// that this flow does not have (FTN12 §1.5 `copyFrom`).
     ///
-    /// The flow is taken, because its steps can run once; what runs often is a [`Template`]. The
-    /// arguments [passed](Flow::pass) to it go to its first step. Its extensions, its observer and
-    /// its [canceller](Flow::canceller) are dropped with it.
+    /// The flow is taken, because its steps can run once; for repeated runs there is [`Template`].
+    /// The arguments [passed](Flow::pass) to it go to its first step. Its extensions, its observer
+    /// and its [canceller](Flow::canceller) are dropped with it.
     ///
     /// ```
     /// use asyncsteps_core::{Flow, run_to_end};

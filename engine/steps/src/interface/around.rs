@@ -1,4 +1,4 @@
-//! The running step and what is around it, in its branch and in the branches around that: for
+//! The running step and the steps around it, in its branch and in the branches around that: for
 //! locks, which must know what a wait would hold up (FTN12 §1.11.4, §1.11.5).
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What loops go over (FTN12 §2.2.4 `forEach`).
+//! The collections that loops iterate over (FTN12 §2.2.4 `forEach`).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 #[cfg(doc)]
 use crate::stack::AsyncSteps;
 
-/// What [`AsyncSteps::for_each`] iterates over: lists yield index and value, maps key and value.
+/// A collection that [`AsyncSteps::for_each`] iterates over: lists yield index and value, maps key
+/// and value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no collection that a loop can own",
     label = "neither a list, nor a map, nor an array",

@@ -56,9 +56,9 @@ impl AsyncSteps {
         Flow::new()
     }
 
-    /// Has the host execute a flow on the same event loop, independent of this flow
-    /// (FTN12 §2.2.1 `newInstance`): it has its own state and time limits, and goes on when this flow
-    /// has ended or was cancelled. A cancel handler can launch the steps that undo something.
+    /// Makes the host execute a flow on the same event loop, independent of this flow (FTN12 §2.2.1
+    /// `newInstance`): it has its own state and time limits, and goes on when this flow has ended or
+    /// was cancelled. A cancel handler can launch the steps that undo something.
     pub fn launch(&mut self, flow: Flow) {
         self.cold().launched.push(flow.asi);
     }

@@ -1,4 +1,4 @@
-//! Steps of templates that decide what they are when they start, and templates as sub-steps (FTN12 §1.5).
+//! Steps of templates that decide their work when they start, and templates as sub-steps (FTN12 §1.5).
 
 use super::added::Added;
 use super::run::{Run, RunContext, WithContext};
@@ -8,7 +8,7 @@ use crate::error::{StepError, StepResult, StepReturn};
 use crate::stack::{AsyncSteps, QueuedStep};
 use crate::template::Template;
 
-/// What a [deferred](crate::TemplateSteps::defer) step of a template becomes, for libraries that write
+/// The work of a [deferred](crate::TemplateSteps::defer) step of a template, for libraries that write
 /// steps for their users.
 impl AsyncSteps {
     /// Appends the steps of a template, the first of which takes `args`; otherwise as

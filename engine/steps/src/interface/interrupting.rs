@@ -8,13 +8,14 @@ use crate::outcome::Undo;
 use crate::stack::{AsyncSteps, StepUndo, ToUndo, UndoPlan};
 use crate::undo::{OfResult, UndoOf, UndoPolicy};
 
-/// What a step regains before something inside of it is undone.
+/// The lock that a step regains before something inside of it is undone.
 struct Regain(Arc<dyn UndoPlan>);
 
 impl AsyncSteps {
-    /// A handle that fails the running step from any thread, also while it has sub-steps: what is inside
-    /// is cancelled, then the error is raised at the step itself (FTN12 §1.3). For objects whose hold on
-    /// something can be lost, such as a lock between machines, and for a race that another step has won.
+    /// A handle that fails the running step from any thread, also while it has sub-steps: everything
+    /// inside is cancelled, then the error is raised at the step itself (FTN12 §1.3). For objects whose
+    /// hold on something can be lost, such as a lock between machines, and for a race that another step
+    /// has won.
     ///
     /// ```
     /// use asyncsteps_core::{Error, Flow};
@@ -34,9 +35,9 @@ impl AsyncSteps {
         Interrupter::new(self.inbox(), key)
     }
 
-    /// Has `regain` come first if the running step is [interrupted](Self::interrupter) and something inside of
-    /// it is to be [undone](crate::Added::undo), with the time limit of an [undo](UndoPolicy): it takes back
-    /// what was lost. If it fails, the host gets its error and the undos run without it.
+    /// Runs `regain` first if the running step is [interrupted](Self::interrupter) and something inside of it is to be
+    /// [undone](crate::Added::undo), with the time limit of an [undo](UndoPolicy): it takes the lost object back. If it
+    /// fails, the host gets its error and the undos run without it.
     pub fn regain<F>(&mut self, regain: F)
     where
         F: AsyncFn() -> Result<(), StepError> + 'static,
@@ -46,7 +47,7 @@ impl AsyncSteps {
         self.stack(Regain(regain));
     }
 
-    /// What the step on top regains comes before the undos inside of it, which have not begun.
+    /// The step on top regains its lost object before the undos inside of it, which have not begun.
     pub(crate) fn regain_before_undo(&mut self) {
         let regains: Vec<_> =
             self.kept_by::<Regain>(&self.strand.top).map(|Regain(plan)| Arc::clone(plan)).collect();

@@ -1,8 +1,8 @@
-//! What callbacks may call (FTN12 §2.2): the methods of [`AsyncSteps`](crate::AsyncSteps).
+//! The methods of [`AsyncSteps`](crate::AsyncSteps), which callbacks call (FTN12 §2.2).
 //!
 //! - `adding.rs`: adding steps (§2.2.1) and loops (§2.2.4); `new_steps.rs` makes the steps,
 //!   `run.rs` and `substeps.rs` make steps that can be tried again; `added.rs` sets their options,
-//!   `parallel.rs` takes branches, `collection.rs` is what loops iterate over.
+//!   `parallel.rs` takes branches, `collection.rs` has the collections of loops.
 //! - `deferred.rs`: the steps that template steps become when they start.
 //! - `ending.rs`: completing or failing the step; `waiting.rs`: time limits, cancel handlers and
 //!   waits (§2.2.2); `interrupting.rs`: ends from outside.

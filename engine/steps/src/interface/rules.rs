@@ -1,4 +1,4 @@
-//! What a callback may do when (FTN12 §2.1): a broken rule fails the step with `InternalError`.
+//! The rules for callbacks (FTN12 §2.1): a broken rule fails the step with `InternalError`.
 
 use std::mem;
 

@@ -16,7 +16,7 @@ use crate::stack::{
     Work,
 };
 
-/// What the body of a step gets in addition to its arguments, see
+/// The context that the body of a step gets in addition to its arguments, see
 /// [`AsyncSteps::run_with`](crate::AsyncSteps::run_with).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -201,7 +201,7 @@ impl AsyncSteps {
     }
 }
 
-/// Has a future wake the step of a branch instead of the whole flow.
+/// Lets a future wake the step of a branch instead of the whole flow.
 struct WithWaker<F> {
     future: Pin<Box<F>>,
     waker: Waker,

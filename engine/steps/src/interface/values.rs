@@ -28,8 +28,8 @@ impl AsyncSteps {
     /// Keeps a lock as long as this step and its sub-steps live, without a name; this is cheaper than
     /// [`stack`](Self::stack). It is dropped after the values that have a name.
     ///
-    /// If the step is cancelled, the lock lives until what is [inside](crate::Added::undo) is undone,
-    /// which may be after the end of the flow.
+    /// If the step is cancelled, the lock lives until everything [inside](crate::Added::undo) is
+    /// undone, which may be after the end of the flow.
     pub fn hold<T: 'static>(&mut self, value: T) {
         match self.strand.top.activity() {
             Activity::Plain => self.set_activity(Activity::Holding(Box::new(value))),

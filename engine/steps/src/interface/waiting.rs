@@ -1,4 +1,4 @@
-//! What the running step waits for, and what ends it early (FTN12 §2.2.2).
+//! Waits of the running step, and early ends of them (FTN12 §2.2.2).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl AsyncSteps {
         let strand = self.active();
         let can_wait = match self.callback {
             Callback::Body => !self.completed,
-            // the machine itself has a step wait
+            // the machine itself makes a step wait
             Callback::None => true,
             Callback::ErrorHandler | Callback::CancelHandler => false,
         };
@@ -147,8 +147,8 @@ impl AsyncSteps {
         inbox.lock().close(key)
     }
 
-    /// Limits the time of the running step from now on: what is inside is cancelled then. The memory of the
-    /// step is asked what is left of the limit, now and when it has passed.
+    /// Limits the time of the running step from now on: everything inside is cancelled then. The replay hooks of the
+    /// step are asked for the rest of the limit, now and when it has passed.
     pub(crate) fn limit_hard(
         &mut self,
         limit: Limit,

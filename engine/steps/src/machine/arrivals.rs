@@ -1,4 +1,4 @@
-//! What comes from outside for the steps that wait (FTN12 §1.3): results, errors, wake-ups of
+//! Messages from outside for the steps that wait (FTN12 §1.3): results, errors, wake-ups of
 //! futures.
 
 use std::task::Waker;
@@ -58,7 +58,7 @@ impl Machine {
     }
 
     /// The sub-steps of the step on top, which has a wait, are complete, and so is the step, unless
-    /// something was sent to it that must not be lost.
+    /// a message to it must not be lost.
     #[cold]
     pub(super) fn complete_with_wait(&mut self) -> Next {
         match self.asi.close_wait() {
@@ -104,7 +104,7 @@ impl Machine {
     /// Completes a waiting step with a result.
     ///
     /// # Errors
-    /// What is left to be received, if the step cannot take it.
+    /// The message that is left, if the step cannot take it.
     fn take_result(&mut self, key: WaitKey, strand: u32, result: SendArgs) -> Result<(), Message> {
         if !self.activate(strand) || !self.waits_for(key) || self.is_undoing() {
             return Err(Message::Success(result));

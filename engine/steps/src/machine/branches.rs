@@ -148,7 +148,7 @@ impl Machine {
         self.asi.strand.runnable = true;
     }
 
-    /// Has the strand of the branch that completed go on with the next branch of the same step, if
+    /// Lets the strand of the branch that completed go on with the next branch of the same step, if
     /// that is the next turn.
     fn start_in_place(&mut self) -> bool {
         let Some(cold) = &mut self.asi.cold else { return false };

@@ -96,7 +96,8 @@ impl AsyncSteps {
         }
     }
 
-    /// A body that failed is taken at its word. What is worth another attempt may have been done.
+    /// A body that failed is taken at its word. But if the error is worth another attempt, the
+    /// effect may have happened.
     #[cold]
     fn note_failure(&mut self, error: &Error) {
         let mut attempts = self.strand.attempts().into_iter();

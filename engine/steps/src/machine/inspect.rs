@@ -10,7 +10,7 @@ use crate::location::StepLocation;
 use crate::stack::{Activity, Frame, Strand, locations, outermost_first};
 use crate::time::Time;
 
-/// What a branch waits for.
+/// The wait of a branch.
 enum Waited<'a> {
     Turn,
     External,
@@ -63,7 +63,7 @@ impl Machine {
         })
     }
 
-    /// The branches that are not over and have no branches themselves, and whether a time limit ends what they do.
+    /// The branches that have not ended and have no branches themselves, and whether a time limit ends their wait.
     pub(super) fn limited_branches(&mut self) -> Vec<(Identity, bool)> {
         let flow = self.asi.flow_id();
         let branches = self.leaves().map(|(id, strand)| {
@@ -169,7 +169,7 @@ impl<'a> Waited<'a> {
     }
 }
 
-/// What an object reports; `None` if it panics.
+/// The report of an object; `None` if it panics.
 fn guarded<R>(ask: impl FnOnce() -> R) -> Option<R> {
     // a payload may panic when it is dropped
     catch_unwind(AssertUnwindSafe(ask)).map_err(mem::forget).ok()

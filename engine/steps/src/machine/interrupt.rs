@@ -12,8 +12,9 @@ use crate::stack::Activity;
 use crate::time::Time;
 
 impl Machine {
-    /// Cancels what is inside of the step in the active strand that has this wait, and raises the error
-    /// at the step itself. What undoes something inside then comes after what the step regains.
+    /// Cancels everything inside of the step in the active strand that has this wait, and raises the
+    /// error at the step itself. Undos of steps inside then come after the step has regained its lost
+    /// objects.
     pub(super) fn interrupt(&mut self, key: WaitKey, error: &Error) -> Next {
         let depth = self.asi.strand.open_frames().position(|frame| frame.wait == Some(key));
         let Some(depth) = depth else { return Next::Wait };
@@ -32,7 +33,8 @@ impl Machine {
         self.unwind(Fault::Error(error.clone().at(location)))
     }
 
-    /// Cancels what is inside of the step at this depth of the active strand, which is on top then.
+    /// Cancels everything inside of the step at this depth of the active strand, which is on top
+    /// then.
     pub(super) fn cancel_inside(&mut self, depth: u32) {
         while self.asi.strand.depth() > depth {
             if self.asi.strand.top.flags.is_open() {
@@ -75,8 +77,8 @@ impl Machine {
         self.end_of(next)
     }
 
-    /// Ends the flow as a hard time limit around it would: what is inside of the outermost step is
-    /// cancelled, then that step fails with `Timeout`. A result that was sent before counts.
+    /// Ends the flow as a hard time limit around it would: everything inside of the outermost step
+    /// is cancelled, then that step fails with `Timeout`. A result that was sent before counts.
     pub(crate) fn expire(&mut self, now: Time) -> Option<Outcome> {
         self.asi.now = now;
         self.asi.time_passed();

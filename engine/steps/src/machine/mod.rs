@@ -4,12 +4,12 @@
 //! its step: it adds steps, or completes, or fails, or waits. When it has returned, the machine
 //! decides what that meant (`settle`) and goes on.
 //!
-//! - `turn.rs`: a turn. It receives what came from outside (`arrivals.rs`), expires timers
+//! - `turn.rs`: a turn. It receives messages from outside (`arrivals.rs`), expires timers
 //!   (`timers.rs`), then runs strands until none can go on.
 //! - `step.rs`: one step: where it is entered, called, settled and ended. `templates.rs` does so for
 //!   steps of templates, `attempts.rs` for attempts, `loops.rs` for iterations, `futures.rs` for futures.
 //! - `unwind.rs`: errors and cancel; `undo.rs`: undoing what they leave. `branches.rs`: parallel branches.
-//! - `report.rs`: what the observer and the host get to know. `inspect.rs`: why a flow waits.
+//! - `report.rs`: reports to the observer and the host. `inspect.rs`: why a flow waits.
 //!   `interrupt.rs`: where steps are ended from outside, and by simulations.
 
 mod arrivals;

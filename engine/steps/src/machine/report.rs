@@ -1,4 +1,4 @@
-//! What the observer and the host get to know about steps (FTN12 §1.7).
+//! Reports about steps to the observer and the host (FTN12 §1.7).
 
 use std::any::Any;
 use std::mem;
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::observe::{StepEnd, StepRef, UndoneStep};
 use crate::stack::{AsyncSteps, Role};
 
-/// What happens to a step, as [`Observer`](crate::Observer) has it.
+/// An event of a step, for an [`Observer`](crate::Observer).
 pub(super) enum Event<'a> {
     Begin,
     Enter,

@@ -12,7 +12,7 @@ use crate::observe::StepEnd;
 use crate::slot::index;
 use crate::stack::{About, Activity, AsyncSteps, Callback, Flags, QueueItem, QueuedStep, Role};
 
-/// What a callback returned, or the payload of its panic.
+/// The result of a callback, or the payload of its panic.
 pub(super) type CallbackResult = Result<StepResult, Box<dyn Any + Send>>;
 
 impl Machine {
@@ -101,7 +101,7 @@ impl Machine {
         }
     }
 
-    /// Calls a callback of the step on top. What it raised, also by a panic, is in `asi.raised`.
+    /// Calls a callback of the step on top. Its error, also by a panic, is in `asi.raised`.
     #[inline]
     pub(super) fn call(
         &mut self,
@@ -189,7 +189,7 @@ impl Machine {
                 strand.seal(strand.top.base());
                 return Next::Step;
             }
-            // what waits for a completion, which is most of what waits, need not be looked at again
+            // waits for a completion are most waits, and need not be looked at again
             if strand.top.flags.waits && matches!(strand.top.activity(), Activity::Plain) {
                 return Next::Wait;
             }

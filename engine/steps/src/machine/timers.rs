@@ -65,8 +65,8 @@ impl Machine {
         }
     }
 
-    /// Cancels what is inside of a step whose time limit expired, and raises `Timeout` at the step
-    /// itself.
+    /// Cancels everything inside of a step whose time limit expired, and raises `Timeout` at the
+    /// step itself.
     fn cut(&mut self, timer: Timer) -> Next {
         self.cancel_inside(timer.depth);
         if self.frame(timer.depth).extras().ends_flow {

@@ -1,4 +1,4 @@
-//! A turn of a flow (FTN12 §2.6): it receives what came, then runs steps until all strands wait.
+//! A turn of a flow (FTN12 §2.6): it receives messages, then runs steps until all strands wait.
 
 use std::mem;
 use std::task::Waker;

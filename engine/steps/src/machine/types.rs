@@ -7,7 +7,7 @@ use crate::stack::AsyncSteps;
 
 /// Runs the steps of one flow (FTN12 §2.6).
 pub(crate) struct Machine {
-    /// What callbacks get: the step stack and the state of the flow.
+    /// The interface for callbacks: the step stack and the state of the flow.
     pub(crate) asi: AsyncSteps,
 }
 

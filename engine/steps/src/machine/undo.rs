@@ -1,4 +1,5 @@
-//! Undoing what is inside of a step that failed, or of a flow that is cancelled (FTN12 §1.2, §1.3).
+//! Undoing the steps inside of a step that failed, or of a flow that is cancelled (FTN12 §1.2,
+//! §1.3).
 
 use std::rc::{Rc, Weak};
 
@@ -14,8 +15,8 @@ use crate::stack::{
 use crate::undo::undo_flow;
 
 impl Machine {
-    /// The step on top ends: what it could undo passes on to the step around it, and the end of a
-    /// scope forgets it.
+    /// The step on top ends: its undos pass on to the step around it, and the end of a scope
+    /// forgets it.
     #[cold]
     pub(super) fn pass_undos_on(&mut self, end: StepEnd<'_>) {
         let (active, level) = (self.asi.active(), self.asi.strand.depth());
@@ -29,7 +30,7 @@ impl Machine {
         }
     }
 
-    /// The active branch ends: what it could undo passes on to its parallel step.
+    /// The active branch ends: its undos pass on to its parallel step.
     #[cold]
     pub(super) fn move_undos_up(&mut self) {
         let Some(cold) = &mut self.asi.cold else { return };
@@ -41,8 +42,8 @@ impl Machine {
         }
     }
 
-    /// Undoes what is inside of the step on top before its error handler is called; `false` if there
-    /// is nothing. The step waits for it, and keeps the error.
+    /// Undoes the steps inside of the step on top before its error handler is called; `false` if
+    /// there is nothing. The step waits for it, and keeps the error.
     #[inline]
     pub(super) fn undo_inside(&mut self, error: &Error) -> bool {
         self.asi.has_undos() && self.undo_from(self.asi.strand.depth() + 1, error)
@@ -85,7 +86,7 @@ impl Machine {
         self.wait_for_undos(Some(error))
     }
 
-    /// Has the step on top wait until what was inside is undone, then go on with this error, or
+    /// Makes the step on top wait until everything inside is undone, then go on with this error, or
     /// complete; `false` if there is nothing to wait for.
     fn wait_for_undos(&mut self, error: Option<&Error>) -> bool {
         if self.asi.own_policy_state().is_some_and(|policies| policies.leaves_undos) {
@@ -132,8 +133,8 @@ impl Machine {
         }
     }
 
-    /// Has the active strand wait for the undos of what the end of a loop cancelled, in a step of its
-    /// own; `false` if there is nothing to wait for.
+    /// Makes the active strand wait for the undos of steps that the end of a loop cancelled, in a
+    /// step of its own; `false` if there is nothing to wait for.
     #[cold]
     pub(super) fn wait_before_next(&mut self) -> bool {
         self.asi.has_undos()
@@ -157,7 +158,7 @@ impl Machine {
         self.launch_undos(entries, None);
     }
 
-    /// The step on top is cancelled: its locks are held until what is inside is undone.
+    /// The step on top is cancelled: its locks are held until everything inside is undone.
     #[inline]
     pub(super) fn leave_cancelled(&mut self) {
         if self.asi.has_undos() {

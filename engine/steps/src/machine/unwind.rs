@@ -10,7 +10,7 @@ use crate::error::{Error, Fault, LoopEnd};
 use crate::observe::StepEnd;
 use crate::stack::{Activity, Callback, Role};
 
-/// What an error handler decided.
+/// The decision of an error handler.
 enum Decision {
     Success,
     /// Steps were added: they replace the failed step at its own level (FTN12 §1.2.1).
@@ -25,7 +25,7 @@ enum Decision {
 enum UnwindPhase {
     /// The step is still in progress.
     Abort,
-    /// It was aborted, and what was inside is undone.
+    /// It was aborted, and everything inside is undone.
     Handle,
 }
 
@@ -43,7 +43,7 @@ impl Machine {
         self.unwind_error(error, UnwindPhase::Abort)
     }
 
-    /// Goes on with an error whose step is on top and waited until what was inside was undone.
+    /// Goes on with an error whose step is on top and waited until everything inside was undone.
     pub(super) fn unwind_undone(&mut self, error: Error) -> Next {
         self.unwind_error(error, UnwindPhase::Handle)
     }
@@ -110,8 +110,9 @@ impl Machine {
         error
     }
 
-    /// Whether the failed step on top stays around the steps that replace it: they may use what it
-    /// made with `stack`, and the step of a parallel branch stays the only one without a result.
+    /// Whether the failed step on top stays around the steps that replace it: they may use the
+    /// values that it made with `stack`, and the step of a parallel branch stays the only one
+    /// without a result.
     fn outlives_its_end(&self) -> bool {
         let strand = &self.asi.strand;
         strand.top.values().is_some()
@@ -141,7 +142,7 @@ impl Machine {
         self.end_handler()
     }
 
-    /// What the error handler of the step on top decided; unless the flow goes on with its steps, they are dropped.
+    /// The decision of the error handler of the step on top; unless the flow goes on with its steps, they are dropped.
     fn end_handler(&mut self) -> Decision {
         let decision = self.decision();
         if !matches!(decision, Decision::Success | Decision::Steps) {
@@ -218,7 +219,7 @@ impl Machine {
     /// were completed before are complete.
     ///
     /// A destructor or an observer that panics stops neither the cancelling nor the undo: its panic
-    /// goes on afterwards. What panicked is gone by then, so it does so once.
+    /// goes on afterwards. The value that panicked is gone by then, so it does so once.
     pub(super) fn cancel_all(&mut self) {
         let mut panic = None;
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.cancel_steps())) {

@@ -21,13 +21,13 @@ struct Attempts {
     end: Option<Time>,
     /// The number of the attempt that is due or in progress.
     attempt: Cell<u32>,
-    /// What the next attempt takes; `None` while it is in progress.
+    /// The input of the next attempt; `None` while it is in progress.
     next: Cell<Option<Args>>,
-    /// What the attempt after that one takes.
+    /// The input of the attempt after that one.
     kept: Cell<Option<Args>>,
 }
 
-/// Has the running step make attempts.
+/// Makes the running step make attempts.
 pub(super) fn start(
     one: Attempt,
     tries: Tries,
@@ -42,7 +42,7 @@ pub(super) fn start(
     if failed.is_some()
         && let Some(undo) = asi.own_undo()
     {
-        // what those attempts have done is not known
+        // the outcome of those attempts is unknown
         undo.set_unknown();
     }
     let (attempts, at) = failed.unwrap_or_else(|| (0, asi.now()));

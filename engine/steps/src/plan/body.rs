@@ -1,4 +1,4 @@
-//! What a step with policies does in the end, and what it may hold meanwhile.
+//! The body of a step with policies, and the locks that it may hold meanwhile.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -9,7 +9,7 @@ use crate::error::{Error, StepError, StepResult};
 use crate::stack::{AsyncSteps, Repeat, Waking, Work};
 use crate::sync::{ISync, Section};
 
-/// What a step with policies does in the end.
+/// The body of a step with policies.
 pub(crate) enum Body {
     Once(Box<dyn Work>),
     Again(Arc<dyn Repeat>),

@@ -1,11 +1,11 @@
-//! The policies of a step: what was said behind it, such as `retry` or `timeout`.
+//! The policies of a step: the options behind it, such as `retry` or `timeout`.
 //!
 //! They are kept next to the body and looked at when the step starts. They nest in a fixed order,
 //! whatever the order of writing: lock, attempts, limiter, time limit, body.
 //!
-//! - `policies.rs`: what can be said, for steps of flows and of templates.
-//! - `planned.rs`: a step that has policies starts. `attempt.rs`: one attempt of it. `body.rs`: what it
-//!   does in the end.
+//! - `policies.rs`: the options, for steps of flows and of templates.
+//! - `planned.rs`: a step that has policies starts. `attempt.rs`: one attempt of it. `body.rs`: its
+//!   body.
 //! - `attempts.rs`: it is tried again, as its [`Retry`](crate::Retry) says. `shield.rs`: it runs where
 //!   nothing outside cancels it. `recalled.rs`: it ended in an earlier run of the flow.
 

@@ -61,7 +61,7 @@ impl Work for Planned {
 }
 
 impl Policies {
-    /// Starts the running step with what is said about it.
+    /// Starts the running step with its policies.
     #[inline(always)]
     pub(crate) fn start(
         mut self,
@@ -81,7 +81,7 @@ impl Policies {
                 runs @ (Replay::Nothing | Replay::Begun) => {
                     asi.extras().memory = Some((Rc::clone(memory), None));
                     if let (Replay::Begun, Some(undo)) = (runs, asi.own_undo()) {
-                        // what it has done is not known
+                        // the outcome of that run is unknown
                         undo.set_unknown();
                     }
                 }

@@ -20,7 +20,7 @@ pub(crate) struct Policies {
     pub(crate) one: Attempt,
 }
 
-/// What is said about each attempt of a step.
+/// The policies of each attempt of a step.
 #[derive(Clone, Default)]
 pub(crate) struct Attempt {
     pub(crate) limiter: Option<Arc<dyn ISync>>,

@@ -25,7 +25,7 @@ struct Answer {
 /// Sends the result; if it is dropped without one, the step fails.
 struct Sender(Rc<RefCell<Answer>>);
 
-/// Runs `body` in a flow that is launched, and has the running step wait for its result.
+/// Runs `body` in a flow that is launched, and makes the running step wait for its result.
 pub(super) fn start(
     body: Body,
     (limit, memory): (Duration, Option<Rc<dyn ReplayHooks>>),

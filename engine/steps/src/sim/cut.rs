@@ -54,10 +54,10 @@ pub fn cancel_everywhere<C: FnOnce(Outcome)>(
 ///
 /// The scenario makes the flow and its check, with fresh state for each run. The first run is not cut: in it the flow
 /// has to succeed, unless a fault of the scenario, such as [`Sim::fail`], strikes in it. The moments are: before each
-/// step, after it, when it begins to wait, and when what it waits for has come; for [`Cut::Error`], each start of a
-/// body and each wait; for [`Cut::Undo`], each wait of an undo, so there a fault makes the flow fail. Each run goes on
-/// until undos and launched flows have ended as well, then the check receives the outcome of the flow, in the first run
-/// too. [`Cut::Drop`] has the outcome of a cancelled flow.
+/// step, after it, when it begins to wait, and when its wait has ended; for [`Cut::Error`], each start of a body and
+/// each wait; for [`Cut::Undo`], each wait of an undo, so there a fault makes the flow fail. Each run goes on until
+/// undos and launched flows have ended as well, then the check receives the outcome of the flow, in the first run too.
+/// [`Cut::Drop`] has the outcome of a cancelled flow.
 ///
 /// # Panics
 /// With the report of the first failure, see [`check`](super::check()); it names the seed, and the

@@ -35,7 +35,7 @@ pub(super) enum Effect {
     Cancel,
 }
 
-/// What became of the faults of several runs.
+/// The results of the faults of several runs.
 #[derive(Default)]
 pub(super) struct FaultReport {
     /// By step and number: whether the fault struck.
@@ -102,7 +102,7 @@ impl FaultReport {
 
     /// Checks that each fault struck in a run.
     ///
-    /// # Panics
+    /// If one did not. The text names the step that it should have struck.
     /// If one did not. It says what it should have struck.
     #[track_caller]
     pub(super) fn check(&self) {

@@ -1,10 +1,9 @@
-//! Histories of operations at once, checked against a model of what they may answer.
+//! Histories of concurrent operations, checked against a model of their possible answers.
 //!
-//! A lock, a journal or a queue is right if each of its operations seems to happen at one moment between its
-//! invocation and its answer: the history is *linearizable* (Herlihy and Wing 1990). A [`Model`] says what the
-//! operations do one after another, in a few lines that know nothing of the code under test. A [`History`]
-//! records what was asked and answered, and [`check`](History::check) looks for an order that explains all
-//! answers.
+//! A lock, a journal or a queue is right if each of its operations seems to happen at one moment between its invocation
+//! and its answer: the history is *linearizable* (Herlihy and Wing 1990). A [`Model`] says what the operations do one
+//! after another, in a few lines that know nothing of the code under test. A [`History`] records operations and
+//! answers, and [`check`](History::check) looks for an order that explains all answers.
 //!
 //! ```
 //! use asyncsteps_core::sim::linear::{History, Model};
@@ -51,13 +50,13 @@ const MAX_SITUATIONS: usize = 100_000;
 /// How many operations and states a message shows.
 const SHOWN: (usize, usize) = (40, 3);
 
-/// What operations do, one after another.
+/// The effects of operations, one after another.
 pub trait Model {
-    /// What the earlier operations have left; small, because many are kept.
+    /// The state that the earlier operations have left; small, because many are kept.
     type State: Clone + Eq + Hash + Debug;
-    /// What is asked.
+    /// An operation.
     type Operation: Debug;
-    /// What is answered.
+    /// The answer to an operation.
     type Answer: Debug;
 
     /// The state before the first operation.
@@ -185,7 +184,8 @@ impl<M: Model> History<M> {
         waiting.into_iter()
     }
 
-    /// What cannot be explained: the last operations up to an answer, and the states that are possible before it.
+    /// The part that cannot be explained: the last operations up to an answer, and the states that are possible before
+    /// it.
     fn text(&self, last: usize, states: &[M::State]) -> String {
         let mut lines = Vec::new();
         let mut lines_of = vec![None; self.calls.len()];

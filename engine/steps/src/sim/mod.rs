@@ -113,14 +113,14 @@ impl Sim {
     }
 
     /// Cancels each flow in which a body of the steps of this name starts (FTN12 §2.2.3 `cancel`):
-    /// the body was begun, and is cut where it first waits. What it asked for may have happened.
+    /// the body was begun, and is cut where it first waits. Its effect may have happened.
     pub fn cancel_at(&self, step: &str) {
         self.0.faults.add(step, None, Effect::Cancel);
     }
 
-    /// Has each undo that succeeded run a second time, from now on, with what it undoes and the key of its step:
-    /// a host whose flows survive a crash does so when the crash came before the end of the undo was stored. What
-    /// an undo does by that key is the same however often it runs; [`Cut::Undo`] cuts the first run.
+    /// Runs each undo that succeeded a second time, from now on, with the same outcome and the key of its step: a host
+    /// whose flows survive a crash does so when the crash came before the end of the undo was stored. An undo has to
+    /// have the same effect by that key however often it runs; [`Cut::Undo`] cuts the first run.
     pub fn undo_twice(&self) {
         self.0.faults.undo_twice();
     }

@@ -51,7 +51,7 @@ impl World {
     }
 }
 
-/// What a cut ends.
+/// The target of a cut.
 enum Chosen {
     /// The flow.
     Whole(Cut),

@@ -1,11 +1,11 @@
-//! What is to be cut of a flow, and at which moment.
+//! The cut of a flow, and its moment.
 
 use std::cell::RefCell;
 use std::fmt;
 
 use crate::error::Error;
 
-/// What ends a flow at a moment of its run, see [`cut_everywhere`](super::cut_everywhere).
+/// How a flow is cut at a moment of its run, see [`cut_everywhere`](super::cut_everywhere).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Cut {
@@ -13,13 +13,13 @@ pub enum Cut {
     Cancel,
     /// Its host drops it: cancel handlers and undos run, and it has no outcome of its own.
     Drop,
-    /// A time limit around the flow expires: what is inside of its outermost step is cancelled, and
-    /// the flow fails with `Timeout`, unless that step recovers.
+    /// A time limit around the flow expires: everything inside of its outermost step is cancelled,
+    /// and the flow fails with `Timeout`, unless that step recovers.
     Timeout,
     /// A step fails with this error: one that waits, or one that starts, instead of its body.
     Error(Error),
-    /// An undo of the flow is dropped where it waits, and runs again from its beginning: what a crash does in a
-    /// host whose flows survive one.
+    /// An undo of the flow is dropped where it waits, and runs again from its beginning, as after a crash in a host
+    /// whose flows survive one.
     Undo,
 }
 

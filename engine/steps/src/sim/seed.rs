@@ -8,8 +8,8 @@ thread_local! {
     static RANDOM: RefCell<Option<Random>> = const { RefCell::new(None) };
 }
 
-/// Has the code that runs on this thread draw its random bytes from this seed, instead of from the operating system. For
-/// a simulation of several programs: what they draw is no secret any more.
+/// Makes the code on this thread draw its random bytes from this seed, instead of from the operating system. For a
+/// simulation of several programs: their random bytes are no secret any more.
 pub fn seed_thread(seed: u64) {
     RANDOM.set(Some(Random::new(seed)));
 }

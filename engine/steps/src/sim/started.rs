@@ -32,7 +32,7 @@ impl Started {
     /// Checks that the flow succeeded.
     ///
     /// # Panics
-    /// If it failed, was cancelled or is not over; the text has the error and its step.
+    /// If it failed, was cancelled or has not ended; the text has the error and its step.
     #[track_caller]
     pub fn assert_success(&self) {
         self.with_outcome(|outcome| match outcome {

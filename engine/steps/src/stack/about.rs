@@ -1,4 +1,4 @@
-//! What is said about a step (FTN12 §2.2.1): where it was added, its name, its error handler.
+//! The description of a step (FTN12 §2.2.1): where it was added, its name, its error handler.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl About {
 }
 
 impl Description {
-    /// That of a step without an error handler; `None` if it has no name either.
+    /// The description of a step without an error handler; `None` if it has no name either.
     #[inline]
     pub(crate) fn of_name(location: StepLocation) -> Option<Box<Self>> {
         location.name().map(|_| Box::new(Self { location, handler: None }))

@@ -7,11 +7,11 @@
 //!
 //! - `shapes.rs`: the types. They refer to each other, because a callback gets the interface and
 //!   the interface owns the callbacks that are still to run.
-//! - `strand.rs`, `queued.rs`, `branches.rs`: what these types do by themselves.
+//! - `strand.rs`, `queued.rs`, `branches.rs`: the operations of these types.
 //! - `walk.rs`: the strands and steps around a step.
-//! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs
-//!   them. `step_undo.rs`: what became of a step that can be undone. `undo_queue.rs`: the undos that
-//!   other flows run for it, `undo_order.rs` their order. `branch_path.rs`: where a branch is.
+//! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs them.
+//!   `step_undo.rs`: the outcome of a step that can be undone. `undo_queue.rs`: the undos that other flows run for it,
+//!   `undo_order.rs` their order. `branch_path.rs`: where a branch is.
 
 mod about;
 mod branch_path;

@@ -34,7 +34,7 @@ use crate::slot::SlotId;
 use crate::state::State;
 use crate::time::Time;
 
-/// What step callbacks get, by convention named `asi`: the AsyncSteps interface (FTN12 §2.2).
+/// The AsyncSteps interface, which step callbacks get, by convention named `asi` (FTN12 §2.2).
 ///
 /// A body adds sub-steps or completes; an error handler recovers, replaces the error or lets it
 /// pass. One object serves all steps of the flow: its methods act on the running step, so it only
@@ -67,7 +67,8 @@ pub struct AsyncSteps {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<AsyncSteps>() <= 256);
 
-/// What a flow without an observer, branches, timers, `stack` values and extensions does not need.
+/// The state that a flow without an observer, branches, timers, `stack` values and extensions does
+/// not need.
 #[derive(Default)]
 pub(crate) struct ColdState {
     pub(crate) observer: Option<Box<dyn Observer>>,
@@ -92,16 +93,16 @@ pub(crate) struct ColdState {
     pub(crate) policies: Option<Box<PolicyState>>,
 }
 
-/// What a flow without attempts, undos and chance does not need.
+/// The state that a flow without attempts, undos and random choices does not need.
 #[derive(Default)]
 pub(crate) struct PolicyState {
-    /// What jitter is drawn from; made of the flow's number if no seed was set.
+    /// The source of jitter; made of the flow's number if no seed was set.
     pub(crate) random: Option<Random>,
     /// The time limit that expired last on each strand.
     pub(crate) expired: Vec<Expired>,
     /// Whether a step of the flow was tried again.
     pub(crate) has_attempts: bool,
-    /// What the steps of the flow would have to undo.
+    /// The undos that the steps of the flow would need.
     pub(crate) undos: Undos<ToUndo>,
     /// The undos that other flows run for this one.
     pub(crate) undo: Weak<UndoQueue<UndoWork>>,
@@ -176,13 +177,13 @@ pub(crate) enum UndoOfFrame {
     /// None is.
     #[default]
     None,
-    /// That of the step.
+    /// The undo of the step.
     Own,
-    /// That of the step of which this one is a part.
+    /// The undo of the step of which this one is a part.
     Around,
 }
 
-/// What a frame is.
+/// The role of a frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Room for the next step.
@@ -195,7 +196,7 @@ pub(crate) enum Role {
     Attempt,
 }
 
-/// What few steps have, so that the others do not make room for it.
+/// The fields that few steps have, so that the others do not make room for them.
 #[derive(Default)]
 pub(crate) struct StepExtras {
     pub(crate) cancel: Option<CancelHandler>,
@@ -208,7 +209,7 @@ pub(crate) struct StepExtras {
     pub(crate) is_scope: bool,
     /// The flow ends when the time limit of the step has passed.
     pub(crate) ends_flow: bool,
-    /// What the step holds is a place for one attempt: it is free before anything is undone.
+    /// The step holds a place for one attempt: it is released before anything is undone.
     pub(crate) holds_place: bool,
     /// Is notified if the step fails, or if it is this attempt of one that fails.
     pub(crate) memory: Option<(Rc<dyn ReplayHooks>, Option<u32>)>,
@@ -218,7 +219,7 @@ pub(crate) struct StepExtras {
     pub(crate) limited: Option<(Rc<dyn ReplayHooks>, Limit)>,
 }
 
-/// What a step in progress does, in addition to waiting for its sub-steps.
+/// The activity of a step in progress, in addition to waiting for its sub-steps.
 pub(crate) enum Activity {
     /// Nothing else.
     Plain,
@@ -231,8 +232,8 @@ pub(crate) enum Activity {
     Polling(StepFuture),
     /// It is tried again when it fails: each attempt is a step inside.
     Retrying(Rc<dyn Retrying>),
-    /// It waits until what was inside is undone, or until a host lets its error go on; then that does, or it
-    /// completes if it has none.
+    /// It waits until everything inside is undone, or until a host lets its error go on; then the error goes on, or the
+    /// step completes if it has none.
     Undoing(Option<Error>),
 }
 
@@ -257,7 +258,7 @@ pub(crate) struct QueuedStep {
     pub(crate) work: Box<dyn Work>,
 }
 
-/// What is said about a step in progress.
+/// The description of a step in progress.
 pub(crate) enum About {
     /// Where it was added; it has no name and no error handler.
     Place(&'static Location<'static>),
@@ -266,14 +267,14 @@ pub(crate) enum About {
     Shared(Arc<TemplateStep>),
 }
 
-/// What few steps have, so that the others do not make room for it.
+/// The parts of a description that few steps have, so that the others do not make room for them.
 pub(crate) struct Description {
     pub(crate) location: StepLocation,
     /// `None` also when it was called.
     pub(crate) handler: Option<Handler>,
 }
 
-/// What a step does when it starts: a body, a loop, branches, a critical section.
+/// The work of a step when it starts: a body, a loop, branches, a critical section.
 pub(crate) trait Work {
     /// Starts the step, which is on top, with the result of the step before it. A future that it makes may be
     /// polled with the waker.
@@ -289,7 +290,8 @@ pub(crate) trait Work {
         None
     }
 
-    /// Whether the error handler of the step belongs to what it starts: to a critical section.
+    /// Whether the error handler of the step belongs to the work that it starts: to a critical
+    /// section.
     fn owns_handler(&self) -> bool {
         false
     }
@@ -305,7 +307,7 @@ pub(crate) trait Work {
     }
 }
 
-/// What a step does when it starts, as often as it is tried.
+/// The work of a step that starts each time it is tried.
 pub(crate) trait Repeat {
     /// Starts the step, which is on top; see [`Work::start`].
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult;
@@ -314,11 +316,11 @@ pub(crate) trait Repeat {
 pub(crate) type Handler = Box<dyn FnOnce(&mut AsyncSteps, &Error) -> StepResult>;
 pub(crate) type CancelHandler = Box<dyn FnOnce(&mut AsyncSteps) -> StepResult>;
 
-/// What is to be undone inside of a step that fails.
+/// The items to undo inside of a step that fails.
 pub(crate) enum ToUndo {
-    /// What a step has done.
+    /// The effect of a step.
     Step(StepUndo),
-    /// Nothing itself: what a cancelled step held, until what was inside is undone.
+    /// Nothing itself: the locks of a cancelled step, held until everything inside is undone.
     Release(Locks),
 }
 
@@ -335,16 +337,16 @@ impl ToUndo {
 /// The undo of a step that started, and what became of the body.
 pub(crate) struct StepUndo {
     pub(super) plan: Arc<dyn UndoPlan>,
-    /// What the undo keeps of the arguments of the step, if that is something.
+    /// The arguments of the step that the undo keeps, if it keeps any.
     pub(super) input: Option<Box<Args>>,
     pub(super) outcome: UndoOutcome,
     /// The body was polled, since this attempt of it started.
     pub(super) has_begun: bool,
-    /// What an attempt before this one has done is not known, so a failure of this one says little.
+    /// The outcome of an earlier attempt is unknown, so a failure of this one proves little.
     pub(super) was_unknown: bool,
 }
 
-/// What became of a body.
+/// The outcome of a body.
 pub(crate) enum UndoOutcome {
     /// It has not begun, or failed by itself.
     Nothing,
@@ -364,7 +366,8 @@ pub(crate) trait UndoPlan {
     /// The result of the body, and a copy for the undo.
     fn keep_result(&self, result: Args) -> (Args, Args);
 
-    /// The undo of a step in this branch, with what was kept; without a result the outcome is unknown.
+    /// The undo of a step in this branch, with the kept arguments; without a result the outcome is
+    /// unknown.
     fn work(self: Arc<Self>, input: Args, result: Option<Args>, branch: Identity) -> UndoWork;
 }
 

@@ -1,4 +1,4 @@
-//! What became of the body of a step that can be undone (FTN12 §1.2, §1.3).
+//! The outcome of the body of a step that can be undone (FTN12 §1.2, §1.3).
 
 use std::mem;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl StepUndo {
         Ok((Self::of(plan, input, UndoOutcome::Nothing), args))
     }
 
-    /// The entry of what is undone whatever it has done.
+    /// An entry that is undone whatever its outcome.
     pub(crate) fn unknown(plan: Arc<dyn UndoPlan>) -> Self {
         Self::of(plan, None, UndoOutcome::Unknown)
     }
@@ -41,7 +41,7 @@ impl StepUndo {
         }
     }
 
-    /// What the step has done is not known.
+    /// Notes that the outcome of the step is unknown.
     pub(crate) fn set_unknown(&mut self) {
         self.outcome = UndoOutcome::Unknown;
     }

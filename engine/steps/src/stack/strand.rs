@@ -20,7 +20,7 @@ use crate::slot::{SlotId, index};
 /// How many steps a queue in an allocation has room for at least, so that a handful takes one.
 const LEAST_ROOM: usize = 16;
 
-/// What is said about no step.
+/// The description of no step.
 const NOTHING: About = About::Place(Location::caller());
 
 impl Strand {
@@ -277,7 +277,7 @@ impl Frame {
         self.about.location()
     }
 
-    /// What a part of the step is shown as.
+    /// The description of a part of the step.
     pub(crate) fn about_part(&self) -> About {
         self.about.of_part()
     }
@@ -309,7 +309,7 @@ impl Frame {
         &self.activity
     }
 
-    /// Changes what the step does; returns what it did before.
+    /// Replaces the activity of the step; returns the earlier one.
     #[inline]
     pub(crate) fn replace_activity(&mut self, activity: Activity) -> Activity {
         mem::replace(&mut self.activity, activity)

@@ -34,14 +34,14 @@ pub(crate) struct Timer {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StepTimers([Option<SlotId>; 3]);
 
-/// What happens when a timer expires; of two timers of a step, waking up comes first.
+/// The purpose of a timer; of two timers of a step, waking up comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// The step completes.
     WakeUp,
     /// `Timeout` is raised in the innermost step.
     Limit,
-    /// What is inside of the step is cancelled, then `Timeout` is raised at the step itself.
+    /// Everything inside of the step is cancelled, then `Timeout` is raised at the step itself.
     HardLimit,
 }
 

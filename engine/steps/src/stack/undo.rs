@@ -1,4 +1,4 @@
-//! What the steps of a flow would have to undo (FTN12 §1.2): one list for each strand.
+//! The undos that the steps of a flow would need (FTN12 §1.2): one list for each strand.
 //!
 //! An entry belongs to the step at its level: 0 is the strand itself, 1 its outermost step. A step
 //! that ends normally passes its entries on to the step around it.
@@ -16,7 +16,7 @@ pub(crate) struct UndoEntry<U> {
     /// The branch that the step ran in.
     pub(crate) branch: BranchPath,
     level: u32,
-    /// How many entries the flow had before this one; that of a lock is the number of the first entry
+    /// How many entries the flow had before this one; a lock has the number of the first entry
     /// inside.
     number: u64,
 }

@@ -10,7 +10,7 @@ type Path = [(u32, u32)];
 /// branches of the same parallel step.
 pub(super) struct UndoOrder<T>(VecDeque<Part<T>>);
 
-/// What is done before the next part begins.
+/// A part that is done before the next part begins.
 enum Part<T> {
     One(T),
     /// The items in the branches of one parallel step.

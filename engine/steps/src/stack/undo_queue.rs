@@ -1,8 +1,8 @@
 //! The undos of one flow that are to be run (FTN12 §1.2), and the locks that are held meanwhile.
 //!
-//! What was done one after the other is undone the newest first. Parallel branches are undone in
-//! parallel, as they ran: an undo may wait for a lock that another branch holds until that is undone.
-//! So several flows run the undos, as many as may have to run at once.
+//! Sequential steps are undone newest first. Parallel branches are undone in parallel, as they ran:
+//! an undo may wait for a lock that another branch holds until that is undone. So several flows run
+//! the undos, as many as may have to run at once.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -34,7 +34,7 @@ enum State<W> {
     Running(Undone),
 }
 
-/// What is to be done for a flow that undoes.
+/// An item of work for a flow that undoes.
 pub(crate) enum UndoItem<W> {
     Undo(Undone, W),
     /// Releases what a cancelled step held around the undos before this.
@@ -56,7 +56,7 @@ pub(crate) struct Undone {
     pub(crate) why: Option<Error>,
 }
 
-/// What a flow that runs undos owns of their queue: it takes one item after the other.
+/// A worker's share of the queue of undos: it takes one item after the other.
 pub(crate) struct UndoWorker<W> {
     queue: Rc<UndoQueue<W>>,
     /// The branch of the entry that it runs.
@@ -64,7 +64,7 @@ pub(crate) struct UndoWorker<W> {
     is_over: Cell<bool>,
 }
 
-/// What a worker does next.
+/// The next work of a worker.
 pub(crate) enum NextUndo<W> {
     Start(UndoItem<W>),
     /// It [waits](UndoWorker::wait) until there may be something to do.
@@ -77,8 +77,8 @@ impl<W> UndoQueue<W> {
         Self { entries: RefCell::default(), idle: RefCell::default(), workers: Cell::default() }
     }
 
-    /// Appends what is to be done for these branches, the newest first. Locks that nothing holds up
-    /// are released now.
+    /// Appends the items of these branches, the newest first. Locks that nothing holds up are
+    /// released now.
     pub(crate) fn append(&self, items: impl IntoIterator<Item = (BranchPath, UndoItem<W>)>) {
         for (branch, item) in items {
             if !matches!(item, UndoItem::Release(_)) || self.holds_up(&branch) {
@@ -95,7 +95,7 @@ impl<W> UndoQueue<W> {
         self.entries.borrow().holds_up(branch.branches())
     }
 
-    /// Whether no flow runs what is in it.
+    /// Whether no flow runs its entries.
     pub(crate) fn is_over(&self) -> bool {
         self.workers.get() == 0
     }
@@ -113,8 +113,8 @@ impl<W> UndoQueue<W> {
         self.entries.borrow().width(|entry| entry.undone().is_some())
     }
 
-    /// The branch of an entry that waits for nothing. What takes no time comes first: no worker may be
-    /// left for it when undos have begun.
+    /// The branch of an entry that waits for nothing. Entries that take no time come first: no worker
+    /// may be left for it when undos have begun.
     fn next(&self) -> Option<BranchPath> {
         let entries = self.entries.borrow();
         let waiting = || entries.first().filter(|entry| matches!(entry.state, State::Waiting(_)));

@@ -52,7 +52,7 @@ struct ValueSlot {
 pub(crate) enum Lifetime {
     /// As long as the step.
     Step,
-    /// Until what is inside of the step is undone: a lock.
+    /// Until everything inside of the step is undone: a lock.
     Undone,
 }
 

@@ -36,7 +36,7 @@ impl AsyncSteps {
         }
     }
 
-    /// A turn began, or a callback ran: what an observer hears next is at another moment.
+    /// A turn began, or a callback ran: the observer's next event is at another moment.
     #[inline]
     pub(crate) fn time_passed(&mut self) {
         self.moment = self.moment.wrapping_add(1);
@@ -54,8 +54,8 @@ impl AsyncSteps {
         extras.get_or_insert_with(|| room.and_then(Option::take).unwrap_or_default())
     }
 
-    /// The step on top is a part of the step around it, such as its critical section: what is inside of both is
-    /// inside of this one, so the host's memory of that step is asked and notified here.
+    /// The step on top is a part of the step around it, such as its critical section: the steps inside of both are
+    /// inside of this one, so the replay hooks of that step are asked and notified here.
     pub(crate) fn take_memory_over(&mut self) {
         let around = self.strand.frames.last_mut().and_then(|step| step.extras.as_mut());
         let taken = around.and_then(|around| Some((around.memory.take()?, around.memory_levels)));
@@ -92,7 +92,7 @@ impl AsyncSteps {
         policies.is_some_and(|policies| policies.undoes.is_some() || policies.is_shield)
     }
 
-    /// The probe of a test; the flow that undoes another one has that of the other one.
+    /// The probe of a test; a flow that undoes another one has the probe of that flow.
     #[inline]
     pub(crate) fn probe(&self) -> Option<&Rc<dyn Probe>> {
         self.cold.as_ref()?.probe.as_ref()

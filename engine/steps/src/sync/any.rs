@@ -23,7 +23,8 @@ impl fmt::Debug for AnySync {
     }
 }
 
-/// What a step can hold while it runs: a lock, a limiter, a key of one, or an `Option` of these.
+/// An object that a step can hold while it runs: a lock, a limiter, a key of one, or an `Option` of
+/// these.
 #[diagnostic::on_unimplemented(
     message = "a step cannot hold `{Self}`",
     label = "no owned lock or limiter",

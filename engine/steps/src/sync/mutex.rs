@@ -111,7 +111,7 @@ impl<I: Copy + Eq + Hash> Holders<I> {
     }
 }
 
-/// What [`Queue::lock`] of a mutex or a throttle returns (FTN12 §1.11.6).
+/// The result of [`Queue::lock`] of a mutex or a throttle (FTN12 §1.11.6).
 #[expect(clippy::exhaustive_enums, reason = "the carrier of the queue must handle every case")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {

@@ -146,7 +146,7 @@ impl Section {
         Self { body, args, handler: None, location: asi.location() }
     }
 
-    /// What the body is going to take.
+    /// The arguments that the body is going to take.
     pub(crate) fn args(&mut self) -> &mut Args {
         &mut self.args
     }

@@ -1,4 +1,4 @@
-//! The step just added to a template: what can be said about it (FTN12 §2.2.1).
+//! The step just added to a template, and its options (FTN12 §2.2.1).
 
 use std::borrow::Cow;
 use std::fmt;

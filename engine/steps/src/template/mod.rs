@@ -72,11 +72,11 @@ impl fmt::Debug for Template {
 /// flows and threads share.
 ///
 /// It has the methods of [`AsyncSteps`] that add a step. Their closures are called for many flows,
-/// so they are `Fn`, and what one flow changes belongs into its state or [`AsyncSteps::stack`]. What
-/// can be used once is left out: [`await_`](AsyncSteps::await_) takes a future, for which
-/// [`run`](Self::run) makes one for each flow, and [`append`](AsyncSteps::append) takes a flow,
-/// instead of which [`copy_from`](Self::copy_from) takes a template. The calls that end a step or
-/// make it wait belong into bodies.
+/// so they are `Fn`, and data that one flow changes belongs into its state or [`AsyncSteps::stack`].
+/// Methods that use a value once are left out: [`await_`](AsyncSteps::await_) takes a future, for
+/// which [`run`](Self::run) makes one for each flow, and [`append`](AsyncSteps::append) takes a
+/// flow, instead of which [`copy_from`](Self::copy_from) takes a template. The calls that end a step
+/// or make it wait belong into bodies.
 #[derive(Default)]
 pub struct TemplateSteps {
     steps: Vec<Draft>,
@@ -99,7 +99,7 @@ impl TemplateSteps {
         self.push(Box::new(body), StepLocation::here())
     }
 
-    /// Adds a step that decides what it is when it starts: `body` ends with
+    /// Adds a step that decides its work when it starts: `body` ends with
     /// [`become_run`](AsyncSteps::become_run) or [`become_substeps`](AsyncSteps::become_substeps). For
     /// libraries that write steps for their users.
     #[track_caller]
@@ -117,7 +117,7 @@ impl TemplateSteps {
     }
 
     /// Adds a step that is an async closure, see [`AsyncSteps::run`]. The closure is shared by all
-    /// flows; what it captured can be borrowed in the future.
+    /// flows; captured values can be borrowed in the future.
     ///
     /// ```
     /// use asyncsteps_core::{Template, run_to_end};

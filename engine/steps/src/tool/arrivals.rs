@@ -1,4 +1,4 @@
-//! What other threads and wakers leave for a loop (FTN12 §2.6).
+//! Messages of other threads and wakers to a loop (FTN12 §2.6).
 
 use std::collections::VecDeque;
 use std::mem;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, ThreadId};
 
-/// What arrived for a loop and was not taken yet; `P` is a callback that another thread posts.
+/// The messages to a loop that were not taken yet; `P` is a callback that another thread posts.
 pub(super) struct Arrivals<P> {
     incoming: Mutex<Incoming<P>>,
     /// The host waits to be woken, and nothing has arrived since it asked for that. Changed within the
@@ -24,7 +24,7 @@ struct Incoming<P> {
     host: Option<Waker>,
 }
 
-/// What arrived for a loop.
+/// The messages that arrived for a loop.
 pub(super) struct Arrived<P> {
     pub(super) posts: VecDeque<P>,
     /// The slots of the futures to poll, each at most once.
@@ -75,7 +75,7 @@ impl<P> Arrivals<P> {
         self.wake_ups.load(Ordering::Relaxed)
     }
 
-    /// Moves everything that arrived behind what is left of an earlier round, and the futures that the
+    /// Moves all messages that arrived behind the rest of an earlier round, and the futures that the
     /// loop has begun to where they belong: each behind the number of wake-ups noted with it.
     #[inline]
     pub(super) fn take(&self, round: &mut Arrived<P>, begun: &mut Vec<(usize, usize)>) {

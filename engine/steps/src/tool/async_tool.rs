@@ -14,15 +14,15 @@ pub trait AsyncTool: Clone + 'static {
     /// Names a scheduled callback. Dropping it changes nothing.
     type Handle: 'static;
 
-    /// Has the loop call `task` soon: after this call returned, and after everything that was
+    /// Makes the loop call `task` soon: after this call returned, and after everything that was
     /// scheduled for this time before (FTN12 §2.6 `immediate`).
     fn immediate(&self, task: impl FnOnce() + 'static) -> Self::Handle;
 
-    /// Has the loop call `task` when `delay` has passed; zero is [`immediate`](Self::immediate)
+    /// Makes the loop call `task` when `delay` has passed; zero is [`immediate`](Self::immediate)
     /// (FTN12 §2.6 `deferred`).
     fn deferred(&self, delay: Duration, task: impl FnOnce() + 'static) -> Self::Handle;
 
-    /// Has the loop poll `future` to its end, for the first time soon.
+    /// Makes the loop poll `future` to its end, for the first time soon.
     ///
     /// Beyond FTN12, whose loops know callbacks only: a flow as a
     /// [`promise`](crate::Flow::promise) is a future.

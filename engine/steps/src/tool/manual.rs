@@ -35,9 +35,9 @@ struct Core {
     arrivals: Arc<Arrivals<Post>>,
     /// The futures that were not polled yet: after how many wake-ups, in which slot.
     begun: RefCell<Vec<(usize, usize)>>,
-    /// What arrived before the current round, or was left by one that panicked.
+    /// The messages that arrived before the current round, or were left by one that panicked.
     round: RefCell<Arrived<Post>>,
-    /// What wakes the owner, as it passed it to the last round.
+    /// The waker of the owner, as passed to the last round.
     host: RefCell<Option<Waker>>,
     /// The owner does not call before something happens.
     is_idle: Cell<bool>,
@@ -85,7 +85,7 @@ impl Manual {
     /// Returns the time at which to call it again: `now` if there is more to do, `None` if not before
     /// `waker` is woken. Another thread or the waker of a future wakes it, at most once per round; so
     /// does a callback or a future that is added between rounds. `now` never goes back: a time before
-    /// that of an earlier round counts as that time.
+    /// the time of an earlier round counts as that time.
     ///
     /// # Panics
     /// With the panic of a callback; call it again for the remaining callbacks of the round.
@@ -230,7 +230,7 @@ impl Manual {
     }
 }
 
-/// A round. If a panic ends it, the owner has to be woken for what comes: it may not call again by itself.
+/// A round. If a panic ends it, the owner has to be woken for the next messages: it may not call again by itself.
 struct Round<'a>(&'a Cell<bool>);
 
 impl Drop for Round<'_> {

@@ -18,17 +18,16 @@ impl Flow {
     /// Like any future it runs when it is polled: by [`AsyncTool::spawn`], an executor, or a step of
     /// another flow through [`await_`](crate::AsyncSteps::await_). It takes the time and its timers
     /// from the loop, and spawns the flows that its steps launch there. Dropping it cancels the
-    /// flow; what the flow has done is undone on the loop.
+    /// flow; its effects are undone on the loop.
     pub fn promise<A: Arguments, T: AsyncTool>(self, tool: &T) -> Promise<A, T> {
         Promise { driven: Box::new(Driven::new(self, tool)), of: PhantomData }
     }
 
-    /// Executes the flow on a loop, for what it does and not for a result (FTN12 §2.2.3 `execute`); it
+    /// Executes the flow on a loop, for its effects and not for a result (FTN12 §2.2.3 `execute`); it
     /// takes an allocation less than a [promise](Self::promise) that is spawned.
     ///
-    /// The first turn comes when the loop gets to it. An error that ends the flow is
-    /// [reported](AsyncTool::report_end) to the loop. [Cancelling](AsyncTool::cancel) the handle cancels the
-    /// flow; what the flow has done is undone on the loop.
+    /// The first turn comes when the loop gets to it. An error that ends the flow is [reported](AsyncTool::report_end)
+    /// to the loop. [Cancelling](AsyncTool::cancel) the handle cancels the flow; its effects are undone on the loop.
     ///
     /// ```
     /// use std::task::Waker;
@@ -143,7 +142,7 @@ impl<T: AsyncTool> Driven<T> {
         }
     }
 
-    /// Has the loop wake the flow at its deadline, if it has one.
+    /// Makes the loop wake the flow at its deadline, if it has one.
     fn arm(&mut self, waker: &Waker) {
         let Some(at) = self.execution.deadline() else { return self.disarm() };
         if let Some(timer) = &self.timer

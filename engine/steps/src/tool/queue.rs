@@ -1,4 +1,4 @@
-//! What a loop has to call and when (FTN12 §2.6): callbacks by time, futures by number.
+//! The queue of a loop (FTN12 §2.6): callbacks by time, futures by number.
 
 use std::collections::BTreeMap;
 use std::task::Wake;
@@ -16,7 +16,8 @@ pub(super) enum Key {
     Future(FutureKey),
 }
 
-/// What was taken out of a [`Queue`], to be dropped when the queue is not borrowed any more.
+/// A value that was taken out of a [`Queue`], to be dropped when the queue is not borrowed any
+/// more.
 #[must_use = "its destructor may call the loop"]
 pub(super) enum Removed {
     Task(#[expect(dead_code, reason = "kept to be dropped")] Task),

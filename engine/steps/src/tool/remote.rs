@@ -19,7 +19,7 @@ impl Manual {
 }
 
 impl Remote {
-    /// Has the loop call `task` on its own thread, in its next round (FTN12 §2.6 `immediate`).
+    /// Makes the loop call `task` on its own thread, in its next round (FTN12 §2.6 `immediate`).
     ///
     /// The task gets the loop, to schedule more on it. It is dropped if the loop is gone.
     pub fn immediate(&self, task: impl FnOnce(&Manual) + Send + 'static) {

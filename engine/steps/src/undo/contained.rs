@@ -1,4 +1,5 @@
-//! What an undo owns: a destructor that panics must not end the flow that runs the others.
+//! The values that an undo owns: a destructor that panics must not end the flow that runs the
+//! others.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};

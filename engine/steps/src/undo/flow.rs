@@ -15,7 +15,7 @@ use crate::stack::{
 };
 
 /// A flow that runs undos as this worker takes them, for the step at this location that failed or was
-/// cancelled. Its probe is that of the flow of the step.
+/// cancelled. It has the probe of the flow of the step.
 pub(crate) fn undo_flow(
     worker: UndoWorker<UndoWork>,
     location: StepLocation,

@@ -4,9 +4,9 @@
 //! the flow is cancelled, the entries inside are taken, and a flow of its own runs them, the newest
 //! first: so nothing that ends the failed flow can cut an undo short.
 //!
-//! - `policy.rs`: what is said about an undo.
-//! - `run.rs`: an undo as it is said and as it runs.
-//! - `flow.rs`: the flow that runs undos. `contained.rs`: what they own, whose destructors may panic.
+//! - `policy.rs`: the options of an undo.
+//! - `run.rs`: an undo as it is defined and as it runs.
+//! - `flow.rs`: the flow that runs undos. `contained.rs`: their values, whose destructors may panic.
 
 mod contained;
 mod flow;

@@ -1,4 +1,4 @@
-//! What is said about an undo (FTN12 §1.3).
+//! The options of an undo (FTN12 §1.3).
 
 use std::time::Duration;
 

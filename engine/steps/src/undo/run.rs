@@ -22,7 +22,7 @@ use crate::stack::{AsyncSteps, Repeat, UndoPlan, UndoWork, Waking};
 
 /// An async closure that undoes a step. `K` is what it keeps of the step's arguments.
 pub(crate) trait UndoBody<K, T> {
-    /// The arguments, and what is kept of them.
+    /// Returns the arguments, and the part of them to keep.
     fn keep(&self, args: Args) -> Result<(Args, Args), Mismatch>;
 
     fn call(&self, kept: &K, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>>;
@@ -44,7 +44,7 @@ where
     }
 }
 
-/// It takes what `keep` returns of what the step took as well.
+/// It takes the result of `keep`, made of the step's arguments, as well.
 pub(crate) struct OfInput<G, F, A> {
     keep: G,
     undo: F,
@@ -119,7 +119,7 @@ where
 /// The step that is undone.
 struct ToUndo<B, A, T> {
     undo: Arc<UndoOf<B, A, T>>,
-    /// What the undo keeps of the arguments.
+    /// The arguments that the undo keeps.
     input: A,
     /// `None` if the outcome is unknown.
     result: Option<T>,

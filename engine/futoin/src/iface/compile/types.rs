@@ -97,8 +97,8 @@ impl<'a> TypeCompiler<'a> {
         Ok(())
     }
 
-    /// Follows the chain of bases down to a standard type and collects constraints on the way: what
-    /// a type sets itself replaces what its base sets (as released executors do).
+    /// Follows the chain of bases down to a standard type and collects constraints on the way: the
+    /// constraints of a type replace the same ones of its base (as released executors do).
     fn fold(&mut self, name: &'a str, decl: &'a TypeDecl) -> Result<Check, LoadError> {
         let pointer = format!("/types/{name}");
         let at = Location { file: &decl.file, pointer: &pointer };

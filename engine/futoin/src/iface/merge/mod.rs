@@ -1,4 +1,4 @@
-//! Inheritance and imports: what a definition takes over, and what it may not change (FTN3 §2.3,
+//! Inheritance and imports: the parts that a definition takes over, and must not change (FTN3 §2.3,
 //! §2.7).
 
 mod extension;
@@ -96,7 +96,7 @@ impl Merged {
                 let is_own = Arc::ptr_eq(&own.file, &self.interface.file);
                 match extends(own, decl) {
                     Ok(()) => true,
-                    // Another import may have extended what is here already.
+                    // Another import may have extended the present one already.
                     Err(_) if !is_own && extends(decl, own).is_ok() => false,
                     Err(difference) => {
                         let rule = Rule::NotAnExtension(there.clone(), difference);

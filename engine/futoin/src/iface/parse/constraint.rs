@@ -1,6 +1,6 @@
 //! The constraints of custom types (FTN3 §1.8.1).
 //!
-//! To add one: a variant of [`Constraint`] with what it holds, its row in [`TABLE`], and how a
+//! To add one: a variant of [`Constraint`] with its data, its row in [`TABLE`], and how a
 //! definition writes it in [`Constraint::to_value`]. The compiler then asks for its check, where
 //! `compile::types` builds one.
 

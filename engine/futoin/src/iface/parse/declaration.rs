@@ -1,4 +1,4 @@
-//! Declarations: what a definition says, before types are resolved into checkers.
+//! Declarations: the content of a definition, before types are resolved into checkers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ pub(crate) enum Token<'a> {
     End,
 }
 
-/// A message in pieces, none of which is larger than what is left of the message.
+/// A message in pieces, none of which is larger than the rest of the message.
 pub(crate) trait Tokenizer<'a> {
     fn token(&mut self) -> Result<Token<'a>, Malformed>;
 
