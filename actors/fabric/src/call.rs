@@ -57,9 +57,8 @@ impl Call {
         self
     }
 
-    /// The same with a time limit, for the way there and back too, and for all attempts of a
-    /// [client](crate::Client) together. The earlier one counts, of this limit and that of the flow that makes the
-    /// call.
+    /// The same with a time limit, for the way there and back too, and for all attempts of a [client](crate::Client)
+    /// together. The earlier one counts, of this limit and the limit of the flow that makes the call.
     pub fn within(self, time_limit: Duration) -> Self {
         Self { time_limit: Some(time_limit), ..self }
     }
@@ -75,7 +74,7 @@ impl Call {
         Self { key: Some(key.into()), ..self }
     }
 
-    /// The same with the tokens of the locks that are held around the call, for what it writes to. Calls of
+    /// The same with the tokens of the locks that are held around the call, for the targets of its writes. Calls of
     /// [steps](asyncsteps_executor::CallSteps) have them by themselves.
     pub fn with_fences(self, fences: Vec<FencingToken>) -> Self {
         Self { invocation: self.invocation.with_fences(fences), ..self }

@@ -1,4 +1,4 @@
-//! Why a call failed, and what is known of its outcome.
+//! Why a call failed, and its outcome as far as it is known.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct CallError {
     is_not_hosted: bool,
 }
 
-/// What is known of a call that failed.
+/// The outcome of a call that failed, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "callers have to know what to do in each case")]
 pub enum Outcome {
@@ -99,7 +99,7 @@ impl CallError {
         Self { code, info, outcome: Outcome::Answered, is_not_hosted: false }
     }
 
-    /// What is known of a call within the process that failed with this error.
+    /// The error of a call within the process that failed with this error.
     pub(crate) fn of_flow(error: &Error) -> Self {
         let info = error.info().map(ToOwned::to_owned);
         match error.find::<FailedCall>() {
@@ -138,7 +138,7 @@ impl CallError {
         self.info.as_deref()
     }
 
-    /// What is known of the call.
+    /// The outcome of the call, as far as it is known.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.outcome

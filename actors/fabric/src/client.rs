@@ -81,7 +81,7 @@ impl Client {
     /// Calls a function, by its policy.
     ///
     /// # Errors
-    /// That of the last attempt, see [`Fabric::call`].
+    /// The error of the last attempt, see [`Fabric::call`].
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call, as [`Fabric::call`] says.
@@ -131,7 +131,8 @@ impl Attempts<'_> {
         if is_bound {
             return self.make(call.on_node(node)).await;
         }
-        // what this node carries out itself was carried out: another attempt needs no copy of it
+        // a call that this node carries out itself was carried out: another attempt needs no copy
+        // of it
         let call = match self.policy.is_idempotent {
             true => self.keyed(call),
             false => match self.fabric.call_here(self.limited(call.on_node(node.clone()))) {

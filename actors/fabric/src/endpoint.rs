@@ -1,4 +1,4 @@
-//! What a node serves.
+//! The interfaces that a node serves.
 
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::{Compatibility, FunctionName, IfaceVer};

@@ -1,4 +1,4 @@
-//! What connects nodes.
+//! The fabric that connects nodes.
 
 use asyncsteps_executor::Executor;
 use futures_util::future::BoxFuture;
@@ -18,11 +18,11 @@ use crate::serve_guard::ServeGuard;
 pub trait Fabric: Send + Sync + 'static {
     /// Calls a function once, on one of the nodes that serve its version.
     ///
-    /// A call without a [time limit](Call::within) has that of the flow that makes it, which is asked when
-    /// the future is made, or else that of the fabric.
+    /// A call without a [time limit](Call::within) has the limit of the flow that makes it, which is asked when the
+    /// future is made, or else the limit of the fabric.
     ///
     /// # Errors
-    /// [`CallError`], with what is known of the outcome.
+    /// [`CallError`], with the outcome as far as it is known.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call, as far as the node that carries it out can be
@@ -38,8 +38,9 @@ pub trait Fabric: Send + Sync + 'static {
         Err(Box::new(call))
     }
 
-    /// Has an executor serve interfaces until the guard is [drained](ServeGuard::drain) or dropped, or
-    /// the executor [closes](Executor::close). Calls are routed here from the time the future is ready.
+    /// Makes an executor serve interfaces until the guard is [drained](ServeGuard::drain) or dropped,
+    /// or the executor [closes](Executor::close). Calls are routed here from the time the future is
+    /// ready.
     ///
     /// # Errors
     /// [`CallError`] if nodes cannot be notified of it.
@@ -61,11 +62,11 @@ pub trait Fabric: Send + Sync + 'static {
         LiveNodes::default()
     }
 
-    /// What the fabric can do.
+    /// The capabilities of the fabric.
     fn capabilities(&self) -> Capabilities;
 }
 
-/// What a [`Fabric`] can do.
+/// The capabilities of a [`Fabric`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {

@@ -47,11 +47,10 @@
 //! ```
 //!
 //! # What a call promises
-//! A call is carried out at most once per attempt. A [`CallError`] says what is known: the call was not
-//! carried out, it was answered, or its outcome is unknown, because the connection or the node was lost
-//! after it was sent. A [`Client`] tries again what was not carried out, and what has an unknown outcome only
-//! if the function is declared [idempotent](Policy::idempotent). Order is not promised, nor that a call is
-//! carried out exactly once.
+//! A call is carried out at most once per attempt. A [`CallError`] has one of three outcomes: the call was not carried
+//! out, it was answered, or its outcome is unknown, because the connection or the node was lost after it was sent. A
+//! [`Client`] retries calls that were not carried out, and calls with an unknown outcome only if the function is
+//! declared [idempotent](Policy::idempotent). Order is not promised, nor that a call is carried out exactly once.
 //!
 //! A call ends no later than the flow that makes it, on both sides. A caller that drops its call, or dies,
 //! cancels it. It acts for the [caller](Call::for_caller) of the request that it is a part of (FTN3 §1.11).

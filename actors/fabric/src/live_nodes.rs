@@ -7,8 +7,8 @@ use asyncsteps_executor::iface::FunctionName;
 use crate::endpoint::Endpoint;
 use crate::node::{NodeId, NodeInfo};
 
-/// The nodes that were there not long ago, and what they serve; cloning shares. A fabric says how old it
-/// may be.
+/// The nodes that were there recently, and the interfaces that they serve; cloning shares. A fabric says
+/// how old it may be.
 #[derive(Clone, Debug, Default)]
 pub struct LiveNodes(Arc<[LiveNode]>);
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The longest name of a node, in bytes: that of a host, and a number.
+/// The longest name of a node, in bytes: the name of a host, and a number.
 const MAX_NAME: usize = 64;
 
 /// The name that means all nodes.

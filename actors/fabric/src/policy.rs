@@ -26,8 +26,8 @@ impl Policy {
         Self { attempts, ..self }
     }
 
-    /// Limits the time of each attempt, within that of the call. Its outcome is unknown then, so that only
-    /// an [idempotent](Self::idempotent) function is tried again.
+    /// Limits the time of each attempt, within the limit of the call. Its outcome is unknown then, so that only an
+    /// [idempotent](Self::idempotent) function is tried again.
     pub const fn attempt_timeout(self, limit: Duration) -> Self {
         Self { attempt_timeout: Some(limit), ..self }
     }

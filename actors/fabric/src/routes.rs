@@ -117,7 +117,7 @@ impl Fabric for Routes {
         })
     }
 
-    /// What all of them can do.
+    /// The capabilities that all of them have.
     fn capabilities(&self) -> Capabilities {
         let limits = self.fabrics().into_iter().map(|fabric| fabric.capabilities().max_message);
         match limits.flatten().min() {
@@ -127,7 +127,7 @@ impl Fabric for Routes {
     }
 }
 
-/// What serves over several fabrics.
+/// The guards of serving over several fabrics.
 struct Guards(Vec<ServeGuard>);
 
 impl Serving for Guards {

@@ -17,7 +17,7 @@ pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);
 #[must_use = "dropping it ends the serving"]
 pub struct ServeGuard(Box<dyn Serving>);
 
-/// What a driver does to end serving; dropping it ends serving at once.
+/// The end of serving, by a driver; dropping it ends serving at once.
 pub trait Serving: Send {
     /// See [`ServeGuard::drain`].
     fn drain(self: Box<Self>, grace: Duration) -> Pending<'static, Drained>;

@@ -132,7 +132,7 @@ pub(crate) const fn at_most(
 }
 
 impl Encoded {
-    /// The record, unless a later program wrote it; then what it cannot be.
+    /// The record, or why it cannot be read if a later program wrote it.
     pub(crate) fn decoded(&self) -> Result<Record, String> {
         let event = match self.kind {
             1 => Event::Started(read(&self.body)?),
@@ -171,7 +171,7 @@ impl Event {
 }
 
 /// Fields have numbers, so that a record has 20 to 30 bytes more than its value, and a program reads
-/// what one with more or fewer optional fields wrote.
+/// the records of one with more or fewer optional fields.
 fn bytes<T: Encode<()>>(event: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
     let written = minicbor::encode(event, &mut bytes);

@@ -1,4 +1,4 @@
-//! What the records of a flow say of its effects, before an operator has some of them removed.
+//! The effects of a flow by its records, before an operator lets some of them be removed.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ pub(crate) fn may_begin_anew(uid: Uid, records: &[StoredRecord]) -> Result<(), R
 }
 
 /// A flow goes on from a step only if it has undone nothing since: without the records of an undo it
-/// would undo twice, and without the records of what it has undone it would do that again.
+/// would undo twice, and without the records of undone steps it would run these again.
 pub(crate) fn may_go_back(
     uid: Uid,
     records: &[StoredRecord],
@@ -64,7 +64,7 @@ fn is_undo(path: &Path) -> bool {
     path.is_of_undo()
 }
 
-/// Whether an undo is that of a step, or of the step to which an item belongs.
+/// Whether an undo belongs to a step, or to the step of an item.
 fn undoes(undo: &Path, effect: &Path) -> bool {
     let Some(step) = undo.as_str().strip_suffix('~') else { return false };
     let Some(rest) = effect.as_str().strip_prefix(step) else { return false };

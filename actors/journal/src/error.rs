@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::id::{Epoch, Incarnation, Uid};
 use crate::path::Path;
 
-/// What went wrong, and what may be done about it: see [`repeat`](Self::repeat).
+/// An error of a journal, and what may be done about it: see [`repeat`](Self::repeat).
 ///
 /// Its `Debug` is for people, too: a `main` that returns it shows what went wrong, and why.
 #[derive(Clone, thiserror::Error)]
@@ -62,7 +62,7 @@ pub enum Error {
         file: PathBuf,
         /// The journal that was in it, for people.
         was: String,
-        /// What is left of it.
+        /// The file that is left of it.
         left: PathBuf,
     },
     /// A later program made the tables of the journal.
@@ -83,7 +83,7 @@ pub enum Error {
         open: i64,
         /// The format of the journal.
         found: i64,
-        /// That of this program.
+        /// The format of this program.
         known: i64,
     },
     /// A record that this program does not understand.
@@ -95,7 +95,7 @@ pub enum Error {
         sequence: u64,
         /// The program that wrote it, by its own words.
         program: String,
-        /// What is not understood.
+        /// The part that is not understood.
         reason: String,
     },
     /// The journal was closed. Nothing was done.
@@ -113,7 +113,7 @@ impl fmt::Debug for Error {
 /// The error behind an error.
 pub type Cause = Arc<dyn StdError + Send + Sync>;
 
-/// What to do with a request that failed.
+/// What to do after a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each answer needs its own behaviour")]
 pub enum Repeat {
@@ -201,9 +201,9 @@ pub enum Refused {
     /// Something has more bytes or items than it may.
     #[error("the {what} is larger than {limit}")]
     TooLarge {
-        /// What it is.
+        /// The kind of thing.
         what: &'static str,
-        /// What it may have, in bytes or items.
+        /// Its limit, in bytes or items.
         limit: usize,
     },
     /// The flow has as many signals as it may.

@@ -17,7 +17,7 @@ use crate::request::{
 };
 use crate::time::Timestamp;
 
-/// What is stored of a flow in addition to its records and signals.
+/// The stored state of a flow in addition to its records and signals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) uid: Uid,
@@ -89,7 +89,7 @@ impl Head {
         }
     }
 
-    /// What an append does to the flow. The storage has looked that the records are new.
+    /// Applies an append to the flow. The storage has checked that the records are new.
     pub(crate) fn append(
         &mut self,
         entry: &Append,
@@ -232,7 +232,7 @@ impl Head {
         self.given()
     }
 
-    /// What a claim reports about it.
+    /// The claim's report about it.
     pub(crate) const fn given(&self) -> Claimed {
         let is_suspect = self.is_suspect();
         Claimed { uid: self.uid, epoch: self.epoch, deaths: self.deaths, is_suspect }

@@ -1,4 +1,4 @@
-//! What a journal does.
+//! The interface of a journal.
 
 use std::fmt;
 use std::future::Future;
@@ -19,7 +19,7 @@ use crate::transaction::Database;
 /// The answer of a journal, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// Keeps what flows did. An answer means that what was asked for is on disk.
+/// Keeps the history of flows. An answer means that the request is on disk.
 ///
 /// # Errors
 /// Each method says with [`Error::repeat`] what may be done about an error. After
@@ -54,15 +54,15 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`Refused::NoLease`](crate::Refused::NoLease) if the node has no lease.
     fn claim(&self, claim: Claim) -> Answer<'_, Vec<Claimed>>;
 
-    /// All that is stored of a flow. An owner that claimed it is the only one who appends, so what it
-    /// loads then is complete. Others may see the flow as it was before an append, and its records after it.
+    /// Everything that is stored of a flow. An owner that claimed it is the only one who appends, so what it loads then
+    /// is complete. Others may see the flow as it was before an append, and its records after it.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](crate::Refused::NoFlow); [`Error::UnknownRecord`] if a later program wrote to
     /// it.
     fn load(&self, uid: Uid) -> Answer<'_, Loaded>;
 
-    /// What others have sent to a flow.
+    /// The signals and the cancel that others have sent to a flow.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](crate::Refused::NoFlow).
@@ -94,7 +94,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`Refused::TooManySignals`](crate::Refused::TooManySignals).
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()>;
 
-    /// Cancels a flow: of a cancel and an end, the first wins. `by` says who or what it was.
+    /// Cancels a flow: of a cancel and an end, the first wins. `by` says who or what cancelled it.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](crate::Refused::NoFlow).

@@ -1,9 +1,9 @@
-//! What durable flows did, kept so that a crash loses nothing.
+//! The history of durable flows, kept so that a crash loses nothing.
 //!
-//! A flow is a tree of named steps. What each of them did is a [`Record`] at its [`Path`]. After a crash
-//! the template runs again from the top, and a step with a record completes at once with what is
-//! recorded: memory by path, not by order, so branches may run in any order and a program may change.
-//! A [`Journal`] keeps the records, says which node owns which flow, and lets no owner of the past write.
+//! A flow is a tree of named steps. The history of each step is a list of [`Record`]s at its [`Path`]. After a crash
+//! the template runs again from the top, and a step with a record completes at once with the recorded result: memory by
+//! path, not by order, so branches may run in any order and a program may change. A [`Journal`] keeps the records, says
+//! which node owns which flow, and lets no past owner write.
 //!
 //! ```
 //! use asyncsteps_journal::memory::Memory;
@@ -52,10 +52,10 @@
 //!
 //! # What is guaranteed
 //!
-//! - What was answered is kept, as long as the storage keeps what it has flushed.
+//! - An answered request is kept, as long as the storage keeps flushed data.
 //! - A flow has one owner. An append of any other is refused in the transaction that would write it.
 //! - An append is written once, however often it is repeated, and as a whole.
-//! - Of a cancel and an end, the first one counts. So it is with a signal and a timeout.
+//! - Of a cancel and an end, the first one counts, and likewise of a signal and a timeout.
 //! - A flow ends, waits, is claimed again, or is a dead letter that [`Journal::list`] shows. None is
 //!   forgotten before [`Journal::trim`] drops ended ones.
 //!
@@ -66,12 +66,12 @@
 //!
 //! 1. [`submit`](Journal::submit) stores parameters, and assigns the flow to the node that asks if it
 //!    is its [`FirstOwner`](request::FirstOwner).
-//! 2. The owner runs the template. Each step appends what [`Event`] says, before what it says. Only
-//!    waiting is lazy: records that have to be on disk together go with one [`append`](Journal::append),
-//!    including records of other flows. Record numbers go on over epochs, from
-//!    [`next`](request::Loaded::next).
+//! 2. The owner runs the template. Each step appends its [`Event`]s, each before the moment that the
+//!    event names. Only waiting is lazy: records that have to be on disk together go with one
+//!    [`append`](Journal::append), including records of other flows. Record numbers go on over epochs,
+//!    from [`next`](request::Loaded::next).
 //! 3. A step made of others (scope, timeout, retry, section, race, join, each, loop) appends an
-//!    [`Outcome`](Event::Outcome) when it is decided. A loop appends an [`Iteration`](Event::Iteration) which replaces
+//!    [`Outcome`](Event::Outcome) when it is decided. A loop appends an [`Iteration`](Event::Iteration), which replaces
 //!    its records, except for records that an undo around the loop needs. An undo is a step of its own, at
 //!    [`Path::undo`].
 //! 4. The answer to each append has the highest number of the inbox. If there is news, the owner reads

@@ -1,8 +1,8 @@
 //! How much a journal takes.
 
 /// Bytes of one value: parameters, a result, the state of a loop, a signal. Larger things belong into
-/// a store of their own, and their names into the journal; 64 KiB also keep a group of appends within
-/// what one flush writes in a few milliseconds.
+/// a store of their own, and their names into the journal; 64 KiB also keep a group of appends small
+/// enough for one flush of a few milliseconds.
 pub const VALUE_BYTES: usize = 64 * 1024;
 
 /// Bytes of a path as text: names of 100 letters, forty levels deep.
@@ -19,7 +19,7 @@ pub const RECORD_BYTES: usize = 1024 * 1024;
 
 /// Entries of one batch, and the most that [`claim`](crate::Journal::claim),
 /// [`list`](crate::Journal::list), [`news`](crate::Journal::news) and [`trim`](crate::Journal::trim)
-/// return or take at once: what one transaction does in about a tenth of a second.
+/// return or take at once: as many as one transaction handles in about a tenth of a second.
 pub const BATCH: usize = 1000;
 
 /// How many signals that were taken stay known by their identity, so that one which is sent again is

@@ -1,9 +1,9 @@
-//! What a journal knows of time, although its clock may jump.
+//! The journal's view of time, although its clock may jump.
 //!
-//! Each journal keeps one row: what its clock said when a node last looked, and two sums of what passed
-//! since the journal was made. Nodes look when they register and whenever they renew their lease, which is
-//! each third of it: so the clock goes on by a few seconds from one look to the next, and more is a jump
-//! of the clock, or a time in which no node ran. All that depends on time is decided here:
+//! Each journal keeps one row: the time of its clock when a node last looked, and two sums of the time that passed
+//! since the journal was made. Nodes look when they register and whenever they renew their lease, which is each third
+//! of it: so the clock goes on by a few seconds from one look to the next, and more is a jump of the clock, or a time
+//! in which no node ran. All that depends on time is decided here:
 //!
 //! | what | by |
 //! |---|---|
@@ -16,21 +16,22 @@ use std::time::Duration;
 use crate::request::LEASE;
 use crate::time::{Jump, Reading, Timestamp};
 
-/// What is counted at the most from one look to the next, in milliseconds: half a lease, so that a jump
+/// The most that is counted from one look to the next, in milliseconds: half a lease, so that a jump
 /// ends no lease that is renewed.
 const STEP: u64 = LEASE.as_secs() * 1000 / 2;
 
-/// From here on, in milliseconds, a difference is a jump. What is smaller is the work of time servers.
+/// From this difference on, in milliseconds, a clock has jumped. Smaller ones are the work of time
+/// servers.
 const JUMP: u64 = 60_000;
 
 /// How long, in milliseconds that were seen to pass, a clock that has jumped forward is not believed. Nodes
 /// look again meanwhile; if the clock has gone back by then, nothing has begun or ended because of it.
 const DOUBT: u64 = 3_000;
 
-/// What the journal keeps about time. The sums begin at the time of day of the first look.
+/// The journal's record of time. The sums begin at the time of day of the first look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockState {
-    /// What the clock said at the last look; `None` before the first one.
+    /// The time of the clock at the last look; `None` before the first one.
     pub(crate) wall: Option<Timestamp>,
     pub(crate) passed: Timestamp,
     pub(crate) seen: Timestamp,
@@ -43,7 +44,7 @@ pub(crate) struct ClockState {
 pub(crate) struct Doubt {
     /// The time of day as it was believed at the look that found it.
     pub(crate) from: Timestamp,
-    /// What was [seen](ClockState::seen) to pass until that look.
+    /// The time that was [seen](ClockState::seen) to pass until that look.
     pub(crate) since: Timestamp,
 }
 
@@ -59,14 +60,14 @@ pub(crate) enum Look {
 /// A moment, as rules need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// What the clock says.
+    /// The time of the clock.
     pub(crate) wall: Timestamp,
     /// The time of day. A jump forward counts only when it is confirmed by a later look.
     pub(crate) now: Timestamp,
-    /// What passed while nodes ran and, by the clock, while none did. It never goes back, and a jump while
+    /// The time that passed while nodes ran and, by the clock, while none did. It never goes back, and a jump while
     /// nodes run does not change it.
     pub(crate) passed: Timestamp,
-    /// What passed while nodes ran. No jump changes it.
+    /// The time that passed while nodes ran. No jump changes it.
     pub(crate) seen: Timestamp,
 }
 
@@ -76,7 +77,8 @@ impl ClockState {
         self.looked(wall, Look::Renew).0.moment(wall)
     }
 
-    /// A node looks when the clock says `wall`: what is to be kept, and what the node learns.
+    /// A node looks when the clock shows `wall`: returns the new state, and the reading of the
+    /// node.
     pub(crate) fn look(&self, wall: Timestamp, look: Look) -> (Self, Reading) {
         let (times, jump) = self.looked(wall, look);
         let Moment { now, passed, .. } = times.moment(wall);
@@ -116,7 +118,7 @@ impl ClockState {
 }
 
 impl Moment {
-    /// What `seen` was so long ago.
+    /// The value of `seen` this long ago.
     pub(crate) fn seen_before(&self, age: Duration) -> Timestamp {
         let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         Timestamp::from_millis(self.seen.as_millis().saturating_sub(millis))
@@ -133,7 +135,8 @@ mod tests {
         Timestamp::from_millis(100 * HOUR + millis)
     }
 
-    /// What a journal keeps after looks at these times, the first of which is of a node that begins.
+    /// The state of a journal after looks at these times, the first of which is by a node that
+    /// begins.
     fn after(looks: &[u64]) -> ClockState {
         let looks = looks.iter().enumerate();
         looks.fold(ClockState::default(), |times, (number, millis)| {

@@ -12,9 +12,9 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 /// with the iteration, key or branch that it is in. Two steps of a flow never share one, and it stays
 /// the same when steps run in another order or others are added beside it.
 ///
-/// Its text has a mark before each part: `/` a step, `!` an attempt of it, `#` an iteration, `@` a key,
-/// `|` a branch, and `~` for the undo of what is before it. Marks, `%` and control characters inside of names are
-/// written as `%` and two hexadecimal digits for each byte, so different paths have different texts.
+/// Its text has a mark before each part: `/` a step, `!` an attempt of it, `#` an iteration, `@` a key, `|` a branch,
+/// and `~` for the undo of the step before it. Marks, `%` and control characters inside of names are written as `%` and
+/// two hexadecimal digits for each byte, so different paths have different texts.
 ///
 /// ```
 /// use asyncsteps_journal::Path;
@@ -45,7 +45,7 @@ pub enum Part<T = String> {
     Key(T),
     /// The branch of the parallel step before it that has this key.
     Branch(T),
-    /// What undoes the step before it.
+    /// The undo of the step before it.
     Undo,
 }
 
@@ -55,7 +55,7 @@ const MARKS: [char; 6] = ['/', '!', '#', '@', '|', '~'];
 const USUAL_PARTS: usize = 32;
 
 impl<T: AsRef<str>> Part<T> {
-    /// Writes it behind the text of what is around it; nothing for a template.
+    /// Writes it behind the text of the outer parts; nothing for a template.
     fn write(&self, text: &mut String) {
         // a string can always be written to
         let _ = match self {
@@ -115,14 +115,14 @@ impl Path {
         self.inside([Part::Branch(key)])
     }
 
-    /// What undoes this step.
+    /// The undo of this step.
     #[must_use]
     pub fn undo(&self) -> Self {
         self.inside([Part::Undo::<&str>])
     }
 
-    /// What is further inside by all of these parts: one text is made, and not one for each part. A path
-    /// has one template, so another one among the parts is left out.
+    /// The path further inside by all of these parts: one text is made, and not one for each part. A
+    /// path has one template, so another one among the parts is left out.
     #[must_use]
     pub fn inside<T: AsRef<str>>(&self, parts: impl IntoIterator<Item = Part<T>>) -> Self {
         let mut text = String::with_capacity(self.0.len() + USUAL_PARTS);
@@ -238,7 +238,7 @@ fn is_plain(letter: char) -> bool {
 
 /// Writes a name, with the letters that mean something in a path as bytes.
 fn escape(text: &mut String, name: &str) {
-    // most names are such, and each record has a path
+    // most names are plain, and each record has a path
     let is_usual =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'.' | b':' | b'-' | b'_');
     if name.bytes().all(is_usual) || name.chars().all(is_plain) {

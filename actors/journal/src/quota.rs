@@ -15,7 +15,7 @@ pub(crate) struct CallerRange<'a> {
 }
 
 impl Quota {
-    /// What is counted for it.
+    /// The ranges of callers that count for it.
     pub(crate) fn counted(&self) -> impl Iterator<Item = CallerRange<'_>> {
         // no text has a character before U+0001
         let alone = CallerRange {
@@ -52,7 +52,7 @@ impl Waiting {
         self.0.insert(from.to_owned(), waiting);
     }
 
-    /// Whether one more may be stored. What was not counted is 0.
+    /// Whether one more may be stored. A range that was not counted has 0.
     pub(crate) fn check(&self, quota: &Quota) -> Result<(), Refused> {
         for counted in quota.counted() {
             if self.get(&counted).unwrap_or_default() >= counted.most {

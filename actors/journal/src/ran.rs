@@ -15,7 +15,7 @@ use crate::time::{Clock, SystemClock, Timestamp};
 use crate::transaction::{Committed, StepEntry};
 use crate::value::Value;
 
-/// What the body of a transaction returned.
+/// The result of the body of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     value: Value,
@@ -45,7 +45,7 @@ impl Ran {
         Record::new(step.path.clone(), Event::Done(done))
     }
 
-    /// What is appended with the record of this result, and its records as bytes.
+    /// The append with the record of this result, and its records as bytes.
     pub(crate) fn entry(&self, step: &StepEntry) -> (Append, Result<Vec<Encoded>, Refused>) {
         let mut append = step.append.clone();
         append.records.push(self.record(step));

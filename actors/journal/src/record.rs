@@ -1,4 +1,4 @@
-//! What is recorded of a flow.
+//! The records of a flow.
 
 use minicbor::{Decode, Encode};
 
@@ -12,7 +12,7 @@ use crate::value::Value;
 pub struct Record {
     /// The step.
     pub path: Path,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
@@ -21,11 +21,11 @@ pub struct Record {
 pub struct StoredRecord {
     /// Its name within the flow.
     pub id: RecordId,
-    /// What it says.
+    /// The record itself.
     pub record: Record,
 }
 
-/// What happened. Each kind says until when it must be on disk: its append was answered by then.
+/// An event. Each kind says until when it must be on disk: its append was answered by then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -51,7 +51,7 @@ pub enum Event {
     /// An iteration of a loop has ended: before the next one. It replaces the records inside, which are
     /// removed with it.
     Iteration(Iteration),
-    /// The flow undoes what it did: before the first undo.
+    /// The flow undoes its effects: before the first undo.
     Unwinding(Unwinding),
     /// The flow ended: before anyone is notified.
     Ended(Ended),
@@ -66,7 +66,7 @@ pub struct Started {
     /// Its version, as the author counts them.
     #[n(1)]
     pub version: u32,
-    /// What it was called with.
+    /// The parameters of its call.
     #[n(2)]
     pub parameters: Value,
     /// The user that it acts for.
@@ -95,16 +95,16 @@ pub struct Intent {
     /// Whether the step had an undo; `None` in records of programs that did not say so.
     #[n(3)]
     pub has_undo: Option<bool>,
-    /// What the step took, if it is recorded with that.
+    /// The input of the step, if it is recorded with that.
     #[n(4)]
     pub input: Option<Value>,
-    /// What the step was; `None` for an undo, and in records of programs that did not say so.
+    /// The form of the step; `None` for an undo, and in records of programs without forms.
     #[n(5)]
     pub form: Option<IntentForm>,
 }
 
-/// What a crash does to an effect that has begun, as its step said then: a program that has another word for the step
-/// now does not change that.
+/// How a crash affects a begun effect, by the form of its step then: a program that has another form for the step now
+/// does not change that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[non_exhaustive]
 pub enum IntentForm {
@@ -181,7 +181,7 @@ pub struct Failed {
     /// How long that attempt took, in milliseconds.
     #[n(2)]
     pub millis: u64,
-    /// What the step has done all the same.
+    /// The effect of the step all the same.
     #[n(3)]
     pub effect: Effect,
     /// The error of the service behind the failure; `None` in records of programs that did not record it.
@@ -192,7 +192,7 @@ pub struct Failed {
 /// An error of a service that caused a failure: by its type, handlers of the step find it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Cause {
-    /// Its code, which may be another one than that of the failure.
+    /// Its code, which may differ from the code of the failure.
     #[n(0)]
     pub code: String,
     /// Its value, if that was stored.
@@ -200,7 +200,7 @@ pub struct Cause {
     pub value: Option<Value>,
 }
 
-/// What a step that failed has done.
+/// The effect of a step that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[non_exhaustive]
 pub enum Effect {
@@ -275,7 +275,7 @@ pub struct TakenSignal {
     /// Its name.
     #[n(1)]
     pub name: String,
-    /// What it said.
+    /// Its value.
     #[n(2)]
     pub value: Value,
 }

@@ -1,4 +1,4 @@
-//! What journals are asked, and what they answer.
+//! The requests to journals, and their answers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Submit {
     /// Its name. The same name with the same parameters again is the same flow: so a submit whose answer
     /// was lost is repeated.
     pub uid: Uid,
-    /// What it does.
+    /// Its function and parameters.
     pub started: Started,
     /// The caller's key: the same key again returns the first flow, until that is trimmed.
     pub key: Option<CallerKey>,
@@ -51,13 +51,13 @@ pub struct CallerGroup {
 /// A key that a caller chose for a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallerKey {
-    /// Within what it is unique: user, interface and major version, function.
+    /// The scope in which it is unique: user, interface and major version, function.
     pub scope: String,
     /// The key.
     pub key: String,
 }
 
-/// Who has a flow first.
+/// The first owner of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FirstOwner {
@@ -79,7 +79,7 @@ pub enum Submitted {
     Known(Uid),
 }
 
-/// What an owner appends to one flow. All of it is done, or nothing.
+/// An append of an owner to one flow. All of it is done, or nothing.
 #[derive(Clone, Debug)]
 pub struct Append {
     /// The flow.
@@ -99,13 +99,13 @@ pub struct Append {
     pub takes: Vec<u64>,
     /// The highest number in the inbox that the owner has seen.
     pub seen: u64,
-    /// What has to be so.
+    /// The condition for it.
     pub condition: Condition,
-    /// What happens to the flow.
+    /// The disposition of the flow after it.
     pub then: Disposition,
 }
 
-/// What an [`Append`] depends on. One that ends a flow always depends on there being no cancel
+/// The condition of an [`Append`]. One that ends a flow always depends on there being no cancel
 /// that the owner has not seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -134,7 +134,7 @@ pub enum Disposition {
     Retry {
         /// When it may be claimed.
         within: Duration,
-        /// What has refused it; shown until it has been claimed.
+        /// The reason of the refusal; shown until it has been claimed.
         reason: String,
     },
     /// It waits for an operator, for this reason.
@@ -206,7 +206,7 @@ pub struct Loaded {
     pub flow: FlowInfo,
     /// Its records, oldest first.
     pub records: Vec<StoredRecord>,
-    /// What others have sent to it.
+    /// The signals and the cancel that others have sent to it.
     pub inbox: Inbox,
 }
 
@@ -218,7 +218,7 @@ impl Loaded {
     }
 }
 
-/// What others have sent to a flow.
+/// The signals and the cancel that others have sent to a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbox {
     /// Signals that were not taken, oldest first.
@@ -237,7 +237,7 @@ pub struct Signal {
     pub id: Uid,
     /// The name that waits ask for.
     pub name: String,
-    /// What it says.
+    /// Its value.
     pub value: Value,
 }
 
@@ -248,7 +248,7 @@ pub struct StoredSignal {
     pub number: u64,
     /// The name that waits ask for.
     pub name: String,
-    /// What it says.
+    /// Its value.
     pub value: Value,
 }
 
@@ -310,7 +310,7 @@ pub enum Resume {
     Signal(Signal),
     /// Where it was, and only on nodes whose program has its version, not a compatible one.
     OnItsVersion,
-    /// From a step: without these records of it and of what came after it. Refused with
+    /// From a step: without these records of it and of the steps after it. Refused with
     /// [`Refused::HasUndone`](crate::Refused::HasUndone) if the flow has undone steps after one of them.
     Without(Vec<RecordId>),
     /// From the beginning: without all records but the first. Its run is raised, so that its effects have
@@ -331,7 +331,7 @@ impl Resume {
     }
 }
 
-/// What is known of a flow without its records.
+/// The description of a flow, without its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowInfo {
     /// Its name.
@@ -342,7 +342,7 @@ pub struct FlowInfo {
     pub template: String,
     /// The highest version of the template that wrote to it.
     pub version: u32,
-    /// What it does.
+    /// Its state.
     pub state: FlowState,
     /// Its epoch.
     pub epoch: Epoch,
@@ -365,7 +365,7 @@ pub struct FlowInfo {
     pub cancel: Option<Cancel>,
 }
 
-/// What a flow does. The numbers are those on disk.
+/// The state of a flow. The numbers are also on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FlowState {

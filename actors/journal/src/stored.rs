@@ -1,4 +1,4 @@
-//! How tables keep what they have no type for.
+//! The stored forms of values for which tables have no type.
 
 use crate::record::Failure;
 use crate::request::{Append, CancelledBy, Disposition, FlowState};
@@ -13,8 +13,8 @@ macro_rules! waits {
 }
 pub(crate) use waits;
 
-/// What format 2 adds in each database, but for the row of the journal: the times that depend on no clock, and the
-/// caller that a flow counts for. Flows that programs with format 1 have stored count for none. The first parameter
+/// The additions of format 2 in each database, except the row of the journal: the times that depend on no clock, and
+/// the caller that a flow counts for. Flows that programs with format 1 have stored count for none. The first parameter
 /// is a column of the journal itself, the second one the type of a caller's name. SQLite reads `BIGINT` as its
 /// `INTEGER`, and takes the state of a flow that waits out of the index, where it has it, instead of out of the table.
 macro_rules! second_format {

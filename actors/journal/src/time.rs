@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use minicbor::{Decode, Encode};
 
-/// A time of day, in milliseconds since 1970 (UTC). What a journal keeps must mean the same after a
+/// A time of day, in milliseconds since 1970 (UTC). Stored times must mean the same after a
 /// restart, so times that only one process understands are of no use here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
@@ -43,7 +43,7 @@ impl Timestamp {
     }
 }
 
-/// What a node learns of time from a journal, when the node [registers](crate::Journal::register) and when it
+/// The time that a node reads from a journal, when the node [registers](crate::Journal::register) and when it
 /// [renews](crate::Journal::renew) its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -61,9 +61,9 @@ pub struct Reading {
 /// A jump of a clock by more than a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jump {
-    /// What the clock said before.
+    /// The time that the clock showed before.
     pub from: Timestamp,
-    /// What it said next.
+    /// The time that it showed next.
     pub to: Timestamp,
 }
 

@@ -21,7 +21,7 @@ pub type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub struct Database(u64);
 
 impl Database {
-    /// That of a journal which is being opened.
+    /// The database of a journal that is being opened.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn open() -> Self {
         use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +31,8 @@ impl Database {
     }
 }
 
-/// What the application does in one transaction of the journal's database: alone, or together with the
-/// record of the step that does it.
+/// The work of the application in one transaction of the journal's database: alone, or together with
+/// the record of the step that does it.
 ///
 /// `Sqlite::transaction` and `Postgres::transaction` make one.
 pub trait Transaction: 'static {
@@ -45,13 +45,13 @@ pub trait Transaction: 'static {
     /// Does it, and commits it without a record.
     ///
     /// # Errors
-    /// That of the body, or InternalError if it cannot be committed.
+    /// The error of the body, or InternalError if it cannot be committed.
     fn commit(self) -> Local<'static, BodyResult<Self::Output>>;
 
-    /// Does what can be done before its record has a number.
+    /// Runs the part that can be done before its record has a number.
     ///
     /// # Errors
-    /// That of the body.
+    /// The error of the body.
     fn prepare(self) -> Local<'static, BodyResult<Box<dyn Prepared>>>;
 }
 
@@ -68,7 +68,7 @@ pub trait Prepared {
     fn commit<'a>(&'a mut self, step: &'a StepEntry) -> Local<'a, Result<Committed, Error>>;
 }
 
-/// What is appended to the flow of a step with its transaction.
+/// The append to the flow of a step with its transaction.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "it is what an owner of a flow says")]
 pub struct StepEntry {

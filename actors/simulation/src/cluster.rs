@@ -1,4 +1,4 @@
-//! The nodes of a cluster, whose turn it is, and what goes wrong.
+//! The nodes of a cluster, whose turn it is, and its faults.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::node::{Phase, SimNode};
 use crate::processor::Processor;
 use crate::repeat::{FaultId, Repeat};
 
-/// How long a node runs in its turn, at the most: what it does is seen by the others after that.
+/// How long a node runs in its turn, at the most: the others see its effects after that.
 const MOST_TURN: usize = 50;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -44,17 +44,17 @@ pub struct Cluster {
     nodes: Vec<SimNode>,
     faults: Faults,
     now: Duration,
-    /// What happens next, by time and in the order in which it was decided.
+    /// The coming events, by time and in the order in which they were decided.
     events: BTreeMap<(Duration, u64), Event>,
     decided: u64,
     history: History,
     figures: Figures,
-    /// What of the seed is repeated.
+    /// The part of the seed that is repeated.
     repeat: Repeat,
     struck: Vec<Struck>,
 }
 
-/// What happens at a time.
+/// An event at a time.
 #[derive(Clone, Copy)]
 enum Event {
     /// The faults of another second are drawn.
@@ -159,7 +159,7 @@ impl Cluster {
         self.repeat.seed
     }
 
-    /// What goes wrong from now on.
+    /// Sets the faults from now on.
     pub fn faults(&mut self, faults: Faults) {
         self.faults = faults;
         self.events.retain(|_, event| !matches!(event, Event::Fault(..) | Event::Second));
@@ -240,7 +240,7 @@ impl Cluster {
         }
     }
 
-    /// What was done so far, and what went wrong.
+    /// The figures so far, with the faults that struck.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let mut figures = self.figures;
@@ -253,7 +253,7 @@ impl Cluster {
         figures
     }
 
-    /// What has gone wrong, in order.
+    /// The faults that have struck, in order.
     pub(crate) fn struck(&self) -> &[Struck] {
         &self.struck
     }
@@ -274,7 +274,7 @@ impl Cluster {
         }
     }
 
-    /// Draws what goes wrong in the next second.
+    /// Draws the faults of the next second.
     fn next_second(&mut self) {
         if self.faults.is_none() {
             return;

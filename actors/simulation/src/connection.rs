@@ -29,7 +29,7 @@ struct NodeSubscription {
     connection: Arc<NodeConnection>,
     number: u64,
     parcels: mpsc::UnboundedReceiver<Parcel>,
-    /// What is on its way, and when it is here, in this order.
+    /// The messages in flight, with the times of their arrival, in this order.
     under_way: VecDeque<(Instant, Parcel)>,
     /// Waits for the first of them.
     arrival: Option<Pin<Box<Sleep>>>,
@@ -92,7 +92,7 @@ impl fmt::Debug for NodeConnection {
 }
 
 impl NodeSubscription {
-    /// Takes what was sent: each message comes after its latency, and not before the one that was sent before it.
+    /// Takes sent messages: each message comes after its latency, and not before the one that was sent before it.
     fn take_parcels(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(parcel) = ready!(self.parcels.poll_recv(cx)) {
             let mut arrival = Instant::now() + parcel.latency;

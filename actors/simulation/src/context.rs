@@ -1,4 +1,4 @@
-//! What a node of a cluster receives when it starts.
+//! The context that a node of a cluster receives when it starts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::disk::Disk;
 use crate::locks::NodeLocks;
 use crate::network::Network;
 
-/// What a node receives when it starts.
+/// The context that a node receives when it starts.
 #[derive(Clone)]
 pub struct NodeContext {
     pub(crate) name: String,

@@ -33,12 +33,12 @@ pub struct Disk {
     history: History,
 }
 
-/// What goes wrong with the disk of a node, and what the node did with it.
+/// The faults of the disk of a node, and the node's use of it.
 #[derive(Debug)]
 pub(crate) struct DiskState {
     node: usize,
     random: Random,
-    /// What happens to the next operation.
+    /// The fault of the next operation.
     next: Fault,
     /// By how many milliseconds the clock of the journal is ahead of the right time.
     journal_ahead: i64,

@@ -1,4 +1,4 @@
-//! What goes wrong in a cluster, how often, and when: the choices of a seed.
+//! The faults of a cluster, how often, and when: the choices of a seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -77,8 +77,8 @@ impl Faults {
         Self { stops: per_second, ..self }
     }
 
-    /// The time of day of a node jumps by up to `most`, forward or back, or as often that of the journal: the clock of a
-    /// database is that of its server.
+    /// The time of day of a node jumps by up to `most`, forward or back, or as often the time of the journal: the clock
+    /// of a database is the clock of its server.
     pub const fn clock_jumps(self, per_second: f64, most: Duration) -> Self {
         Self { jumps: per_second, most_jump: most, ..self }
     }
@@ -103,12 +103,12 @@ impl Faults {
         Self { errors: per_second, ..self }
     }
 
-    /// A node loses its connection to the network for up to 10 s, and what is in flight on it; the node notices.
+    /// A node loses its connection to the network for up to 10 s, and the messages in flight on it; the node notices.
     pub const fn connection_losses(self, per_second: f64) -> Self {
         Self { losses: per_second, ..self }
     }
 
-    /// What a node sends, what is sent to it, or both, does not arrive for up to 10 s, without notice.
+    /// Messages from a node, to it, or both, do not arrive for up to 10 s, without notice.
     pub const fn partitions(self, per_second: f64) -> Self {
         Self { partitions: per_second, ..self }
     }
@@ -125,7 +125,7 @@ pub(crate) enum Fault {
     Stop(Duration),
     /// Its clock is this number of milliseconds ahead from now on, or behind.
     Jump(i64),
-    /// That of the journal is.
+    /// The clock of the journal is.
     JournalJump(i64),
     /// Too fast by this number of thousandths.
     Drift(u32),
@@ -234,7 +234,7 @@ impl Schedule {
         Self { random: Random::new(seed), count: 0 }
     }
 
-    /// The faults of the next second: the number of each, when in that second it happens, and what it is.
+    /// The faults of the next second: the number of each, when in that second it happens, and its kind.
     pub(crate) fn next_second(&mut self, rates: &Faults) -> Vec<(usize, Duration, Fault)> {
         let kinds = [
             rates.kills,

@@ -1,4 +1,4 @@
-//! What was done in a run, and what went wrong.
+//! The figures of a run, with the faults that struck.
 
 use std::fmt;
 use std::iter::Sum;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::faults::{Fault, Kind};
 use crate::repeat::FaultId;
 
-/// What was done in one run or in several, and what went wrong.
+/// The figures of one run or of several, with the faults that struck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {

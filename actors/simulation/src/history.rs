@@ -1,4 +1,4 @@
-//! What happened, as one number: two runs with the same one did the same.
+//! The history of a run as one number: two runs with the same one did the same.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,15 +1,15 @@
 //! A cluster in one seed: nodes that run a service as in production, in one process and in virtual time.
 //!
-//! A [`Cluster`] has nodes, each with a thread, a runtime and clocks of its own, of which one runs at a time. They share
-//! a journal, and call each other over a network that is in the place of a server of NATS. What goes wrong follows from
-//! the seed: nodes are killed, stopped and started again, clocks jump, the journal is slow, fails, or loses an answer, and
-//! the network loses connections and messages. One seed has one [history](Figures::history). [`simulate`] runs many, and
-//! makes one that fails smaller.
+//! A [`Cluster`] has nodes, each with a thread, a runtime and clocks of its own, of which one runs at a time. They
+//! share a journal, and call each other over a network that is in the place of a server of NATS. Faults follow from the
+//! seed: nodes are killed, stopped and started again, clocks jump, the journal is slow, fails, or loses an answer, and
+//! the network loses connections and messages. One seed has one [history](Figures::history). [`simulate`] runs many,
+//! and makes one that fails smaller.
 //!
 //! The [guide] begins with a service that loses money.
 //!
-//! What an application has done outside of the cluster, such as at a bank, is a value that its nodes share and that no
-//! kill ends; a test compares it with what the requests say after [`heal`](Cluster::heal).
+//! Effects of an application outside of the cluster, such as at a bank, are a value that its nodes share and that no
+//! kill ends; a test compares it with the requests after [`heal`](Cluster::heal).
 //!
 //! ```
 //! use std::time::Duration;
@@ -29,12 +29,13 @@
 //! println!("{}", cluster.figures());
 //! ```
 //!
-//! - `cluster.rs`: which node runs, and what goes wrong; `machine.rs`: the thread of a node
-//! - `node.rs`: what is kept of a node while it is down; `processor.rs`: where its thread runs
+//! - `cluster.rs`: which node runs, and the faults; `machine.rs`: the thread of a node
+//! - `node.rs`: the state of a node that is kept while it is down; `processor.rs`: where its thread
+//!   runs
 //! - `context.rs`: what a node receives; `disk.rs`: its journal, `locks.rs`: locks of all nodes; `faults.rs`,
 //!   `figures.rs`, `history.rs`
 //! - `wall.rs`: times of day
-//! - `network.rs`: what a server of NATS does; `connection.rs`: the connection of a node
+//! - `network.rs`: the server of NATS; `connection.rs`: the connection of a node
 //! - `simulate.rs`: runs of many seeds; `shrink.rs`: a failing run made smaller; `repeat.rs`: how it is printed
 //!
 //! A node has one arbiter: threads of a process are not simulated, nor is what a node does without the journal and the

@@ -19,7 +19,7 @@ use tokio::runtime;
 use crate::context::NodeContext;
 use crate::processor::Processor;
 
-/// Starts a node; what it returns is dropped when the node is killed.
+/// Starts a node; its result is dropped when the node is killed.
 pub(crate) type Start = Arc<dyn Fn(NodeContext) -> Starting + Send + Sync>;
 
 pub(crate) type Starting = Pin<Box<dyn Future<Output = Box<dyn Any>>>>;
@@ -30,7 +30,7 @@ pub(crate) struct Machine {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// What a node begins with.
+/// The data with which a node begins.
 pub(crate) struct Birth {
     pub(crate) start: Start,
     pub(crate) context: NodeContext,
@@ -111,7 +111,8 @@ impl Machine {
         self.order(Order::SetWall(wall));
     }
 
-    /// Has the node do something before its next turn, which shows whether it still lives.
+    /// Sends the node an order to carry out before its next turn, which shows whether it still
+    /// lives.
     fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
             let _ = orders.send(order);

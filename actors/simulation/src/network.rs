@@ -1,4 +1,4 @@
-//! The network of a cluster: what one server of NATS does between the nodes, and what goes wrong on the way to it.
+//! The network of a cluster: the server of NATS between the nodes, and the faults on the way to it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,23 +23,23 @@ pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
 #[derive(Clone)]
 pub(crate) struct Network(Arc<Mutex<Server>>);
 
-/// What is wrong with the way between a node and the server.
+/// A fault of the way between a node and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cut {
-    /// The connection is lost, and what is in flight on it; the node notices.
+    /// The connection and the messages in flight on it are lost; the node notices.
     Lost,
     /// Nothing passes, without notice.
     Silent,
-    /// What the node sends does not arrive.
+    /// Messages from the node do not arrive.
     Mute,
-    /// What is sent to the node does not arrive.
+    /// Messages to the node do not arrive.
     Deaf,
 }
 
 struct Server {
     random: Random,
     history: History,
-    /// What is wrong with the ways to nodes, and until when.
+    /// The faults of the ways to nodes, and until when.
     cuts: BTreeMap<usize, (Cut, Duration)>,
     connections: BTreeMap<u64, Joined>,
     subscriptions: BTreeMap<u64, Subscribed>,
@@ -52,7 +52,7 @@ struct Server {
 struct Joined {
     node: usize,
     losses: watch::Sender<Losses>,
-    /// What is sent when the connection is there again.
+    /// The messages to send when the connection is there again.
     waiting: Vec<OutboundMessage>,
 }
 
@@ -93,7 +93,7 @@ impl Network {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something is wrong with the way to a node until this time; what was wrong before has ended.
+    /// Cuts the way to a node until this time; an earlier fault of it has ended.
     pub(crate) fn cut(&self, node: usize, cut: Cut, until: Duration) {
         let mut server = self.server();
         server.restore(node);
@@ -103,7 +103,7 @@ impl Network {
         }
     }
 
-    /// It is this late: what lasted until now has ended.
+    /// Advances the time: faults that lasted until now have ended.
     pub(crate) fn pass(&self, now: Duration) {
         let mut server = self.server();
         let over = server.cuts.iter().filter(|(_, (_, until))| *until <= now);
@@ -117,7 +117,7 @@ impl Network {
         self.pass(Duration::MAX);
     }
 
-    /// A node was killed: what it sends from now on is lost.
+    /// A node was killed: its messages from now on are lost.
     pub(crate) fn kill(&self, node: usize) {
         let mut server = self.server();
         let of_node = server.connections.iter().filter(|(_, joined)| joined.node == node);
@@ -226,7 +226,7 @@ impl Server {
         self.connections.get(&connection).map(|joined| joined.node)
     }
 
-    /// What is wrong with the way of a connection.
+    /// The fault of the way of a connection.
     fn cut_of(&self, connection: u64) -> Option<Cut> {
         Some(self.cuts.get(&self.node(connection)?)?.0)
     }
@@ -371,7 +371,7 @@ mod tests {
         OutboundMessage { subject, reply, payload: "text".into(), headers: None }
     }
 
-    /// What is on its way to a subscription.
+    /// The messages in flight to a subscription.
     fn taken(parcels: &mut mpsc::UnboundedReceiver<Parcel>) -> Vec<Parcel> {
         std::iter::from_fn(|| parcels.try_recv().ok()).collect()
     }
@@ -412,7 +412,7 @@ mod tests {
             (Cut::Silent, 0, 0),
             (Cut::Mute, 0, 1),
             (Cut::Deaf, 1, 0),
-            // what it sends waits until it is connected again
+            // its messages wait until it is connected again
             (Cut::Lost, 1, 0),
         ] {
             let network = network();

@@ -27,7 +27,7 @@ pub(crate) struct SimNode {
     pub(crate) drift: u32,
 }
 
-/// What a node does.
+/// The phase of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Runs,

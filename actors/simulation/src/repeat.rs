@@ -1,4 +1,4 @@
-//! What of a seed is run, as it is printed and read again.
+//! The part of a seed that is run, as it is printed and read again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::ops::RangeFrom;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A run: a seed, and what is left out of it.
+/// A run: a seed, and the parts that are left out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repeat {
     pub(crate) seed: u64,
@@ -25,7 +25,7 @@ pub(crate) struct FaultId {
     pub(crate) count: usize,
 }
 
-/// What the variable `SEEDS` asks for.
+/// The run that the variable `SEEDS` asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// One run, with its log.

@@ -22,7 +22,7 @@ use crate::shrink::{Failed, shrink};
 /// After how many seeds of the endless run it prints where it is.
 const REPORT: u64 = 100;
 
-/// Runs a scenario with each of these seeds, on all processors, and returns what was done.
+/// Runs a scenario with each of these seeds, on all processors, and returns the figures.
 ///
 /// A scenario adds nodes to the cluster, sets [faults](Cluster::faults), [runs](Cluster::run_for) it, [heals](Cluster::heal)
 /// and runs it again, and returns why the world is not as it should be. It is run several times with one seed: it makes the

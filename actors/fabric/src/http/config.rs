@@ -10,7 +10,8 @@ use super::error::HttpError;
 /// Default of [`Config::max_calls`]: with messages of some kilobytes, tens of megabytes.
 const MAX_CALLS: usize = 10_000;
 
-/// Default of [`Config::max_connections`]: what a service with default limits takes from one client.
+/// Default of [`Config::max_connections`]: the number that a service with default limits takes from
+/// one client.
 const MAX_CONNECTIONS: usize = 64;
 
 /// Default of [`Config::max_message`]: sixteen times what a function takes unless it declares more.

@@ -58,8 +58,8 @@ impl Credentials {
     }
 }
 
-/// What the signature of a request covers: where the coding has bytes, they are signed as bytes, as the
-/// service reads them.
+/// The bytes that the signature of a request covers: where the coding has bytes, they are signed as
+/// bytes, as the service reads them.
 fn base(request: &Request, coding: Coding, function: Option<&Function>) -> Vec<u8> {
     let mut message = Vec::new();
     if coding != Coding::Json {

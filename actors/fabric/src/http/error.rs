@@ -21,7 +21,7 @@ pub enum HttpError {
     Url {
         /// The URL, without a password.
         url: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         why: String,
     },
     /// The definition is of another interface or version.

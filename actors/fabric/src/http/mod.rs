@@ -1,7 +1,7 @@
 //! Calls of FutoIn services elsewhere, over HTTP and WebSocket (FTN5; the simple Invoker of FTN7).
 //!
-//! An [`HttpFabric`] has a URL for each interface that is called. The executor behind it can be any: one of
-//! this workspace, the JavaScript one, or another.
+//! An [`HttpFabric`] has a URL for each interface that is called. Any executor can be behind it: the one of this
+//! workspace, the JavaScript one, or another.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,8 +28,8 @@
 //! A call that is dropped, or has no time left, closes its HTTP connection, and an executor cancels the
 //! function then. WebSocket has no message for that: the function goes on, and its answer is dropped.
 //!
-//! The trace of a call goes along over HTTP, as `traceparent`. A message on a WebSocket has no place for it: FTN3
-//! knows no such field, and executors refuse unknown ones. What it causes is a trace of its own there.
+//! The trace of a call goes along over HTTP, as `traceparent`. A message on a WebSocket has no place for it: FTN3 knows
+//! no such field, and executors refuse unknown ones. There it causes a trace of its own.
 //!
 //! Where several kinds of fabric are used, [`Routes`](crate::Routes) chooses by interface.
 

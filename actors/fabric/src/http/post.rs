@@ -26,7 +26,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// The largest head of an answer in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// What the media types of messages say of their coding.
+/// The codings in the media types of messages.
 const CODINGS: [&str; 3] = ["json", "msgpack", "cbor"];
 
 /// The connections of all services.

@@ -47,10 +47,10 @@ impl Remote {
         Self { names_user: true, ..self }
     }
 
-    /// Checks parameters and results on this side too, and over HTTP limits answers to what the definition
-    /// says (`maxrspsize`). Wrong parameters are InvokerError, and the call is not made. What the
-    /// interface requires of the channel is checked when the service is registered. Messages are in
-    /// MessagePack where the interface requires BinaryData (FTN3 §2.4), and in JSON otherwise.
+    /// Checks parameters and results on this side too, and over HTTP limits answers to what the definition says
+    /// (`maxrspsize`). Wrong parameters are InvokerError, and the call is not made. The interface's requirements of the
+    /// channel are checked when the service is registered. Messages are in MessagePack where the interface requires
+    /// BinaryData (FTN3 §2.4), and in JSON otherwise.
     ///
     /// Without a definition, an empty map over WebSocket counts as no result: FTN3 §1.1 writes it so.
     pub fn definition(self, definition: Arc<Definition>) -> Self {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::call_error::CallError;
 
-/// Whether anything of a call was sent: what is known of its outcome if there is no answer. Cloning shares.
+/// Whether anything of a call was sent, which decides its outcome if there is no answer. Cloning shares.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sent(Arc<AtomicBool>);
 

@@ -53,8 +53,8 @@ impl Service {
         self.endpoint.interface()
     }
 
-    /// What its messages are written in: every executor reads JSON, but for interfaces with binary data
-    /// (FTN3 §2.4).
+    /// The coding of its messages: every executor reads JSON, but for interfaces with binary data (FTN3
+    /// §2.4).
     fn coding(&self) -> Coding {
         match &self.definition {
             Some(definition) if definition.requires("BinaryData") => Coding::MsgPack,
@@ -117,7 +117,7 @@ impl Service {
         Ok(Outgoing { message: message.into(), number, trace, max_answer })
     }
 
-    /// What the service answered; `None` is an empty answer.
+    /// The answer of the service; `None` is an empty answer.
     fn read(
         &self,
         answer: Option<Answer>,

@@ -16,7 +16,7 @@ use crate::node::NodeId;
 /// The token of the inbox that probes come to.
 pub(super) const PROBE: &str = "probe";
 
-/// What the inboxes of nodes begin with; inboxes of other programs do not.
+/// The prefix of inboxes of nodes; inboxes of other programs do not have it.
 const INBOXES: &str = "_INBOX.ftn-";
 
 /// Whether an answer to this subject goes to a node.
@@ -56,7 +56,7 @@ pub(super) struct Waits<'a> {
     calls: &'a Calls,
     token: u64,
     answer: oneshot::Receiver<Message>,
-    /// There is an answer, and the table has the call no more.
+    /// There is an answer, and the call is no longer in the table.
     is_answered: bool,
 }
 

@@ -22,15 +22,15 @@ use crate::node::NodeId;
 
 /// A connection to servers of NATS.
 ///
-/// The task of a client ends when it panics, as that of async-nats 0.51 does at a header whose value has a
-/// carriage return. Then another client takes its place, with the same subscriptions.
+/// The task of a client ends when it panics, as the one of async-nats 0.51 does at a header whose value has a carriage
+/// return. Then another client takes its place, with the same subscriptions.
 #[derive(Debug)]
 pub(super) struct ServerConnection {
     config: Config,
     node: NodeId,
     /// The client of now.
     client: watch::Sender<Arc<Client>>,
-    /// What is subscribed to, by number.
+    /// The subscriptions, by number.
     subscriptions: Mutex<BTreeMap<u64, Subscribed>>,
     numbers: AtomicU64,
     losses: Arc<watch::Sender<Losses>>,

@@ -138,8 +138,7 @@ impl Config {
         Self { min_server: (major, minor), ..self }
     }
 
-    /// What all subjects of calls begin with; `ftn.v1` unless set. Nodes with another prefix are in another
-    /// fabric.
+    /// The prefix of all subjects of calls; `ftn.v1` unless set. Nodes with another prefix are in another fabric.
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), ..self }
     }
@@ -201,10 +200,9 @@ impl Config {
         Self { discovery_time, ..self }
     }
 
-    /// The pause between two looks at the [live nodes](crate::Fabric::live_nodes); 1 second unless set. What
-    /// is known of them is as old as this and the [discovery time](Self::discovery_time) together at the
-    /// most, while the server can be reached. They are looked at from the first call that is
-    /// [placed](crate::Placement::Sticky) on.
+    /// The pause between two looks at the [live nodes](crate::Fabric::live_nodes); 1 second unless set. They are as old
+    /// as this and the [discovery time](Self::discovery_time) together at the most, while the server can be reached.
+    /// The node looks from the first call that is [placed](crate::Placement::Sticky) on.
     pub fn view_interval(self, view_interval: Duration) -> Self {
         Self { view_interval, ..self }
     }

@@ -1,4 +1,4 @@
-//! What a node needs of a connection to a server of NATS: async-nats has one, and so has a simulated network.
+//! A node's interface to a server of NATS: async-nats implements it, and so does a simulated network.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 /// The connection of a node to a server of NATS. It connects again by itself when it is lost, and its subscriptions go
 /// on then.
 pub trait Connection: Debug + Send + Sync {
-    /// Sends a message, as soon as there is room for it. What one task sends is sent in its order.
+    /// Sends a message, as soon as there is room for it. Messages of one task are sent in order.
     fn publish(&self, message: OutboundMessage) -> BoxFuture<'_, Result<(), NotSent>>;
 
     /// Subscribes to a subject, which may have wildcards; in a queue group, one of its members gets each message.
@@ -22,7 +22,7 @@ pub trait Connection: Debug + Send + Sync {
         queue_group: Option<String>,
     ) -> BoxFuture<'static, Result<Box<dyn Subscription>, NotSent>>;
 
-    /// Sends what is to be sent, and ends the connection and its subscriptions.
+    /// Sends pending messages, and ends the connection and its subscriptions.
     fn drain(&self) -> BoxFuture<'_, ()>;
 
     /// Whether the server can be reached now, as far as is known.

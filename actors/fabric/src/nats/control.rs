@@ -28,7 +28,7 @@ const MAX_NODES: usize = 10_000;
 /// The longest description of a node that is read, in bytes: a thousand interfaces.
 const MAX_DESCRIPTION: usize = 1 << 16;
 
-/// What a node says of itself.
+/// A node's description of itself.
 #[derive(Serialize, Deserialize)]
 struct Description {
     #[serde(flatten)]
@@ -98,7 +98,7 @@ pub(super) async fn order_drain(link: &Link, node: &NodeId) -> Result<(), CallEr
     }
 }
 
-/// Asks all nodes what they serve.
+/// Asks all nodes what they serve, and returns their answers.
 pub(super) async fn discover(link: &Link) -> Result<Vec<NodeInfo>, CallError> {
     let lost = || CallError::connect("the NATS server cannot be reached");
     if !link.is_connected() {
@@ -142,8 +142,8 @@ pub(super) async fn compare_secrets(link: Arc<Link>) {
     }
 }
 
-/// What a node says that it serves. Other programs may answer too: what cannot be the name of a node or of
-/// an interface is left out.
+/// The interfaces that a node says it serves. Other programs may answer too: names that no node or interface can have
+/// are left out.
 fn read_description(link: &Link, answer: &Message) -> Option<NodeInfo> {
     let text = Some(&answer.payload).filter(|text| text.len() <= MAX_DESCRIPTION)?;
     let Description { mut info, proof } = serde_json::from_slice(text).ok()?;
@@ -154,7 +154,7 @@ fn read_description(link: &Link, answer: &Message) -> Option<NodeInfo> {
     Some(info)
 }
 
-/// What this node serves.
+/// The interfaces that this node serves.
 fn describe(link: &Link, members: &Members) -> NodeInfo {
     let mut info = NodeInfo {
         node: link.node.to_string(),

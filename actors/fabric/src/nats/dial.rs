@@ -21,7 +21,7 @@ const CLIENT_CAPACITY: usize = 1 << 16;
 /// The longest pause between two attempts to connect again.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// A client that is connected; what happens to its connection is counted.
+/// Connects a client; events of its connection are counted.
 pub(super) async fn dial(
     config: &Config,
     node: &NodeId,

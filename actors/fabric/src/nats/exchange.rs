@@ -63,8 +63,8 @@ impl Link {
 }
 
 impl Link {
-    /// Waits until the server has taken what was sent so far, subscriptions among it: it takes messages in
-    /// their order, and this sends one to the node itself.
+    /// Waits until the server has taken everything that was sent so far, including subscriptions: it takes messages in
+    /// order, and this sends one to the node itself.
     pub(super) async fn settle(&self) -> Result<(), CallError> {
         let subject = self.calls.probe_subject();
         let limit = self.config.connect_timeout;

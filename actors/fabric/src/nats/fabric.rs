@@ -54,8 +54,8 @@ impl NatsFabric {
         Self::join(connection, config, node).await
     }
 
-    /// The same over a connection that is there already, such as one of a simulated network. What the configuration
-    /// says of servers and credentials does not count.
+    /// The same over a connection that is there already, such as one of a simulated network. Servers and credentials of
+    /// the configuration do not count.
     ///
     /// # Errors
     /// [`NatsError`] if the connection is lost, or if another node answers to the name.
@@ -145,8 +145,8 @@ impl NatsFabric {
     /// Orders a node to drain: to take no more calls, finish the calls in flight, and end. When it
     /// has, [`nodes`](Fabric::nodes) has it no more.
     ///
-    /// Everything in the account of the server that may publish to `ftn.v1.ctl.<node>.drain` can do that:
-    /// the permissions of the server say what that is.
+    /// Every client in the account of the server that may publish to `ftn.v1.ctl.<node>.drain` can do that: the
+    /// permissions of the server say which these are.
     ///
     /// # Errors
     /// ConnectError if there is no such node, CommError if it does not answer, NotImplemented if its
@@ -180,8 +180,8 @@ impl NatsFabric {
         self.link.losses()
     }
 
-    /// Sends what is to be sent, and ends the connection. Calls that wait for an answer fail with an unknown
-    /// outcome. What is served should be [drained](ServeGuard::drain) before.
+    /// Sends pending messages, and ends the connection. Calls that wait for an answer fail with an unknown outcome.
+    /// Serving should be [drained](ServeGuard::drain) before.
     pub async fn close(&self) {
         // without a connection there is nothing to send
         let _ = self.link.settle().await;

@@ -49,7 +49,7 @@ pub(super) fn fences(headers: &HeaderMap) -> Result<Vec<FencingToken>, ParseFenc
     tokens.map(str::parse).collect()
 }
 
-/// A duration in whole milliseconds, rounded up: what is short is not nothing.
+/// A duration in whole milliseconds, rounded up: a short time is not zero.
 pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

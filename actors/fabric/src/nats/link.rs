@@ -1,4 +1,5 @@
-//! What the parts of a node share: its connection, its names, and the calls that it has made.
+//! The state that the parts of a node share: its connection, its names, and the calls that it has
+//! made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -64,8 +65,8 @@ impl Link {
         !self.is_closed() && self.connection.is_connected()
     }
 
-    /// Sends a message when there is room, if the connection is there; what is lost is answered by time
-    /// limits.
+    /// Sends a message when there is room, if the connection is there; calls of lost messages end by
+    /// their time limits.
     pub(super) async fn publish(&self, subject: Subject, payload: Bytes) {
         self.publish_with_headers(subject, None, payload).await;
     }

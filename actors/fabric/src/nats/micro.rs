@@ -34,7 +34,7 @@ struct Function {
     subject: String,
 }
 
-/// What can be asked.
+/// The questions of the protocol.
 #[derive(Clone, Copy, Debug)]
 enum Question {
     Ping,
@@ -170,7 +170,7 @@ impl Question {
     }
 }
 
-/// Adds what is counted of a function; the protocol has times in nanoseconds.
+/// Adds the figures of a function; the protocol has times in nanoseconds.
 fn add_figures(endpoint: &mut Value, figures: &FunctionFigures) {
     let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let (requests, total) = (figures.total.count(), nanos(figures.total.sum));

@@ -64,8 +64,8 @@
 //!
 //! While the server cannot be reached, calls fail with ConnectError at once, and nothing is kept to be sent later: it
 //! would be carried out twice, after the caller has tried again. The calls in flight when the connection is lost have
-//! an unknown outcome. A node connects again by itself. What it hosts it serves over HTTP meanwhile; one that is of no
-//! use without the others says so with [`is_connected`](NatsFabric::is_connected) and is not
+//! an unknown outcome. A node connects again by itself. Meanwhile it serves its own functions over HTTP; a node that is
+//! of no use without the others says so with [`is_connected`](NatsFabric::is_connected) and is not
 //! [ready](asyncsteps_executor::health) then.
 //!
 //! # Who may publish

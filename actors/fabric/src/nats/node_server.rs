@@ -44,7 +44,7 @@ pub(super) struct NodeServer {
     pub(super) bytes: Arc<AtomicUsize>,
     /// Room for cancels that wait.
     pub(super) cancels: Arc<Semaphore>,
-    /// What comes from other nodes, and refusals that go to them.
+    /// Messages from other nodes, and refusals that go to them.
     pub(super) traffic: Traffic,
     /// Counts the connection among the connections of the executor.
     pub(super) _connection: OpenConnection,
@@ -58,7 +58,7 @@ pub(super) enum Phase {
     Serving,
     /// Subscriptions end.
     Draining,
-    /// Nothing is taken any more, and what is in flight is cancelled.
+    /// No more messages are taken, and requests in flight are cancelled.
     Ended,
 }
 
@@ -132,9 +132,9 @@ impl NodeServer {
     /// Ends a subscription, of which `received` messages were received, without losing one.
     ///
     /// A client that says that it wants no more still gets what the server has sent before it hears of that, and the
-    /// client of NATS drops what comes after its next turn. Asking for an exact number of messages loses none: both
-    /// ends count. The number must be larger than what is in flight, and that many messages must come; so it begins
-    /// large, and becomes smaller as long as too few come. When none comes in the end, none is in flight either.
+    /// client of NATS drops messages that come after its next turn. Asking for an exact number of messages loses none:
+    /// both ends count. The number must be larger than what is in flight, and that many messages must come; so it
+    /// begins large, and becomes smaller as long as too few come. When none comes in the end, none is in flight either.
     async fn wind_down(&self, mut requests: Box<dyn Subscription>, mut received: u64) {
         // after a reconnect the two ends have counted different numbers
         if self.link.losses() == 0 {
@@ -168,7 +168,7 @@ impl NodeServer {
         }
     }
 
-    /// Has a request carried out, or refuses it.
+    /// Lets a worker carry out a request, or refuses it.
     pub(super) async fn take(&self, message: Message) {
         self.traffic.received(message.payload.len());
         let reply = message.reply.as_deref();

@@ -65,7 +65,7 @@ pub(super) fn make_call(
     }
 }
 
-/// What a node answered.
+/// Reads the answer of a node.
 fn read_answer(answer: &Message) -> Result<Response, CallError> {
     if answer.payload.is_empty() {
         return Ok(Response::new(None));

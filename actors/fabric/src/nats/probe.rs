@@ -29,7 +29,7 @@ const HEADERS: usize = 256;
 /// How many callers are asked at once. Each that does not answer takes a whole interval.
 const AT_ONCE: usize = 256;
 
-/// What came of asking a caller.
+/// The result of asking a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contact {
     Answered,
@@ -39,7 +39,7 @@ enum Contact {
     NotAsked,
 }
 
-/// Asks the callers of longer requests, again and again, and cancels what is not wanted.
+/// Asks the callers of longer requests, again and again, and cancels unwanted ones.
 pub(super) async fn probe_callers(worker: Rc<Worker>) {
     let interval = worker.link.config.probe_interval;
     let mut missed: BTreeMap<String, u8> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What comes to the inbox of a node: answers to its calls, and probes.
+//! The inbox of a node: answers to its calls, and probes.
 
 use std::sync::Arc;
 

@@ -119,7 +119,7 @@ fn into_bytes(link: &Link, reply: Reply) -> (Bytes, Option<String>) {
             let headers = error.as_ref().map_or(0, |code| ERROR_HEADERS + code.len());
             if bytes.len() + headers > link.connection.max_payload() {
                 let text = "Response size has exceeded the limit of the NATS server";
-                // without the id, which may be what is too large
+                // without the id, which may be the part that is too large
                 return error_bytes(codes::INTERNAL_ERROR, text, None, coding);
             }
             (bytes.into(), error)

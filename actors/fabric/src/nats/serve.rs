@@ -27,7 +27,7 @@ use crate::endpoint::Endpoint;
 use crate::pending::Pending;
 use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 
-/// What this node serves, for what other nodes ask.
+/// The servers of this node, for questions of other nodes.
 pub(super) type Members = Arc<Mutex<Vec<Weak<NodeServer>>>>;
 
 /// The most minor versions of an interface; each is a subscription.

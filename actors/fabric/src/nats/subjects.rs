@@ -72,7 +72,7 @@ impl Subjects {
         format!("{}.ctl.{node}.{order}", self.prefix)
     }
 
-    /// Whether this part of a subject of control, all but the order, is that of the node.
+    /// Whether this part of a subject of control, all but the order, names the node.
     pub(super) fn is_to(&self, part: &str, node: &NodeId) -> bool {
         part.rsplit_once('.').is_some_and(|(_, to)| to == node.as_str())
     }

@@ -46,15 +46,14 @@ impl Trust {
         Self::by(Proof::None)
     }
 
-    /// In everything that can publish calls in the account of the NATS server. Its permissions say what
-    /// that is.
+    /// In every client that can publish calls in the account of the NATS server. The server's
+    /// permissions say which these are.
     pub const fn account() -> Self {
         Self::by(Proof::Account)
     }
 
-    /// In nodes that know a secret, with which each call on behalf of a user is signed (HMAC-SHA256).
-    /// What can read the messages of the account could send one again: keep them private with permissions
-    /// and TLS.
+    /// In nodes that know a secret, with which each call on behalf of a user is signed (HMAC-SHA256). A client that can
+    /// read the messages of the account could send one again: keep them private with permissions and TLS.
     pub fn secret(secret: &Secret) -> Self {
         Self::by(Proof::Mac(MacKey::new(secret.expose().as_bytes())))
     }
@@ -138,9 +137,8 @@ impl Default for Trust {
     }
 }
 
-/// What is signed: where the call goes, the node that makes it, what is asked for, whether its user signed it, the
-/// tokens of locks,
-/// and the message. No subject and no header has a line break.
+/// The signed bytes: where the call goes, the node that makes it, what is asked for, whether its user signed it, the
+/// tokens of locks, and the message. No subject and no header has a line break.
 fn base(headers: &HeaderMap, subject: &str, payload: &[u8]) -> Vec<u8> {
     let head = [NODE, UID, UNSIGNED, FENCE].map(|name| text(headers, name));
     let head = || std::iter::once(subject).chain(head);
@@ -154,7 +152,8 @@ fn base(headers: &HeaderMap, subject: &str, payload: &[u8]) -> Vec<u8> {
     base
 }
 
-/// What a node signs to prove that it knows the secret: no call goes to a subject of one word.
+/// The bytes that a node signs to prove that it knows the secret: no call goes to a subject of one
+/// word.
 fn proof_base(node: &str, reply: &str) -> Vec<u8> {
     format!("proof\n{node}\n{reply}").into_bytes()
 }

@@ -44,7 +44,7 @@ impl Worker {
         Self { link, executor, traffic, running: RefCell::default() }
     }
 
-    /// Carries out orders until serving ends; then it cancels what is left.
+    /// Carries out orders until serving ends; then it cancels the rest.
     pub(super) async fn run(
         self: Rc<Self>,
         mut orders: mpsc::UnboundedReceiver<Order>,
@@ -72,7 +72,7 @@ impl Worker {
     fn begin(self: &Rc<Self>, admitted: Admitted) {
         let Some(reply) = admitted.message.reply.clone() else { return };
         if self.running.borrow().contains_key(reply.as_str()) {
-            // its answer would be taken for that of the one that runs
+            // its answer would be taken for the answer of the running request
             self.executor.count_unanswerable(&Channel::new(ChannelKind::Node));
             return;
         }
@@ -96,8 +96,8 @@ impl Worker {
         self.running.borrow_mut().insert(reply, running);
     }
 
-    /// Cancels the request with this reply subject, if it is here, and answers it: what asks for that may be
-    /// another one than its caller.
+    /// Cancels the request with this reply subject, if it is here, and answers it: another client than its caller may
+    /// have asked for the cancel.
     fn end_cancelled(self: &Rc<Self>, reply: &str) {
         let running = self.running.borrow_mut().remove(reply);
         if let Some(Running { task, .. }) = running {
@@ -123,7 +123,7 @@ impl Worker {
         begun.map(|(reply, _)| Rc::clone(reply)).collect()
     }
 
-    /// Cancels and answers what is left.
+    /// Cancels and answers the remaining requests.
     async fn end(&self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let running = std::mem::take(&mut *self.running.borrow_mut());
         let mut left = Vec::with_capacity(running.len());
@@ -159,7 +159,7 @@ struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut running = self.worker.running.borrow_mut();
-        // the entry may be that of a later one with the same reply subject
+        // the entry may belong to a later request with the same reply subject
         if running.get_key_value(&self.reply).is_some_and(|(of, _)| Rc::ptr_eq(of, &self.reply)) {
             running.remove(&self.reply);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use asyncsteps_core::sim::Random;
 
-/// What a journal is asked to do.
+/// The operations of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -40,7 +40,7 @@ impl Operation {
     }
 }
 
-/// What goes wrong with an operation.
+/// A fault of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -58,10 +58,10 @@ pub enum Fault {
     NeverAnswered,
 }
 
-/// Decides what goes wrong. A closure over the operation is one, such as a counter that lets the n-th
-/// append be the last thing that happens.
+/// Decides about faults. A closure over the operation implements it, such as a counter that lets the
+/// n-th append be the last thing that happens.
 pub trait Faults: Send + 'static {
-    /// What goes wrong with the next operation.
+    /// The fault of the next operation.
     fn next(&mut self, operation: Operation) -> Fault;
 }
 

@@ -203,7 +203,7 @@ impl Store {
         }
     }
 
-    /// Leaves out of the open flows what has ended.
+    /// Removes ended flows from the open ones.
     fn forget_ended(&mut self) {
         let flows = &self.flows;
         let is_open = |flow: &Flow| flow.head.state != FlowState::Ended;

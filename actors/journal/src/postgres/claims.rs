@@ -185,7 +185,8 @@ async fn suspects_of(session: &Session, node: Incarnation) -> Result<usize, Fail
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// The oldest flows in a state that the node has a program for and no other node is about to get.
+/// The oldest flows in a state for which the node has a program and which no other node is about to
+/// get.
 async fn claimable(
     session: &Session,
     state: FlowState,

@@ -245,7 +245,7 @@ impl Group<'_> {
     }
 }
 
-/// What was refused is an answer; other failures end the transaction.
+/// A refusal is an answer; other failures end the transaction.
 fn told<T>(result: Result<T, Failure>) -> Result<Result<T, Error>, Failure> {
     match result {
         Ok(value) => Ok(Ok(value)),

@@ -7,7 +7,7 @@ use crate::quota::{CallerRange, Waiting};
 use crate::request::Quota;
 use crate::stored::{int, unsigned, waits};
 
-/// What a group has of some callers.
+/// The requests of some callers in a group.
 struct Share<'a> {
     counted: CallerRange<'a>,
     /// How many flows of theirs it is to store.

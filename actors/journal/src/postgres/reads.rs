@@ -1,4 +1,4 @@
-//! What is only read.
+//! Requests that only read.
 
 use super::session::{Failure, Session};
 use super::tables::{encoded, head, head_columns, uid};
@@ -18,7 +18,7 @@ pub(super) async fn flow(session: &Session, uid: Uid) -> Result<Head, Failure> {
     head(rows.first().ok_or(Refused::NoFlow(uid))?)
 }
 
-/// The head is read first: what comes into the inbox afterwards is not counted as seen.
+/// The head is read first: entries that come into the inbox afterwards are not counted as seen.
 pub(super) async fn load(session: &Session, uid: Uid) -> Result<Loaded, Failure> {
     let flow = flow(session, uid).await?;
     let records = records(session, &flow, 0).await?;

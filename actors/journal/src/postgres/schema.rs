@@ -76,7 +76,8 @@ CREATE TABLE format (number BIGINT NOT NULL);
 INSERT INTO format VALUES (1);
 ";
 
-/// What format 2 adds. Callers are compared by bytes, whatever the language of the database is.
+/// The additions of format 2. Callers are compared by bytes, whatever the language of the database
+/// is.
 const SECOND_FORMAT: &str = concat!(
     second_format!("", r#"TEXT COLLATE "C""#),
     "INSERT INTO journal (passed, seen) VALUES (0, 0);"

@@ -87,7 +87,7 @@ impl Failure {
         Some(Self::Conflict(Arc::new(answer.clone())))
     }
 
-    /// What it says to an asker who has to repeat the request.
+    /// The error for an asker who has to repeat the request.
     pub(super) fn told(self) -> Error {
         match self {
             Self::Lost(cause) => Error::AnswerLost(cause),
@@ -150,7 +150,7 @@ pub(super) async fn within<T>(
     timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(Failure::Lost(Arc::new(Silent))))
 }
 
-/// A connection, and what it has prepared.
+/// A connection, and its prepared statements.
 pub(super) struct Session {
     client: Client,
     prepared: Mutex<HashMap<&'static str, Statement>>,
@@ -159,7 +159,7 @@ pub(super) struct Session {
 impl Session {
     async fn open(config: &Config) -> Result<Self, Failure> {
         let (client, connection) = connect(config).await?;
-        // it ends with the client, and its error is that of the next request
+        // it ends with the client, and the next request gets its error
         tokio::spawn(async move { connection.await.ok() });
         Ok(Self { client, prepared: Mutex::default() })
     }

@@ -121,7 +121,7 @@ impl Place<'_> {
     }
 }
 
-/// The answer, if a flow has the key or the uid.
+/// The answer, if there is a flow with the key or the uid.
 async fn known(session: &Session, submit: &Submit) -> Result<Option<Submitted>, Failure> {
     let sql = concat!(
         "SELECT ",

@@ -110,7 +110,7 @@ pub(super) fn foreign() -> Failure {
     Failure::Answered(Error::Damaged(std::sync::Arc::new(Foreign)))
 }
 
-/// What the journal keeps about time, and what the clock of the server says.
+/// The journal's record of time, and the time of the server's clock.
 async fn times(session: &Session) -> Result<(ClockState, Timestamp), Failure> {
     let sql =
         concat!("SELECT wall, doubt_from, doubt_since, passed, seen, ", now!(), " FROM journal");
@@ -146,7 +146,7 @@ pub(super) async fn look(session: &Session, look: Look) -> Result<Reading, Failu
     Ok(reading)
 }
 
-/// Writes back what has changed of a flow.
+/// Writes back the changes of a flow.
 pub(super) async fn save(session: &Session, new: &Head) -> Result<(), Failure> {
     let sql = "UPDATE flow SET version = $2, pinned = $3, state = $4, epoch = $5, owner = $6, \
          ticket = $7, run = $8, claims = $9, deaths = $10, inbox = $11, seen = $12, removed = $13, \

@@ -30,8 +30,8 @@ const END_OF_BODY: &str = "RELEASE SAVEPOINT asyncsteps_body; SET CONSTRAINTS AL
 /// Pauses between attempts to reach the server: the first and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// What the application does in a transaction of the journal's database, see [`Postgres::transaction`].
-/// Nothing is done before it is awaited, or passed to a step.
+/// The work of the application in a transaction of the journal's database, see
+/// [`Postgres::transaction`]. Nothing is done before it is awaited, or passed to a step.
 #[must_use = "nothing is done before it is awaited, or given to a step"]
 pub struct Transaction<T, F> {
     journal: Postgres,
@@ -40,8 +40,8 @@ pub struct Transaction<T, F> {
 }
 
 impl Postgres {
-    /// Does something with the application's own tables, which are in the journal's database. The search
-    /// path is that of the user or of the [`Config`](super::Config), so the tables of the journal are in no one's way.
+    /// Does something with the application's own tables, which are in the journal's database. The search path is the
+    /// user's or the one of the [`Config`](super::Config), so the tables of the journal are in no one's way.
     ///
     /// A step of a durable request [commits](crate::Transaction) it together with its record: exactly once.
     /// Awaited by itself it is a transaction without a record.

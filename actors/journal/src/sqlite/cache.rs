@@ -1,4 +1,4 @@
-//! What the writer knows of flows without looking.
+//! The writer's cache of flows.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use crate::quota::Waiting;
 /// Flows that are kept: the ones that append at the same time on a busy node, in about a megabyte.
 const FLOWS: usize = 4096;
 
-/// Heads of flows that were changed lately. One thread of one process writes to the file, so what it
-/// wrote is what is there; what it did not commit is forgotten.
+/// Heads of flows that were changed lately. One thread of one process writes to the file, so its
+/// cache matches the file; uncommitted changes are forgotten.
 #[derive(Default)]
 pub(super) struct Cache {
     flows: RefCell<HashMap<Uid, Known>>,

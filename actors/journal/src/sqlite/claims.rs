@@ -106,7 +106,7 @@ impl Tables {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// The oldest flows in a state that the node has a program for.
+    /// The oldest flows in a state for which the node has a program.
     fn claimable(&self, state: FlowState, claim: &Claim, limit: usize) -> Result<Vec<Head>, Error> {
         let mut found = Vec::new();
         let most = int(limit as u64);

@@ -19,8 +19,8 @@ use crate::request::{
 use crate::stored::{self, int, millis, unsigned, waits};
 use crate::time::{Reading, Timestamp};
 
-/// Moves the last pages of the file to free ones: 4 MiB at the most, so that what is asked for meanwhile waits for no
-/// longer than for the trim itself.
+/// Moves the last pages of the file to free ones: 4 MiB at the most, so that other requests wait no longer than for the
+/// trim itself.
 const SHRINK: &str = "PRAGMA incremental_vacuum(1024)";
 
 impl Tables {
@@ -90,7 +90,7 @@ impl Tables {
         Ok(cache.waiting().check(quota)?)
     }
 
-    /// The flow that has the key or the uid.
+    /// The flow with the key or the uid.
     fn known(&self, submit: &Submit) -> Result<Option<Head>, Error> {
         if let Some(key) = &submit.key {
             let sql = format!("SELECT {HEAD} FROM flow WHERE scope = ?1 AND key = ?2");

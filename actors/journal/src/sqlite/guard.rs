@@ -1,4 +1,4 @@
-//! One process has the file.
+//! Locking the file for one process.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -12,7 +12,7 @@ use super::tables::io_error;
 use crate::error::Error;
 use crate::id::Uid;
 
-/// What is in front of the journal's name in the lock file.
+/// The prefix of the journal's name in the lock file.
 const NAME: &str = "journal ";
 
 /// The lock of a journal: held as long as the file is open, so it ends with the process.
@@ -143,7 +143,8 @@ fn holder(lock: &mut File) -> String {
     text(lock).lines().next().unwrap_or("another process").to_owned()
 }
 
-/// What a lock file says; it is for people and for a warning, so what cannot be read is nothing.
+/// The text of a lock file; it is for people and for a warning, so an unreadable file counts as
+/// empty.
 fn text(lock: &mut File) -> String {
     let mut text = String::new();
     match lock.take(200).read_to_string(&mut text) {

@@ -1,4 +1,4 @@
-//! What bodies of the application may do on the connection of the journal.
+//! The limits for bodies of the application on the connection of the journal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ pub(super) const SAVEPOINT: &str = "asyncsteps_body";
 /// The tables of the journal.
 const TABLES: [&str; 6] = ["flow", "journal", "node", "program", "record", "signal"];
 
-/// Whether a body of the application has the connection.
+/// Whether a body of the application uses the connection.
 pub(super) struct Guest(Arc<AtomicBool>);
 
-/// A body has the connection, until this is dropped.
+/// A body uses the connection, until this is dropped.
 pub(super) struct Inside<'a>(&'a Guest);
 
 impl Guest {

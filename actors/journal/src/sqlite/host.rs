@@ -11,7 +11,7 @@ use super::guest::{Guest, SAVEPOINT};
 use super::tables::{Tables, db_error};
 use crate::error::Error;
 
-/// How a body ended, and what became of what it did.
+/// How a body ended, and what becomes of its changes.
 pub(super) enum Ended<A> {
     /// It stays, if the transaction is committed.
     Kept(A),

@@ -65,7 +65,7 @@ pub use transaction::Transaction;
 /// How a journal in SQLite is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What it survives.
+    /// Which losses it survives.
     pub durability: Durability,
     /// Its limits.
     pub limits: Limits,
@@ -91,7 +91,7 @@ impl Options {
     }
 }
 
-/// What an answered request survives.
+/// Which losses an answered request survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
@@ -103,7 +103,8 @@ pub enum Durability {
     Relaxed,
 }
 
-/// What a journal has written since it was opened: requests by commits is how many share a flush.
+/// The counts of writes of a journal since it was opened: requests by commits is how many share a
+/// flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Totals {
     /// Requests that write.
@@ -112,8 +113,8 @@ pub struct Totals {
     pub commits: u64,
 }
 
-/// A journal in a SQLite file. Clones share it; when the last one is dropped, that waits until what
-/// was asked for is done.
+/// A journal in a SQLite file. Clones share it; when the last one is dropped, that waits until all
+/// requests are done.
 #[derive(Clone)]
 pub struct Sqlite(Arc<Inner>);
 
@@ -135,7 +136,7 @@ impl fmt::Debug for Sqlite {
 
 impl Sqlite {
     /// Opens the journal in a file, which is made if it is not there. Next to it are files with its name and `-wal`,
-    /// `-shm` and `-lock`: the name of the file itself, if this is a symbolic link. What was opened is logged at INFO:
+    /// `-shm` and `-lock`: the name of the file itself, if this is a symbolic link. The opened file is logged at INFO:
     /// the journal's id, and that it was made or how many requests are open.
     ///
     /// A file that has several hard links must be opened by one of them only: more than one is logged at WARN,

@@ -1,4 +1,4 @@
-//! What is only read.
+//! Requests that only read.
 
 use rusqlite::params;
 

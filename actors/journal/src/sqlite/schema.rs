@@ -81,7 +81,7 @@ CREATE TABLE signal (
 CREATE UNIQUE INDEX signal_id ON signal (flow, id);
 ";
 
-/// What format 2 adds.
+/// The additions of format 2.
 const SECOND_FORMAT: &str = concat!(
     second_format!("id BLOB NOT NULL,", "TEXT"),
     "INSERT INTO journal (id, passed, seen) VALUES (randomblob(16), 0, 0);"
@@ -115,7 +115,7 @@ pub(super) fn open_writer(guard: &Guard, options: &Options) -> Result<(Tables, O
     Ok((Tables { db, program, limits, cache: Some(Cache::default()), guest }, opened))
 }
 
-/// What was opened.
+/// The file that was opened.
 pub(super) struct Opened {
     /// The journal's id.
     pub(super) name: Uid,
@@ -208,7 +208,7 @@ fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
     }
     change.pragma_update(None, "user_version", FORMAT)?;
     change.execute("INSERT OR IGNORE INTO program (name) VALUES (?1)", [&options.program])?;
-    // this process has the file, so no other node lives
+    // this process has locked the file, so no other node lives
     change.execute("UPDATE node SET ends = 0", [])?;
     change.commit()
 }

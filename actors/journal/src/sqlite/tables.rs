@@ -60,7 +60,7 @@ impl Tables {
         Ok(found)
     }
 
-    /// Writes back what has changed of a flow.
+    /// Writes back the changes of a flow.
     pub(super) fn update(&self, old: &Head, new: &Head) -> Result<(), Error> {
         if old == new {
             return Ok(());
@@ -105,7 +105,7 @@ impl Tables {
         Ok(())
     }
 
-    /// What the journal keeps about time.
+    /// The journal's record of time.
     pub(super) fn times(&self) -> Result<ClockState, Error> {
         let sql = "SELECT wall, passed, seen, doubt_from, doubt_since FROM journal";
         let row = |row: &Row<'_>| {
@@ -133,7 +133,7 @@ impl Tables {
         Ok(reading)
     }
 
-    /// Forgets what was not committed, or was dropped.
+    /// Forgets changes that were not committed, or were dropped.
     pub(super) fn forget(&self) {
         if let Some(cache) = &self.cache {
             cache.clear();
@@ -201,7 +201,7 @@ pub(super) fn encoded(row: &Row<'_>, at: usize) -> rusqlite::Result<Encoded> {
     Ok(Encoded { path, kind: row.get(at + 1)?, body: row.get(at + 2)? })
 }
 
-/// What an error of SQLite means.
+/// The error of the journal for an error of SQLite.
 pub(super) fn db_error(error: rusqlite::Error) -> Error {
     let code = error.sqlite_error_code();
     // a row that cannot be read was not written by this program

@@ -21,7 +21,7 @@ use crate::ran::{Ran, refused};
 use crate::time::{Clock, SystemClock};
 use crate::transaction::{self, Committed, Database, Local, Prepared, StepEntry};
 
-/// What the application does in a transaction of the journal's file, see [`Sqlite::transaction`]. Nothing is done
+/// The work of the application in a transaction of the journal's file, see [`Sqlite::transaction`]. Nothing is done
 /// before it is awaited, or passed to a step.
 #[must_use = "nothing is done before it is awaited, or given to a step"]
 pub struct Transaction<T, F> {
@@ -37,10 +37,10 @@ impl Sqlite {
     /// A step of a durable request [commits](crate::Transaction) it together with its record: exactly once.
     /// Awaited by itself it is a transaction without a record, to make tables or to read.
     ///
-    /// The body runs on the thread of the journal that writes, so all other writers wait for it: it only
-    /// asks the database. It may run again if what it did could not be committed; then the first time is
-    /// rolled back. It can use savepoints, and can neither end the transaction nor write to the tables of
-    /// the journal. An error or a panic rolls back what it did.
+    /// The body runs on the thread of the journal that writes, so all other writers wait for it: it only asks the
+    /// database. It may run again if its changes could not be committed; then the first run is rolled back. It can use
+    /// savepoints, and can neither end the transaction nor write to the tables of the journal. An error or a panic
+    /// rolls back its changes.
     ///
     /// ```
     /// # use asyncsteps_journal::sqlite::{Options, Sqlite};
@@ -79,7 +79,7 @@ struct Guest<F> {
     body: F,
     /// The error with which it broke the transaction.
     failure: Option<asyncsteps_core::Error>,
-    /// What it returned when it was to be committed.
+    /// Its result when it was to be committed.
     ran: Option<Ran>,
 }
 
@@ -91,7 +91,7 @@ impl<F: Send + 'static> Shared<F> {
         Self(Arc::new(Mutex::new(Guest { body, failure: None, ran: None })))
     }
 
-    /// Has the thread that writes run the body.
+    /// Lets the writing thread run the body.
     async fn run<A: Send + 'static>(
         &self,
         journal: &Sqlite,

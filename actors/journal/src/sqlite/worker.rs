@@ -27,7 +27,7 @@ const GROUP: usize = 512;
 /// for two. A thirtieth of a flush; after a group of one there is no wait.
 const CROWD_GAP: Duration = Duration::from_micros(120);
 
-/// What a thread does with its connection.
+/// The use of a thread's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// Requests one by one, each with one view of the file.
@@ -36,7 +36,7 @@ pub(super) enum Access {
     Write,
 }
 
-/// A thread with a connection. Dropping it waits for what is queued.
+/// A thread with a connection. Dropping it waits for queued requests.
 pub(super) struct Worker {
     jobs: Option<Sender<Box<dyn Job>>>,
     room: Arc<Semaphore>,
@@ -44,7 +44,7 @@ pub(super) struct Worker {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a thread has done.
+/// The counts of a thread.
 #[derive(Default)]
 struct Done {
     requests: AtomicU64,
@@ -77,7 +77,7 @@ impl Worker {
         (get(&self.done.requests), get(&self.done.groups))
     }
 
-    /// Has the thread do something. It may be done twice: the first time is undone then.
+    /// Lets the thread do something. It may be done twice: the first time is undone then.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnMut(&Tables, Moment) -> Result<T, Error> + Send + 'static,
@@ -125,7 +125,7 @@ where
     fn run(&mut self, tables: &Tables, now: Moment) -> Result<(), Error> {
         self.result = (self.work)(tables, now);
         match &self.result {
-            // what was refused has changed nothing
+            // a refused request has changed nothing
             Ok(_) | Err(Error::Refused(_) | Error::UnknownRecord { .. }) => Ok(()),
             Err(error) => Err(error.clone()),
         }
@@ -184,7 +184,7 @@ impl Groups {
         }
     }
 
-    /// What is queued, and after a group as many as it had, if they come at once.
+    /// The queued jobs, and after a group as many as it had, if they come at once.
     fn gather(&self, first: Box<dyn Job>, last: usize) -> Vec<Box<dyn Job>> {
         let mut group = vec![first];
         if self.access == Access::Read {
@@ -225,7 +225,7 @@ impl Groups {
         group.iter_mut().try_for_each(|job| job.run(&self.tables, now))?;
         execute("COMMIT").map_err(|error| {
             let error = db_error(error);
-            // the flush failed: what is in the log may be found after a restart
+            // the flush failed: the log may be found after a restart
             if let Error::Storage(cause) = error { Error::AnswerLost(cause) } else { error }
         })?;
         self.done.requests.fetch_add(group.len() as u64, Ordering::Relaxed);
