@@ -21,7 +21,7 @@ pub(crate) struct ArbiterLoad {
     gone: AtomicBool,
 }
 
-/// What a flow is for.
+/// The purpose of a flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlowKind {
     Logic,

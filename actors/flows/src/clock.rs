@@ -47,14 +47,14 @@ pub fn instant(at: Time) -> Instant {
     epoch.checked_add(at.since_epoch()).unwrap_or_else(|| epoch + FAR_FUTURE)
 }
 
-/// What `at`, taken on any thread, is in the time of this arbiter.
+/// Converts `at`, taken on any thread, to the time of this arbiter.
 #[must_use]
 pub fn time(at: Instant) -> Time {
     let epoch = epoch(Instant::now());
     Time::from_epoch(at.saturating_duration_since(epoch))
 }
 
-/// The time of day. It is that of the machine, unless a simulation [has set it](simulate_wall).
+/// The time of day of the machine, unless a simulation [has set it](simulate_wall).
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this file reads the clocks")]
 pub fn wall() -> SystemTime {
@@ -105,8 +105,8 @@ impl Clock {
         Self(epoch(Instant::now()))
     }
 
-    /// Converts a time of this arbiter, such as that of a flow's turn, without reading the time
-    /// again.
+    /// Converts a time of this arbiter, such as the time of a flow's turn, without reading the
+    /// clock again.
     #[must_use]
     pub fn at(self, time: Time) -> Time {
         match EPOCH.get() {

@@ -1,12 +1,13 @@
-//! Counting what is in flight, so that a shutdown can wait for it and report how it ended.
+//! Counting flows or requests in flight, so that a shutdown can wait for them and report how they
+//! ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Counts what is in flight (flows of an arbiter, requests of an executor) and lets a shutdown wait
-/// until nothing is left.
+/// Counts flows of an arbiter, or requests of an executor, in flight, and lets a shutdown wait
+/// until none is left.
 ///
 /// It is shared by all threads that let something in.
 ///
@@ -45,7 +46,7 @@ pub struct Drained {
     pub finished: usize,
     /// Cancelled: at the end of the grace, by a deadline of their own, or on request.
     pub cancelled: usize,
-    /// Flows that a pool stopped before what they had done was undone, or before a blocking step of
+    /// Flows that a pool stopped before their effects were undone, or before a blocking step of
     /// theirs could be cancelled.
     pub not_undone: usize,
 }

@@ -49,7 +49,7 @@ impl EventLoop for ArbiterLoop {
         self.thread == thread::current().id()
     }
 
-    /// The clock of the process: it goes on also while a test has paused that of the arbiter.
+    /// The clock of the process: it goes on even while a test has paused the clock of the arbiter.
     fn now(&self) -> Time {
         self.clock.now()
     }

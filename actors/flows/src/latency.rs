@@ -63,7 +63,7 @@ impl Latency {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// The distribution of all times so far.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
@@ -97,7 +97,7 @@ impl Distribution {
     }
 
     /// The bound that this share of all times is below, from 0 to 1, with an error of a quarter; zero
-    /// if there are none, the last bound for what is beyond it.
+    /// if there are none, the last bound for times beyond it.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
         #[expect(
@@ -117,7 +117,7 @@ impl Distribution {
         if is_empty { Duration::ZERO } else { Self::bounds().last().unwrap_or_default() }
     }
 
-    /// What this and another distribution counted together.
+    /// The sum of this and another distribution.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let of = |counts: &[u64], at: usize| counts.get(at).copied().unwrap_or_default();
@@ -126,7 +126,7 @@ impl Distribution {
         Self { counts: counts.collect(), sum: self.sum + other.sum }
     }
 
-    /// What was counted since an earlier look at the same distribution.
+    /// The times since an earlier look at the same distribution.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = earlier.counts.iter().chain(std::iter::repeat(&0));

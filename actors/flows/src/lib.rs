@@ -22,12 +22,12 @@
 //!
 //! In reading order:
 //! - [`flow`]: starting flows, waiting for them, and their messages
-//! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting what is in flight
+//! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting flows in flight
 //! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks and their messages
 //! - [`clock`] and [`timer`]: the time of an arbiter; [`random`]: random names; [`latency`]: distributions of times
 //! - [`span`]: spans of flows and steps through `tracing`; [`trace`]: the trace that a flow belongs to;
-//!   [`record`]: what the steps of a flow did, kept
+//!   [`record`]: the history of the steps of a flow
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 #![cfg_attr(feature = "ffi", doc = "- [`ffi`]: steps in C and other languages (FTN12 §2.7)")]
 //!

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `asyncsteps::flow` | DEBUG | a flow that [`start_flow`](crate::flow::start_flow) or a pool starts |
 //! | `asyncsteps::launched` | INFO | a flow that a step launched |
-//! | `asyncsteps::step` | DEBUG | a step, below that of the step around it |
+//! | `asyncsteps::step` | DEBUG | a step, below the span of the step around it |
 //!
 //! Whether the steps of a flow are traced is decided once, when it starts: by the filter of the
 //! subscriber, and, if the flow belongs to a [trace](crate::trace), by whether that is sampled.
@@ -101,7 +101,7 @@ fn is_left_out(trace: Option<TraceParent>) -> bool {
     trace.is_some_and(|trace| !trace.is_sampled())
 }
 
-/// Opens a span for each step, below that of the step around it.
+/// Opens a span for each step, below the span of the step around it.
 pub(crate) struct SpanObserver {
     root: Span,
     /// The spans of the steps in progress; within a branch the outer ones come first.

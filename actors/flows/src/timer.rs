@@ -1,8 +1,8 @@
 //! The timers of an arbiter: one queue, one task and one tokio timer for all of its flows.
 //!
-//! Most time limits never expire, so arming and disarming are what has to be cheap. A timer that is
-//! disarmed stays in the queue as garbage, until its time comes or most of the queue is garbage, and
-//! the task that sleeps until the earliest entry is only woken for an earlier one.
+//! Most time limits never expire, so arming and disarming have to be cheap. A timer that is disarmed
+//! stays in the queue as garbage, until its time comes or most of the queue is garbage, and the task
+//! that sleeps until the earliest entry is only woken for an earlier one.
 //!
 //! The queue belongs to the thread, and its task to the event loop that first set a timer: a thread
 //! has one event loop at a time.
@@ -57,7 +57,7 @@ impl TimerId {
 }
 
 impl Timer {
-    /// Wakes `waker` at `at` and forgets what was set before; `None` disarms.
+    /// Wakes `waker` at `at` and forgets an earlier setting; `None` disarms.
     ///
     /// # Panics
     /// Outside of an actix arbiter and of a tokio `LocalSet`.
@@ -138,7 +138,7 @@ struct Armed {
     waker: Option<Waker>,
 }
 
-/// What a timer that was armed needs of the driver.
+/// The work for the driver after a timer was armed.
 #[derive(Debug)]
 enum Driver {
     InTime,
@@ -292,7 +292,7 @@ mod tests {
         Time::from_epoch(Duration::from_millis(ms))
     }
 
-    /// Expires what is due; returns how many timers that were and when the next one is.
+    /// Expires due timers; returns how many that were and when the next one is due.
     fn expire(queue: &mut TimerQueue, ms: u64) -> (usize, Option<Time>) {
         let (expired, next) = queue.expire(at(ms), Waker::noop());
         (expired.len(), next)

@@ -86,7 +86,7 @@ impl TraceParent {
         format!("{:016x}", self.span_id)
     }
 
-    /// The same as [`trace_id`](Self::trace_id) without memory of its own, for what is written for each
+    /// The same as [`trace_id`](Self::trace_id) without memory of its own, for writing with each
     /// request.
     #[must_use]
     pub fn trace_digits(self) -> TraceDigits {
@@ -167,7 +167,7 @@ pub(crate) struct Scope {
     is_same: bool,
 }
 
-/// What starts until the scope is dropped belongs to this span.
+/// Flows that start until the scope is dropped belong to this span.
 #[inline]
 pub(crate) fn enter(span: Option<TraceParent>) -> Scope {
     let is_same = span.is_none() && CURRENT.get().is_none();

@@ -17,7 +17,7 @@ pub(super) enum Refusal {
     Memory,
 }
 
-/// What was decided about a request.
+/// The decision about a request.
 #[derive(Debug)]
 pub(super) enum Decision {
     Admitted,
@@ -100,7 +100,7 @@ impl<W> FairQueue<W> {
     /// Admits a request of a client, or queues it; `waiter` is made if it waits.
     ///
     /// A full budget makes room by displacing the latest request of the longest queue, as long as that
-    /// queue stays the longer one. Returns what was displaced.
+    /// queue stays the longer one. Returns the displaced one.
     pub(super) fn enter(
         &mut self,
         client: &Client,
@@ -144,7 +144,7 @@ impl<W> FairQueue<W> {
         fits
     }
 
-    /// Counts in what is held for a client; no bytes so far.
+    /// Adds a holding of a client; no bytes so far.
     pub(super) fn hold(&mut self, client: Client, signal: Arc<Signal>) -> usize {
         self.holdings.insert(client, signal)
     }
@@ -167,7 +167,7 @@ impl<W> FairQueue<W> {
         true
     }
 
-    /// What a holding has is released.
+    /// Releases the bytes of a holding.
     pub(super) fn release(&mut self, key: usize) {
         let (bytes, _) = self.holdings.remove(key);
         self.usage.memory -= bytes;

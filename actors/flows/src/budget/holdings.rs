@@ -1,5 +1,5 @@
-//! The accounting of what is held for clients in addition to the requests of a budget, without threads
-//! and time.
+//! The accounting of memory that is held for clients in addition to the requests of a budget, without
+//! threads and time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,8 +7,8 @@ use slab::Slab;
 
 use super::client::Client;
 
-/// What is held for clients. A holding that waits for its client can be displaced: first the one that has waited
-/// longest among the holdings of the client with the most bytes.
+/// The memory that is held for clients. A holding that waits for its client can be displaced: first the one that has
+/// waited longest among the holdings of the client with the most bytes.
 #[derive(Debug)]
 pub(super) struct Holdings<S> {
     all: Slab<ClientHolding<S>>,

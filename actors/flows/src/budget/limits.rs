@@ -1,4 +1,4 @@
-//! What a budget may take, and what it takes.
+//! The limits of a budget, and their usage.
 
 /// How much may run and wait at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,14 +13,14 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 10,000 running requests and 256 MB: what a small server has to spare. 1,000 in the queue: enough
-    /// for clients to take turns, and few enough that most of them do not time out there.
+    /// 10,000 running requests and 256 MB: a small server has as much to spare. 1,000 in the queue:
+    /// enough for clients to take turns, and few enough that most of them do not time out there.
     fn default() -> Self {
         Self { concurrent: 10_000, queued: 1_000, memory: 256 << 20 }
     }
 }
 
-/// How a budget is used now, and what it decided so far.
+/// The current usage of a budget, and its decisions so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {

@@ -9,8 +9,8 @@
 //! sends too much delays and displaces only itself. A client may have all permits; but one that has
 //! half of them gets no more while others wait.
 //!
-//! What is held for clients that neither go on nor take what was made for them counts in the same
-//! memory, as a [`Holding`]. When there is no memory left, such holdings are displaced.
+//! Memory held for clients that neither go on nor take their answers counts in the same limit, as a
+//! [`Holding`]. When there is no memory left, such holdings are displaced.
 
 mod client;
 mod fair_queue;
@@ -252,7 +252,7 @@ impl Holding {
         self.signal.is_displaced()
     }
 
-    /// Whether much was displaced that is not released yet: what is not begun should wait a turn.
+    /// Whether much was displaced that is not released yet: new requests should wait a turn.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         let Shared { most_leaving, leaving, .. } = &*self.budget.0;

@@ -95,8 +95,8 @@ impl FlowActor {
         }
     }
 
-    /// The flow ended: `tell` notifies its owner and returns what its handle receives; what the
-    /// flow owned is dropped.
+    /// The flow ended: `tell` notifies its owner and returns the outcome for its handle; the flow's
+    /// values are dropped.
     #[inline]
     pub(super) fn end(&mut self, tell: impl FnOnce(&mut Execution) -> Option<Outcome>) {
         if let Some(execution) = self.execution() {

@@ -67,7 +67,7 @@ impl Completer {
     /// The errors of [`success`](Self::success).
     ///
     /// # Cancel safety
-    /// That of [`success`](Self::success).
+    /// As [`success`](Self::success).
     pub async fn fail(&self, error: Error) -> Result<(), CompleteError> {
         self.send(WaitResult::error(error)).await
     }
@@ -84,7 +84,7 @@ impl fmt::Debug for Completer {
     }
 }
 
-/// What the steps of a hosted flow do to be completed by message.
+/// Methods by which the steps of a hosted flow can be completed by message.
 pub trait WaitSteps {
     /// Makes the step wait until a [`Completer`], a time limit or a cancel ends it.
     ///

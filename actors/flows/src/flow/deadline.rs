@@ -25,14 +25,14 @@ impl Drop for Scope {
     }
 }
 
-/// The deadline of something that starts now: its own, or that of the flow that starts it.
+/// The deadline of something that starts now: its own, or the deadline of the flow that starts it.
 #[must_use]
 #[inline]
 pub fn earliest(own: Option<Time>) -> Option<Time> {
     [own, CURRENT.get()].into_iter().flatten().min()
 }
 
-/// What the steps of a hosted flow may ask of its deadline.
+/// Methods by which the steps of a hosted flow see its deadline.
 ///
 /// A flow has one if it serves a request, was started [`within`](super::IntoFlow::within) a time,
 /// or was started by a flow that has one. When it passes the flow is cancelled. It is not a time

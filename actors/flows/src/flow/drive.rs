@@ -64,7 +64,7 @@ pub(super) fn turn(
     }
 }
 
-/// Ends a flow that cannot go on; what it has done is undone.
+/// Ends a flow that cannot go on; its effects are undone.
 #[cold]
 fn broken(execution: &mut Execution, launched: &mut Vec<Launched>, why: &'static str) -> FlowEnd {
     cancel(execution, launched);
@@ -112,7 +112,7 @@ fn cancel(execution: &mut Execution, launched: &mut Vec<Launched>) {
     take_launched(execution, launched);
 }
 
-/// Notifies the owner of a flow that it ended; returns what its handle receives, nothing if the
+/// Notifies the owner of a flow that it ended; returns the outcome for its handle, nothing if the
 /// owner panics.
 #[inline]
 pub(super) fn tell(
@@ -178,7 +178,7 @@ pub(crate) fn log_end(error: &Error) {
     tracing::error!(%error, cause, place, "a flow failed");
 }
 
-/// Logs what has to be undone by hand.
+/// Logs an effect that has to be undone by hand.
 #[cold]
 fn log_failed_undo(error: &Error, undone: Undo<()>) {
     let (step, attempts) = (error.location().map(tracing::field::display), error.attempts());
@@ -188,7 +188,7 @@ fn log_failed_undo(error: &Error, undone: Undo<()>) {
     tracing::error!(%error, cause, panic, step, outcome, attempts, "an undo failed");
 }
 
-/// What had become of a step that is undone.
+/// The outcome of a step that is undone, as text.
 fn outcome_text(outcome: Undo<()>) -> &'static str {
     match outcome {
         Undo::Done(()) => "done",

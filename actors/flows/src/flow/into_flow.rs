@@ -1,11 +1,11 @@
-//! What can be started as a flow.
+//! Types that can be started as a flow.
 
 use std::time::Duration;
 
 use asyncsteps_core::{Arguments, Flow, Template};
 
-/// What can be started as a flow: a [`Flow`], a [`Template`], a template with the arguments of its
-/// first step, or a function that makes a flow on the arbiter that runs it.
+/// A type that can be started as a flow: a [`Flow`], a [`Template`], a template with the arguments
+/// of its first step, or a function that makes a flow on the arbiter that runs it.
 ///
 /// ```
 /// use asyncsteps_core::Template;

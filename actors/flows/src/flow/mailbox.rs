@@ -31,7 +31,7 @@ pub(crate) struct FlowCell {
     rare: Cell<Option<Box<Rare>>>,
 }
 
-/// What most flows do not need.
+/// The state that most flows do not need.
 #[derive(Default)]
 struct Rare {
     /// Set while there is a mailbox.
@@ -134,13 +134,13 @@ impl Future for MailTask {
 }
 
 impl Drop for MailTask {
-    /// What still comes is refused; a new address gets a new mailbox.
+    /// Further messages are refused; a new address gets a new mailbox.
     fn drop(&mut self) {
         drop(self.ctx.cell.with_rare(|rare| rare.as_mut()?.address.take()));
     }
 }
 
-/// The context of a [`FlowActor`]: what its message handlers get.
+/// The context of a [`FlowActor`], for its message handlers.
 ///
 /// Stopping the actor cancels the flow; the actor goes on to take messages.
 pub struct FlowContext {

@@ -26,7 +26,7 @@ pub struct Inspect;
 pub struct Complete {
     /// The wait, as the [`Stack`] names it.
     pub wait: WaitId,
-    /// What the step completes or fails with.
+    /// The result or error of the step.
     pub result: WaitResult,
 }
 

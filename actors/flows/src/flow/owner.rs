@@ -1,4 +1,4 @@
-//! What starts a flow and is notified of its end.
+//! The owners of flows: they start a flow and are notified of its end.
 
 use std::any::Any;
 use std::time::Duration;
@@ -30,12 +30,12 @@ pub trait FlowOwner: Unpin + 'static {
         None
     }
 
-    /// The span of a distributed trace that the flow works for: what the flow starts belongs to it.
+    /// The span of a distributed trace that the flow works for: flows that it starts belong to it.
     fn trace(&self) -> Option<TraceParent> {
         None
     }
 
-    /// What the steps of the flow and its undos do is recorded here.
+    /// The recording of the steps of the flow and of its undos.
     fn recording(&self) -> Option<&Recording> {
         None
     }
@@ -148,7 +148,7 @@ pub(super) struct Unattended(Option<Box<Attached>>);
 struct Attached {
     span: Span,
     trace: Option<TraceParent>,
-    /// What the flow keeps until it has ended.
+    /// The value that the flow keeps until it has ended.
     kept: Option<Box<dyn Any>>,
 }
 

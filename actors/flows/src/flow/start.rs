@@ -12,7 +12,7 @@ use crate::span::trace_started;
 ///
 /// The first turn runs before this returns; a flow that completes in it costs no actor. The handle is
 /// a future with the typed result. Started by a step of another flow, it inherits that flow's
-/// deadline; what is to outlive that flow is started from a task of its own.
+/// deadline; start a flow that has to outlive it from a task of its own.
 ///
 /// # Panics
 /// Outside of an actix arbiter or a tokio `LocalSet`, if the flow has to wait.
@@ -51,7 +51,7 @@ pub fn host_flow(flow: Flow, owner: impl FlowOwner) -> Option<FlowRef> {
     }
 }
 
-/// Has the steps of a flow traced if that is wanted.
+/// Traces the steps of a flow if that is wanted.
 #[inline]
 fn trace(flow: &mut Flow, owner: &impl FlowOwner) {
     trace_started(flow, || (owner.trace(), owner.span().cloned()));

@@ -200,8 +200,8 @@ impl<O: FlowOwner> Future for FlowTask<O> {
 }
 
 impl<O: FlowOwner> FlowTask<O> {
-    /// Ends the flow. What it launched is counted before it counts no more, and what hears of its end
-    /// finds it counted out.
+    /// Ends the flow. Flows that it launched are counted before it is counted out, which happens
+    /// before anything is notified of its end.
     fn end(&mut self, end: FlowEnd, mut launched: Vec<Launched>) {
         let cell = Rc::clone(&self.cell);
         let mut actor = cell.actor.borrow_mut();

@@ -1,7 +1,7 @@
 //! A pool of arbiters: it places flows and shuts down gracefully.
 //!
 //! A flow stays on the arbiter that starts it. An [`ArbiterPool`] is for flows that may run on any: it
-//! owns arbiters, starts a submitted flow on the one that has the fewest, and at its shutdown waits
+//! owns arbiters, starts a submitted flow on the one with the fewest flows, and at its shutdown waits
 //! for all flows of its arbiters, however they were started.
 
 mod remote;
@@ -83,7 +83,7 @@ impl ArbiterPool {
         self.members.iter().map(|member| member.load.count()).collect()
     }
 
-    /// Starts a flow on the arbiter that has the fewest.
+    /// Starts a flow on the arbiter with the fewest flows.
     ///
     /// A deadline is inherited and counts from now. The flow is made on that arbiter, so `job` is a
     /// template, one with arguments, or a function that makes a flow.
@@ -116,9 +116,9 @@ impl ArbiterPool {
     /// cancel handlers run. Ends the arbiters and waits for their threads, so for a step that
     /// blocks, too.
     ///
-    /// Flows that were submitted before may start others as long as the grace lasts. What cancelled
-    /// flows have done is undone ([`Added::undo`](asyncsteps_core::Added::undo)): within the grace, and
-    /// if they are cancelled at its end, within [5 seconds](UNDO_GRACE) more. An undo that takes
+    /// Flows that were submitted before may start others as long as the grace lasts. The effects of
+    /// cancelled flows are undone ([`Added::undo`](asyncsteps_core::Added::undo)): within the grace,
+    /// and if they are cancelled at its end, within [5 seconds](UNDO_GRACE) more. An undo that takes
     /// longer is logged as failed and counted as [`not_undone`](Drained::not_undone). The bodies of
     /// shielded steps go on as long.
     ///
@@ -158,8 +158,8 @@ impl ArbiterPool {
         Drained { not_undone, ..ended }
     }
 
-    /// Cancels the flows that are left, and waits until what they have done is undone. Returns how
-    /// many flows still have something to undo after that.
+    /// Cancels the flows that are left, and waits until their effects are undone. Returns how many
+    /// flows still have something to undo after that.
     async fn undo_flows(&self) -> usize {
         let cancelled: Vec<_> = self.arbiters().map(cancel_flows).collect();
         let end = Instant::now() + report::PATIENCE;

@@ -1,4 +1,4 @@
-//! What still runs when the grace of a shutdown has passed.
+//! The report about flows that still run when the grace of a shutdown has passed.
 
 use std::time::Duration;
 

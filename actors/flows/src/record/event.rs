@@ -1,11 +1,11 @@
-//! What is recorded of steps.
+//! Recorded events of steps.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use asyncsteps_core::{Error, ErrorCode, StepLocation};
 
-/// What happened to a step.
+/// An event of a step.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StepEvent {
@@ -23,11 +23,11 @@ pub struct StepEvent {
     pub attempt: u32,
     /// Name and source location of the step.
     pub location: StepLocation,
-    /// What happened.
+    /// The kind of event.
     pub kind: StepEventKind,
 }
 
-/// What happened to a step.
+/// The kinds of events of a step.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StepEventKind {
@@ -68,7 +68,7 @@ pub struct FailedStep {
 /// The longest text of an error that is kept, in characters.
 const LONGEST_INFO: usize = 200;
 
-/// What was recorded of a flow: its first events and its last ones.
+/// The recorded events of a flow: its first and its last ones.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Recorded {

@@ -59,7 +59,7 @@ enum Label {
 }
 
 impl Line {
-    /// A step, or what is inside of it if that says more.
+    /// A step, or the steps inside of it if these say more.
     fn shown<'a>(&self, step: &'a RecordedStep, around: Option<&RecordedStep>) -> Vec<Shown<'a>> {
         let inside = step.steps.iter().flat_map(|inner| self.shown(inner, Some(step))).collect();
         let label = match around {
@@ -167,7 +167,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a step failed with.
+/// The text of a step's failure.
 struct What<'a>(&'a FailedStep);
 
 impl fmt::Display for What<'_> {

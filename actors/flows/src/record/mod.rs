@@ -1,4 +1,4 @@
-//! Recordings of flows: what their steps did, and when.
+//! Recordings of flows: the history of their steps, with times.
 //!
 //! A [`Recording`] has room for a fixed number of events. Writing them takes no memory, and recordings of an arbiter
 //! use the room of earlier ones again. So all flows of a service can be recorded, and whether a recording is kept is

@@ -1,4 +1,4 @@
-//! What a flow did, while it does it.
+//! The recording of a flow, while it runs.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -19,7 +19,7 @@ thread_local! {
     static FREE: RefCell<Vec<Rc<Inner>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the steps of a flow did; for the arbiter of the flow. Cloning shares.
+/// The history of the steps of a flow; for the arbiter of the flow. Cloning shares.
 #[derive(Clone)]
 pub struct Recording(Rc<Inner>);
 
@@ -52,7 +52,7 @@ impl Recording {
         }
     }
 
-    /// What was recorded until now.
+    /// The events that were recorded until now.
     #[must_use]
     pub fn recorded(&self) -> Recorded {
         self.0.ring.borrow().recorded(self.elapsed())

@@ -9,7 +9,7 @@ use super::event::{Ending, Recorded, StepEvent, StepEventKind};
 /// Events from the beginning of a flow that are kept: a request of the usual size, whole.
 const FIRST: usize = 32;
 
-/// Events before now that are kept, beyond those: what a long flow did last.
+/// Events before now that are kept, beyond those: the last ones of a long flow.
 const LAST: usize = 64;
 
 /// An event as it is written, with as little work as possible.
@@ -22,7 +22,7 @@ pub(super) struct Written {
     pub(super) kind: WrittenKind,
 }
 
-/// What happened; an error is shared with the flow until the recording is read.
+/// The kind of an event; an error is shared with the flow until the recording is read.
 #[derive(Debug)]
 pub(super) enum WrittenKind {
     Began,
@@ -70,7 +70,7 @@ impl Ring {
         }
     }
 
-    /// What was written until now, so long after the recording began.
+    /// The events until now, `length` after the recording began.
     pub(super) fn recorded(&self, length: Duration) -> Recorded {
         let (newer, older) = self.last.split_at(self.oldest);
         let written = self.first.iter().chain(older).chain(newer);

@@ -13,9 +13,8 @@ use super::waiter::guarded;
 /// The fencing token of a lock between machines: which lock, and the number of its holder. Each holder has
 /// a higher number than those before it.
 ///
-/// What an effect reaches keeps the highest number that it has seen of a lock, in the transaction of the
-/// effect, and refuses lower ones: so an effect of a holder that was believed dead does nothing. Only tokens
-/// of one lock compare.
+/// The target of an effect keeps the highest number that it has seen of a lock, in the transaction of the effect, and
+/// refuses lower ones: so an effect of a holder that was believed dead does nothing. Only tokens of one lock compare.
 ///
 /// As text it is `lock;key;epoch`, with `%xx` for bytes of the names that are no letters, digits, `-`, `.`
 /// or `_`.

@@ -1,4 +1,5 @@
-//! What the actors of locks take: for actors, for other arbiters and for code that is no flow.
+//! The messages that the actors of locks take: for actors, for other arbiters and for code that is
+//! no flow.
 
 use std::fmt;
 use std::pin::Pin;
@@ -38,7 +39,7 @@ impl Lock {
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<(), UnlockError>")]
 pub struct Unlock {
-    /// What [`LockGuard::into_ticket`] returned.
+    /// The ticket from [`LockGuard::into_ticket`].
     pub ticket: LockTicket,
 }
 

@@ -16,7 +16,7 @@ pub struct KeyOwners {
     pub waiting: Vec<WaitingOwner>,
 }
 
-/// What holds a lock, or waits for it.
+/// The owner of a lock, or a waiter for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockOwner {
@@ -30,7 +30,7 @@ pub enum LockOwner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingOwner {
-    /// What waits.
+    /// The waiter.
     pub owner: LockOwner,
     /// For how long.
     pub waited: Duration,

@@ -79,7 +79,7 @@ pub enum RegistryError {
         name: &'static str,
         /// The kind that it is in use for.
         is: &'static str,
-        /// What was asked for.
+        /// The kind that was asked for.
         wanted: &'static str,
     },
     /// The name was defined or used before.

@@ -1,4 +1,4 @@
-//! What locks have in common: holders, and waiters that are notified when their turn has come.
+//! The common parts of locks: holders, and waiters that are notified when their turn has come.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use asyncsteps_core::{Completion, Error, Identity, codes};
 
-/// What holds a lock or waits for it.
+/// A holder of a lock, or a waiter for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Holder {
     /// A flow or one of its branches, which may enter again.
@@ -17,7 +17,7 @@ pub(super) enum Holder {
     Call(u64),
 }
 
-/// Distinguishes the number of a call from that of a branch.
+/// Distinguishes the number of a call from the number of a branch.
 const CALL: u64 = 1 << 63;
 
 impl Holder {
@@ -53,7 +53,7 @@ impl Holder {
     }
 }
 
-/// What waits in a queue. It is notified after the lock of the accounting is released, because that
+/// A waiter in a queue. It is notified after the lock of the accounting is released, because that
 /// wakes foreign code.
 #[derive(Debug)]
 pub(super) enum Waiter {

@@ -1,4 +1,4 @@
-//! What is counted of the waits for a lock. A lock that is free costs nothing of it.
+//! Counts of the waits for a lock. An uncontended lock costs none of this.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

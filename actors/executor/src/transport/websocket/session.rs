@@ -16,7 +16,7 @@ use super::limits::WebSocketLimits;
 use crate::transport::UNTAKEN;
 
 /// Bytes of output that may wait for the client; while there are more, nothing is read from it. The
-/// answers to what was read before come on top.
+/// answers to frames that were read before come on top.
 pub(super) const MAX_WAITING: usize = 64 << 10;
 
 /// Why a connection ends.
@@ -49,7 +49,7 @@ pub(super) struct Session {
     closing: Option<Closing>,
 }
 
-/// Whether the client takes what is sent to it while the executor closes.
+/// Whether the client receives data while the executor closes.
 #[derive(Clone, Copy)]
 struct Closing {
     looked_at: Time,
@@ -74,7 +74,8 @@ impl Session {
         }
     }
 
-    /// Takes what was read; returns a message that has to be handled, and the kind of its answer.
+    /// Takes a frame that was read; returns a message that has to be handled, and the kind of its
+    /// answer.
     pub(super) fn frame(
         &mut self,
         frame: Result<Incoming, Broken>,
@@ -155,7 +156,7 @@ impl Session {
             self.watch.hear(now);
         }
         self.given += self.out.len() as u64;
-        // an idle connection keeps no memory of what it has sent
+        // an idle connection keeps no memory of its output
         mem::take(&mut self.out).freeze()
     }
 
@@ -170,7 +171,7 @@ impl Session {
         (unsent > 0 || self.has_output()).then(|| self.given - unsent as u64)
     }
 
-    /// Does what is due. The socket has `unsent` bytes.
+    /// Does what is due at this time. The socket has `unsent` bytes.
     pub(super) fn tick(&mut self, now: Time, unsent: usize) -> Result<(), End> {
         self.calls.expire(now);
         if self.message_due().is_some_and(|due| now >= due) {
@@ -247,7 +248,7 @@ struct Watch {
     pinged: bool,
 }
 
-/// What has to be done about a silent client.
+/// The reaction to a silent client.
 enum Watched {
     Heard,
     Ping,

@@ -73,7 +73,7 @@ impl Graph {
         let mut changed = true;
         while changed {
             changed = false;
-            // what was reached last is what the others wait for
+            // the others wait for the node that was reached last
             for at in (0..self.nodes.len()).rev() {
                 if !self.nodes[at].progresses && self.has_free_holder(at) {
                     self.nodes[at].progresses = true;

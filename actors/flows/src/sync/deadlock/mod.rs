@@ -1,15 +1,15 @@
 //! Deadlocks among mutexes and calls (FTN12 §1.11.5): they are found when they arise, reported, and
 //! resolved.
 //!
-//! A wait matters if other flows may wait for it in turn: its flow has a lock, or was called by a flow
-//! that has one. It waits for the holders of its mutex, for all of them if several may be inside, or
-//! for the flow that it called. A holder makes no progress while it or a branch below it waits. Each
-//! new wait looks for a cycle of itself and older waits. If there is one, the deadlock is reported, and
-//! the new wait fails with `InternalError`, unless a time limit ends one of the waits of the cycle: that
-//! of a step around it, by `set_timeout` or [`timeout`](asyncsteps_core::Added::timeout). The `timeout` of a
-//! step with a lock of its own begins when it has the lock, and does not end the wait for it. The deadline
-//! of a request does not count. A limit that ends nothing any more, because a durable request is committed inside,
-//! does not count either: what was left to it is looked at [again](look_again) when it has passed.
+//! A wait matters if other flows may wait for it in turn: its flow has a lock, or was called by a flow that has one. It
+//! waits for the holders of its mutex, for all of them if several may be inside, or for the flow that it called. A
+//! holder makes no progress while it or a branch below it waits. Each new wait looks for a cycle of itself and older
+//! waits. If there is one, the deadlock is reported, and the new wait fails with `InternalError`, unless a time limit
+//! ends one of the waits of the cycle: the limit of a step around it, by `set_timeout` or
+//! [`timeout`](asyncsteps_core::Added::timeout). The `timeout` of a step with a lock of its own begins when it has the
+//! lock, and does not end the wait for it. The deadline of a request does not count. A limit that ends nothing any
+//! more, because a durable request is committed inside, does not count either: a deadlock that was left to it is looked
+//! at [again](look_again) when it has passed.
 //!
 //! Locks taken outside of flows, with [`Mutex::lock`](super::Mutex::lock) or by message, are assumed to
 //! be released; the same goes for waits for a throttle, a future or another flow.
@@ -80,7 +80,7 @@ pub fn watched() -> Vec<Waiting> {
         .collect()
 }
 
-/// What a new wait does.
+/// The decision about a new wait.
 pub(in crate::sync) enum WaitOutcome {
     /// Wait.
     Waits,

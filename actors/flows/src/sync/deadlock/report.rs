@@ -26,11 +26,11 @@ pub struct Waiting {
     pub identity: Identity,
     /// The step that waits.
     pub place: StepLocation,
-    /// What it waits for.
+    /// The resource that it waits for.
     pub resource: Resource,
 }
 
-/// What a [`Waiting`] step waits for.
+/// A resource that a [`Waiting`] step waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resource {
@@ -70,7 +70,7 @@ impl fmt::Display for Resource {
 /// The text of a flow or branch.
 struct Who(Identity);
 
-/// The text of what is waited for, and where.
+/// The text of a wait, and where it is.
 struct What<'a>(&'a Waiting);
 
 impl fmt::Display for Who {

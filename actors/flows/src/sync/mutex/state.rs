@@ -27,7 +27,7 @@ pub(super) struct KeyState {
     family: Arc<Family>,
 }
 
-/// What all keys of a mutex have in common.
+/// The state that all keys of a mutex share.
 pub(super) struct Family {
     name: &'static str,
     options: Options,
@@ -46,7 +46,7 @@ pub struct MutexActor(pub(super) Arc<Family>);
 /// The key is not held.
 const FREE: u64 = 0;
 
-/// The queue has the accounting.
+/// The accounting is in the queue.
 const QUEUE: u64 = u64::MAX;
 
 /// The accounting of a key, locked.
@@ -160,8 +160,8 @@ impl KeyState {
         self.enter_alone(owner) || self.accounting().queue.enter(owner)
     }
 
-    /// What a call outside of steps is as a holder: of its own, unless it is part of the undo of a step
-    /// whose branch is inside.
+    /// A call outside of steps as a holder: a holder of its own, unless it is part of the undo of a
+    /// step whose branch is inside.
     pub(super) fn caller(&self) -> Holder {
         let undone = Identity::undone().map(Holder::Branch);
         let inside =

@@ -1,4 +1,4 @@
-//! What the actor of a throttle does: it ends periods, and takes messages.
+//! The actor of a throttle: it ends periods, and takes messages.
 
 use std::fmt;
 

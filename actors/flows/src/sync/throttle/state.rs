@@ -61,7 +61,7 @@ impl Pace {
     }
 }
 
-/// What all keys of a throttle have in common.
+/// The state that all keys of a throttle share.
 pub(super) struct Family {
     name: &'static str,
     options: Options,
@@ -194,7 +194,7 @@ impl Family {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Has the actor end a period.
+    /// Schedules the end of a period with the actor.
     fn schedule(&self, end: Time, key: Arc<KeyState>) {
         let was_told = {
             let mut schedule = guarded(&self.schedule);
