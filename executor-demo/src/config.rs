@@ -41,7 +41,7 @@ pub struct Config {
     #[arg(long, value_name = "N", default_value_t = WAITING_PER_CALLER)]
     pub waiting_per_caller: u64,
 
-    /// What serves HTTP: the server of the executor, or to compare actix-web, under its own limits and
+    /// The server of HTTP: the one of the executor, or to compare actix-web, under its own limits and
     /// without TLS.
     #[arg(long, value_enum, default_value_t = Front::Own, conflicts_with = "tls_cert")]
     pub front: Front,
@@ -54,7 +54,7 @@ pub struct Config {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// What this process is among the nodes.
+    /// The options of this process as a node.
     #[command(flatten)]
     pub node: NodeOptions,
 
@@ -123,8 +123,8 @@ pub struct Config {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub bank_seed: u64,
 
-    /// The form of the log on the standard error, instead of what LOG_FORMAT says; RUST_LOG selects what
-    /// is logged.
+    /// The form of the log on the standard error, instead of the variable LOG_FORMAT; RUST_LOG selects
+    /// the lines.
     #[arg(long, value_enum)]
     pub log: Option<LogFormat>,
 
@@ -179,7 +179,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What serves HTTP.
+/// The server of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(clippy::exhaustive_enums, reason = "an option of a program, not of a library")]
 pub enum Front {

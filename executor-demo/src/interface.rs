@@ -1,4 +1,4 @@
-//! What callers of `demo.shop:1.0` send and get, as types, and the errors that they see.
+//! The requests and answers of callers of `demo.shop:1.0`, as types, and the errors that they see.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -24,7 +24,7 @@ pub fn is_read(function: &FunctionName) -> bool {
     matches!(function.func(), "ping" | "stock" | "get" | "list" | "audit")
 }
 
-/// Why the shop does not do what it is asked for. What callers read of it names the product or order.
+/// Why the shop refuses a call. The text for callers names the product or order.
 #[derive(Debug, thiserror::Error, Code)]
 #[non_exhaustive]
 pub enum ShopError {

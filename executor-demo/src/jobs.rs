@@ -46,7 +46,7 @@ enum Command {
         #[arg(long)]
         key: Option<String>,
     },
-    /// Print what is known of a request.
+    /// Print the status of a request.
     Status {
         /// The uid of the request.
         uid: String,
@@ -87,7 +87,7 @@ enum Command {
         #[arg(long)]
         again: bool,
     },
-    /// Say what has become of a step that a paused request has begun, and let the request go on.
+    /// Decide about a step that a paused request has begun, and let the request go on.
     Settle {
         /// The uid of the request.
         uid: String,
@@ -95,7 +95,7 @@ enum Command {
         /// The path of the step, as the reason of the pause names it.
         path: String,
 
-        /// kept: what it did stays; undone: it is undone already; result: it ended with the JSON behind it.
+        /// kept: its effect stays; undone: it is undone already; result: it ended with the JSON behind it.
         #[arg(value_parser = ["kept", "undone", "result"])]
         how: String,
 
@@ -122,7 +122,7 @@ enum Command {
 }
 
 impl JobsOptions {
-    /// Carries out the command; returns what is to be printed.
+    /// Carries out the command; returns the text to print.
     ///
     /// # Errors
     /// If the server says no or does not answer, or if a request has failed.

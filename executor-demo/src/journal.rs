@@ -1,4 +1,4 @@
-//! The journal of the demo: what makes its orders and captures durable.
+//! The journal of the demo: it makes orders and captures durable.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -82,7 +82,7 @@ impl FromStr for JournalPlace {
             Some(("postgres" | "postgresql", _)) => match place.parse() {
                 Ok(config) => Ok(Self::Postgres(Box::new(config))),
                 Err(error) => {
-                    // what is wrong is in the cause
+                    // the cause has the mistake
                     let error = anyhow::Error::new(error);
                     Err(format!("no URL of PostgreSQL: {error:#}"))
                 }

@@ -1,14 +1,14 @@
-//! A shop on AsyncSteps: what a service of this framework looks like.
+//! A shop on AsyncSteps: an example of a service of this framework.
 //!
 //! In reading order:
 //! - [`shop`]: the business logic; what callers send and get is in `interface.rs`
 //! - [`payments`]: how orders are paid, and how that is undone
 //! - [`bank`]: a bank with an interface of its own, `demo.bank:1.0`
-//! - [`shelf`]: what orders in flight have reserved
+//! - [`shelf`]: the reservations of orders in flight
 //! - [`journal`]: requests that survive a crash
 //! - [`jobs`]: the command that looks at durable requests
-//! - [`plan`]: the command that prints what the requests of a function go through
-//! - [`store`]: what is kept, in SQLite
+//! - [`plan`]: the command that prints the plans of functions
+//! - [`store`]: the stored data, in SQLite
 //! - [`server`]: the executor of these functions behind HTTP and WebSocket
 //! - [`node`]: several processes that share the work, over NATS
 //! - [`config`]: the command line of the program

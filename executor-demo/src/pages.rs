@@ -1,4 +1,4 @@
-//! What is served in addition to the functions: figures for Prometheus, probes, and the console.
+//! The pages in addition to the functions: figures for Prometheus, probes, and the console.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -83,13 +83,13 @@ impl Pages {
     }
 }
 
-/// What a request is for: the authority of its target, else its `Host` (RFC 9112 §3.2).
+/// The host that a request is for: the authority of its target, else its `Host` (RFC 9112 §3.2).
 fn authority<B>(request: &Request<B>) -> Option<Authority> {
     let header = || request.headers().get(HOST)?.to_str().ok()?.parse().ok();
     request.uri().authority().cloned().or_else(header)
 }
 
-/// The answer to a request with a host name that is not served, as that of the functions.
+/// The answer to a request with a host name that is not served, the same as for the functions.
 fn foreign() -> Page {
     let mut answer = Response::new(Either::Left("Host is not allowed".into()));
     *answer.status_mut() = StatusCode::FORBIDDEN;

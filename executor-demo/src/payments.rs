@@ -55,8 +55,8 @@ pub(crate) enum RefundError {
 }
 
 impl Payments {
-    /// Orders are paid at `bank`, and `store` keeps what is known of their payments. Each `Payments` is a process
-    /// of its own to the others on the store.
+    /// Orders are paid at `bank`, and `store` keeps the state of their payments. Each `Payments` is a process of its
+    /// own to the others on the store.
     ///
     /// # Panics
     /// If the system provides no random bytes.
@@ -90,7 +90,7 @@ impl Payments {
         Ok(Payment { amount, terms })
     }
 
-    /// Has the bank hold the amount of a payment.
+    /// Makes the bank hold the amount of a payment.
     pub(crate) async fn authorize(
         &self,
         order: &NewOrder,
@@ -122,8 +122,8 @@ impl Payments {
             Undo::Done(Payment { terms, .. }) => terms.payment.clone(),
             Undo::Unknown => match self.store.payment_of_step(step) {
                 Some(payment) => payment.await?,
-                // what was cut while it waited for the database has opened none; what was cut just then is paid
-                // back when this process has ended
+                // a step that was cut while it waited for the database has opened none; one that was cut just then is
+                // paid back when this process has ended
                 None => None,
             },
         };

@@ -7,7 +7,7 @@ use clap::{Args, Parser as _};
 use crate::config::Config;
 use crate::server::executor;
 
-/// Print what the requests of a function go through: its steps, and what is said about each.
+/// Print the plan of a function: the steps of its requests, with their options.
 #[derive(Clone, Debug, Args)]
 pub struct PlanOptions {
     /// The function, with interface and version: demo.shop:1.0:order. Without one all functions are listed.
@@ -19,7 +19,7 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// Reads the plans of the functions that this program hosts; returns what is to be printed.
+    /// Reads the plans of the functions that this program hosts; returns the text to print.
     ///
     /// # Errors
     /// If there is no such function.

@@ -217,7 +217,7 @@ pub fn executor(config: &Config) -> Result<Executor, RunError> {
     Ok(executor)
 }
 
-/// The executor, and what is done around it.
+/// The executor and its surroundings.
 struct Opened {
     executor: Executor,
     /// Where orders are paid, if this process has the database.

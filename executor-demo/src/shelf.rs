@@ -1,4 +1,4 @@
-//! What orders in flight have reserved.
+//! The reservations of orders in flight.
 //!
 //! The stock is in the database and nowhere else. An order reserves its units while it gathers
 //! them, so that of two orders for the last unit one is refused at once; the transaction that

@@ -5,8 +5,9 @@
 //! order. Whatever ends the request before, the reservations come back, because the request owns them,
 //! and the money goes back, because the payment is undone.
 //!
-//! With a journal orders are durable: they go on after a crash behind what their steps recorded. What a
-//! step may have done without a record it does again with the same key, which changes nothing.
+//! With a journal orders are durable: they go on after a crash behind the records of their steps. A
+//! step that may have had its effect without a record runs again with the same key, which changes
+//! nothing.
 //!
 //! The transaction decides: an order that was answered with an error is not stored, unless its request ended just then,
 //! which it cannot know. The payment is kept then, with the order. With a journal the transaction commits the request:
@@ -26,7 +27,7 @@ use crate::payments::{CALL, Payments, again, until_repaid};
 use crate::shelf::{Basket, Shelf};
 use crate::store::{Order, Store, StoreError, Summary};
 
-/// What the functions of the shop work on.
+/// The shop, on which its functions work.
 #[derive(Debug)]
 pub struct Shop {
     store: Store,
@@ -127,7 +128,7 @@ impl Shop {
         Ok(Self::basket(cx).reserve(&sku, qty, cx.stock_of(&sku).await?)?)
     }
 
-    /// What the order has reserved. The request drops it, whatever ends it.
+    /// The reservations of the order. The request drops them, whatever ends it.
     fn basket(cx: &Cx<Self, Ordered>) -> Rc<Basket> {
         cx.state(|shop| shop.shelf.basket())
     }

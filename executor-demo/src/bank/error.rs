@@ -1,4 +1,4 @@
-//! Why the bank does not do what it is asked for.
+//! Why the bank refuses a call.
 
 use crate::store::StoreError;
 

@@ -26,7 +26,7 @@ pub(super) struct FlakyLink {
     random: Arc<Mutex<Random>>,
 }
 
-/// What becomes of one call.
+/// The fate of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
     pub(super) there: Duration,

@@ -22,11 +22,11 @@ pub(super) struct NewPayment {
 /// The sums of the books, in cents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, serde::Serialize)]
 pub struct Audit {
-    /// Of all accounts, that of the shop included.
+    /// Of all accounts, including the shop's.
     pub accounts: i64,
     /// Of the payments that are neither captured nor refunded.
     pub held: i64,
-    /// What the shop has.
+    /// The balance of the shop.
     pub shop: i64,
 }
 
@@ -123,7 +123,7 @@ pub(super) fn capture(db: &Connection, key: &str) -> Result<Answer, StoreError> 
     Ok(Ok(payment.amount))
 }
 
-/// Returns what is held or captured to the customer. An unknown payment is refused from now on.
+/// Pays a held or captured amount back to the customer. An unknown payment is refused from now on.
 pub(super) fn refund(db: &Connection, key: &str) -> Result<Answer, StoreError> {
     let Some(payment) = find(db, key)? else {
         let mut insert = db.prepare_cached(
@@ -168,7 +168,7 @@ fn payment(row: &Row<'_>) -> rusqlite::Result<Payment> {
     Ok(Payment { customer: row.get(0)?, amount: row.get(1)?, stage })
 }
 
-/// What an account has.
+/// The balance of an account.
 pub(super) fn balance(db: &Connection, owner: &str) -> Result<i64, StoreError> {
     let mut query = db.prepare_cached("SELECT balance FROM bank_account WHERE owner = ?1")?;
     Ok(query.query_row([owner], |row| row.get(0)).optional()?.unwrap_or(0))

@@ -43,7 +43,7 @@ impl Bank {
         Self { store, line: FlakyLink::new(line), credit }
     }
 
-    /// Holds an amount, in cents; returns what is held.
+    /// Holds an amount, in cents, and returns it.
     ///
     /// # Errors
     /// [`BankError`].
@@ -66,8 +66,8 @@ impl Bank {
         self.call(move |db| ledger::capture(db, &key)).await
     }
 
-    /// Pays what is held or captured back to the customer, and returns the amount. A payment that
-    /// is not known is refused from now on.
+    /// Pays a held or captured amount back to the customer, and returns it. An unknown payment is
+    /// refused from now on.
     ///
     /// # Errors
     /// [`BankError::Unavailable`] or [`BankError::Store`].
@@ -76,7 +76,8 @@ impl Bank {
         self.call(move |db| ledger::refund(db, &key)).await
     }
 
-    /// What a customer has, in cents, without the line: zero or less, because customers have credit.
+    /// The balance of a customer, in cents, without the line: zero or less, because customers have
+    /// credit.
     ///
     /// # Errors
     /// [`BankError::Store`].

@@ -14,7 +14,7 @@ use super::ledger::Answer;
 /// The bank of another node, called as the shop itself. Cheap to clone.
 #[derive(Clone)]
 pub struct RemoteBank {
-    /// It hosts nothing: what it is asked for, it calls.
+    /// It hosts nothing: it calls every function.
     calls: Executor,
 }
 
@@ -90,7 +90,7 @@ impl RemoteBank {
     }
 }
 
-/// What the bank said. Whatever else went wrong, the call may have been carried out.
+/// The error of the bank. Whatever else went wrong, the call may have been carried out.
 fn refusal(function: &str, error: &Error) -> BankError {
     match error.code() {
         "Declined" => BankError::Declined,

@@ -1,4 +1,4 @@
-//! What the shop and the bank have to have after a run, and whether they have it.
+//! The expected state of shop and bank after a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -9,7 +9,7 @@ use super::calls::{Call, Order, PRICE};
 use super::client::Answer;
 use crate::number;
 
-/// What is known of a run.
+/// The known facts of a run.
 #[derive(Debug, Default)]
 pub(super) struct Books {
     /// Per product, the units that were put on the shelf less the sold ones.
@@ -32,7 +32,7 @@ pub(super) struct Units {
 /// An order: its number and its total, in cents.
 pub(super) type Placed = (i64, i64);
 
-/// What the bank has, in cents.
+/// The money of the bank, in cents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Money {
     pub(super) shop: i64,
@@ -68,7 +68,7 @@ impl Books {
         mem::take(&mut self.unknown)
     }
 
-    /// The products, with what is known of their units.
+    /// The products, with the known numbers of their units.
     pub(super) fn stock(&self) -> impl Iterator<Item = (&str, Units)> {
         self.stock.iter().map(|(sku, units)| (&**sku, *units))
     }
@@ -78,7 +78,7 @@ impl Books {
         self.orders.iter().map(|(customer, orders)| (&**customer, orders))
     }
 
-    /// What the bank has to have; `None` where there is none.
+    /// The expected money of the bank; `None` where there is none.
     pub(super) fn bank(&self) -> Option<Money> {
         self.bank
     }

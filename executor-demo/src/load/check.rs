@@ -1,4 +1,4 @@
-//! Whether the server has what the books say.
+//! The check of the server against the books.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,12 +37,12 @@ pub(super) async fn open_books(client: &Client, skus: Vec<String>) -> anyhow::Re
     Ok(Books::new(skus.into_iter(), UNITS, bank))
 }
 
-/// What a check found, a line each.
+/// The findings of a check, a line each.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// What the server has otherwise than the books.
+    /// Differences of the server from the books.
     pub(super) wrong: Vec<String>,
-    /// What there was no time for.
+    /// Checks that there was no time for.
     pub(super) not_checked: Vec<String>,
 }
 
@@ -68,9 +68,9 @@ struct Check<C> {
     /// Calls a function with parameters.
     call: C,
     until: Instant,
-    /// What the server has otherwise.
+    /// Differences of the server from the books.
     found: Vec<String>,
-    /// What there was no time for.
+    /// Checks that there was no time for.
     not_checked: Vec<String>,
 }
 
@@ -137,8 +137,8 @@ impl<C: AsyncFn(&str, &Value) -> Answer> Check<C> {
         }
     }
 
-    /// What the bank undoes may take a moment longer than the answers: half of the time that is left, for
-    /// balances need some, too.
+    /// Undos at the bank may take a moment longer than the answers: half of the time that is left, for balances need
+    /// some, too.
     async fn bank(&mut self, books: &Books) {
         let Some(expected) = books.bank() else { return };
         let now = Instant::now();
@@ -203,7 +203,7 @@ fn placed(summary: &Value) -> Option<Placed> {
     Some((whole(&summary["order"])?, whole(&summary["total"])?))
 }
 
-/// What the bank has, if its books add up.
+/// The money of the bank, if its books add up.
 fn money(answer: &Answer) -> anyhow::Result<Money> {
     let sums = result(answer).and_then(|audit| {
         Some((whole(&audit["accounts"])?, whole(&audit["held"])?, whole(&audit["shop"])?))
@@ -223,7 +223,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(30);
 
-    /// What each call takes, while the server answers.
+    /// The time of each call, while the server answers.
     const CALL: Duration = Duration::from_secs(1);
 
     /// Books of two products and a bank, and 100 orders of which none has an outcome.

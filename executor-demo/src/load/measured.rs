@@ -23,7 +23,7 @@ const REASON: usize = 256;
 /// The name of the times of all functions together.
 pub(super) const ALL: &str = "all";
 
-/// What was measured of a run.
+/// The measurements of a run.
 pub(super) struct Measured {
     pub(super) all: FunctionTimes,
     functions: BTreeMap<&'static str, FunctionTimes>,

@@ -24,7 +24,7 @@ const BALANCE: usize = 10;
 /// Orders that later requests name.
 const REMEMBERED: usize = 1000;
 
-/// What customers do next.
+/// The next calls of customers.
 pub(super) struct Mix {
     random: Random,
     run: String,
@@ -87,7 +87,7 @@ impl Mix {
         }
     }
 
-    /// What an answer says, for later requests.
+    /// Remembers an answer for later requests.
     pub(super) fn learn(&mut self, call: &Call, answer: &Answer) {
         if let (Call::Order(_), Answer::Result(result)) = (call, answer)
             && let Some(order) = result["order"].as_f64()

@@ -10,7 +10,7 @@
 //! - `calls`, `mix`: which requests, as customers of the shop and the bank would send them
 //! - `client`: HTTP and WebSocket
 //! - `run`: one run at one rate; `knee`: several, to find the highest rate
-//! - `books`, `check`: what stock, orders and money have to be afterwards, and are
+//! - `books`, `check`: stock, orders and money as they have to be afterwards, and as they are
 //! - `measured`, `report`, `hgrm`: times, and how they are reported
 
 mod books;
@@ -40,16 +40,16 @@ pub(crate) use client::Client;
 use mix::Mix;
 use run::Load;
 
-/// Loads a server as the options say, and checks what the server has made of it. What was measured
-/// is printed to `out`, and written to the files of the options, before the check; the check takes
+/// Loads a server as the options say, and checks what the server has made of it. The measurements
+/// are printed to `out`, and written to the files of the options, before the check; the check takes
 /// the patience of the options at the most.
 ///
 /// The server must be a demo that nothing else uses meanwhile: the check compares what its shop and
 /// bank have before and after.
 ///
 /// # Errors
-/// If the server cannot be reached or is no demo, or a file cannot be written. What the check finds is
-/// in the report.
+/// If the server cannot be reached or is no demo, or a file cannot be written. The findings of the
+/// check are in the report.
 ///
 /// # Panics
 /// Outside of a tokio `LocalSet`.

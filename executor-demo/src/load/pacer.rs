@@ -12,8 +12,8 @@ use super::schedule::Schedule;
 /// Says when requests of `schedule` are due, counted from `start`; ends with the schedule, or when the
 /// receiver is dropped.
 ///
-/// What is late, because the thread was, comes at once and in order. The channel is not bounded: it
-/// holds the requests that the receiver is behind.
+/// Requests that are late, because the thread was, come at once and in order. The channel is not
+/// bounded: it holds the requests that the receiver is behind.
 pub(super) fn pace(
     schedule: Schedule,
     start: Instant,

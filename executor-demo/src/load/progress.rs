@@ -30,7 +30,7 @@ impl Progress {
         Self { bar, duration, shown: Cell::new(Duration::ZERO) }
     }
 
-    /// Shows what was measured until now, with this number of requests in flight.
+    /// Shows the measurements until now, with this number of requests in flight.
     pub(super) fn show(&self, measured: &Measured, now: Duration, in_flight: usize) {
         if self.bar.is_hidden() || now - self.shown.get() < EVERY {
             return;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::measured::{FunctionTimes, LatencyHistogram, ms};
 use super::run::Run;
 
-/// What came of a load. Times are in microseconds.
+/// The report of a load. Times are in microseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -39,14 +39,15 @@ pub struct Report {
     pub errors: Vec<ErrorCount>,
     /// The highest rate within the limit, if it was looked for.
     pub knee: Option<Saturation>,
-    /// What the server has otherwise than its answers say.
+    /// Differences of the server from its answers.
     pub mismatches: Vec<String>,
-    /// What there was no time to check. A report that was written before the check ended says that.
+    /// Checks that there was no time for. A report that was written before the check ended says
+    /// that.
     #[serde(default)]
     pub not_checked: Vec<String>,
 }
 
-/// Whether every request got one answer, and the server has what its answers say.
+/// Whether every request got one answer, and the server's state matches its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "what a check can come to")]
 pub enum Consistency {
@@ -104,7 +105,7 @@ pub struct ErrorCount {
 }
 
 impl Report {
-    /// What was measured; it is not checked yet.
+    /// A report of the measurements; it is not checked yet.
     pub(super) fn new(run: &Run, knee: Option<Saturation>) -> Self {
         let measured = &run.measured;
         let functions = measured.times();
@@ -135,7 +136,7 @@ impl Report {
         }
     }
 
-    /// Whether every request got one answer, and the server has what its answers say.
+    /// Whether every request got one answer, and the server's state matches its answers.
     #[must_use]
     pub fn verdict(&self) -> Consistency {
         if self.unanswered > 0 || self.unasked > 0 || !self.mismatches.is_empty() {
@@ -162,13 +163,13 @@ impl Report {
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// What was measured, as a table.
+    /// The measurements, as a table.
     #[must_use]
     pub fn measurements(&self) -> impl fmt::Display {
         Measurements(self)
     }
 
-    /// What the check found, as lines; the last one says whether everything adds up.
+    /// The findings of the check, as lines; the last one says whether everything adds up.
     #[must_use]
     pub fn found(&self) -> impl fmt::Display {
         Findings(self)

@@ -18,7 +18,7 @@ use super::pacer::pace;
 use super::progress::Progress;
 use super::schedule::Schedule;
 
-/// What all runs against a server share.
+/// The state that all runs against a server share.
 pub(super) struct Load {
     pub(super) client: Client,
     books: RefCell<Books>,
@@ -78,7 +78,7 @@ impl Load {
         Ok(Run { rate, measured, took })
     }
 
-    /// What the server has otherwise than its answers say, and what could not be checked in this time.
+    /// Differences of the server from its answers, and the checks that did not fit in this time.
     pub(super) async fn check(&self, limit: Duration) -> Found {
         // no request is in flight that would note something
         let mut books = self.books.take();

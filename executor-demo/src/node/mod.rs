@@ -1,7 +1,7 @@
 //! The demo on several machines: each process is a node, hosts what its options say, and serves all of
 //! it.
 //!
-//! - `options`: what connects the nodes
+//! - `options`: the options of the connection between the nodes
 //! - `commands`: `call`, `nodes` and `drain`
 
 mod commands;
@@ -24,7 +24,7 @@ pub use options::{Hosted, NatsOptions, NodeOptions};
 #[derive(Clone, Debug)]
 pub(crate) struct Node(Option<NatsFabric>);
 
-/// What this node does for others, until it is drained.
+/// The services of this node for others, until it is drained.
 pub(crate) struct Serves {
     fabric: NatsFabric,
     guard: ServeGuard,
@@ -50,12 +50,13 @@ impl Node {
         self.fabric().map(Client::new)
     }
 
-    /// What connects the nodes.
+    /// The fabric that connects the nodes.
     pub(crate) fn fabric(&self) -> Option<Arc<dyn Fabric>> {
         self.0.clone().map(|fabric| -> Arc<dyn Fabric> { Arc::new(fabric) })
     }
 
-    /// The same executor, with what it does not host called on other nodes, for steps and for HTTP.
+    /// The same executor, which calls functions that it does not host on other nodes, for steps and
+    /// for HTTP.
     pub(crate) fn connect(&self, builder: Builder) -> Builder {
         match self.client() {
             Some(client) => builder.invoker(client.clone()).forward(client),
@@ -84,7 +85,7 @@ impl Node {
         }
     }
 
-    /// Has an executor that hosts nothing be ready only while there is a connection to the others.
+    /// Makes an executor that hosts nothing ready only while there is a connection to the others.
     pub(crate) fn needed_by(&self, executor: &Executor) -> Option<Dependency> {
         let fabric = self.0.clone()?;
         Some(executor.depends_on(move || fabric.is_connected()))
@@ -99,8 +100,8 @@ impl Node {
 }
 
 impl Serves {
-    /// Takes no more calls of other nodes, and finishes the calls in flight; what is left after the
-    /// grace is cancelled.
+    /// Takes no more calls of other nodes, and finishes the calls in flight; the rest is cancelled
+    /// after the grace.
     pub(crate) async fn drain(self, grace: Duration) {
         let drained = self.guard.drain(grace).await;
         tracing::info!(node = %self.fabric.node(), ?drained, "drained");

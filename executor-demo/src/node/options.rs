@@ -35,7 +35,7 @@ pub struct NatsOptions {
     pub node_secret: Option<String>,
 }
 
-/// What this process is among the nodes.
+/// The options of this process as a node.
 #[derive(Clone, Debug, Default, Args)]
 pub struct NodeOptions {
     /// The server, and what lets this node in.
@@ -51,7 +51,7 @@ pub struct NodeOptions {
     pub only: Option<Hosted>,
 }
 
-/// What a node hosts.
+/// The functions that a node hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(clippy::exhaustive_enums, reason = "an option of a program, not of a library")]
 pub enum Hosted {

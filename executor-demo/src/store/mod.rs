@@ -1,11 +1,11 @@
-//! What is kept: products and orders in SQLite, off the event loop.
+//! The stored data: products and orders in SQLite, off the event loop.
 //!
 //! One thread changes the database. All jobs that are there when it is free share one transaction,
-//! each in a savepoint of its own, and are answered after the commit: what was answered survives a
+//! each in a savepoint of its own, and are answered after the commit: an answered job survives a
 //! crash, and the disk is waited for once per group. A job whose asker left before it began is not
-//! done. Jobs of different products take turns. Another thread reads, and never waits for
-//! the first one: the database has a write-ahead log, unless it is in memory. A database in memory has
-//! nothing to wait for, so its jobs are done at once.
+//! done. Jobs of different products take turns. Another thread reads, and never waits for the first
+//! one: the database has a write-ahead log, unless it is in memory. A database in memory has nothing
+//! to wait for, so its jobs are done at once.
 //!
 //! Several processes may work on one file. A job waits as long as another process writes, and is dropped
 //! when its asker leaves.
@@ -41,7 +41,7 @@ pub struct Store {
     writes: Jobs,
     reads: Jobs,
     queues: Queues,
-    /// What orders that have left while it was opened owe.
+    /// The debts of orders that left while their payment was opened.
     left: Left,
     durable: bool,
 }
@@ -49,7 +49,7 @@ pub struct Store {
 /// The jobs that wait for each thread of the database.
 type Queues = Family<[(&'static str, &'static str); 1], Gauge>;
 
-/// What can go wrong with the database.
+/// The errors of the database.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -146,7 +146,7 @@ impl Store {
         })
     }
 
-    /// What a unit of each product of an order costs now, in cents.
+    /// The present price of each product of an order, in cents.
     pub fn prices(&self, order: &Arc<NewOrder>) -> Pending<HashMap<Arc<str>, i64>> {
         let asked = Arc::clone(order);
         self.reads.add(order.items.keys(), move |db| orders::prices(db, &asked))
@@ -242,7 +242,7 @@ impl Store {
         self.write(move |db| instances::beat(db, &instance))
     }
 
-    /// Notes that processes have ended: what they have left open is owed.
+    /// Notes that processes have ended: their open payments are owed.
     pub fn instances_ended(&self, instances: Vec<String>) -> Pending<()> {
         self.write(move |db| instances::leave(db, &instances))
     }
@@ -266,7 +266,7 @@ impl Store {
     /// although its asker left.
     ///
     /// # Errors
-    /// [`StoreError`] if the database fails, or the key is that of another order.
+    /// [`StoreError`] if the database fails, or the key belongs to another order.
     pub async fn placed(&self, order: &Arc<NewOrder>) -> Result<Option<Summary>, StoreError> {
         if order.key.is_none() {
             return Ok(None);
@@ -303,7 +303,7 @@ impl Store {
         self.writes.add(products, |db| jobs::in_savepoint(db, work))
     }
 
-    /// Reads what is committed.
+    /// Reads committed data.
     pub(crate) fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,

@@ -30,14 +30,14 @@ impl NewOrder {
 /// On what terms an order is placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Terms {
-    /// What a unit of each SKU costs, in cents.
+    /// The price of each SKU, in cents.
     pub prices: HashMap<Arc<str>, i64>,
     /// The key of its payment, if it is paid for.
     pub payment: Option<String>,
 }
 
 impl Terms {
-    /// What the units of an order cost together, in cents.
+    /// The total of an order, in cents.
     #[must_use]
     pub fn total(&self, order: &NewOrder) -> i64 {
         order.items.iter().map(|(sku, qty)| self.price(sku) * qty).sum()
@@ -57,7 +57,7 @@ pub struct Order {
     /// Who placed it.
     #[schemars(length(min = 1, max = 128))]
     pub customer: String,
-    /// What was bought, by SKU.
+    /// The bought items, by SKU.
     pub items: Vec<SoldItem>,
     /// In cents.
     #[schemars(range(min = 0))]

@@ -1,4 +1,4 @@
-//! What the shop knows of its payments: which of them an order was placed for, and which it owes back.
+//! The payments of the shop: which of them an order was placed for, and which it owes back.
 //!
 //! A payment is open until its order is placed or it is abandoned, and each of the two forbids the
 //! other. So nothing is sold unpaid and nothing sold is paid back, whenever a request is cut.

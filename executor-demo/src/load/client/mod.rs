@@ -36,7 +36,7 @@ enum Transport {
     WebSocket(WebSocketClient),
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// It was carried out, with this result.
