@@ -91,7 +91,7 @@ impl LeaseTerm {
         let lost: Vec<_> = mem::take(&mut *sections).into_values().collect();
         drop(sections);
         for section in lost {
-            // a section that has ended needs no interrupt
+            // one that is over needs no end
             let _ = section.interrupt(self.lost());
         }
     }

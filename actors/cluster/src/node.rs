@@ -301,7 +301,7 @@ async fn take_for(
         is_unknown = asked.as_ref().is_err_and(Error::is_transient);
         let pause = match asked {
             Ok(Taken::Epoch(epoch)) => {
-                // dropped, and so returned, if it is not wanted any more or came too late
+                // dropped, and given back by that, if it is not wanted any more or came too late
                 let hold = Arc::new(node.holds.taken(&id, epoch, &term));
                 if term.is_valid() {
                     return drop(sender.send(Ok(hold)));

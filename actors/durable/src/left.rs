@@ -53,7 +53,7 @@ impl JournalClock {
         Timer { at: self.now(), attempt: 0, ends: None }
     }
 
-    /// The time that is left of a recorded wait.
+    /// What is left of a recorded wait.
     pub(crate) fn left(&self, timer: &Timer) -> Duration {
         match timer.ends {
             Some(ends) => between(self.on(|reading| reading.passed), ends),

@@ -130,7 +130,7 @@ struct LeaseTerm {
 }
 
 impl LeaseTerm {
-    /// Renews the lease as long as that works; returns when it has expired.
+    /// Renews the lease as long as that works; gives it up when it is over.
     async fn keep(&self, shared: &Shared) {
         loop {
             timer::sleep_until(clock::now() + LEASE / 3).await;
@@ -282,7 +282,7 @@ impl Inner {
                 flow.writer.tell_inbox(news.inbox);
             }
         }
-        // requests that its executor would refuse are left to other nodes
+        // what its executor would refuse is left to other nodes
         if self.executor.is_closing() {
             return Ok(());
         }

@@ -71,7 +71,7 @@ impl Suspects {
         self.alone.borrow().strong_count() > 0
     }
 
-    /// How many suspects the node may have, including waiting ones.
+    /// How many the node may have, with those that wait.
     pub(crate) fn limit(&self) -> usize {
         self.at_once.get() + self.waiting.get()
     }

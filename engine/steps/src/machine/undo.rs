@@ -42,8 +42,8 @@ impl Machine {
         }
     }
 
-    /// Undoes the steps inside of the step on top before its error handler is called; `false` if
-    /// there is nothing. The step waits for it, and keeps the error.
+    /// Undoes the steps inside of the step on top before its error handler is called; `false` if there
+    /// is nothing. The step waits for it, and keeps the error.
     #[inline]
     pub(super) fn undo_inside(&mut self, error: &Error) -> bool {
         self.asi.has_undos() && self.undo_from(self.asi.strand.depth() + 1, error)
