@@ -147,8 +147,8 @@ impl fmt::Debug for Completion {
 }
 
 /// Fails one step from any thread while it is in progress, also with sub-steps, as the end of its time
-/// limit does: everything inside is cancelled, then the error is raised at the step itself (FTN12
-/// §1.3).
+/// limit does: everything inside is cancelled, then the error is raised at the step itself
+/// (FTN12 §1.3).
 ///
 /// Made by [`interrupter`](crate::AsyncSteps::interrupter). Unlike a [`Completion`] it obliges to nothing: dropping it
 /// changes nothing.

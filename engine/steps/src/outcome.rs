@@ -1,7 +1,7 @@
 //! The outcome of a step, for its undo (FTN12 §1.2, §1.3).
 
-/// The outcome of the body of a step that is undone, see [`Added::undo`](crate::Added::undo) (FTN12
-/// §1.2, §1.3).
+/// The outcome of the body of a step that is undone, see [`Added::undo`](crate::Added::undo)
+/// (FTN12 §1.2, §1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,

@@ -53,8 +53,8 @@ impl Service {
         self.endpoint.interface()
     }
 
-    /// The coding of its messages: every executor reads JSON, but for interfaces with binary data (FTN3
-    /// §2.4).
+    /// The coding of its messages: every executor reads JSON, but for interfaces with binary data
+    /// (FTN3 §2.4).
     fn coding(&self) -> Coding {
         match &self.definition {
             Some(definition) if definition.requires("BinaryData") => Coding::MsgPack,

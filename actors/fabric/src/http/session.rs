@@ -1,5 +1,5 @@
-//! One WebSocket connection with many calls on it, distinguished by their numbers (`rid`, FTN3
-//! §1.3).
+//! One WebSocket connection with many calls on it, distinguished by their numbers
+//! (`rid`, FTN3 §1.3).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -66,8 +66,8 @@ impl AsyncSteps {
     }
 
     /// Makes the step wait without a handle: until its time limit or a cancel ends it, or a handle
-    /// that [`completion`](Self::completion) returns later in the same body completes it (FTN12
-    /// §1.6 `waitExternal`).
+    /// that [`completion`](Self::completion) returns later in the same body completes it
+    /// (FTN12 §1.6 `waitExternal`).
     pub fn wait_only(&mut self) {
         self.may_wait("wait_only");
     }

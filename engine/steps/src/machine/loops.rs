@@ -119,8 +119,8 @@ impl Machine {
         self.leave(StepEnd::Success);
     }
 
-    /// Leaves steps until the loop that `end` means is on top, without their error handlers (FTN12
-    /// §2.2.4). The next step begins when the branches that this cancels are undone.
+    /// Leaves steps until the loop that `end` means is on top, without their error handlers
+    /// (FTN12 §2.2.4). The next step begins when the branches that this cancels are undone.
     ///
     /// # Errors
     /// The violation of the rule if there is no such loop.
