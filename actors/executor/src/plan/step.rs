@@ -447,10 +447,10 @@ where
         self
     }
 
-    /// Undoes the step when something later fails, on every way out, see [`Added::undo`](asyncsteps_core::Added::undo).
-    /// The body gets the same [key](Cx::key) as the step, and its result, which is cloned for it: a value that is not
-    /// `Clone` travels in an [`Arc`]. It is for steps that are a body: steps inside of others have an undo of their
-    /// own.
+    /// Sets the compensation of the step: undoes it when something later fails, on every way out, see
+    /// [`Added::undo`](asyncsteps_core::Added::undo). The body gets the same [key](Cx::key) as the step, and its
+    /// result, which is cloned for it: a value that is not `Clone` travels in an [`Arc`]. It is for steps that are a
+    /// body: steps inside of others have an undo of their own.
     pub fn undo<F>(self, undo: F) -> Self
     where
         T: Clone,

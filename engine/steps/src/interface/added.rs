@@ -162,8 +162,9 @@ impl<'a, A, T> Added<'a, A, T> {
         self
     }
 
-    /// Undoes the step when something later fails, on every way out: an error that leaves a step
-    /// around both, a time limit, a cancel, a flow that is dropped (FTN12 §1.2, §1.3).
+    /// Sets the compensation of the step, as in a saga: undoes it when something later fails, on
+    /// every way out: an error that leaves a step around both, a time limit, a cancel, a flow that
+    /// is dropped (FTN12 §1.2, §1.3).
     ///
     /// When the body succeeded, `undo` gets its result, which is cloned for that; when it was begun and
     /// cut, it gets [`Undo::Unknown`]. A body that fails by itself is taken at its word: it has done

@@ -37,8 +37,9 @@ impl Options {
     }
 }
 
-/// A mutex that wakes no owner by itself (FTN12 §1.11.1): `W` is a waiter, the handle by which its
-/// carrier wakes an owner, and `I` identifies the owner.
+/// A mutex, or a semaphore if its `max` is more than 1, that wakes no owner by itself
+/// (FTN12 §1.11.1): `W` is a waiter, the handle by which its carrier wakes an owner, and `I`
+/// identifies the owner.
 ///
 /// The order is first come, first served; no owner overtakes the queue. An owner may enter again
 /// while it is inside, and leaves as often as it entered.
