@@ -9,7 +9,7 @@ use asyncsteps_actors::trace::TraceParent;
 /// use asyncsteps_executor::Executor;
 /// use asyncsteps_executor::observe::Sampling;
 ///
-/// // one in a hundred, and requests that a caller has sampled
+/// // one in a hundred, and those that a caller has sampled
 /// let executor = Executor::builder().sample(Sampling::share(0.01)).build()?;
 /// # Ok::<(), asyncsteps_executor::ConfigError>(())
 /// ```

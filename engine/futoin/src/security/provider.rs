@@ -49,8 +49,7 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
     /// use asyncsteps_futoin::security::*;
     /// use sha2::{Digest, Sha256};
     ///
-    /// /// Users by the hashes of their tokens: how long a look-up takes reveals nothing about a
-    /// token.
+    /// /// Users by the hashes of their tokens: how long a look-up takes tells nothing of a token.
     /// #[derive(Debug)]
     /// struct Tokens(HashMap<[u8; 32], String>);
     ///
