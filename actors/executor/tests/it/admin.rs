@@ -325,7 +325,7 @@ async fn other_callers_are_refused() {
 fn its_definition_is_written_down() {
     let interface = Admin::new(SecurityLevel::PrivilegedOps).interface();
     let text = format!("{:#}\n", interface.to_json().expect("types of FTN3"));
-    expect_file!["../ifaces/asyncsteps.admin-1.0-iface.json"].assert_eq(&text);
+    expect_file!["../../ifaces/asyncsteps.admin-1.0-iface.json"].assert_eq(&text);
     interface.definition().expect("it keeps to FTN3");
 }
 

@@ -1,7 +1,6 @@
 //! The promise: the key of a step stays the same until what was asked for under it is undone, and no
 //! other step has it.
 
-#![cfg(feature = "schemars")]
 #![expect(clippy::unused_async, reason = "bodies are async functions")]
 
 use std::cell::Cell;

@@ -1,8 +1,6 @@
 //! The promise: a function answers its caller in time with an error of the service, and what it has done is undone
 //! behind the answer, under its locks, in the budget and in sight.
 
-#![cfg(feature = "schemars")]
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -171,7 +169,7 @@ fn an_answer_of_substeps_is_a_mistake() {
         functions.on("nested", nested);
     });
     let error = executor.build().expect_err("a mistake").to_string();
-    assert!(error.contains("tests/answer_within.rs:"), "{error}");
+    assert!(error.contains("tests/it/answer_within.rs:"), "{error}");
     assert!(error.contains("`answer_within` is said for the function as a whole"), "{error}");
 }
 

@@ -85,7 +85,7 @@ fn mistake_in(define: impl FnOnce(&mut Functions<Travel>)) -> String {
         .build();
     let error: ConfigError = built.expect_err("a mistake");
     let text = error.to_string();
-    assert!(text.contains("tests/plans/"), "{text}");
+    assert!(text.contains("tests/it/plans/"), "{text}");
     let without_place = |line: &str| {
         let (before, after) = line.split_once(", ").unwrap_or_default();
         format!("{before}: {}", after.split_once(": ").unwrap_or_default().1)

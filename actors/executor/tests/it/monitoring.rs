@@ -15,9 +15,9 @@ use asyncsteps_executor::observe::Locks;
 use asyncsteps_executor::{Executor, RequestSteps as _};
 use serde_json::{Value, json};
 
-const DASHBOARD: &str = include_str!("../monitoring/dashboard.json");
+const DASHBOARD: &str = include_str!("../../monitoring/dashboard.json");
 
-const ALERTS: &str = include_str!("../monitoring/alerts.yml");
+const ALERTS: &str = include_str!("../../monitoring/alerts.yml");
 
 const DEFINITION: &str = r#"{
     "iface": "test.till", "version": "1.0", "ftn3rev": "1.9",

@@ -1,6 +1,5 @@
 //! The promise: a function is a plan of steps that is built once, and each form of it holds what it says.
 
-#![cfg(feature = "schemars")]
 #![expect(clippy::unused_async, reason = "bodies are async functions")]
 #![expect(clippy::unit_arg, reason = "a body that notes something is one line")]
 

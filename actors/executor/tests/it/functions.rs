@@ -1,6 +1,5 @@
 //! The promise: a function is written with its types, and what it says behind its steps holds.
 
-#![cfg(feature = "schemars")]
 #![expect(clippy::unused_async, reason = "handlers are async functions")]
 
 use std::error::Error as _;

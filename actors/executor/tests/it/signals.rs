@@ -1,6 +1,5 @@
 //! The promise: a request that waits for a signal gets it once, whenever it comes, and none that is another's.
 
-#![cfg(feature = "schemars")]
 #![expect(clippy::unused_async, reason = "bodies are async functions")]
 
 use std::sync::{Arc, Mutex};

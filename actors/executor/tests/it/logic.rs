@@ -1,7 +1,5 @@
 //! The promise: the random numbers of a step belong to its key.
 
-#![cfg(feature = "schemars")]
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 

@@ -1,7 +1,5 @@
 //! The promise: the plan of a function can be read before a request comes, as data, as a text and as a drawing.
 
-#![cfg(feature = "schemars")]
-
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -192,7 +190,7 @@ fn a_step_is_described_with_all_that_is_said_of_it() {
     let grouped = &steps[0];
     assert!(grouped.recovers && grouped.path.is_empty());
     let mut count = grouped.ways[0][2].clone();
-    assert!(count.source.starts_with("actors/executor/tests/plan_data.rs:"), "{}", count.source);
+    assert!(count.source.starts_with("actors/executor/tests/it/plan_data.rs:"), "{}", count.source);
     count.source.clear();
     expect![[r#"
         PlanStep {

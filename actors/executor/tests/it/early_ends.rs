@@ -1,7 +1,6 @@
 //! The promise: an early end ends the steps that it is among and no others, and what is behind it has the keys,
 //! the undos and the policies that it would have without it.
 
-#![cfg(feature = "schemars")]
 #![expect(clippy::unused_async, reason = "bodies are async functions")]
 
 use std::cell::Cell;

@@ -1,5 +1,4 @@
 //! The promise: who logs never waits and never fails, and the log says what it lacks.
-#![cfg(feature = "log")]
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -84,8 +83,8 @@ fn lines_beyond_the_buffer_are_dropped_and_counted() {
     go.send(()).expect("it waits");
     drop((subscriber, guard));
     let lines = lines(&output);
-    assert_eq!(lines[0], "INFO log: the first one");
-    assert_eq!(lines[1], "INFO log: one of many number=0");
+    assert_eq!(lines[0], "INFO it::log: the first one");
+    assert_eq!(lines[1], "INFO it::log: one of many number=0");
     let note = "WARN asyncsteps::log: lines of the log were dropped lines=";
     let notes = lines.iter().filter_map(|line| line.strip_prefix(note)?.parse::<u64>().ok());
     // one for each time that the thread found that lines were dropped
@@ -105,7 +104,7 @@ fn lines_that_cannot_be_written_are_counted_until_they_can() {
     tracing::info!("there again");
     drop((subscriber, guard));
     let note = "WARN asyncsteps::log: lines of the log were dropped lines=1";
-    assert_eq!(lines(&output), ["INFO log: there again", note]);
+    assert_eq!(lines(&output), ["INFO it::log: there again", note]);
 }
 
 #[test]
@@ -123,7 +122,7 @@ fn an_output_that_is_busy_or_takes_little_gets_all_in_the_end() {
     drop(subscriber);
     assert_eq!(guard.dropped(), 0);
     drop(guard);
-    assert_eq!(lines(&output), ["INFO log: whole"]);
+    assert_eq!(lines(&output), ["INFO it::log: whole"]);
 }
 
 #[test]
@@ -146,8 +145,8 @@ fn values_are_quoted_escaped_and_cut_in_text() {
     tracing::info!(long = "0123456789ABC");
     drop(logging);
     let expected = [
-        r#"INFO log: hello\n\u{202e} word="one" error="a b=c\n\u{1b}[0m" number=1 debug=Some(1)"#,
-        r#"INFO log: long="0123456789… (13 bytes)""#,
+        r#"INFO it::log: hello\n\u{202e} word="one" error="a b=c\n\u{1b}[0m" number=1 debug=Some(1)"#,
+        r#"INFO it::log: long="0123456789… (13 bytes)""#,
     ];
     assert_eq!(lines(&output), expected);
 }

@@ -253,7 +253,7 @@ async fn stacks_name_places_of_the_application_only() {
             for running in executor.in_flight().await {
                 let stack = format!("{:?}", running.stack);
                 assert!(!stack.contains("/src/"), "{stack}");
-                places += stack.matches("actors/executor/tests/branches.rs:").count();
+                places += stack.matches("actors/executor/tests/it/branches.rs:").count();
             }
         }
         assert!(places > 10, "{function}: {places}");
