@@ -187,7 +187,7 @@ async fn a_branch_that_waits_for_a_lock_around_it_is_a_deadlock_by_itself() {
 #[actix::test]
 async fn what_a_branch_waits_for_holds_up_the_locks_around_it() {
     tokio::time::pause();
-    let mutex = mutex("around");
+    let mutex = mutex("branched");
     let mut flow = Flow::new();
     let inner = mutex.key("b");
     flow.sync(&mutex.key("a"), move |asi, ()| {
@@ -201,7 +201,7 @@ async fn what_a_branch_waits_for_holds_up_the_locks_around_it() {
     let ends = ends(vec![flow, nested(&mutex, &["b", "a"])]).await;
     ends[0].as_ref().expect("the other one made room");
     info(&ends[1]);
-    assert_eq!(cycle("around"), "a b");
+    assert_eq!(cycle("branched"), "a b");
 }
 
 /// A flow that is inside of a mutex until the test lets it go.
