@@ -11,7 +11,7 @@ use asyncsteps_support::client::Connection;
 use asyncsteps_support::shop::Program;
 use serde_json::Value;
 
-use crate::shops::{Shops, buy, ended, jobs, submission};
+use crate::durable::shops::{Shops, buy, ended, jobs, submission};
 
 /// Clients of each process; orders that are accepted before something happens.
 const CLIENTS: usize = 4;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::shops::{ORDER, PROGRAM, Shops, order};
+use crate::durable::shops::{ORDER, PROGRAM, Shops, order};
 
 /// The step whose undo needs the bank.
 const PAYMENT: &str = "demo.shop:1:order/open payment";

@@ -7,7 +7,7 @@ use std::thread;
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::Connection;
 
-use crate::shops::{Shops, buy};
+use crate::durable::shops::{Shops, buy};
 
 /// Clients that order at the same time; orders that are answered before the process is killed, so that
 /// it is in the middle of more.
