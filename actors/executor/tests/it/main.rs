@@ -1,4 +1,5 @@
-//! The tests of the executor: one program, because each program that is linked takes longer than most tests.
+//! The tests of the executor: one program, because each program that is linked takes longer than most tests. The unsafe
+//! code has its own, for AddressSanitizer.
 
 #[cfg(all(feature = "schemars", feature = "test"))]
 mod admin;
@@ -10,7 +11,6 @@ mod branches;
 #[cfg(feature = "schemars")]
 mod early_ends;
 mod first_service;
-mod foreign_steps;
 #[cfg(feature = "schemars")]
 mod functions;
 #[cfg(feature = "http")]
