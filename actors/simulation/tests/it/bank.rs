@@ -164,15 +164,21 @@ impl World {
         let fabric = join(&node).await;
         let policy = Policy::new().attempts(3).attempt_timeout(ATTEMPT);
         let client =
-            Client::new(Arc::new(fabric)).others(policy).policy(AGAIN, policy.idempotent());
+            Client::new(Arc::new(fabric.clone())).others(policy).policy(AGAIN, policy.idempotent());
         for number in 0..4 {
             let (world, client, name) = (self.clone(), client.clone(), node.name().to_owned());
-            actix_rt::spawn(world.calls_all(name, client, number % 2 == 0));
+            actix_rt::spawn(world.calls_all(name, client, fabric.clone(), number % 2 == 0));
         }
         client
     }
 
-    async fn calls_all(self, node: String, client: Client, is_repeatable: bool) {
+    async fn calls_all(
+        self,
+        node: String,
+        client: Client,
+        fabric: NatsFabric,
+        is_repeatable: bool,
+    ) {
         loop {
             let function = if is_repeatable { AGAIN } else { ONCE };
             let payment = format!("{function} {}", random::id());
@@ -181,10 +187,23 @@ impl World {
             let began_well = self.0.is_well.load(Ordering::Relaxed);
             let began = Instant::now();
             let waits = Waits::new(&self, &node, &payment);
+            let had_connection = fabric.is_connected();
+            let losses = fabric.connection_losses();
             let error = client.call(call).await.err();
             drop(waits);
             // what stood still may find its time over late
             let took = if node == "clients" { began.elapsed() } else { Duration::ZERO };
+            let has_waited = error.is_none() || began.elapsed() > Duration::from_millis(1);
+            if !had_connection && has_waited {
+                let what = format!("{payment} waits without a connection: {error:?}");
+                lock(&self.0.left).get_or_insert(what);
+            }
+            let is_late = error.as_ref().and_then(CallError::info) == Some("no answer in time");
+            // the attempts at a call that is repeated have limits of their own
+            if !is_repeatable && is_late && fabric.connection_losses() > losses {
+                let what = format!("{payment} waits for an answer that was lost: {error:?}");
+                lock(&self.0.left).get_or_insert(what);
+            }
             self.works(&node);
             if error.as_ref().is_some_and(|error| error.info() == Some(NO_CONNECTION)) {
                 self.lost_connection(&node).await;

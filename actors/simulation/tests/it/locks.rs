@@ -21,7 +21,10 @@ use crate::{has_one_history, seeds};
 const NODES: [&str; 3] = ["one", "two", "three"];
 
 /// What is locked.
-const SHELVES: [&str; 2] = ["apples", "pears"];
+const SHELVES: [&str; 3] = ["apples", "pears", "plums"];
+
+/// The shelf that is wanted rarely: a lock that is not returned is not soon taken again by its own node.
+const RARE: usize = 2;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,6 +34,9 @@ const FAULTS: Duration = Duration::from_secs(60);
 /// How long it takes until all is well after them, and how long it is then.
 const HEALED: Duration = Duration::from_secs(15);
 const WELL: Duration = Duration::from_secs(15);
+
+/// How long a lock is free at the most while a section waits for it and all is well: far less than until the next poll.
+const NOTIFIED: Duration = Duration::from_millis(500);
 
 /// How far the times of nodes that run in turns are apart.
 const TURNS: Duration = Duration::from_millis(100);
@@ -64,6 +70,8 @@ struct Shelf {
     writes: u32,
     /// How many sections are inside.
     inside: u32,
+    /// Since when there is none.
+    free: Option<SystemTime>,
 }
 
 /// A section, until it is dropped.
@@ -114,8 +122,13 @@ impl World {
         lock(&self.0.wrong).get_or_insert(what);
     }
 
-    fn enter(&self, shelf: usize) -> Inside<'_> {
-        let inside = &mut lock(&self.0.shelves)[shelf].inside;
+    fn enter(&self, shelf: usize, began: SystemTime) -> Inside<'_> {
+        let Shelf { inside, free, .. } = &mut lock(&self.0.shelves)[shelf];
+        let waited =
+            free.take().and_then(|free| clock::wall().duration_since(free.max(began)).ok());
+        if lock(&self.0.well).is_some() && waited > Some(NOTIFIED) {
+            self.is_wrong(format!("{} was free for {waited:?} and waited for", SHELVES[shelf]));
+        }
         *inside += 1;
         if *inside > 1 && self.0.excludes.load(Ordering::Relaxed) {
             self.is_wrong(format!("{inside} sections for {}", SHELVES[shelf]));
@@ -124,11 +137,11 @@ impl World {
     }
 
     /// Reads what is there, and writes one more later.
-    async fn adds(&self, shelf: usize, fence: Option<FencingToken>) {
+    async fn adds(&self, shelf: usize, fence: Option<FencingToken>, began: SystemTime) {
         let Some(fence) = fence else {
             return self.is_wrong("a section has no token".to_owned());
         };
-        let _inside = self.enter(shelf);
+        let _inside = self.enter(shelf, began);
         let read = {
             let shelf = &mut lock(&self.0.shelves)[shelf];
             shelf.knows(&fence).then_some(shelf.count)
@@ -174,7 +187,7 @@ impl World {
     fn check_well(&self) -> Result<(), String> {
         let well = lock(&self.0.well).take().unwrap_or_default();
         for node in NODES {
-            for (shelf, name) in SHELVES.iter().enumerate() {
+            for (shelf, name) in SHELVES.iter().enumerate().take(RARE) {
                 if !well.contains(&(node.to_owned(), shelf)) {
                     return Err(format!("{node} waits for {name}"));
                 }
@@ -186,7 +199,9 @@ impl World {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        lock(&self.0.0.shelves)[self.1].inside -= 1;
+        let shelf = &mut lock(&self.0.0.shelves)[self.1];
+        shelf.inside -= 1;
+        shelf.free = Some(clock::wall());
     }
 }
 
@@ -204,7 +219,7 @@ async fn node(world: World, node: NodeContext) {
             let name = node.name().to_owned();
             actix_rt::spawn(async move {
                 loop {
-                    sleep(world.pause()).await;
+                    sleep(world.pause() * if shelf == RARE { 60 } else { 1 }).await;
                     if has_patience {
                         in_a_flow(&world, &locks, shelf).await;
                         world.ended(&name, shelf);
@@ -221,10 +236,11 @@ async fn node(world: World, node: NodeContext) {
 /// A section of a flow, which is cancelled when the lock is lost.
 async fn in_a_flow(world: &World, locks: &Locks, shelf: usize) {
     let mutex = locks.mutex("shelf").key(SHELVES[shelf]);
+    let began = clock::wall();
     let mut flow = Flow::new();
     let (in_flow, token) = (world.clone(), mutex.clone());
     flow.run(async move |()| {
-        in_flow.adds(shelf, token.fence()).await;
+        in_flow.adds(shelf, token.fence(), began).await;
         Ok(())
     })
     .locked(&mutex);
@@ -240,12 +256,13 @@ async fn in_a_flow(world: &World, locks: &Locks, shelf: usize) {
 /// A section outside of flows, for which the lock is not waited for long.
 async fn in_a_hurry(world: &World, locks: &Locks, shelf: usize) {
     let mutex = locks.mutex("shelf").key(SHELVES[shelf]);
+    let began = clock::wall();
     let Ok(taken) = timeout(world.pause() / 20, mutex.lock()).await else { return };
     match taken {
         Ok(guard) => tokio::select! {
             biased;
             () = guard.lost() => {}
-            () = world.adds(shelf, Some(guard.fence())) => {}
+            () = world.adds(shelf, Some(guard.fence()), began) => {}
         },
         Err(error) => world.is_wrong(format!("a lock failed: {error}")),
     }

@@ -34,7 +34,7 @@ fn seeds() -> u64 {
     match (env::var_os("LONG_TESTS").is_some(), cfg!(debug_assertions)) {
         (true, false) => 5000,
         (false, false) => 200,
-        (_, true) => 6,
+        (_, true) => 3,
     }
 }
 

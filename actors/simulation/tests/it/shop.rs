@@ -17,12 +17,16 @@ use serde::{Deserialize, Serialize};
 use crate::world::{Process, World};
 
 /// How many customers order at once.
-const CUSTOMERS: u8 = 6;
+const CUSTOMERS: u32 = 6;
 
 /// How many deliveries there are at once in the end, far more than orders, and how long one takes,
 /// and again until it is over.
-const DELIVERIES: u8 = 240;
+const DELIVERIES: u32 = 240;
 const DELIVERY: Duration = Duration::from_secs(1);
+
+/// When the first of them is received, and how much later the last one: some at the moment at which the request is parked.
+const RECEIVED: Duration = Duration::from_secs(20);
+const MOST_RECEIVED: Duration = Duration::from_secs(15);
 
 /// The nodes of the shop.
 pub(crate) const NODES: [&str; 3] = ["one", "two", "three"];
@@ -41,7 +45,7 @@ impl Service for Shop {
 
 #[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 struct Order {
-    customer: u8,
+    customer: u32,
 }
 
 impl Shop {
@@ -90,17 +94,29 @@ impl Shop {
         }
     }
 
-    /// What is brought to a customer of its own: no other request has a part in that.
+    /// Something is brought to a customer of its own, who says when it is received.
     fn deliver(steps: &Steps<Self, Order>) -> Returns<()> {
-        steps
+        Self::brings(steps, true)
+    }
+
+    /// The same for a customer who says nothing.
+    fn redeliver(steps: &Steps<Self, Order>) -> Returns<()> {
+        Self::brings(steps, false)
+    }
+
+    fn brings(steps: &Steps<Self, Order>, is_received: bool) -> Returns<()> {
+        let brought = steps
             .run("bring", async |cx, ()| {
                 asyncsteps_core::sleep(DELIVERY).await;
                 cx.does(&cx.params, cx.key(), 0).await
             })
             .recorded()
-            .undo_with(until_undone(), async |cx, _| cx.undoes(&cx.params, cx.key()).await)
-            .then_pause("rest", DELIVERY)
-            .returns()
+            .undo_with(until_undone(), async |cx, _| cx.undoes(&cx.params, cx.key()).await);
+        if is_received {
+            brought.then_wait_signal::<()>("received").then_pause("rest", DELIVERY).returns()
+        } else {
+            brought.then_pause("rest", DELIVERY).returns()
+        }
     }
 
     async fn does(&self, order: &Order, key: &str, fails_one_in: u32) -> BodyResult<()> {
@@ -157,6 +173,7 @@ pub(crate) fn deploy(cluster: &mut Cluster, world: &World, name: &str) {
 
 async fn serve(world: &World, node: &NodeContext, version: u32) -> impl Sized + use<> {
     let (durable, executor) = process(world, node, version);
+    actix_rt::spawn(own_deliveries(world.clone(), durable.clone(), node.clone()));
     loop {
         match durable.start(&executor).await {
             Ok(node) => break (node, executor),
@@ -166,7 +183,7 @@ async fn serve(world: &World, node: &NodeContext, version: u32) -> impl Sized + 
 }
 
 /// A customer orders again and again, agrees to what is reserved, and changes its mind about some orders.
-async fn orders(world: World, durable: Durable, customer: u8) {
+async fn orders(world: World, durable: Durable, customer: u32) {
     let ann = User::new("ann", SecurityLevel::SafeOps);
     loop {
         tokio::time::sleep(world.pause()).await;
@@ -213,6 +230,31 @@ async fn deliveries(world: World, durable: Durable) {
             (Order { customer: CUSTOMERS + number }, Options::default().caller(&ann));
         if let Ok(uid) = durable.submit("demo.shop:1.0:deliver", order, options).await {
             world.accept(uid);
+            let (receives, when) =
+                (durable.clone(), RECEIVED + number * MOST_RECEIVED / DELIVERIES);
+            actix_rt::spawn(async move {
+                tokio::time::sleep(when).await;
+                // one that has ended needs it no more
+                let _ = receives.signal(uid, "received", ()).await;
+            });
+        }
+    }
+}
+
+/// A node submits deliveries itself, which it stores and begins in one request.
+async fn own_deliveries(world: World, durable: Durable, node: NodeContext) {
+    let first = (1_u32..).zip(NODES).find(|(_, name)| *name == node.name());
+    let first = first.map_or(0, |(number, _)| number * 1_000_000) + node.starts() * 1_000;
+    for customer in first.. {
+        tokio::time::sleep(world.pause()).await;
+        if !world.is_open() {
+            continue;
+        }
+        let ann = User::new("ann", SecurityLevel::SafeOps);
+        let order = Order { customer };
+        let options = Options::default().caller(&ann);
+        if let Ok(uid) = durable.submit("demo.shop:1.0:redeliver", order, options).await {
+            world.accept(uid);
         }
     }
 }
@@ -232,6 +274,7 @@ fn process(world: &World, node: &NodeContext, version: u32) -> (Durable, Executo
                 _ => durable.on(functions, "order", Shop::next_order).version(2).compatible([1]),
             };
             _ = durable.on(functions, "deliver", Shop::deliver);
+            _ = durable.on(functions, "redeliver", Shop::redeliver);
         })
         .build()
         .expect("a right configuration");

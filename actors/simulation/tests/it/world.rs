@@ -10,7 +10,7 @@ use asyncsteps_core::BodyResult;
 use asyncsteps_durable::journal::Uid;
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowInfo, FlowState};
-use asyncsteps_journal::{Journal as _, StoredRecord};
+use asyncsteps_journal::{Event, Journal as _, StoredRecord};
 use asyncsteps_simulation::{Cluster, Random};
 use futures_util::FutureExt as _;
 
@@ -28,7 +28,7 @@ struct Outside {
     /// The orders that the journal has taken.
     accepted: Mutex<BTreeSet<Uid>>,
     /// What goes on in each process for each customer: the key of the order.
-    inside: Mutex<BTreeMap<(Process, u8), BTreeMap<String, usize>>>,
+    inside: Mutex<BTreeMap<(Process, u32), BTreeMap<String, usize>>>,
     /// The first thing that should not have happened.
     wrong: Mutex<Option<String>>,
     is_open: AtomicBool,
@@ -90,7 +90,7 @@ impl World {
     pub(crate) async fn does(
         &self,
         process: &Process,
-        customer: u8,
+        customer: u32,
         key: &str,
         fails_one_in: u32,
     ) -> BodyResult<()> {
@@ -107,7 +107,7 @@ impl World {
     pub(crate) async fn does_once(
         &self,
         process: &Process,
-        customer: u8,
+        customer: u32,
         key: &str,
     ) -> BodyResult<()> {
         let before = {
@@ -124,7 +124,7 @@ impl World {
     pub(crate) async fn undoes(
         &self,
         process: &Process,
-        customer: u8,
+        customer: u32,
         key: &str,
     ) -> BodyResult<()> {
         let _inside = self.enter(process, customer, key);
@@ -137,7 +137,7 @@ impl World {
     }
 
     /// A process does something for an order of a customer: for no other one at the same time.
-    fn enter(&self, process: &Process, customer: u8, key: &str) -> Inside {
+    fn enter(&self, process: &Process, customer: u32, key: &str) -> Inside {
         let order = key.get(..32).unwrap_or(key).to_owned();
         let place = (process.clone(), customer);
         let mut inside = lock(&self.0.inside);
@@ -211,6 +211,18 @@ impl World {
             other => return Err(format!("{} has no status: {other:?}", request.uid)),
         };
         let is_cancelled = request.cancel.is_some();
+        // only the deadline of the request may come before
+        let is_told = match status_ending(cluster, request.uid) {
+            Some(Ending::Failed(_)) if is_cancelled => has_deadline(cluster, request.uid),
+            Some(Ending::Cancelled) => is_cancelled,
+            _ => true,
+        };
+        if !is_told {
+            let records = records(cluster, request.uid);
+            return Err(format!(
+                "cancelled: {is_cancelled}, and it has ended otherwise\n{records}"
+            ));
+        }
         let all = if request.template.ends_with("deliver") { OF_DELIVERY } else { EFFECTS };
         if done.len() == if is_completed { all } else { 0 } && !(is_completed && is_cancelled) {
             return Ok(());
@@ -251,7 +263,7 @@ impl World {
 /// What a process does for an order, until it is dropped.
 struct Inside {
     world: World,
-    place: (Process, u8),
+    place: (Process, u32),
     order: String,
 }
 
@@ -266,6 +278,16 @@ impl Drop for Inside {
             }
         }
     }
+}
+
+fn status_ending(cluster: &Cluster, uid: Uid) -> Option<Ending> {
+    cluster.journal().status(uid).now_or_never()?.ok()?.ending
+}
+
+fn has_deadline(cluster: &Cluster, uid: Uid) -> bool {
+    let Some(Ok(loaded)) = cluster.journal().load(uid).now_or_never() else { return false };
+    let mut events = loaded.records.iter().map(|stored| &stored.record.event);
+    events.any(|event| matches!(event, Event::Started(started) if started.deadline.is_some()))
 }
 
 /// What a request has recorded.
