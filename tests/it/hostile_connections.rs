@@ -31,9 +31,8 @@ const NOTHING: &[u8] = b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n";
 /// that does not read.
 const AHEAD: usize = 120_000;
 
-/// The most memory that each may take, in bytes: what it sends ahead, and as much again for what the allocator keeps while
-/// the machine is busy. The goal is 2,000 in 300 MB, which a quiet one holds.
-const MEMORY: usize = 2 * AHEAD;
+/// The most memory that each may take, in bytes. The goal is 2,000 in 300 MB.
+const MEMORY: usize = 150_000;
 
 /// Times that are too short for an attack, and long enough to send a request.
 const SHORT: Duration = Duration::from_millis(200);

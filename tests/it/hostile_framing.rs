@@ -151,8 +151,8 @@ const CLIENTS: usize = 40;
 /// How many requests each of them sends.
 const REQUESTS: usize = 400;
 
-/// The most memory that each may take, in bytes, of eight megabytes of answers; 180,000 were seen on a busy machine.
-const MEMORY: usize = 300_000;
+/// The most memory that each may take, in bytes.
+const MEMORY: usize = 150_000;
 
 #[test]
 fn clients_that_read_nothing_cost_little_and_delay_no_others() {

@@ -161,11 +161,12 @@ pub fn resident_bytes() -> usize {
     memory_of("self")
 }
 
-/// Bytes of a process in memory.
+/// Bytes of a process in memory that no file backs: pages of its program come when code first runs.
 pub(crate) fn memory_of(process: &str) -> usize {
     let statm = fs::read_to_string(format!("/proc/{process}/statm")).expect("Linux");
-    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
-    pages.expect("a number") * 4096
+    let pages = |field| statm.split(' ').nth(field).and_then(|pages| pages.parse::<usize>().ok());
+    let (resident, shared) = (pages(1).expect("a number"), pages(2).expect("a number"));
+    resident.saturating_sub(shared) * 4096
 }
 
 /// How many connections a server took, and how many of them are open.
