@@ -142,10 +142,10 @@ impl Store {
         self.check_lease(claim.node, now)?;
         self.expire(now);
         let mut given = Vec::new();
-        let limit = check::limit(claim.limit);
+        let mut claimable = Vec::new();
         let mut suspects = 0;
-        for number in &self.open {
-            let Some(Flow { head, .. }) = self.flows.get_mut(number) else { continue };
+        self.open.retain(|number| {
+            let Some(Flow { head, .. }) = self.flows.get_mut(number) else { return false };
             if head.is_due(now) {
                 head.wake();
             }
@@ -155,25 +155,27 @@ impl Store {
                     given.push(head.given());
                 }
             }
-        }
+            let first = [FlowState::Suspect, FlowState::Ready, FlowState::New];
+            let order = first.iter().position(|state| *state == head.state);
+            claimable.extend(order.map(|order| (order, *number)));
+            head.state != FlowState::Ended
+        });
         if !given.is_empty() {
             return Ok(given);
         }
-        for state in [FlowState::Suspect, FlowState::Ready, FlowState::New] {
-            for number in &self.open {
-                let Some(flow) = self.flows.get_mut(number) else { continue };
-                if flow.head.state != state {
-                    continue;
-                }
-                let is_barred = state == FlowState::Suspect && suspects >= claim.suspects.max(1);
-                if given.len() == limit || is_barred {
-                    break;
-                }
-                if flow.head.suits(claim) {
-                    given.push(flow.head.claim(claim));
-                    suspects += usize::from(state == FlowState::Suspect);
-                }
+        claimable.sort_unstable();
+        let limit = check::limit(claim.limit);
+        for (_, number) in claimable {
+            if given.len() == limit {
+                break;
             }
+            let Some(Flow { head, .. }) = self.flows.get_mut(&number) else { continue };
+            let is_suspect = head.state == FlowState::Suspect;
+            if is_suspect && suspects >= claim.suspects.max(1) || !head.suits(claim) {
+                continue;
+            }
+            given.push(head.claim(claim));
+            suspects += usize::from(is_suspect);
         }
         Ok(given)
     }
@@ -184,7 +186,6 @@ impl Store {
         let dead: HashSet<Incarnation> =
             self.nodes.iter().filter(|(_, end)| is_dead(end)).map(|(node, _)| *node).collect();
         self.nodes.retain(|node, _| !dead.contains(node));
-        self.forget_ended();
         if dead.is_empty() {
             return;
         }
@@ -201,13 +202,6 @@ impl Store {
                 flow.head.lose_owner(effect, in_flight[&owner], &self.limits);
             }
         }
-    }
-
-    /// Removes ended flows from the open ones.
-    fn forget_ended(&mut self) {
-        let flows = &self.flows;
-        let is_open = |flow: &Flow| flow.head.state != FlowState::Ended;
-        self.open.retain(|number| flows.get(number).is_some_and(is_open));
     }
 
     pub(super) fn load(&mut self, uid: Uid) -> Result<Loaded, Error> {
