@@ -122,7 +122,7 @@ pub enum Rule {
     #[error("the lower limit is above the upper one")]
     EmptyRange,
     /// `regex` cannot be compiled; why.
-    #[error("is not an ECMAScript regular expression: {0}")]
+    #[error("is not a supported ECMAScript regular expression: {0}")]
     Regex(String),
     /// The default would be refused as a value; null never is (FTN3 §1.8.2).
     #[error("the default is not of the parameter's type")]

@@ -8,8 +8,8 @@
 //! [`guide`] shows how to write definitions.
 //!
 //! Definitions are trusted, messages are not: checking a message takes time in proportion to its
-//! size. A `regex` with lookaround or backreferences needs backtracking, which is limited: a text that
-//! takes too much of it does not match.
+//! size. A `regex` with lookaround or backreferences would need more, so a definition that has one is
+//! refused.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -45,7 +45,7 @@ impl Check {
     /// absent optional field (FTN3 §1.8.1), and integers written as `1.0` or `1e2` become integers.
     ///
     /// A value that is refused stays as it is. One in normal form already is read once, and
-    /// nothing is allocated for it unless a `regex` meets characters beyond U+FFFF or backtracks.
+    /// nothing is allocated for it unless a `regex` meets characters beyond U+FFFF.
     pub(crate) fn admit(&self, value: &mut Value) -> bool {
         let mut reading = Reading { must_normalize: false };
         let accepted = reading.accepts(self, value);
@@ -310,8 +310,8 @@ mod tests {
     fn a_regex_is_ecmascript_and_not_anchored() {
         let code = json!({"type": "string", "regex": "[0-9]{3}"});
         check(code, json!({}), &[json!("a123b")], &[json!("12"), json!("")]);
-        let word = json!({"type": "string", "regex": "^(?=.*\\d)(\\w)\\1+$"});
-        check(word, json!({}), &[json!("11")], &[json!("aa"), json!("12"), json!("11\n")]);
+        let word = json!({"type": "string", "regex": "^\\d\\w+$"});
+        check(word, json!({}), &[json!("1a")], &[json!("aa"), json!("٣a"), json!("1a\n")]);
     }
 
     #[test]

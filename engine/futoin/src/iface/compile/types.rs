@@ -292,9 +292,9 @@ mod tests {
             a.b-1.0-iface.json: /types/T: has no items
             a.b-1.0-iface.json: /types/T: the lower limit is above the upper one
             a.b-1.0-iface.json: /types/B: the lower limit is above the upper one
-            a.b-1.0-iface.json: /types/T: is not an ECMAScript regular expression: Unbalanced parenthesis
-            a.b-1.0-iface.json: /types/T: is not an ECMAScript regular expression: Regular expression is too deeply nested
-            a.b-1.0-iface.json: /types/T: is not an ECMAScript regular expression: longer than 4096 bytes
+            a.b-1.0-iface.json: /types/T: is not a supported ECMAScript regular expression: unclosed group, at character 1
+            a.b-1.0-iface.json: /types/T: is not a supported ECMAScript regular expression: unclosed group, at character 4000
+            a.b-1.0-iface.json: /types/T: is not a supported ECMAScript regular expression: longer than 4096 bytes
         "#]].assert_eq(&errors(cases));
     }
 
