@@ -10,10 +10,11 @@ use std::time::Duration;
 use asyncsteps_core::sync::limiter::Options;
 
 use asyncsteps_actors::sync::{Limiter, LockGuard};
-use asyncsteps_futoin::net::{Cidr, RangeMap, Scope};
+use asyncsteps_futoin::net::{Cidr, Scope};
 
 use super::config_error::ConfigError;
 use super::dynamic_limits::DynamicLimits;
+use super::range_map::RangeMap;
 use super::refused::Refused;
 use crate::channel::Channel;
 use crate::recent::Recent;
@@ -243,7 +244,7 @@ impl ClientLimiters {
 
     fn of_address(&self, address: IpAddr) -> Option<usize> {
         let limit = self.dynamic.of_address(address);
-        limit.or_else(|| self.ranges.get(address).copied()).or(self.others)
+        limit.or_else(|| self.ranges.around(address).next().copied()).or(self.others)
     }
 
     fn of_user(&self, user: &str) -> Option<usize> {
@@ -267,7 +268,7 @@ impl ClientLimiters {
 impl fmt::Display for ClientKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address(range) => write!(f, "{range:?}"),
+            Self::Address(range) => write!(f, "{range}"),
             Self::User(name) => write!(f, "user {name}"),
         }
     }

@@ -6,7 +6,9 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
-use asyncsteps_futoin::net::{Cidr, RangeMap};
+use asyncsteps_futoin::net::Cidr;
+
+use super::range_map::RangeMap;
 
 /// Why a limiter cannot be assigned to a client.
 #[derive(Debug, thiserror::Error)]

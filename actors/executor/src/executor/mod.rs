@@ -55,6 +55,7 @@ mod messages;
 mod not_hosted;
 mod outcome;
 mod over;
+mod range_map;
 mod recording;
 mod refusals;
 mod refused;

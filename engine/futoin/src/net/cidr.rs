@@ -1,15 +1,14 @@
 //! Ranges of addresses.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
+
+use ipnet::IpNet;
 
 /// A range of addresses, such as `10.0.0.0/8` or `2001:db8::/32` (RFC 4632).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cidr {
-    base: IpAddr,
-    prefix: u8,
-}
+pub struct Cidr(IpNet);
 
 impl Cidr {
     /// The range of the addresses that share the first `prefix` bits with `address`. A prefix longer
@@ -17,33 +16,20 @@ impl Cidr {
     /// IPv4.
     #[must_use]
     pub fn around(address: IpAddr, prefix: u8) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(address) => {
-                let prefix = prefix.min(32);
-                let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
-                let base = Ipv4Addr::from_bits(address.to_bits() & mask);
-                Self { base: base.into(), prefix }
-            }
-            IpAddr::V6(address) => {
-                let prefix = prefix.min(128);
-                let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
-                let base = Ipv6Addr::from_bits(address.to_bits() & mask);
-                Self { base: base.into(), prefix }
-            }
-        }
+        let address = address.to_canonical();
+        Self(IpNet::new(address, prefix).unwrap_or_else(|_| address.into()).trunc())
     }
 
     /// How many leading bits the addresses of the range share.
     #[must_use]
     pub fn prefix(self) -> u8 {
-        self.prefix
+        self.0.prefix_len()
     }
 
     /// Whether `address` is in the range.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
-        // a prefix of one family cannot equal one of the other
-        Self::around(address, self.prefix) == self
+        self.0.contains(&address.to_canonical())
     }
 }
 
@@ -52,27 +38,24 @@ impl FromStr for Cidr {
 
     /// Reads a range. An address without a prefix is a range of one address.
     fn from_str(text: &str) -> Result<Self, CidrError> {
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix)),
-            None => (text, None),
-        };
+        let address = text.split_once('/').map_or(text, |(address, _)| address);
         let address: IpAddr = address.parse().map_err(|_| CidrError::Address)?;
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = match prefix {
-            Some(prefix) if prefix.bytes().all(|byte| byte.is_ascii_digit()) => {
-                prefix.parse().ok().filter(|prefix| *prefix <= bits).ok_or(CidrError::Prefix)?
-            }
-            Some(_) => return Err(CidrError::Prefix),
-            None => bits,
+        let range = if text.contains('/') {
+            Self(text.parse().map_err(|_| CidrError::Prefix)?)
+        } else {
+            Self(address.into())
         };
-        let range = Self::around(address, prefix);
-        if range.base == address { Ok(range) } else { Err(CidrError::HostBits) }
+        if Self::around(address, range.prefix()) == range {
+            Ok(range)
+        } else {
+            Err(CidrError::HostBits)
+        }
     }
 }
 
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.base, self.prefix)
+        self.0.fmt(f)
     }
 }
 

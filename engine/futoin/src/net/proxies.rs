@@ -3,25 +3,24 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::cidr::Cidr;
-use super::range_map::RangeMap;
 
 /// Proxies whose `X-Forwarded-For` is believed.
 #[derive(Debug, Clone, Default)]
 pub struct TrustedProxies {
-    ranges: RangeMap<()>,
+    ranges: Vec<Cidr>,
 }
 
 impl TrustedProxies {
     /// Proxies in these ranges.
     #[must_use]
     pub fn new(ranges: impl IntoIterator<Item = Cidr>) -> Self {
-        Self { ranges: ranges.into_iter().map(|range| (range, ())).collect() }
+        Self { ranges: ranges.into_iter().collect() }
     }
 
     /// Whether `address` is one of them.
     #[must_use]
     pub fn trusts(&self, address: IpAddr) -> bool {
-        self.ranges.get(address).is_some()
+        self.ranges.iter().any(|range| range.contains(address))
     }
 
     /// The address of the client behind `peer`, by the values of all `X-Forwarded-For` headers in

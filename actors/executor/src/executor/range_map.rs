@@ -1,84 +1,61 @@
 //! Values for ranges of addresses.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use super::cidr::Cidr;
+use asyncsteps_futoin::net::Cidr;
 
 /// Values for ranges of addresses; the longest prefix wins.
-#[derive(Debug, Clone)]
-pub struct RangeMap<T> {
-    /// By prefix length, longest first: a look-up is one probe per length in use.
-    lengths: BTreeMap<Reverse<u8>, HashMap<Cidr, T>>,
+pub(super) struct RangeMap<T> {
+    values: HashMap<Cidr, T>,
+    /// The prefix lengths that were used, longest first: a look-up is one probe of each.
+    prefixes: BTreeSet<Reverse<u8>>,
 }
 
 impl<T> RangeMap<T> {
-    /// An empty map.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { lengths: BTreeMap::new() }
-    }
-
     /// Sets the value of a range and returns the one it replaces.
-    pub fn insert(&mut self, range: Cidr, value: T) -> Option<T> {
-        self.lengths.entry(Reverse(range.prefix())).or_default().insert(range, value)
+    pub(super) fn insert(&mut self, range: Cidr, value: T) -> Option<T> {
+        self.prefixes.insert(Reverse(range.prefix()));
+        self.values.insert(range, value)
     }
 
     /// Removes a range and returns its value.
-    pub fn remove(&mut self, range: Cidr) -> Option<T> {
-        let ranges = self.lengths.get_mut(&Reverse(range.prefix()))?;
-        let removed = ranges.remove(&range);
-        if ranges.is_empty() {
-            self.lengths.remove(&Reverse(range.prefix()));
-        }
-        removed
+    pub(super) fn remove(&mut self, range: Cidr) -> Option<T> {
+        self.values.remove(&range)
     }
 
     /// Removes the ranges whose values `keep` rejects.
-    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
-        self.lengths.retain(|_, ranges| {
-            ranges.retain(|_, value| keep(value));
-            !ranges.is_empty()
-        });
-    }
-
-    /// The value of the narrowest range that `address` is in.
-    #[must_use]
-    pub fn get(&self, address: IpAddr) -> Option<&T> {
-        self.around(address).next()
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.values.retain(|_, value| keep(value));
     }
 
     /// The values of all ranges that `address` is in, the narrowest first.
-    pub fn around(&self, address: IpAddr) -> impl Iterator<Item = &T> {
-        let lengths = self.lengths.iter();
-        lengths.filter_map(move |(Reverse(prefix), ranges)| {
-            ranges.get(&Cidr::around(address, *prefix))
-        })
+    pub(super) fn around(&self, address: IpAddr) -> impl Iterator<Item = &T> {
+        let ranges = self
+            .prefixes
+            .iter()
+            .map(move |Reverse(prefix)| (Cidr::around(address, *prefix), *prefix));
+        // IPv4 has no longer prefix than 32
+        let ranges = ranges.filter(|(range, prefix)| range.prefix() == *prefix);
+        ranges.filter_map(|(range, _)| self.values.get(&range))
     }
 
     /// How many ranges there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.lengths.values().map(HashMap::len).sum()
-    }
-
-    /// Whether the map is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.lengths.is_empty()
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
     }
 }
 
 impl<T> Default for RangeMap<T> {
     fn default() -> Self {
-        Self::new()
+        Self { values: HashMap::new(), prefixes: BTreeSet::new() }
     }
 }
 
 impl<T> FromIterator<(Cidr, T)> for RangeMap<T> {
     fn from_iter<I: IntoIterator<Item = (Cidr, T)>>(ranges: I) -> Self {
-        let mut map = Self::new();
+        let mut map = Self::default();
         for (range, value) in ranges {
             map.insert(range, value);
         }
@@ -112,7 +89,7 @@ mod tests {
             ("2001:db9::1", None),
             ("::", None),
         ] {
-            assert_eq!(map.get(ip(address)).copied(), expected, "{address}");
+            assert_eq!(map.around(ip(address)).next().copied(), expected, "{address}");
         }
     }
 
@@ -130,6 +107,6 @@ mod tests {
         map.retain(|text| text.ends_with('8'));
         assert_eq!((map.len(), around(&map)), (1, vec!["10.0.0.0/8"]));
         map.retain(|_| false);
-        assert!(map.is_empty());
+        assert_eq!((map.len(), around(&map)), (0, vec![]));
     }
 }
