@@ -22,9 +22,11 @@ use crate::message::{Request, invalid, invalid_name, is_too_deep};
 use crate::refusal::Refusal;
 
 /// A call in a URL. Its parameters are text until the types of the function are known.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+// without the credentials
 pub struct FunctionUrl {
     function: FunctionName,
+    #[debug(skip)]
     sec: Option<String>,
     params: BTreeMap<String, String>,
 }
@@ -109,16 +111,6 @@ impl FunctionUrl {
             Some(sec) => request.with_sec(Value::String(sec)),
             None => request,
         }
-    }
-}
-
-impl std::fmt::Debug for FunctionUrl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // without the credentials
-        f.debug_struct("FunctionUrl")
-            .field("function", &self.function)
-            .field("params", &self.params)
-            .finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,6 @@ mod holdings;
 mod limits;
 mod signal;
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +46,8 @@ use signal::Signal;
 /// assert!(budget.admit(&Client::from("bob"), 1_000).await.is_ok());
 /// # });
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Budget({:?})", self.usage())]
 pub struct Budget(Arc<Shared>);
 
 struct Shared {
@@ -155,12 +155,6 @@ impl Budget {
             signal.notify();
         }
         result
-    }
-}
-
-impl fmt::Debug for Budget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Budget").field(&self.usage()).finish()
     }
 }
 

@@ -1,7 +1,5 @@
 //! The actor that a flow is: it owns the step stack and the state.
 
-use std::fmt;
-
 use asyncsteps_core::{Execution, Outcome, WaitId, WaitResult};
 
 use super::guarded::{DROPPED, guarded};
@@ -16,6 +14,8 @@ use super::{Canceller, Stack};
 ///
 /// [`FlowHandle::address`]: super::FlowHandle::address
 /// [`FlowRef::address`]: super::FlowRef::address
+#[derive(derive_more::Debug)]
+#[debug("FlowActor {{ over: {:?}, .. }}", self.is_over())]
 pub struct FlowActor(Phase);
 
 #[expect(clippy::large_enum_variant, reason = "one allocation instead of two")]
@@ -121,11 +121,5 @@ impl FlowActor {
             Phase::Running(_) => None,
             Phase::Ended(outcome) => outcome.take(),
         }
-    }
-}
-
-impl fmt::Debug for FlowActor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlowActor").field("over", &self.is_over()).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,5 @@
 //! Completing a step by message, from any thread.
 
-use std::fmt;
-
 use actix::Addr;
 use asyncsteps_core::{AsyncSteps, Error, SendArguments, WaitId, WaitResult};
 
@@ -30,8 +28,9 @@ use super::{Complete, CompleteError, FlowActor};
 /// assert_eq!(handle.await.unwrap(), "approved by Ann");
 /// # });
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct Completer {
+    #[debug(skip)]
     flow: Addr<FlowActor>,
     wait: WaitId,
 }
@@ -75,12 +74,6 @@ impl Completer {
     async fn send(&self, result: WaitResult) -> Result<(), CompleteError> {
         let sent = self.flow.send(Complete { wait: self.wait, result }).await;
         sent.unwrap_or(Err(CompleteError::Gone))
-    }
-}
-
-impl fmt::Debug for Completer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completer").field("wait", &self.wait).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! A flow of this arbiter, used directly.
 
-use std::fmt;
 use std::rc::Rc;
 
 use actix::Addr;
@@ -13,7 +12,8 @@ use super::{Canceller, Completer, Stack, running};
 /// A flow that waits on this arbiter, seen from the same arbiter.
 ///
 /// It keeps no flow alive and cancels none when it is dropped.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("FlowRef {{ valid: {:?} }}", self.is_valid())]
 pub struct FlowRef {
     cell: Rc<FlowCell>,
     canceller: Canceller,
@@ -116,11 +116,5 @@ impl FlowRef {
     #[must_use]
     pub fn completer(&self, wait: WaitId) -> Completer {
         Completer::new(self.address(), wait)
-    }
-}
-
-impl fmt::Debug for FlowRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlowRef").field("valid", &self.is_valid()).finish()
     }
 }

@@ -1,6 +1,5 @@
 //! Waiting for a flow and cancelling it, on its arbiter.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,6 +21,8 @@ use super::{Canceller, Completer, FlowRef, Stack};
 ///
 /// # Cancel safety
 /// Polling may stop at any time; the result stays until it is taken.
+#[derive(derive_more::Debug)]
+#[debug("FlowHandle {{ valid: {:?} }}", self.is_valid())]
 #[must_use = "dropping the handle cancels the flow; `detach` it to let it run"]
 pub struct FlowHandle<A = ()> {
     state: State,
@@ -147,11 +148,5 @@ impl Drop for Handle {
             self.flow.cancel();
         }
         self.flow.cell().forget_outcome();
-    }
-}
-
-impl<A> fmt::Debug for FlowHandle<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlowHandle").field("valid", &self.is_valid()).finish()
     }
 }

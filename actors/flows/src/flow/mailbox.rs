@@ -4,7 +4,6 @@
 //! an address pays eight bytes for them.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -143,6 +142,8 @@ impl Drop for MailTask {
 /// The context of a [`FlowActor`], for its message handlers.
 ///
 /// Stopping the actor cancels the flow; the actor goes on to take messages.
+#[derive(derive_more::Debug)]
+#[debug("FlowContext {{ state: {:?}, .. }}", self.state())]
 pub struct FlowContext {
     cell: Rc<FlowCell>,
     /// The address of the mailbox; it does not keep that open.
@@ -261,11 +262,5 @@ where
 {
     fn pack(message: M, reply: Option<OneshotSender<M::Result>>) -> Envelope<FlowActor> {
         Envelope::new(message, reply)
-    }
-}
-
-impl fmt::Debug for FlowContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlowContext").field("state", &self.state()).finish_non_exhaustive()
     }
 }

@@ -7,7 +7,6 @@
 mod remote;
 mod report;
 
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +52,8 @@ pub struct ArbiterPool {
     members: Vec<Member>,
 }
 
+#[derive(derive_more::Debug)]
+#[debug("Member {{ load: {:?}, .. }}", self.load.count())]
 struct Member {
     /// Taken when it is joined.
     arbiter: Option<Arbiter>,
@@ -226,12 +227,6 @@ impl Member {
                 RemoteFlow::refused(Error::with_info(codes::DEFENSE_REJECTED, why))
             }
         }
-    }
-}
-
-impl fmt::Debug for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("load", &self.load.count()).finish_non_exhaustive()
     }
 }
 

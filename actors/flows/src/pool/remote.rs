@@ -1,6 +1,5 @@
 //! A flow that was submitted to another arbiter, seen from both sides.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -27,6 +26,8 @@ use crate::trace::{self, TraceParent};
 ///
 /// # Cancel safety
 /// Polling may stop at any time; the result stays until it is taken.
+#[derive(derive_more::Debug)]
+#[debug("RemoteFlow {{ .. }}")]
 #[must_use = "dropping it cancels the flow; `detach` it to let it run"]
 pub struct RemoteFlow<A = ()> {
     state: State<A>,
@@ -124,12 +125,6 @@ impl<A: Arguments + Send> Future for RemoteFlow<A> {
                 told.map(|told| told.unwrap_or_else(|_| Err(gone())))
             }
         }
-    }
-}
-
-impl<A> fmt::Debug for RemoteFlow<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteFlow").finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The recording of a flow, while it runs.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,7 +19,8 @@ thread_local! {
 }
 
 /// The history of the steps of a flow; for the arbiter of the flow. Cloning shares.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Recording {{ elapsed: {:?}, .. }}", self.elapsed())]
 pub struct Recording(Rc<Inner>);
 
 struct Inner {
@@ -102,12 +102,6 @@ impl Drop for Recording {
                 free.push(Rc::clone(&self.0));
             }
         });
-    }
-}
-
-impl fmt::Debug for Recording {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recording").field("elapsed", &self.elapsed()).finish_non_exhaustive()
     }
 }
 

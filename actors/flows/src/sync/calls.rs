@@ -1,7 +1,6 @@
 //! Calls within the process as waits of a deadlock (FTN12 §1.11.5): a flow that has a lock and calls a
 //! function waits for the flow of that function.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use asyncsteps_core::{AsyncSteps, Flow, FlowId, Identity};
@@ -11,6 +10,8 @@ use super::deadlock::{self, Contended, Holders, HoldsUpCaller, Resource, Wait, W
 use super::mutex;
 
 /// A call whose caller has locks, in the table of waits until this is dropped.
+#[derive(derive_more::Debug)]
+#[debug("Calling({call:?})")]
 pub struct Calling {
     call: Arc<Call>,
     _watch: Watch,
@@ -36,12 +37,6 @@ pub fn calling(asi: &mut AsyncSteps, function: &Arc<str>) -> Option<Calling> {
     let resource: Arc<Call> = Arc::clone(&call);
     let wait = Arc::new(Wait::new(asi, identity, place, resource, None));
     Some(Calling { _watch: wait.watch(), call })
-}
-
-impl fmt::Debug for Calling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Calling").field(&self.call).finish()
-    }
 }
 
 impl Calling {

@@ -1,7 +1,6 @@
 //! The messages that the actors of locks take: for actors, for other arbiters and for code that is
 //! no flow.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -69,6 +68,8 @@ impl Enter {
 pub struct Inspect;
 
 /// The answer to [`Lock`] or [`Enter`], which comes later; abandoned when the request is dropped.
+#[derive(derive_more::Debug)]
+#[debug("Deferred {{ .. }}")]
 #[must_use = "the actor's mailbox sends it"]
 pub struct Deferred<T>(Pin<Box<dyn Future<Output = Result<T, Error>>>>);
 
@@ -95,11 +96,5 @@ where
                 answer = self.0 => drop(reply.send(answer)),
             }
         });
-    }
-}
-
-impl<T> fmt::Debug for Deferred<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deferred").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! An actor that is started when its address is first asked for.
 
-use std::fmt;
 use std::sync::Mutex;
 
 use actix::{Actor, Addr, Context, Running, WeakAddr};
@@ -8,6 +7,8 @@ use actix::{Actor, Addr, Context, Running, WeakAddr};
 use super::waiter::guarded;
 
 /// The address of the actor of an object. The actor runs as long as there are addresses of it.
+#[derive(derive_more::Debug)]
+#[debug("OnDemand {{ started: {:?} }}", guarded(&self.0).is_some())]
 pub(super) struct OnDemand<A: Actor>(Mutex<Option<WeakAddr<A>>>);
 
 impl<A: Actor<Context = Context<A>>> OnDemand<A> {
@@ -38,11 +39,5 @@ impl<A: Actor<Context = Context<A>>> OnDemand<A> {
 impl<A: Actor> Default for OnDemand<A> {
     fn default() -> Self {
         Self(Mutex::default())
-    }
-}
-
-impl<A: Actor> fmt::Debug for OnDemand<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnDemand").field("started", &guarded(&self.0).is_some()).finish()
     }
 }

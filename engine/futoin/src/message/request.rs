@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde_json::{Map, Value};
 
@@ -17,7 +16,9 @@ use crate::iface::{Function, FunctionName, clipped, parameter_type};
 use crate::refusal::Refusal;
 
 /// A request as it came, not yet checked against an interface (FTN3 §1.6).
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, derive_more::Debug)]
+// `sec` may be a password, which a log must not have
+#[debug("Request {{ f: {f:?}, p: {p:?}, rid: {rid:?}, obf: {obf:?}, .. }}")]
 pub struct Request {
     pub(super) coding: Coding,
     pub(super) f: Called,
@@ -232,18 +233,6 @@ impl Request {
             signed.value(name, value);
         }
         signed
-    }
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `sec` may be a password, which a log must not have
-        f.debug_struct("Request")
-            .field("f", &self.f)
-            .field("p", &self.p)
-            .field("rid", &self.rid)
-            .field("obf", &self.obf)
-            .finish_non_exhaustive()
     }
 }
 

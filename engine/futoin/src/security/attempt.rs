@@ -1,6 +1,5 @@
 //! Requests with credentials, as a provider checks them.
 
-use std::fmt;
 use std::net::IpAddr;
 
 use super::credentials::Credentials;
@@ -19,9 +18,11 @@ pub struct Client {
 }
 
 /// The context of a request: its client and headers.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, derive_more::Debug)]
+// headers may be secrets
 pub struct RequestContext<'a> {
     client: &'a Client,
+    #[debug(skip)]
     headers: Option<&'a dyn Headers>,
 }
 
@@ -57,13 +58,6 @@ impl<'a> RequestContext<'a> {
     #[must_use]
     pub fn transport<T: 'static>(&self) -> Option<&'a T> {
         self.headers?.transport()?.downcast_ref()
-    }
-}
-
-impl fmt::Debug for RequestContext<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // headers may be secrets
-        f.debug_struct("RequestContext").field("client", self.client).finish_non_exhaustive()
     }
 }
 

@@ -9,14 +9,17 @@ use crate::message::SignedFields;
 use crate::refusal::Refusal;
 
 /// The outcome of an authentication: the answer of a [`SecurityProvider`](super::SecurityProvider).
+#[derive(derive_more::Debug)]
 #[expect(clippy::exhaustive_enums, reason = "an executor must know what to do")]
 pub enum AuthOutcome {
     /// It is known at once.
     Known(Result<Grant, Refusal>),
     /// Work for a thread that may block.
+    #[debug("Compute(..)")]
     Compute(Box<dyn FnOnce() -> Result<Grant, Refusal> + Send>),
     /// The outcome from another service, awaited on the thread of the request. Dropping the future
     /// abandons it.
+    #[debug("Wait(..)")]
     Wait(Pin<Box<dyn Future<Output = Result<Grant, Refusal>>>>),
 }
 
@@ -31,16 +34,6 @@ impl AuthOutcome {
     #[must_use]
     pub fn wait(verdict: impl Future<Output = Result<Grant, Refusal>> + 'static) -> Self {
         Self::Wait(Box::pin(verdict))
-    }
-}
-
-impl fmt::Debug for AuthOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Known(result) => f.debug_tuple("Known").field(result).finish(),
-            Self::Compute(_) => f.write_str("Compute(..)"),
-            Self::Wait(_) => f.write_str("Wait(..)"),
-        }
     }
 }
 

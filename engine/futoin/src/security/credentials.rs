@@ -1,7 +1,5 @@
 //! Credentials: the field `sec` (FTN8.1) or an `Authorization` header (FTN5 §2).
 
-use std::fmt;
-
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -136,7 +134,8 @@ fn is_user(user: &str) -> bool {
 }
 
 /// A text that is not shown in logs: its `Debug` hides it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Secret(..)")]
 pub struct Secret(String);
 
 impl Secret {
@@ -150,12 +149,6 @@ impl Secret {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
     }
 }
 

@@ -4,7 +4,6 @@
 //! [signed text](crate::message::SignedFields::base) a value with `;` and `:` can look like several fields.
 //! Both are properties of the protocol that no hash changes: use TLS.
 
-use std::fmt;
 use std::str::FromStr;
 
 use base64::Engine;
@@ -93,7 +92,8 @@ impl FromStr for MacAlgorithm {
 }
 
 /// A key that two peers share, in no `Debug` output.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("MacKey(..)")]
 pub struct MacKey(Box<[u8]>);
 
 impl MacKey {
@@ -151,12 +151,6 @@ impl MacKey {
         let mut mac = <M as KeyInit>::new_from_slice(&self.0).ok()?;
         mac.update(base);
         Some(mac)
-    }
-}
-
-impl fmt::Debug for MacKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MacKey(..)")
     }
 }
 

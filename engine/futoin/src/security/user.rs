@@ -1,7 +1,5 @@
 //! Authenticated users.
 
-use std::fmt;
-
 use serde_json::{Map, Value};
 
 use super::level::SecurityLevel;
@@ -16,11 +14,13 @@ use super::level::SecurityLevel;
 ///     .with_detail("tenant", "acme");
 /// assert_eq!(ann.details()["tenant"], "acme");
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+// details may be personal data, which a log must not have
 pub struct User {
     local_id: String,
     global_id: String,
     level: SecurityLevel,
+    #[debug(skip)]
     details: Map<String, Value>,
 }
 
@@ -70,16 +70,5 @@ impl User {
     #[must_use]
     pub fn level(&self) -> SecurityLevel {
         self.level
-    }
-}
-
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // details may be personal data, which a log must not have
-        f.debug_struct("User")
-            .field("local_id", &self.local_id)
-            .field("global_id", &self.global_id)
-            .field("level", &self.level)
-            .finish_non_exhaustive()
     }
 }

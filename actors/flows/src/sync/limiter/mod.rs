@@ -4,7 +4,6 @@ mod actor;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt;
 use std::sync::Arc;
 
 use actix::{Addr, ArbiterHandle};
@@ -27,7 +26,8 @@ use super::{
 /// | enter elsewhere | [`lock`](Self::lock) | [`Lock`](super::Lock) |
 /// | leave | drop the guard or the ticket, [`unlock`](Self::unlock) | [`Unlock`](super::Unlock) |
 /// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`owners`](Self::owners), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Limiter {{ mutex: {:?}, throttle: {:?} }}", self.0.mutex, self.0.throttle)]
 pub struct Limiter(Arc<Parts>);
 
 struct Parts {
@@ -187,13 +187,6 @@ impl Limiter {
             keys: keys.into_values().collect(),
             waits: mutex.waits.and(&throttle.waits),
         }
-    }
-}
-
-impl fmt::Debug for Limiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts { mutex, throttle, .. } = &*self.0;
-        f.debug_struct("Limiter").field("mutex", mutex).field("throttle", throttle).finish()
     }
 }
 

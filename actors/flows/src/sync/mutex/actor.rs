@@ -1,7 +1,5 @@
 //! The messages that the actor of a mutex takes.
 
-use std::fmt;
-
 use actix::{Actor, Context, Handler, MessageResult, Running};
 
 use super::guard::{Guard, LockGuard, Locking};
@@ -40,11 +38,5 @@ impl Handler<Inspect> for MutexActor {
 
     fn handle(&mut self, _: Inspect, _: &mut Context<Self>) -> LockReport {
         self.0.report()
-    }
-}
-
-impl fmt::Debug for MutexActor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MutexActor").field(&self.0.report()).finish()
     }
 }

@@ -1,6 +1,5 @@
 //! Holding a lock, and waiting for it.
 
-use std::fmt;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,6 +12,8 @@ use super::state::{KeyState, QueuedWaiter};
 use crate::sync::waiter::{Holder, Waiter, rejected};
 
 /// A lock that was taken outside of flows. Dropping it, on any thread, releases the lock.
+#[derive(derive_more::Debug)]
+#[debug("LockGuard {{ name: {:?}, key: {:?} }}", self.0.state().name(), self.0.state().key())]
 #[must_use = "dropping it unlocks"]
 pub struct LockGuard(pub(super) Guard);
 
@@ -24,14 +25,9 @@ impl LockGuard {
 
 impl Arg for LockGuard {}
 
-impl fmt::Debug for LockGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.0.state();
-        f.debug_struct("LockGuard").field("name", &state.name()).field("key", state.key()).finish()
-    }
-}
-
 /// The future of [`Mutex::lock`](super::Mutex::lock).
+#[derive(derive_more::Debug)]
+#[debug("Locking {{ .. }}")]
 #[must_use = "a future does nothing before it is polled"]
 pub struct Locking(Option<Guard>);
 
@@ -58,12 +54,6 @@ impl Future for Locking {
         }
         self.0 = Some(guard);
         Poll::Pending
-    }
-}
-
-impl fmt::Debug for Locking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locking").finish_non_exhaustive()
     }
 }
 

@@ -9,7 +9,6 @@ mod held;
 mod state;
 mod ticket;
 
-use std::fmt;
 use std::sync::Arc;
 
 use actix::Addr;
@@ -56,7 +55,11 @@ pub use ticket::{LockTicket, UnlockError};
 /// assert_eq!(start_flow::<i32>(flow).await.unwrap(), 42);
 /// # });
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug(
+    "Mutex {{ name: {:?}, key: {:?}, holders: {:?}, queued: {:?} }}",
+    self.0.name(), self.0.key(), self.0.counts().0, self.0.counts().1
+)]
 pub struct Mutex(Arc<KeyState>);
 
 impl Mutex {
@@ -165,18 +168,6 @@ impl Mutex {
     #[must_use]
     pub fn inspect(&self) -> LockReport {
         self.0.family().report()
-    }
-}
-
-impl fmt::Debug for Mutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (holders, queued) = self.0.counts();
-        f.debug_struct("Mutex")
-            .field("name", &self.0.name())
-            .field("key", self.0.key())
-            .field("holders", &holders)
-            .field("queued", &queued)
-            .finish()
     }
 }
 

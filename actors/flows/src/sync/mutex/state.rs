@@ -41,6 +41,8 @@ pub(super) struct Family {
 /// accounting that all handles share, on any arbiter, so messages and direct use are one queue.
 ///
 /// Its address is [`Mutex::address`](super::Mutex::address), where an example is.
+#[derive(derive_more::Debug)]
+#[debug("MutexActor({:?})", self.0.report())]
 pub struct MutexActor(pub(super) Arc<Family>);
 
 /// The key is not held.

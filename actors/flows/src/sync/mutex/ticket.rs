@@ -1,6 +1,5 @@
 //! A lock that is held by name.
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use asyncsteps_core::Arg;
@@ -14,7 +13,11 @@ use crate::sync::waiter::guarded;
 ///
 /// It can be sent, cloned and kept in messages. The lock is free again when one of the clones is used
 /// to unlock it, or when the last of them is dropped.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug(
+    "LockTicket {{ name: {:?}, key: {:?}, held: {:?} }}",
+    self.0.state.name(), self.key(), self.is_held()
+)]
 #[must_use = "dropping the last clone unlocks"]
 pub struct LockTicket(Arc<Inner>);
 
@@ -69,13 +72,3 @@ impl LockTicket {
 }
 
 impl Arg for LockTicket {}
-
-impl fmt::Debug for LockTicket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockTicket")
-            .field("name", &self.0.state.name())
-            .field("key", &self.key())
-            .field("held", &self.is_held())
-            .finish()
-    }
-}

@@ -1,7 +1,5 @@
 //! The actor of a throttle: it ends periods, and takes messages.
 
-use std::fmt;
-
 use actix::{Actor, AsyncContext, Context, Handler};
 
 use super::entering::Entering;
@@ -60,11 +58,5 @@ impl Handler<Inspect> for ThrottleActor {
 
     fn handle(&mut self, _: Inspect, _: &mut Context<Self>) -> LockReport {
         self.family.upgrade().map(|family| family.report()).unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for ThrottleActor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThrottleActor").field("handles", &self.family.strong_count()).finish()
     }
 }

@@ -1,6 +1,5 @@
 //! Waiting to enter a throttle.
 
-use std::fmt;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -98,6 +97,8 @@ pub(super) fn look(asi: &mut AsyncSteps, queued: Stack<QueueEntry>) -> StepResul
 }
 
 /// The future of [`Throttle::enter`](super::Throttle::enter).
+#[derive(derive_more::Debug)]
+#[debug("Entering {{ waits: {:?} }}", self.queued.ticket.is_some())]
 #[must_use = "a future does nothing before it is polled"]
 pub struct Entering {
     queued: QueueEntry,
@@ -155,11 +156,5 @@ impl Future for Entering {
                 return Poll::Pending;
             }
         }
-    }
-}
-
-impl fmt::Debug for Entering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entering").field("waits", &self.queued.ticket.is_some()).finish()
     }
 }

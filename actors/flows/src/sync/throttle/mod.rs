@@ -8,7 +8,6 @@ mod entering;
 mod schedule;
 mod state;
 
-use std::fmt;
 use std::sync::Arc;
 
 use actix::{Actor, Addr, Arbiter, ArbiterHandle};
@@ -47,7 +46,11 @@ pub use state::ThrottleActor;
 /// assert!(start_flow::<String>(flow).await.is_ok());
 /// # });
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug(
+    "Throttle {{ key: {:?}, queued: {:?} }}",
+    self.0.key, guarded(&self.0.entries).queue.queued()
+)]
 pub struct Throttle(Arc<KeyState>);
 
 impl Throttle {
@@ -196,12 +199,5 @@ impl ISync for Throttle {
         }
         section.add(asi);
         Ok(())
-    }
-}
-
-impl fmt::Debug for Throttle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queued = guarded(&self.0.entries).queue.queued();
-        f.debug_struct("Throttle").field("key", &self.0.key).field("queued", &queued).finish()
     }
 }

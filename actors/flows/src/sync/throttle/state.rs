@@ -80,6 +80,8 @@ pub(super) struct Family {
 ///
 /// It has one timer, and none while all keys are idle. The accounting, and the periods that are open, are shared by all
 /// handles, on any arbiter.
+#[derive(derive_more::Debug)]
+#[debug("ThrottleActor {{ handles: {:?} }}", family.strong_count())]
 pub struct ThrottleActor {
     pub(super) family: Weak<Family>,
 }
