@@ -1,7 +1,6 @@
 //! A node of a cluster, as programs have it.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex as Table, PoisonError};
 
 use asyncsteps_actors::sync::Mutex as LocalMutex;
@@ -28,7 +27,8 @@ use crate::throttle::{KeyState, Rate};
 ///
 /// When the last clone and the last lock made of it are dropped, its locks are free for others when its
 /// lease has expired; [`leave`](Self::leave) frees them at once.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Cluster {{ node: {:?}, .. }}", self.0.node)]
 pub struct Cluster(Arc<Inner>);
 
 struct Inner {
@@ -140,11 +140,5 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         self.node.abandon();
-    }
-}
-
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("node", &self.0.node).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,6 @@
 //! The locks that this node has.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use asyncsteps_actors::sync::FencingToken;
@@ -19,6 +18,8 @@ pub(crate) struct Holds {
 }
 
 /// A lock that this node took. Dropping it releases the lock.
+#[derive(derive_more::Debug)]
+#[debug("Hold {{ id: {id:?}, epoch: {epoch:?} }}")]
 pub(crate) struct Hold {
     holds: Arc<Holds>,
     id: LockId,
@@ -108,11 +109,5 @@ impl Drop for Hold {
 impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
-    }
-}
-
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").field("id", &self.id).field("epoch", &self.epoch).finish()
     }
 }

@@ -1,7 +1,6 @@
 //! A term: a node between its registration and the loss of its lease.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +19,8 @@ use crate::watched::Watched;
 pub const LOCK_LOST: &str = "LockLost";
 
 /// The lease of a node, as the node knows it. For the server it lasts longer.
+#[derive(derive_more::Debug)]
+#[debug("LeaseTerm {{ node: {node:?}, .. }}")]
 pub(crate) struct LeaseTerm {
     /// The name of the node in this term.
     pub(crate) node: NodeId,
@@ -131,11 +132,5 @@ impl LeaseTerm {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.term.sections().remove(&self.number);
-    }
-}
-
-impl fmt::Debug for LeaseTerm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaseTerm").field("node", &self.node).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! This node: its lease, and the locks that it has.
 
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +23,8 @@ use crate::watched::Watched;
 const TRIM: u64 = 100;
 
 /// The state that the tasks of a node and its locks share.
+#[derive(derive_more::Debug)]
+#[debug("Node {{ state: {state:?}, .. }}")]
 pub(crate) struct Node {
     config: Config,
     store: Arc<dyn LockStore>,
@@ -322,11 +323,5 @@ async fn take_for(
             () = sleep(pause) => {}
             () = sender.closed(), if !is_unknown => return,
         }
-    }
-}
-
-impl fmt::Debug for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("state", &self.state).finish_non_exhaustive()
     }
 }

@@ -7,7 +7,8 @@ use asyncsteps_core::sim::fill_seeded;
 use minicbor::{Decode, Encode};
 
 /// The name of a flow: 128 random bits, so that no two journals ever assign the same one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Debug)]
+#[debug("{self}")]
 pub struct Uid([u8; 16]);
 
 impl Uid {
@@ -39,12 +40,6 @@ impl Uid {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -25,7 +25,8 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 /// assert_eq!(label.as_str().parse(), Ok(label.clone()));
 /// assert!(label.is_within(&order.step("items")));
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Debug)]
+#[debug("{_0:?}")]
 pub struct Path(Arc<str>);
 
 /// One part of a [`Path`]; `T` is a text.
@@ -168,12 +169,6 @@ impl Path {
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The nodes of a cluster, whose turn it is, and its faults.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +32,8 @@ const SECOND: Duration = Duration::from_secs(1);
 ///
 /// # Panics
 /// If a node panics, its next turn panics with the same message.
+#[derive(derive_more::Debug)]
+#[debug("Cluster {{ nodes: {:?}, now: {now:?}, .. }}", self.names().collect::<Vec<_>>())]
 pub struct Cluster {
     random: Random,
     processor: Processor,
@@ -403,14 +404,4 @@ where
         let start = Arc::clone(&start);
         Box::pin(async move { Box::new(start(context).await) as Box<dyn std::any::Any> })
     })
-}
-
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.names().collect();
-        f.debug_struct("Cluster")
-            .field("nodes", &names)
-            .field("now", &self.now)
-            .finish_non_exhaustive()
-    }
 }

@@ -1,7 +1,6 @@
 //! The connection of a node to the network of its cluster.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,9 +17,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::network::{MAX_PAYLOAD, Network, Parcel};
 
 /// A connection; it ends when this is dropped.
+#[derive(derive_more::Debug)]
 pub(crate) struct NodeConnection {
+    #[debug(skip)]
     network: Network,
     number: u64,
+    #[debug(skip)]
     losses: watch::Receiver<Losses>,
 }
 
@@ -82,12 +84,6 @@ impl Connection for NodeConnection {
 impl Drop for NodeConnection {
     fn drop(&mut self) {
         self.network.leave(self.number);
-    }
-}
-
-impl fmt::Debug for NodeConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeConnection").field("number", &self.number).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The context that a node of a cluster receives when it starts.
 
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_cluster as locks;
@@ -12,7 +11,8 @@ use crate::locks::NodeLocks;
 use crate::network::Network;
 
 /// The context that a node receives when it starts.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("NodeContext {{ name: {name:?}, .. }}")]
 pub struct NodeContext {
     pub(crate) name: String,
     pub(crate) number: usize,
@@ -65,11 +65,5 @@ impl NodeContext {
         };
         let connection = Arc::new(NodeConnection::new(&self.network, self.number));
         NatsFabric::over(connection, config.node(name)).await
-    }
-}
-
-impl fmt::Debug for NodeContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeContext").field("name", &self.name).finish_non_exhaustive()
     }
 }

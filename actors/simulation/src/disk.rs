@@ -1,6 +1,5 @@
 //! The journal as a node reaches it: slow, and at times not at all.
 
-use std::fmt;
 use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +25,8 @@ use crate::wall::moved;
 const LATENCY: Duration = Duration::from_millis(2);
 
 /// The journal of a cluster as one node reaches it. Cloning shares.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Disk {{ .. }}")]
 pub struct Disk {
     memory: Memory,
     state: Arc<Mutex<DiskState>>,
@@ -228,11 +228,5 @@ impl Journal for Disk {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.memory.changes()
-    }
-}
-
-impl fmt::Debug for Disk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Disk").finish_non_exhaustive()
     }
 }

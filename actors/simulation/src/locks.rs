@@ -14,7 +14,8 @@ use asyncsteps_journal::memory::Fault;
 use crate::disk::Disk;
 
 /// The locks of all nodes, as one of them reaches them.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("NodeLocks {{ .. }}")]
 pub(crate) struct NodeLocks {
     locks: Memory,
     disk: Disk,
@@ -89,12 +90,6 @@ impl LockStore for NodeLocks {
 
     fn listen<'a>(&'a self, freed: &'a Freed<'a>) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         self.locks.listen(freed)
-    }
-}
-
-impl fmt::Debug for NodeLocks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeLocks").finish_non_exhaustive()
     }
 }
 

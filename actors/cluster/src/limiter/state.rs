@@ -1,6 +1,5 @@
 //! The places of one key of a limiter on this node.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +19,8 @@ pub(crate) struct LimiterState {
 }
 
 /// A place in a limiter. Dropping it releases the place.
+#[derive(derive_more::Debug)]
+#[debug("Place({:?})", self.0.id)]
 pub(super) struct Place(Arc<LimiterState>);
 
 impl LimiterState {
@@ -65,12 +66,6 @@ impl LimiterState {
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.keeper.change(Places::leave);
-    }
-}
-
-impl fmt::Debug for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").field(&self.0.id).finish()
     }
 }
 

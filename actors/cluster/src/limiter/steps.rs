@@ -1,7 +1,6 @@
 //! The limiter, as steps use it.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,7 +34,8 @@ use crate::throttle::Throttle;
 /// flow.run(async |()| Ok(())).limited(&bank);
 /// # Ok(()) }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Limiter {{ name: {:?}, key: {:?}, .. }}", state.id().name, state.id().key)]
 pub struct Limiter {
     state: Arc<LimiterState>,
     throttle: Throttle,
@@ -107,12 +107,5 @@ impl ISync for Limiter {
         .named(name);
         section.add(asi);
         Ok(())
-    }
-}
-
-impl fmt::Debug for Limiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LockId { name, key } = self.state.id();
-        f.debug_struct("Limiter").field("name", name).field("key", key).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! Holding a lock outside of flows.
 
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_actors::sync::{FencingToken, LockGuard as LocalGuard};
@@ -10,6 +9,8 @@ use crate::cluster::Cluster;
 use crate::hold::Hold;
 
 /// A lock between machines that was taken outside of flows. Dropping it, on any thread, releases it.
+#[derive(derive_more::Debug)]
+#[debug("LockGuard {{ fence: {:?}, .. }}", self.fence())]
 #[must_use = "dropping it unlocks"]
 pub struct LockGuard {
     // dropped in this order: the next flow of this node finds the lock returned
@@ -47,9 +48,3 @@ impl LockGuard {
 }
 
 impl Arg for LockGuard {}
-
-impl fmt::Debug for LockGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockGuard").field("fence", &self.fence()).finish_non_exhaustive()
-    }
-}

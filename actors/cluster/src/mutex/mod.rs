@@ -3,7 +3,6 @@
 mod guard;
 mod section;
 
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_actors::sync::{FencingToken, KeyReport, Mutex as LocalMutex};
@@ -52,7 +51,11 @@ pub use guard::LockGuard;
 /// .locked(&stock);
 /// # Ok(()) }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug(
+    "Mutex {{ name: {:?}, key: {:?}, fence: {:?}, .. }}",
+    self.id.name, self.id.key, self.fence()
+)]
 pub struct Mutex {
     cluster: Cluster,
     /// The queue on this node.
@@ -126,15 +129,5 @@ impl Mutex {
 
     fn hold(&self) -> Option<Arc<crate::hold::Hold>> {
         self.cluster.node().holds().get(&self.id)
-    }
-}
-
-impl fmt::Debug for Mutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex")
-            .field("name", &self.id.name)
-            .field("key", &self.id.key)
-            .field("fence", &self.fence())
-            .finish_non_exhaustive()
     }
 }

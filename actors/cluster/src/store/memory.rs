@@ -1,7 +1,6 @@
 //! Locks in the memory of a process, for tests and simulations.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -18,7 +17,8 @@ const NOTICES: usize = 64;
 /// Locks in memory, by the rules of those in a database: for tests and simulations. Clones share them.
 ///
 /// It starts nothing and has no time but its clock, so it is as deterministic as the clock.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Memory {{ .. }}")]
 pub struct Memory {
     tables: Arc<Mutex<Tables>>,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
@@ -242,11 +242,5 @@ impl Shares {
 impl Quota {
     fn id(&self) -> (String, Arc<str>) {
         (self.name.clone(), Arc::clone(&self.key))
-    }
-}
-
-impl fmt::Debug for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! The throttle, as steps use it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_core::sync::{ISync, Section};
@@ -31,7 +30,8 @@ use crate::store::LockId;
 /// flow.run(async |()| Ok(())).limited(&mails.key("ann"));
 /// # Ok(()) }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Throttle {{ name: {:?}, key: {:?}, .. }}", state.id().name, state.id().key)]
 pub struct Throttle {
     // the node's tasks run as long as there is a lock of it
     cluster: Cluster,
@@ -85,12 +85,5 @@ impl ISync for Throttle {
         .named(name);
         section.add(asi);
         Ok(())
-    }
-}
-
-impl fmt::Debug for Throttle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LockId { name, key } = self.state.id();
-        f.debug_struct("Throttle").field("name", name).field("key", key).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,5 @@
 //! Faults of a journal in memory.
 
-use std::fmt;
-
 use asyncsteps_core::sim::Random;
 
 /// The operations of a journal.
@@ -82,7 +80,8 @@ impl Faults for NoFaults {
 }
 
 /// Faults by chance: the same seed yields the same faults for the same operations.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SeededFaults {{ one_in: {one_in}, most_turns: {most_turns} }}")]
 pub struct SeededFaults {
     random: Random,
     one_in: u32,
@@ -95,13 +94,6 @@ impl SeededFaults {
     #[must_use]
     pub const fn new(seed: u64, one_in: u32, most_turns: u32) -> Self {
         Self { random: Random::new(seed), one_in, most_turns }
-    }
-}
-
-impl fmt::Debug for SeededFaults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { one_in, most_turns, .. } = self;
-        write!(f, "SeededFaults {{ one_in: {one_in}, most_turns: {most_turns} }}")
     }
 }
 

@@ -4,7 +4,6 @@
 mod faults;
 mod store;
 
-use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -31,7 +30,8 @@ pub use faults::{Fault, Faults, NoFaults, Operation, SeededFaults};
 ///
 /// It has no time of its own and starts nothing, so in a simulation it is as deterministic as its clock
 /// and its faults. A claim looks at every flow that has not ended, a list at every flow: it is made for thousands of them.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Memory {{ .. }}")]
 pub struct Memory {
     store: Arc<Mutex<Store>>,
     faults: Arc<Mutex<dyn Faults>>,
@@ -42,12 +42,6 @@ pub struct Memory {
 impl Default for Memory {
     fn default() -> Self {
         Self::new(SystemClock)
-    }
-}
-
-impl fmt::Debug for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").finish_non_exhaustive()
     }
 }
 

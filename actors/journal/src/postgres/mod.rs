@@ -34,7 +34,6 @@ mod tables;
 mod transaction;
 mod writer;
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +86,8 @@ impl Options {
 }
 
 /// A journal in PostgreSQL. Clones share its connections.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Postgres {{ .. }}")]
 pub struct Postgres(Arc<Inner>);
 
 struct Inner {
@@ -113,12 +113,6 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.notices.abort();
-    }
-}
-
-impl fmt::Debug for Postgres {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Postgres").finish_non_exhaustive()
     }
 }
 

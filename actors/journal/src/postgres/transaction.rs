@@ -1,6 +1,5 @@
 //! Transactions of the application in the database of the journal.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -32,10 +31,13 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 
 /// The work of the application in a transaction of the journal's database, see
 /// [`Postgres::transaction`]. Nothing is done before it is awaited, or passed to a step.
+#[derive(derive_more::Debug)]
 #[must_use = "nothing is done before it is awaited, or given to a step"]
 pub struct Transaction<T, F> {
     journal: Postgres,
+    #[debug(skip)]
     body: F,
+    #[debug(skip)]
     gives: PhantomData<fn() -> T>,
 }
 
@@ -293,11 +295,5 @@ impl<T, F> Open<T, F> {
             .await?;
         bodies.give_back(session);
         Ok(found)
-    }
-}
-
-impl<T, F> fmt::Debug for Transaction<T, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction").field("journal", &self.journal).finish_non_exhaustive()
     }
 }

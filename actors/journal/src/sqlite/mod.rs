@@ -36,7 +36,6 @@ mod tables;
 mod transaction;
 mod worker;
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,7 +114,8 @@ pub struct Totals {
 
 /// A journal in a SQLite file. Clones share it; when the last one is dropped, that waits until all
 /// requests are done.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Sqlite {{ .. }}")]
 pub struct Sqlite(Arc<Inner>);
 
 struct Inner {
@@ -126,12 +126,6 @@ struct Inner {
     database: Database,
     /// Dropped last: then another process may open the file.
     _guard: Guard,
-}
-
-impl fmt::Debug for Sqlite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sqlite").finish_non_exhaustive()
-    }
 }
 
 impl Sqlite {

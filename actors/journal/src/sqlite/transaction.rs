@@ -1,7 +1,6 @@
 //! Transactions of the application in the file of the journal.
 
 use std::any::Any;
-use std::fmt;
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,10 +22,13 @@ use crate::transaction::{self, Committed, Database, Local, Prepared, StepEntry};
 
 /// The work of the application in a transaction of the journal's file, see [`Sqlite::transaction`]. Nothing is done
 /// before it is awaited, or passed to a step.
+#[derive(derive_more::Debug)]
 #[must_use = "nothing is done before it is awaited, or given to a step"]
 pub struct Transaction<T, F> {
     journal: Sqlite,
+    #[debug(skip)]
     body: F,
+    #[debug(skip)]
     gives: PhantomData<fn() -> T>,
 }
 
@@ -280,11 +282,5 @@ impl Tables {
             Ok(()) => Ok(None),
             Err(stale) => not_written(stale),
         }
-    }
-}
-
-impl<T, F> fmt::Debug for Transaction<T, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transaction").field("journal", &self.journal).finish_non_exhaustive()
     }
 }

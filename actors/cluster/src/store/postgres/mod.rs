@@ -4,7 +4,6 @@ mod listen;
 mod schema;
 mod session;
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +27,8 @@ const SETTINGS: &str = "-c synchronous_commit=on -c statement_timeout=10000 \
 
 /// Locks in a schema of a PostgreSQL database. A request is one call of a function of the schema, so one transaction that
 /// ends whatever becomes of its caller.
+#[derive(derive_more::Debug)]
+#[debug("Postgres {{ schema: {:?}, .. }}", self.database.schema)]
 pub struct Postgres {
     database: Arc<Database>,
     requests: Session,
@@ -169,12 +170,6 @@ impl LockStore for Postgres {
 impl Postgres {
     async fn done(&self, sql: &str, values: &[Value<'_>]) -> Result<(), Error> {
         self.requests.query(sql, values).await.map(drop)
-    }
-}
-
-impl fmt::Debug for Postgres {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Postgres").field("schema", &self.database.schema).finish_non_exhaustive()
     }
 }
 
