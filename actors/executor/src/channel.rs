@@ -29,7 +29,11 @@ use asyncsteps_futoin::net::SourceAddress;
 /// }
 /// assert_eq!(channel.with_state(|calls: &mut Calls| calls.0), 3);
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug(
+    "Channel {{ kind: {:?}, secure: {:?}, peer: {:?}, .. }}",
+    self.0.kind, self.0.secure, self.0.peer
+)]
 pub struct Channel(Arc<Inner>);
 
 struct Inner {
@@ -376,16 +380,6 @@ fn one_way() -> Error {
     Error::with_info(codes::INVALID_REQUEST, "Bi-Direct Channel is required")
 }
 
-impl fmt::Debug for Channel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Channel")
-            .field("kind", &self.0.kind)
-            .field("secure", &self.0.secure)
-            .field("peer", &self.0.peer)
-            .finish_non_exhaustive()
-    }
-}
-
 /// An interface of the other end; made by [`Channel::iface`]. A cheap handle, for any thread.
 #[derive(Clone, Debug)]
 pub struct PeerIface {
@@ -415,6 +409,8 @@ impl PeerIface {
 }
 
 /// A handler set with [`Channel::on_invoker_abort`]; dropping this takes it back.
+#[derive(derive_more::Debug)]
+#[debug("AbortHandler {{ set: {:?} }}", self.id.is_some())]
 #[must_use = "dropping it takes the handler back; `keep` leaves it"]
 pub struct AbortHandler {
     channel: Channel,
@@ -438,12 +434,6 @@ impl Drop for AbortHandler {
             drop(life);
             drop(handler);
         }
-    }
-}
-
-impl fmt::Debug for AbortHandler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AbortHandler").field("set", &self.id.is_some()).finish()
     }
 }
 

@@ -12,7 +12,6 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::error::Error as StdError;
-use std::fmt;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::panic::Location;
@@ -200,6 +199,11 @@ pub struct EndedIteration {
 }
 
 /// A step, as the host knows it.
+#[derive(derive_more::Debug)]
+#[debug(
+    "DefinedStep {{ path: {:?}, form: {form:?}, kind: {kind:?}, .. }}",
+    self.parts().collect::<Vec<_>>()
+)]
 pub struct DefinedStep {
     /// Where the application wrote it.
     pub source: &'static Location<'static>,
@@ -311,6 +315,8 @@ pub enum WaitFor {
 }
 
 /// How the work `W` that a body returns becomes the result `T` of its step.
+#[derive(derive_more::Debug)]
+#[debug("Transactor")]
 pub struct Transactor<W, T> {
     /// The result of the step, as the host stores it.
     pub codec: Codec<T>,
@@ -318,12 +324,6 @@ pub struct Transactor<W, T> {
     pub work: fn(W) -> Work,
     /// Does it in a request that no host remembers.
     pub alone: fn(W) -> Later<BodyResult<T>>,
-}
-
-impl<W, T> fmt::Debug for Transactor<W, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Transactor")
-    }
 }
 
 impl DefinedStep {
@@ -481,16 +481,6 @@ impl DefinedStep {
     #[cfg(feature = "schemars")]
     pub(crate) fn set_has_items(&self) {
         self.has_items.set(true);
-    }
-}
-
-impl fmt::Debug for DefinedStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DefinedStep")
-            .field("path", &self.parts().collect::<Vec<_>>())
-            .field("form", &self.form)
-            .field("kind", &self.kind)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Results of steps as hosts store them: bytes.
 
-use std::fmt;
 use std::rc::Rc;
 
 use asyncsteps_core::{Error, codes};
@@ -12,6 +11,8 @@ use serde::de::DeserializeOwned;
 pub type Stored = Rc<[u8]>;
 
 /// How the result of a step becomes bytes that the host stores, and back.
+#[derive(derive_more::Debug)]
+#[debug("Codec")]
 pub struct Codec<T> {
     /// Writes a result.
     pub write: fn(&T) -> Result<Stored, Error>,
@@ -78,9 +79,3 @@ impl<T> Clone for Codec<T> {
 }
 
 impl<T> Copy for Codec<T> {}
-
-impl<T> fmt::Debug for Codec<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Codec")
-    }
-}

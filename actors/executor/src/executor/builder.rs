@@ -53,6 +53,8 @@ const UPLOAD_RATE: u64 = 1 << 10;
 ///     .build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Builder {{ budget: {:?}, .. }}", self.config.budget)]
 #[must_use = "a builder does nothing before it is built"]
 pub struct Builder {
     config: Config,
@@ -282,11 +284,5 @@ impl Builder {
             Some(error) => Err(error),
             None => Ok(Executor::new(config, registry)),
         }
-    }
-}
-
-impl std::fmt::Debug for Builder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("budget", &self.config.budget).finish_non_exhaustive()
     }
 }

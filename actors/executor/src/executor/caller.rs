@@ -1,6 +1,5 @@
 //! The caller of a function (FTN3 §1.11, FTN6 §1.4).
 
-use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use asyncsteps_core::codes;
@@ -13,11 +12,13 @@ use crate::security::{Grant, SecurityLevel, Signer, User};
 ///
 /// [`RequestInfo::caller`](super::RequestInfo::caller) returns the caller of a request. It can be
 /// sent to other threads, so that what a request starts there can act for the same user.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
 pub struct Caller {
     user: Option<Arc<User>>,
     /// The message had a signature, or never left the process.
+    #[debug(skip)]
     signed: bool,
+    #[debug(skip)]
     signer: Option<Arc<dyn Signer>>,
 }
 
@@ -121,11 +122,5 @@ impl Caller {
 impl From<&User> for Caller {
     fn from(user: &User) -> Self {
         Self { user: Some(Arc::new(user.clone())), signed: true, signer: None }
-    }
-}
-
-impl fmt::Debug for Caller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Caller").field("user", &self.user).finish_non_exhaustive()
     }
 }

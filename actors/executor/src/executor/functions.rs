@@ -1,7 +1,6 @@
 //! The business logic of an interface's functions, while it is added to the executor.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
@@ -23,6 +22,11 @@ enum Others {
 }
 
 /// Takes the business logic of an interface's functions, which share a state `S`.
+#[derive(derive_more::Debug)]
+#[debug(
+    "Functions {{ interface: {:?}, implementations: {implementations:?}, others: {others:?}, .. }}",
+    self.declaration.id()
+)]
 pub struct Functions<S = ()> {
     declaration: Declaration,
     #[cfg_attr(not(feature = "schemars"), expect(dead_code, reason = "handlers read it"))]
@@ -140,15 +144,5 @@ impl<S> Functions<S> {
             Some(error) => Err(error),
             None => Ok((definition, self.declaration, self.implementations)),
         }
-    }
-}
-
-impl<S> fmt::Debug for Functions<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Functions")
-            .field("interface", self.declaration.id())
-            .field("implementations", &self.implementations)
-            .field("others", &self.others)
-            .finish_non_exhaustive()
     }
 }

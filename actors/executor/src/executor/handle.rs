@@ -1,7 +1,6 @@
 //! The executor as its users hold it, and what the arbiters share behind it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -42,7 +41,11 @@ use crate::security::{MacAlgorithm, SecurityProvider};
 /// It is a cheap handle, for any thread. On an arbiter, requests run where they are
 /// [dispatched](Self::dispatch); other threads send a [`Dispatch`](super::Dispatch) to an
 /// [address](Self::address).
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug(
+    "Executor {{ budget: {:?}, in_flight: {:?}, .. }}",
+    self.shared.config.budget, self.in_flight_count()
+)]
 pub struct Executor {
     pub(super) shared: Arc<Shared>,
 }
@@ -53,7 +56,9 @@ pub struct Executor {
 /// From other arbiters and threads it takes [`Dispatch`](super::Dispatch) and
 /// [`CancelRequests`](super::CancelRequests), and reports its requests in flight. On its own
 /// arbiter transports use the same list by direct calls of the [`Executor`].
+#[derive(derive_more::Debug)]
 pub struct ExecutorActor {
+    #[debug(skip)]
     pub(super) executor: Weak<Shared>,
     pub(super) requests: Rc<LocalRequests>,
 }
@@ -347,19 +352,4 @@ impl Shared {
 
 impl Actor for ExecutorActor {
     type Context = Context<Self>;
-}
-
-impl fmt::Debug for Executor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Executor")
-            .field("budget", &self.shared.config.budget)
-            .field("in_flight", &self.in_flight_count())
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ExecutorActor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExecutorActor").field("requests", &self.requests).finish_non_exhaustive()
-    }
 }

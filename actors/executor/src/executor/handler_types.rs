@@ -2,7 +2,6 @@
 
 use std::any::{TypeId, type_name};
 use std::collections::BTreeSet;
-use std::fmt;
 
 use asyncsteps_core::{Args, Codes, Error, codes};
 use asyncsteps_futoin::iface::{Definition, Function};
@@ -104,14 +103,10 @@ pub trait FunctionResult: Sized + 'static {
 }
 
 /// The result of a function, as it is merged with the parts that its steps have set.
+#[derive(derive_more::Debug)]
+#[debug("Written")]
 #[doc(hidden)]
 pub struct Written(pub(super) Returned);
-
-impl fmt::Debug for Written {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Written")
-    }
-}
 
 #[diagnostic::do_not_recommend]
 impl<R: Serialize + JsonSchema + 'static> FunctionResult for R {

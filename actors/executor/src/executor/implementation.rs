@@ -1,6 +1,5 @@
 //! The business logic of a function as it is hosted.
 
-use std::fmt;
 #[cfg(feature = "schemars")]
 use std::sync::Arc;
 
@@ -16,6 +15,8 @@ use crate::plan::Plan;
 use crate::raw::Head;
 
 /// The business logic of a function.
+#[derive(derive_more::Debug)]
+#[debug("{template:?}")]
 pub(super) struct Implementation {
     template: Template,
     /// The template that callers get instead, if the function runs for requests that a host
@@ -90,11 +91,5 @@ impl From<&Template> for Implementation {
             #[cfg(feature = "schemars")]
             plan: None,
         }
-    }
-}
-
-impl fmt::Debug for Implementation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.template.fmt(f)
     }
 }

@@ -118,7 +118,8 @@ pub(super) trait Served {
 }
 
 /// The requests of one executor whose flows wait on one arbiter, or are undone there. Its actor there owns them.
-#[derive(Default)]
+#[derive(Default, derive_more::Debug)]
+#[debug("LocalRequests({:?})", self.0.borrow().len())]
 pub(super) struct LocalRequests(RefCell<Slab<Request>>);
 
 /// The entry of a request, until this is dropped, or the actor has ended that owns it.
@@ -364,12 +365,6 @@ impl InFlightGuard {
         let before = requests.0.borrow_mut().get_mut(self.index).and_then(change);
         // dropped when nothing is borrowed: it may be the last reference to its flow
         drop(before);
-    }
-}
-
-impl fmt::Debug for LocalRequests {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LocalRequests").field(&self.0.borrow().len()).finish()
     }
 }
 

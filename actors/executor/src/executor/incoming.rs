@@ -1,6 +1,5 @@
 //! What a transport passes to the executor.
 
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +17,11 @@ use crate::recorder::RequestRecorder;
 use crate::security::{Credentials, Refusal};
 
 /// A request with all that a transport knows of it.
+#[derive(derive_more::Debug)]
+#[debug(
+    "Incoming {{ channel: {:?}, size: {:?}, input: {:?}, .. }}",
+    self.0.channel, self.0.size, self.0.input
+)]
 pub struct Incoming(pub(super) Box<RequestParts>);
 
 /// The parts of an incoming request. It is in a box, because it moves through many futures.
@@ -164,15 +168,5 @@ impl Incoming {
     pub fn with_client_permit(mut self, client_permit: ClientPermit) -> Self {
         self.0.client_permit = client_permit;
         self
-    }
-}
-
-impl fmt::Debug for Incoming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming")
-            .field("channel", &self.0.channel)
-            .field("size", &self.0.size)
-            .field("input", &self.0.input)
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! Calls of functions that are hosted elsewhere (FTN7).
 
-use std::fmt;
 use std::pin::Pin;
 
 use asyncsteps_actors::sync::FencingToken;
@@ -36,7 +35,8 @@ pub trait Invoker: Send + Sync {
 pub type Invoking = Pin<Box<dyn Future<Output = Result<Option<Value>, Error>>>>;
 
 /// A call of a function.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Invocation {{ function: {function:?}, caller: {caller:?}, .. }}")]
 #[non_exhaustive]
 pub struct Invocation {
     /// The function.
@@ -93,15 +93,6 @@ impl Invocation {
     #[must_use]
     pub fn with_trace(self, trace: Option<TraceParent>) -> Self {
         Self { trace, ..self }
-    }
-}
-
-impl fmt::Debug for Invocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Invocation")
-            .field("function", &self.function)
-            .field("caller", &self.caller)
-            .finish_non_exhaustive()
     }
 }
 

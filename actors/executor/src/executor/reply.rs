@@ -1,6 +1,5 @@
 //! The replies of an executor.
 
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_core::codes;
@@ -33,11 +32,14 @@ pub enum ReplyBody {
 }
 
 /// A reply that is a message; it is written by [`into_bytes`](Self::into_bytes).
+#[derive(derive_more::Debug)]
 pub struct Message {
     response: Response,
     coding: Coding,
     /// The function that replies, if it is known.
+    #[debug(skip)]
     function: Option<Arc<HostedFunction>>,
+    #[debug(skip)]
     request_too_large: bool,
 }
 
@@ -143,15 +145,6 @@ impl Message {
             too_large.with_rid(response.rid()).write(coding, None, &mut bytes);
         }
         bytes
-    }
-}
-
-impl fmt::Debug for Message {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message")
-            .field("response", &self.response)
-            .field("coding", &self.coding)
-            .finish_non_exhaustive()
     }
 }
 

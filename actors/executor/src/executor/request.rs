@@ -1,6 +1,5 @@
 //! The request as its steps see it (FTN6 §2.2 RequestInfo).
 
-use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,6 +22,11 @@ use crate::raw::{Head, RawFlow, RawInput, RawOutput};
 use crate::security::{SecurityLevel, User};
 
 /// The request that a flow serves: its facts, and its result.
+#[derive(derive_more::Debug)]
+#[debug(
+    "RequestInfo {{ function: {:?}, params: {params:?}, user: {:?}, .. }}",
+    self.exchange.called, self.user()
+)]
 pub struct RequestInfo {
     pub(super) exchange: Rc<Exchange>,
     /// The message, without its parameters.
@@ -206,16 +210,6 @@ impl RequestInfo {
     fn open_output(&mut self) -> Result<RawOutput, Error> {
         let head = self.head.take();
         self.handle().open_output(head)
-    }
-}
-
-impl fmt::Debug for RequestInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestInfo")
-            .field("function", &self.exchange.called)
-            .field("params", &self.params)
-            .field("user", &self.user())
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The checks of a request that is stored before it is dispatched.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use asyncsteps_futoin::message::Request;
@@ -14,7 +13,8 @@ type Check = Box<dyn Fn(Request, &Caller) -> Result<(), Refused> + Send + Sync>;
 /// Checks requests as the executor that hosts a function will, for hosts that store requests before they
 /// [dispatch](super::Executor::dispatch) them; see [`Functions::checks`](super::Functions::checks). Cheap to clone, and
 /// it does not keep the executor.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("RequestChecks {{ built: {:?} }}", self.0.get().is_some())]
 pub struct RequestChecks(Arc<OnceLock<Check>>);
 
 impl RequestChecks {
@@ -34,11 +34,5 @@ impl RequestChecks {
     ) {
         // an executor is built once
         let _ = self.0.set(Box::new(check));
-    }
-}
-
-impl fmt::Debug for RequestChecks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestChecks").field("built", &self.0.get().is_some()).finish()
     }
 }

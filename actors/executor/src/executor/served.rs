@@ -1,6 +1,5 @@
 //! The request that a flow serves, for code that is no step.
 
-use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,7 +22,8 @@ use crate::security::{SecurityLevel, User};
 
 /// A request that is being served, as a handle that async bodies can keep (FTN6 §2.2). Cloning
 /// shares.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("ServedRequest {{ function: {:?}, user: {:?}, .. }}", self.function(), self.user())]
 pub struct ServedRequest(Rc<Exchange>);
 
 impl ServedRequest {
@@ -132,15 +132,6 @@ impl ServedRequest {
         let invocation = Invocation::of_text(function, params, self.caller());
         let invocation = invocation.map(|it| it.with_trace(Some(self.trace())));
         self.executor().call_typed(invocation?, None).await
-    }
-}
-
-impl fmt::Debug for ServedRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServedRequest")
-            .field("function", self.function())
-            .field("user", &self.user())
-            .finish_non_exhaustive()
     }
 }
 

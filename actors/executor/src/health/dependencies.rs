@@ -1,6 +1,5 @@
 //! Connections that an executor depends on.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Whether a connection is there.
@@ -8,6 +7,8 @@ type IsThere = dyn Fn() -> bool + Send + Sync;
 
 /// A connection that an executor depends on, until this is dropped; returned by
 /// [`Executor::depends_on`](crate::Executor::depends_on).
+#[derive(derive_more::Debug)]
+#[debug("Dependency")]
 #[must_use = "dropping it ends the dependency"]
 pub struct Dependency(
     #[expect(dead_code, reason = "the executor has a weak reference")] Arc<IsThere>,
@@ -29,11 +30,5 @@ impl Dependencies {
     pub(super) fn are_there(&self) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         all.iter().filter_map(Weak::upgrade).all(|is_there| is_there())
-    }
-}
-
-impl fmt::Debug for Dependency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Dependency")
     }
 }

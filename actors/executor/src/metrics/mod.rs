@@ -51,7 +51,6 @@ mod encode;
 mod service;
 mod shared_text;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -69,7 +68,8 @@ use encode::Snapshot;
 use shared_text::SharedText;
 
 /// The figures of an executor and of its watched locks. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Metrics {{ .. }}")]
 pub struct Metrics(Arc<Inner>);
 
 struct Inner {
@@ -156,11 +156,5 @@ impl Metrics {
     #[must_use]
     pub fn service(&self) -> MetricsService {
         MetricsService(self.clone())
-    }
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
     }
 }

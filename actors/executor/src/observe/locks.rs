@@ -1,14 +1,14 @@
 //! The locks that a program shows.
 
 use std::cmp::Reverse;
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_actors::sync::{KeyOwners, KeyReport, Limiter, LockReport, Mutex, Throttle};
 
 /// Locks that a program names, so that their holders and queues can be shown. Cloning is cheap and
 /// shares the locks.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("Locks({:?})", self.0.len())]
 pub struct Locks(Arc<Vec<Watched>>);
 
 #[derive(Clone)]
@@ -123,11 +123,5 @@ impl Watched {
             Self::Throttle(throttle) => throttle.key(key).owners(most),
             Self::Limiter(limiter) => limiter.key(key).owners(most),
         }
-    }
-}
-
-impl fmt::Debug for Locks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Locks").field(&self.0.len()).finish()
     }
 }

@@ -1,7 +1,6 @@
 //! Requests that have ended, kept with what their steps did.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,6 +41,8 @@ impl Default for Retention {
 }
 
 /// Numbers the requests of an executor, keeps some of them and exports some.
+#[derive(derive_more::Debug)]
+#[debug("Recorder({keep:?})")]
 pub(crate) struct Recorder {
     keep: Retention,
     exporter: Option<Arc<dyn Exporter>>,
@@ -129,11 +130,5 @@ impl Recorder {
     pub(crate) fn kept(&self) -> Vec<Arc<RequestRecord>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().rev().cloned().collect()
-    }
-}
-
-impl fmt::Debug for Recorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Recorder").field(&self.keep).finish()
     }
 }

@@ -1,6 +1,5 @@
 //! How long the caller of a function waits, and its answer then.
 
-use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +13,10 @@ const ANSWER: &str = "answer within";
 
 /// How long the caller of a function waits, and the error that it gets then; see
 /// [`Steps::answer_within`](super::Steps::answer_within).
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct AnswerWithin {
     pub(super) limit: Duration,
+    #[debug(skip)]
     error: Arc<dyn Fn() -> Error + Send + Sync>,
 }
 
@@ -65,10 +65,4 @@ impl AnswerWithin {
 fn is_of_answer(error: &Error) -> bool {
     let name = error.location().and_then(StepLocation::name);
     error.limit().is_some() && name == Some(ANSWER)
-}
-
-impl fmt::Debug for AnswerWithin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerWithin").field("limit", &self.limit).finish_non_exhaustive()
-    }
 }

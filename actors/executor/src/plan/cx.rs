@@ -29,6 +29,11 @@ use crate::recorder::{DefinedStep, Form, OfRequest as Recorded, StepRecorder};
 /// parameters, and facts of the request and of the step.
 ///
 /// Cloning shares state and parameters.
+#[derive(derive_more::Debug)]
+#[debug(
+    "Cx {{ service: {:?}, request: {:?}, step: {step:?}, attempt: {attempt:?}, .. }}",
+    type_name::<S>(), self.request.served
+)]
 pub struct Cx<S: Service, P> {
     /// The parameters, checked by the definition.
     pub params: Rc<P>,
@@ -361,17 +366,6 @@ impl<S: Service, P> Deref for Cx<S, P> {
 
     fn deref(&self) -> &S {
         &self.request.service
-    }
-}
-
-impl<S: Service, P> fmt::Debug for Cx<S, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cx")
-            .field("service", &type_name::<S>())
-            .field("request", &self.request.served)
-            .field("step", &self.step)
-            .field("attempt", &self.attempt)
-            .finish_non_exhaustive()
     }
 }
 

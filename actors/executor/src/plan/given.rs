@@ -1,6 +1,5 @@
 //! The arguments of closures that choose whether steps run, and for which items.
 
-use std::fmt;
 use std::time::SystemTime;
 
 use asyncsteps_core::sim::Random;
@@ -14,6 +13,8 @@ use super::service::Service;
 /// It does not have the service. So a choice depends on the parameters and on the value that the closure takes, and
 /// a [durable](crate::recorder) request makes it again after a crash. A choice that needs the service takes the value
 /// of a step that has asked it.
+#[derive(derive_more::Debug)]
+#[debug("Given {{ key: {:?}, .. }}", self.key())]
 pub struct Given<'a, P> {
     /// The parameters, checked by the definition.
     pub params: &'a P,
@@ -64,11 +65,5 @@ impl<'a, P> Given<'a, P> {
     #[must_use]
     pub fn key(&self) -> &str {
         self.step.key()
-    }
-}
-
-impl<P> fmt::Debug for Given<'_, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Given").field("key", &self.key()).finish_non_exhaustive()
     }
 }

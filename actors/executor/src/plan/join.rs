@@ -1,7 +1,6 @@
 //! Several steps at once: branches with types of their own.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +32,8 @@ pub trait Branches<S: Service, P, I> {
 }
 
 /// Branches in a plan.
+#[derive(derive_more::Debug)]
+#[debug("Parts({})", self.branches.len())]
 #[doc(hidden)]
 pub struct Parts<S: Service, P, R> {
     branches: Vec<Vec<Node<S, P>>>,
@@ -225,10 +226,4 @@ where
         });
         Ok(())
     })
-}
-
-impl<S: Service, P, R> fmt::Debug for Parts<S, P, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parts({})", self.branches.len())
-    }
 }

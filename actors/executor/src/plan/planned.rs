@@ -1,6 +1,5 @@
 //! The steps of a function as the host of its requests knows them before one runs.
 
-use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -23,6 +22,8 @@ pub struct Planned {
 pub(super) type Ways = Vec<Vec<PlannedStep>>;
 
 /// A step of a function, for the host of its requests.
+#[derive(derive_more::Debug)]
+#[debug("PlannedStep {{ names: {names:?}, form: {form:?}, kind: {kind:?}, ways: {ways:?}, .. }}")]
 #[non_exhaustive]
 pub struct PlannedStep {
     /// Where the application wrote it.
@@ -48,7 +49,8 @@ pub struct PlannedStep {
 }
 
 /// Defines the steps of a dynamic step from the stored result of the step before it.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Define")]
 pub(super) struct Define(pub(super) Arc<DefineSteps>);
 
 pub(super) type DefineSteps = dyn Fn(&Stored) -> Result<Ways, Error> + Send + Sync;
@@ -105,22 +107,5 @@ impl PlannedStep {
     /// If the value cannot be read, or the steps of it are a mistake.
     pub fn define(&self, stored: &Stored) -> Result<Vec<Vec<Self>>, Error> {
         self.define.as_ref().map_or_else(|| Ok(Vec::new()), |define| (define.0)(stored))
-    }
-}
-
-impl fmt::Debug for PlannedStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlannedStep")
-            .field("names", &self.names)
-            .field("form", &self.form)
-            .field("kind", &self.kind)
-            .field("ways", &self.ways)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Define {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Define")
     }
 }

@@ -1,6 +1,5 @@
 //! Reading the stored values of a step.
 
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_core::{Args, Arguments, Error};
@@ -8,7 +7,8 @@ use asyncsteps_core::{Args, Arguments, Error};
 use crate::stored::{Codec, Stored};
 
 /// Reads a stored result of a step.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Read")]
 pub(super) struct Read(Arc<ReadResult>);
 
 type ReadResult = dyn Fn(&Stored) -> Result<Args, Error> + Send + Sync;
@@ -20,11 +20,5 @@ impl Read {
 
     pub(super) fn read(&self, stored: &Stored) -> Result<Args, Error> {
         (self.0)(stored)
-    }
-}
-
-impl fmt::Debug for Read {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Read")
     }
 }

@@ -1,7 +1,6 @@
 //! Steps that a function has no more.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -21,6 +20,8 @@ use super::undo_body::add_undo;
 use crate::recorder::{Kind, Later};
 
 /// A step that the function has no more, see [`Steps::retired`](super::Steps::retired).
+#[derive(derive_more::Debug)]
+#[debug("Retired({:?})", steps.borrow().get(*at).map(|step| step.name))]
 pub struct Retired<'a, S: Service, P: 'static> {
     steps: &'a RefCell<Vec<RetiredStep<S, P>>>,
     at: usize,
@@ -134,12 +135,5 @@ impl<S: Service, P: 'static> Work<S, P> for RetiredWork<S, P> {
             None => Ok(()),
         });
         Ok(())
-    }
-}
-
-impl<S: Service, P> fmt::Debug for Retired<'_, S, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let steps = self.steps.borrow();
-        write!(f, "Retired({:?})", steps.get(self.at).map(|step| step.name))
     }
 }

@@ -1,7 +1,6 @@
 //! Steps as values: a chain of them, and the options of the last one.
 
 use std::any::{Any, TypeId};
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::panic::Location;
@@ -28,6 +27,8 @@ use super::work::{Body, IntoWork, RecoverBy, Said, Substeps, Tries};
 ///
 /// A step is a value: it is in the plan of its function when it is returned, by [`returns`](Self::returns). Options
 /// nest in the order of [`Added`](asyncsteps_core::Added), whatever the order of writing.
+#[derive(derive_more::Debug)]
+#[debug("step {}", self.last.id.name)]
 #[must_use = "a step that is not returned is not in the plan: end with `.returns()`"]
 pub struct Step<S: Service, P: 'static, I, A: 'static, T: 'static, E = Never> {
     pub(super) before: Chain<S, P>,
@@ -58,6 +59,8 @@ type End<S, P> = (Vec<Node<S, P>>, EarlyEnd<S, P>);
 type EarlyEnd<S, P> = Box<dyn FnOnce(Arc<Level<S, P>>) -> Node<S, P>>;
 
 /// The result of a function, or of a part of one: the `R` of its last step, by [`Step::returns`].
+#[derive(derive_more::Debug)]
+#[debug("Returns")]
 #[must_use = "return it from the function"]
 pub struct Returns<R> {
     /// A `Vec<Node<S, P>>`.
@@ -72,6 +75,8 @@ pub struct Returns<R> {
 pub enum Never {}
 
 /// A step before may end the steps with `B`.
+#[derive(derive_more::Debug)]
+#[debug("Early")]
 pub struct Early<B>(PhantomData<fn() -> B>);
 
 /// How steps that return `T` may end: only with that.
@@ -574,23 +579,5 @@ struct Ready<S: Service, P>(Arc<dyn Work<S, P>>);
 impl<S: Service, P: 'static, T: 'static> IntoWork<S, P, Erased, T> for Ready<S, P> {
     fn into_work(self: Box<Self>, _: Arc<StepId>, _: Said<S, P, Erased, T>) -> Arc<dyn Work<S, P>> {
         self.0
-    }
-}
-
-impl<S: Service, P: 'static, I, A, T, E> fmt::Debug for Step<S, P, I, A, T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {}", self.last.id.name)
-    }
-}
-
-impl<R> fmt::Debug for Returns<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Returns")
-    }
-}
-
-impl<B> fmt::Debug for Early<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Early")
     }
 }

@@ -1,7 +1,6 @@
 //! Where the steps of a function begin, and of each part of it.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::time::Duration;
@@ -39,6 +38,8 @@ use super::step::{Chain, Returns, Step, group_at, pass};
 ///         .returns()
 /// }
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Steps")]
 pub struct Steps<S: Service, P: 'static, I = ()> {
     whole: RefCell<Whole<S, P>>,
     retired: RefCell<Vec<RetiredStep<S, P>>>,
@@ -186,11 +187,5 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     #[track_caller]
     pub fn pass(&self) -> Step<S, P, I, I, I> {
         pass(Chain::new())
-    }
-}
-
-impl<S: Service, P, I> fmt::Debug for Steps<S, P, I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Steps")
     }
 }

@@ -1,6 +1,5 @@
 //! Raw uploads.
 
-use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -12,9 +11,12 @@ use futures_util::{Stream, StreamExt};
 use super::flow::RawFlow;
 
 /// A raw upload: chunks of bytes, none empty, as they come.
+#[derive(derive_more::Debug)]
 pub struct RawInput {
+    #[debug(skip)]
     chunks: Chunks,
     /// The flow whose time limit depends on the transfer.
+    #[debug(skip)]
     flow: Option<Rc<dyn RawFlow>>,
     content_type: Option<String>,
     length: Option<u64>,
@@ -102,14 +104,5 @@ impl Stream for RawInput {
             }
             return Poll::Ready(chunk);
         }
-    }
-}
-
-impl fmt::Debug for RawInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawInput")
-            .field("content_type", &self.content_type)
-            .field("length", &self.length)
-            .finish_non_exhaustive()
     }
 }

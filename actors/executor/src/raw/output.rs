@@ -1,6 +1,5 @@
 //! Raw results: one end for the handler, one for the transport.
 
-use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -22,6 +21,8 @@ const CHUNKS: usize = 2;
 const STALL: Duration = Duration::from_secs(60);
 
 /// Where a handler writes its raw result. It ends when this is dropped and the flow succeeds.
+#[derive(derive_more::Debug)]
+#[debug("RawOutput(..)")]
 pub struct RawOutput {
     chunks: mpsc::Sender<Bytes>,
     flow: Rc<dyn RawFlow>,
@@ -56,17 +57,13 @@ impl RawOutput {
 
 impl Arg for RawOutput {}
 
-impl fmt::Debug for RawOutput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RawOutput(..)")
-    }
-}
-
 /// The body of a raw result: a transport sends its chunks.
 ///
 /// It ends with an error if the flow failed after it had begun to write: the connection must then
 /// be broken off, so that the client does not take a part for the whole. Dropping it, because the
 /// client is gone, cancels the flow.
+#[derive(derive_more::Debug)]
+#[debug("RawBody(..)")]
 pub struct RawBody {
     chunks: mpsc::Receiver<Bytes>,
     flow: Rc<dyn RawFlow>,
@@ -99,11 +96,5 @@ impl Stream for RawBody {
 impl Drop for RawBody {
     fn drop(&mut self) {
         self.flow.give_up();
-    }
-}
-
-impl fmt::Debug for RawBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RawBody(..)")
     }
 }

@@ -1,6 +1,5 @@
 //! Users that an AuthService has confirmed a short time ago.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +9,8 @@ use super::{MacAlgorithm, MacKey, MemoryOptions, Secret, User};
 use crate::recent::Recent;
 
 /// Remembers the secrets of confirmed users by their local ids. Clones share the memory.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("UserMemory {{ time: {:?}, .. }}", self.0.time)]
 pub(super) struct UserMemory(Arc<Inner>);
 
 struct Inner {
@@ -116,11 +116,5 @@ impl UserMemory {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for UserMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UserMemory").field("time", &self.0.time).finish_non_exhaustive()
     }
 }

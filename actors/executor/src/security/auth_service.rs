@@ -62,9 +62,11 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 ///     Executor::builder().security(users).build()
 /// }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct AuthService {
+    #[debug(skip)]
     invoker: Arc<dyn Invoker>,
+    #[debug(skip)]
     names: Option<Names>,
     memory: UserMemory,
     calls: Budget,
@@ -296,13 +298,4 @@ fn overloaded() -> Refusal {
 fn unavailable(function: &str, why: &dyn fmt::Display) -> Refusal {
     tracing::error!(function, %why, "the AuthService cannot be asked");
     Refusal::new(codes::INTERNAL_ERROR, "Authentication is not available")
-}
-
-impl fmt::Debug for AuthService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthService")
-            .field("memory", &self.memory)
-            .field("calls", &self.calls)
-            .finish_non_exhaustive()
-    }
 }

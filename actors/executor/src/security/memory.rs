@@ -1,6 +1,5 @@
 //! A memory of passwords that were right a short time ago.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,7 +44,8 @@ impl Default for MemoryOptions {
 /// assert!(memory.knows(&hash, &password));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("PasswordMemory {{ time: {:?}, .. }}", self.0.time)]
 pub struct PasswordMemory(Arc<Inner>);
 
 struct Inner {
@@ -102,11 +102,5 @@ impl PasswordMemory {
 impl Default for PasswordMemory {
     fn default() -> Self {
         Self::new(MemoryOptions::default())
-    }
-}
-
-impl fmt::Debug for PasswordMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PasswordMemory").field("time", &self.0.time).finish_non_exhaustive()
     }
 }

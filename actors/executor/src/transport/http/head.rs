@@ -1,7 +1,6 @@
 //! The head of an HTTP request, whichever server took it.
 
 use std::any::Any;
-use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -17,6 +16,8 @@ use crate::security::{Credentials, Refusal};
 ///
 /// Security providers and functions get it as the request in the type of its transport
 /// ([`RequestContext::transport`](crate::security::RequestContext::transport)).
+#[derive(derive_more::Debug)]
+#[debug("RequestHead {{ method: {:?}, path: {:?}, .. }}", self.method(), self.path())]
 pub struct RequestHead(Inner);
 
 #[expect(clippy::large_enum_variant, reason = "it is behind an Rc, and most are the large one")]
@@ -238,15 +239,6 @@ impl Headers for RequestHead {
 
     fn transport(&self) -> Option<&dyn Any> {
         Some(self)
-    }
-}
-
-impl fmt::Debug for RequestHead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestHead")
-            .field("method", &self.method())
-            .field("path", &self.path())
-            .finish_non_exhaustive()
     }
 }
 

@@ -15,7 +15,6 @@ pub(super) mod head;
 mod mount;
 mod server;
 
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_futoin::iface::FunctionName;
@@ -69,9 +68,10 @@ use end_point::{EndPoint, Sites};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct Service {
     path: String,
+    #[debug(skip)]
     end_point: EndPoint,
 }
 
@@ -188,11 +188,5 @@ impl Service {
     pub fn publish_catalog(mut self) -> Self {
         self.end_point.publishes_catalog = true;
         self
-    }
-}
-
-impl fmt::Debug for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Service").field("path", &self.path).finish_non_exhaustive()
     }
 }

@@ -29,7 +29,6 @@ mod warm_connections;
 mod worker;
 
 use std::any::Any;
-use std::fmt;
 use std::io::Result;
 use std::net::TcpListener;
 use std::num::NonZeroUsize;
@@ -97,6 +96,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// # Ok(())
 /// # }
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Server {{ workers: {workers:?}, limits: {limits:?}, .. }}")]
 #[must_use = "a server does nothing before it runs"]
 pub struct Server {
     service: Service,
@@ -333,14 +334,5 @@ impl Server {
         // the pool does not count requests of other arbiters
         let closed = executor.closed();
         Ok(Closed { not_undone: closed.not_undone + left.not_undone, ..closed })
-    }
-}
-
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
-            .field("workers", &self.workers)
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
     }
 }

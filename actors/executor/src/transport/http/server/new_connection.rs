@@ -1,12 +1,12 @@
 //! A connection before its first request.
 
-use std::fmt;
 use std::net::SocketAddr;
 
 use super::io::Io;
 
 /// A connection that was just made; see [`Server::on_connect`](super::Server::on_connect).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("NewConnection {{ peer: {:?}, .. }}", self.peer())]
 pub struct NewConnection<'a> {
     io: &'a Io,
 }
@@ -33,11 +33,5 @@ impl<'a> NewConnection<'a> {
     #[must_use]
     pub fn tls(&self) -> Option<&'a rustls::ServerConnection> {
         self.io.tls()
-    }
-}
-
-impl fmt::Debug for NewConnection<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewConnection").field("peer", &self.peer()).finish_non_exhaustive()
     }
 }
