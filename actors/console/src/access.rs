@@ -1,6 +1,5 @@
 //! Who may see the console.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use http::header::AUTHORIZATION;
@@ -24,10 +23,12 @@ const OF_PROXIES: [&str; 10] = [
 ];
 
 /// Who may see the console.
+#[derive(derive_more::Debug)]
 pub(crate) enum Access {
     /// Peers on this machine.
     Loopback,
     /// Those who have the token.
+    #[debug("Token")]
     Token(String),
 }
 
@@ -97,15 +98,6 @@ fn has_token(request: &Parts, token: &str) -> bool {
         .map_or("", |(_, given)| given);
     // the time reveals how long the token is, and nothing else of it
     !token.is_empty() && bool::from(given.as_bytes().ct_eq(token.as_bytes()))
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Loopback => "Loopback",
-            Self::Token(_) => "Token",
-        })
-    }
 }
 
 #[cfg(test)]

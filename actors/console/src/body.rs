@@ -1,7 +1,6 @@
 //! The bodies of answers.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -10,13 +9,18 @@ use futures_util::Stream;
 use http_body::{Body, Frame, SizeHint};
 
 /// The body of an answer of the console: a file or JSON, or a stream of snapshots.
+#[derive(derive_more::Debug)]
+#[debug("{_0:?}")]
 pub struct ConsoleBody(Kind);
 
 /// Snapshots as they are sent.
 pub(crate) type Snapshots = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
+#[derive(derive_more::Debug)]
 enum Kind {
+    #[debug("Whole({})", _0.len())]
     Whole(Bytes),
+    #[debug("Live")]
     Live(Snapshots),
 }
 
@@ -55,15 +59,5 @@ impl Body for ConsoleBody {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Live(_) => SizeHint::default(),
         }
-    }
-}
-
-impl fmt::Debug for ConsoleBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.0 {
-            Kind::Whole(bytes) => return f.debug_tuple("Whole").field(&bytes.len()).finish(),
-            Kind::Live(_) => "Live",
-        };
-        f.write_str(kind)
     }
 }

@@ -65,7 +65,6 @@ mod service;
 mod site;
 mod snapshot;
 
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_durable::Durable;
@@ -83,8 +82,9 @@ use nodes::Nodes;
 use others::Others;
 
 /// The console of an executor. Cheap to clone; clones share their snapshots.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct Console {
+    #[debug(skip)]
     live: Arc<Live>,
     access: Arc<Access>,
 }
@@ -133,11 +133,5 @@ impl Console {
     #[must_use]
     pub fn service(&self) -> ConsoleService {
         ConsoleService(self.clone())
-    }
-}
-
-impl fmt::Debug for Console {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Console").field("access", &self.access).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! The handle of durable requests.
 
-use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,8 @@ use crate::submit::{Cancelling, NotSubmitted, Options};
 /// 1. [`on`](Self::on) makes functions of an interface durable.
 /// 2. [`start`](Self::start) begins to run them, on each arbiter that is to.
 /// 3. Callers call the functions like any other, or [`submit`](Self::submit) them and ask later.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Durable {{ journal: {:?}, .. }}", self.shared.journal)]
 pub struct Durable {
     pub(crate) shared: Arc<Shared>,
 }
@@ -452,18 +452,6 @@ impl<'a> Declared<'a> {
         let versions = versions.into_iter().collect();
         self.shared.change_program(&self.template, |program| program.compatible = versions);
         self
-    }
-}
-
-impl fmt::Debug for Durable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Durable").field("journal", &self.shared.journal).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
     }
 }
 

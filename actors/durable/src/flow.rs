@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
@@ -39,6 +38,8 @@ const BLOCKED: Duration = Duration::from_secs(LEASE.as_secs() / 2);
 const LOOK: Duration = Duration::from_secs(60);
 
 /// A flow that this node owns.
+#[derive(derive_more::Debug)]
+#[debug("Flow {{ uid: {uid:?}, .. }}")]
 pub(crate) struct Flow {
     uid: Uid,
     /// The uid and the run, from which the keys of its effects are made.
@@ -518,11 +519,5 @@ fn error_of_deadline() -> Error {
 impl Drop for Flow {
     fn drop(&mut self) {
         self.writer.close();
-    }
-}
-
-impl fmt::Debug for Flow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Flow").field("uid", &self.uid).finish_non_exhaustive()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,6 +35,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// It claims flows that no other node has, renews its lease, and drops its flows as if it had crashed
 /// when it loses the lease. Dropping the node does the same; [`stop`](Self::stop) returns its flows
 /// to the journal first, so that others go on with them at once.
+#[derive(derive_more::Debug)]
+#[debug("Node {{ running: {:?}, .. }}", self.running())]
 pub struct Node {
     inner: Rc<Inner>,
     task: JoinHandle<()>,
@@ -466,11 +467,5 @@ impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.count.set(self.0.count.get() - 1);
         self.0.changed.notify_waiters();
-    }
-}
-
-impl fmt::Debug for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("running", &self.running()).finish_non_exhaustive()
     }
 }

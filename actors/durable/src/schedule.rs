@@ -1,7 +1,5 @@
 //! Requests that begin again and again, at the times of a cron expression.
 
-use std::fmt;
-
 use asyncsteps_executor::Caller;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{CallerKey, FirstOwner, Submit};
@@ -20,7 +18,8 @@ use crate::submit::NotSubmitted;
 /// `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. Times are in UTC, unless a [time zone](Self::time_zone) is
 /// named. Where its clocks go forward, a fixed time that is left out comes at once after the gap; where they go back, a
 /// fixed time comes once.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Schedule {{ name: {name:?}, cron: {:?}, .. }}", cron.as_str())]
 #[must_use = "it is given to `Durable::schedule`"]
 pub struct Schedule {
     name: String,
@@ -106,16 +105,6 @@ impl Schedule {
         let now: Zoned = now.to_zoned(self.zone.clone());
         let next = self.cron.find_next_occurrence(&now, false).ok()?;
         u64::try_from(next.timestamp().as_millisecond()).ok().map(Timestamp::from_millis)
-    }
-}
-
-impl fmt::Debug for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cron = self.cron.as_str();
-        f.debug_struct("Schedule")
-            .field("name", &self.name)
-            .field("cron", &cron)
-            .finish_non_exhaustive()
     }
 }
 

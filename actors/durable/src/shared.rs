@@ -23,6 +23,8 @@ use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
 const JUMP: u64 = 60_000;
 
 /// The state that the handles and nodes of a process share.
+#[derive(derive_more::Debug)]
+#[debug("Shared {{ .. }}")]
 pub(crate) struct Shared {
     pub(crate) journal: Arc<dyn Journal>,
     state: Mutex<State>,

@@ -1,6 +1,5 @@
 //! A call and its response.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +27,11 @@ use crate::node::NodeId;
 /// assert_eq!(call.function().func(), "balance");
 /// # Ok::<(), asyncsteps_fabric::CallError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug(
+    "Call {{ function: {:?}, caller: {:?}, time_limit: {time_limit:?}, node: {node:?}, .. }}",
+    self.function().as_str(), self.invocation.caller
+)]
 #[must_use = "a fabric makes the call"]
 pub struct Call {
     pub(crate) invocation: Invocation,
@@ -101,17 +104,6 @@ impl Call {
 impl From<Invocation> for Call {
     fn from(invocation: Invocation) -> Self {
         Self { invocation, time_limit: None, key: None, node: None }
-    }
-}
-
-impl fmt::Debug for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call")
-            .field("function", &self.function().as_str())
-            .field("caller", &self.invocation.caller)
-            .field("time_limit", &self.time_limit)
-            .field("node", &self.node)
-            .finish_non_exhaustive()
     }
 }
 

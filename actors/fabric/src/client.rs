@@ -1,7 +1,6 @@
 //! Calls with policies: the way from steps to a fabric.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +30,10 @@ use crate::policy::Policy;
 /// let shop = Executor::builder().invoker(bank).build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 #[must_use = "an executor calls with it"]
 pub struct Client {
+    #[debug(skip)]
     fabric: Arc<dyn Fabric>,
     others: Policy,
     policies: Arc<HashMap<Box<str>, Policy>>,
@@ -214,15 +214,5 @@ impl Invoker for Client {
                 .map(|response| response.result)
                 .map_err(|error| -> Error { error.into_flow_error(function) })
         })
-    }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("others", &self.others)
-            .field("policies", &self.policies)
-            .field("placements", &self.placements)
-            .finish_non_exhaustive()
     }
 }

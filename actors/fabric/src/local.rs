@@ -1,6 +1,5 @@
 //! Calls within a process.
 
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -33,12 +32,15 @@ pub struct LocalFabric {
 }
 
 /// An executor that serves.
+#[derive(derive_more::Debug)]
 struct Member {
     name: String,
     endpoints: Vec<Endpoint>,
     executor: Executor,
+    #[debug(skip)]
     drain: Arc<Drain>,
     /// Notified when the calls in flight are cancelled.
+    #[debug(skip)]
     cancelled: Notify,
 }
 
@@ -167,15 +169,5 @@ impl Drop for Membership {
         let members = &self.fabric.members;
         let mut members = members.write().unwrap_or_else(PoisonError::into_inner);
         members.retain(|member| !Arc::ptr_eq(member, &self.member));
-    }
-}
-
-impl fmt::Debug for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member")
-            .field("name", &self.name)
-            .field("endpoints", &self.endpoints)
-            .field("executor", &self.executor)
-            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,6 @@
 //! Several fabrics behind one, chosen by interface.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +28,11 @@ use crate::serve_guard::{ServeGuard, Serving};
 /// let shop = Executor::builder().invoker(Client::new(Arc::new(routes))).build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug(
+    "Routes {{ interfaces: {:?}, has_others: {:?} }}",
+    self.by_interface.keys(), self.others.is_some()
+)]
 #[must_use = "a client calls over it"]
 pub struct Routes {
     by_interface: HashMap<Box<str>, Arc<dyn Fabric>>,
@@ -136,14 +139,5 @@ impl Serving for Guards {
             let drained = join_all(self.0.into_iter().map(|guard| guard.drain(grace))).await;
             drained.into_iter().sum()
         })
-    }
-}
-
-impl fmt::Debug for Routes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Routes")
-            .field("interfaces", &self.by_interface.keys())
-            .field("has_others", &self.others.is_some())
-            .finish()
     }
 }

@@ -1,6 +1,5 @@
 //! Serving, until it ends.
 
-use std::fmt;
 use std::time::Duration;
 
 use asyncsteps_actors::drain::Drained;
@@ -14,6 +13,8 @@ pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);
 ///
 /// Dropping it ends that at once: the calls in flight are cancelled. [`drain`](Self::drain) lets them
 /// finish.
+#[derive(derive_more::Debug)]
+#[debug("ServeGuard")]
 #[must_use = "dropping it ends the serving"]
 pub struct ServeGuard(Box<dyn Serving>);
 
@@ -37,11 +38,5 @@ impl ServeGuard {
     /// Dropping the future cancels the calls in flight.
     pub async fn drain(self, grace: Duration) -> Drained {
         self.0.drain(grace).await
-    }
-}
-
-impl fmt::Debug for ServeGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ServeGuard")
     }
 }

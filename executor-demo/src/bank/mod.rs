@@ -11,8 +11,6 @@ mod functions;
 mod ledger;
 mod remote;
 
-use std::fmt;
-
 use rusqlite::Connection;
 use tokio::time::sleep;
 
@@ -28,7 +26,7 @@ pub use ledger::Audit;
 pub use remote::{BankLink, RemoteBank};
 
 /// The bank, at the other end of a line. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Bank {
     store: Store,
     line: FlakyLink,
@@ -111,12 +109,6 @@ impl Bank {
         });
         // its task ends early only with the whole arbiter
         call.await.unwrap_or(Err(BankError::Unavailable))
-    }
-}
-
-impl fmt::Debug for Bank {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bank").field("credit", &self.credit).finish_non_exhaustive()
     }
 }
 

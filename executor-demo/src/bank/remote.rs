@@ -1,7 +1,5 @@
 //! The bank on another node.
 
-use std::fmt;
-
 use asyncsteps::executor::Invoker;
 use asyncsteps::{ConfigError, Error, Executor};
 use serde::Deserialize;
@@ -12,7 +10,7 @@ use super::error::BankError;
 use super::ledger::Answer;
 
 /// The bank of another node, called as the shop itself. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RemoteBank {
     /// It hosts nothing: it calls every function.
     calls: Executor,
@@ -101,11 +99,5 @@ fn refusal(function: &str, error: &Error) -> BankError {
             tracing::warn!(function, %error, "the bank of another node does not answer");
             BankError::Unavailable
         }
-    }
-}
-
-impl fmt::Debug for RemoteBank {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RemoteBank")
     }
 }

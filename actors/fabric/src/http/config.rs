@@ -1,6 +1,5 @@
 //! Limits and times of calls.
 
-use std::fmt;
 use std::time::Duration;
 
 use rustls::ClientConfig;
@@ -24,9 +23,10 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How services elsewhere are called: limits, times and TLS.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 #[must_use = "a fabric is made with it"]
 pub struct Config {
+    #[debug(skip)]
     pub(super) tls: Option<ClientConfig>,
     pub(super) max_calls: usize,
     pub(super) max_connections: usize,
@@ -105,17 +105,5 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("max_calls", &self.max_calls)
-            .field("max_connections", &self.max_connections)
-            .field("max_message", &self.max_message)
-            .field("call_timeout", &self.call_timeout)
-            .field("connect_timeout", &self.connect_timeout)
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! A service elsewhere.
 
-use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_executor::iface::Definition;
@@ -11,7 +10,11 @@ use super::credentials::Credentials;
 /// A FutoIn service elsewhere: its URL, and how it is called.
 ///
 /// Calls are anonymous unless it has [`password`](Self::password) or [`signature`](Self::signature).
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug(
+    "Remote {{ credentials: {credentials:?}, names_user: {names_user:?}, definition: {:?}, .. }}",
+    self.definition.as_ref().map(|definition| definition.id())
+)]
 #[must_use = "a fabric registers it"]
 pub struct Remote {
     pub(super) url: String,
@@ -55,15 +58,5 @@ impl Remote {
     /// Without a definition, an empty map over WebSocket counts as no result: FTN3 §1.1 writes it so.
     pub fn definition(self, definition: Arc<Definition>) -> Self {
         Self { definition: Some(definition), ..self }
-    }
-}
-
-impl fmt::Debug for Remote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote")
-            .field("credentials", &self.credentials)
-            .field("names_user", &self.names_user)
-            .field("definition", &self.definition.as_ref().map(|definition| definition.id()))
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! How a node joins.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,7 +44,8 @@ const VIEW_INTERVAL: Duration = Duration::from_secs(1);
 ///     .node("shop-1".parse()?);
 /// # Ok::<(), asyncsteps_fabric::NodeIdError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Config {{ prefix: {prefix:?}, queue_group: {queue_group:?}, node: {node:?}, .. }}")]
 #[must_use = "a fabric connects with it"]
 pub struct Config {
     pub(super) servers: String,
@@ -240,15 +240,5 @@ impl Config {
             }
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("prefix", &self.prefix)
-            .field("queue_group", &self.queue_group)
-            .field("node", &self.node)
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! The fabric over NATS, as applications and drivers see it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use actix_rt::ArbiterHandle;
@@ -29,7 +28,11 @@ use crate::pending::Pending;
 use crate::serve_guard::ServeGuard;
 
 /// A node of a fabric over NATS. Cloning shares the connection.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug(
+    "NatsFabric {{ node: {:?}, is_connected: {:?}, .. }}",
+    self.link.node, self.link.is_connected()
+)]
 pub struct NatsFabric {
     link: Arc<Link>,
     members: Members,
@@ -239,13 +242,4 @@ fn node_of(config: &Config) -> NodeId {
         }
     };
     config.node.clone().unwrap_or_else(random)
-}
-
-impl fmt::Debug for NatsFabric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NatsFabric")
-            .field("node", &self.link.node)
-            .field("is_connected", &self.link.is_connected())
-            .finish_non_exhaustive()
-    }
 }
