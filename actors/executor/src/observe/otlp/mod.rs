@@ -4,7 +4,8 @@ mod queue;
 mod spans;
 
 use std::borrow::Cow;
-use std::env::{self, VarError};
+use std::env;
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -251,11 +252,8 @@ fn without_user(url: &str) -> Cow<'_, str> {
 
 /// A variable of the environment, if it is set and not empty.
 fn variable(name: &'static str) -> Result<Option<String>, OtlpError> {
-    match env::var(name) {
-        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
-        Err(VarError::NotPresent) => Ok(None),
-        Err(VarError::NotUnicode(_)) => Err(OtlpError::Text(name)),
-    }
+    let value = env::var_os(name).filter(|value| !value.is_empty());
+    value.map(OsString::into_string).transpose().map_err(|_| OtlpError::Text(name))
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::trace::SpanExporter;
 use tokio::runtime::Runtime;
 
@@ -44,15 +43,6 @@ struct State {
     untold: u64,
 }
 
-impl State {
-    /// Counts dropped requests; returns whether they are the first that the log has not reported.
-    fn leave_untold(&mut self, requests: u64) -> bool {
-        let is_first = self.untold == 0;
-        self.untold += requests;
-        is_first
-    }
-}
-
 impl Queue {
     fn new(limit: usize) -> Self {
         Self { limit, state: Mutex::default(), changed: Condvar::new() }
@@ -65,8 +55,9 @@ impl Queue {
         exporter: impl SpanExporter + 'static,
     ) -> io::Result<Arc<Self>> {
         let queue = Arc::new(Self::new(limit));
-        let sender = Sender { queue: Arc::clone(&queue), runtime, exporter, is_failing: false };
-        thread::Builder::new().name("otlp".to_owned()).spawn(move || sender.work())?;
+        let sent = Arc::clone(&queue);
+        let work = move || sent.work(&runtime, &exporter);
+        thread::Builder::new().name("otlp".to_owned()).spawn(work)?;
         Ok(queue)
     }
 
@@ -75,9 +66,15 @@ impl Queue {
         let mut state = self.lock();
         if state.is_closed {
             state.figures.failed += 1;
-        } else if state.waiting.len() >= self.limit {
+        } else if state.waiting.len() < self.limit {
+            state.waiting.push(request);
+            if state.waiting.len() == BATCH {
+                self.changed.notify_all();
+            }
+        } else {
             state.figures.queue_full += 1;
-            let is_first = state.leave_untold(1);
+            state.untold += 1;
+            let is_first = state.untold == 1;
             // the log is written without the lock
             drop(state);
             if is_first {
@@ -86,21 +83,6 @@ impl Queue {
                     "the queue of the traces is full, and those of some requests are dropped"
                 );
             }
-        } else {
-            state.waiting.push(request);
-            if state.waiting.len() == BATCH {
-                self.changed.notify_all();
-            }
-        }
-    }
-
-    /// How many dropped requests the log has not reported, once there is room again: at least half of the queue, so
-    /// that a queue that is full again and again does not fill the log.
-    fn untold(&self) -> u64 {
-        let mut state = self.lock();
-        match state.waiting.len() <= self.limit / 2 {
-            true => mem::take(&mut state.untold),
-            false => 0,
         }
     }
 
@@ -125,6 +107,46 @@ impl Queue {
         }
     }
 
+    /// The thread: sends requests until the queue is closed. The log reports once that traces are lost, and
+    /// once when they are not any more.
+    fn work(&self, runtime: &Runtime, exporter: &impl SpanExporter) {
+        let mut is_failing = false;
+        while let Some(requests) = self.take() {
+            let count = u64::try_from(requests.len()).unwrap_or(u64::MAX);
+            let spans = requests.iter().flat_map(|request| spans::of_request(request)).collect();
+            let sent = runtime.block_on(exporter.export(spans));
+            let untold = self.count(count, sent.is_ok());
+            let was_failing = mem::replace(&mut is_failing, sent.is_err());
+            match sent {
+                Err(error) if !was_failing => {
+                    tracing::warn!(%error, "traces cannot be exported, and are dropped");
+                }
+                Ok(()) if untold > 0 => tracing::warn!(
+                    requests = untold,
+                    "traces are exported again; those of some requests were dropped"
+                ),
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Counts requests that were sent or lost. Returns how many dropped ones the log has not reported, once
+    /// there is room again: at least half of the queue, so that a queue that is full again and again does
+    /// not fill the log.
+    fn count(&self, requests: u64, is_sent: bool) -> u64 {
+        let mut state = self.lock();
+        if !is_sent {
+            state.figures.failed += requests;
+            state.untold += requests;
+            return 0;
+        }
+        state.figures.exported += requests;
+        match state.waiting.len() <= self.limit / 2 {
+            true => mem::take(&mut state.untold),
+            false => 0,
+        }
+    }
+
     /// Waits for requests and takes a message full of them; `None` if the queue is closed and nothing is
     /// left.
     fn take(&self) -> Option<Vec<Arc<RequestRecord>>> {
@@ -136,66 +158,16 @@ impl Queue {
             let waited = self.changed.wait_timeout_while(state, DELAY, few);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        if state.waiting.is_empty() {
-            return None;
-        }
-        state.is_sending = true;
+        state.is_sending = !state.waiting.is_empty();
         let full = state.waiting.len().min(BATCH);
         let rest = state.waiting.split_off(full);
-        Some(mem::replace(&mut state.waiting, rest))
+        let requests = mem::replace(&mut state.waiting, rest);
+        state.is_sending.then_some(requests)
     }
 
     /// Nothing can panic while it is held.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The thread that sends.
-struct Sender<E> {
-    queue: Arc<Queue>,
-    runtime: Runtime,
-    exporter: E,
-    /// The last requests could not be sent, and the log has reported it.
-    is_failing: bool,
-}
-
-impl<E: SpanExporter> Sender<E> {
-    /// Sends requests until the queue is closed.
-    fn work(mut self) {
-        while let Some(requests) = self.queue.take() {
-            let count = u64::try_from(requests.len()).unwrap_or(u64::MAX);
-            let spans = requests.iter().flat_map(|request| spans::of_request(request)).collect();
-            let sent = self.runtime.block_on(self.exporter.export(spans));
-            match sent {
-                Ok(()) => self.works(count),
-                Err(error) => self.fails(count, &error),
-            }
-        }
-    }
-
-    /// The log reports once that traces are lost, and once when they are not any more.
-    fn fails(&mut self, requests: u64, error: &OTelSdkError) {
-        let mut state = self.queue.lock();
-        state.figures.failed += requests;
-        state.leave_untold(requests);
-        drop(state);
-        if !self.is_failing {
-            self.is_failing = true;
-            tracing::warn!(%error, "traces cannot be exported, and are dropped");
-        }
-    }
-
-    fn works(&mut self, sent: u64) {
-        self.is_failing = false;
-        self.queue.lock().figures.exported += sent;
-        let requests = self.queue.untold();
-        if requests > 0 {
-            tracing::warn!(
-                requests,
-                "traces are exported again; those of some requests were dropped"
-            );
-        }
     }
 }
 
@@ -207,7 +179,7 @@ mod tests {
 
     use asyncsteps_actors::record::Recorded;
     use asyncsteps_actors::trace::TraceParent;
-    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
     use opentelemetry_sdk::trace::SpanData;
 
     use super::*;
@@ -299,7 +271,7 @@ mod tests {
             let plan = plan.iter().map(|&(come, is_taken)| Sending { come, is_taken }).collect();
             let exporter = Planned(Arc::clone(&queue), Mutex::new(plan));
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-            Sender { queue: Arc::clone(&queue), runtime, exporter, is_failing: false }.work();
+            queue.work(&runtime, &exporter);
             queue.close(Duration::ZERO);
         });
         let text = String::from_utf8(lines.0.lock().expect("nothing panics").clone());
