@@ -1,7 +1,7 @@
 //! The forms of the log.
 
-use super::notice::Notice;
-use super::{json, text};
+use super::json::{Line, time};
+use super::text::add_field;
 
 /// The form of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,11 +24,28 @@ impl Format {
         }
     }
 
-    /// The line of a notice.
-    pub(super) fn line(self, notice: &Notice<'_>) -> String {
+    /// A line that does not come through `tracing`: of a panic, or of lines that were dropped.
+    pub(super) fn line(
+        self,
+        level: &str,
+        target: &str,
+        message: &str,
+        fields: &[(&str, String)],
+    ) -> String {
         match self {
-            Self::Text => text::line(notice),
-            Self::Json => json::line(notice),
+            Self::Text => {
+                let mut line = format!("{} {level:>5} {target}: {message}", time());
+                for (name, value) in fields {
+                    add_field(&mut line, name, value, false);
+                }
+                line + "\n"
+            }
+            Self::Json => {
+                let fields = fields.iter().map(|(name, value)| (*name, value.as_str()));
+                let fields = fields.chain([("message", message)]);
+                let fields = fields.map(|(name, value)| (name.to_owned(), value.into())).collect();
+                Line { timestamp: time(), level, target, fields, spans: Vec::new() }.to_string()
+            }
         }
     }
 }

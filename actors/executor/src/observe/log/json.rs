@@ -1,67 +1,51 @@
 //! Lines for programs: one JSON object each.
 
 use std::fmt::{self, Debug, Display};
-use std::io;
 
 use serde::Serialize;
-use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::span::Record;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use super::notice::Notice;
-use super::text::time;
 use super::value;
 use crate::observe::cut::Cut;
 
 /// A line, with the fields that it is searched by in front.
 #[derive(Serialize)]
-struct Line<'a> {
-    timestamp: String,
-    level: &'a str,
-    target: &'a str,
-    fields: Map<String, Value>,
-    spans: Vec<Around>,
+pub(super) struct Line<'a> {
+    pub(super) timestamp: String,
+    pub(super) level: &'a str,
+    pub(super) target: &'a str,
+    pub(super) fields: Map<String, Value>,
+    pub(super) spans: Vec<Around>,
 }
 
 /// A span around a line.
 #[derive(Serialize)]
-struct Around {
+pub(super) struct Around {
     name: &'static str,
     fields: Map<String, Value>,
 }
 
+/// Each character that would act on a reader is an escape: JSON itself demands that for the control
+/// characters of ASCII only. None is outside of a string.
 impl Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut bytes = Vec::new();
-        let mut serializer = Serializer::with_formatter(&mut bytes, Escaped);
-        self.serialize(&mut serializer).map_err(|_| fmt::Error)?;
-        f.write_str(str::from_utf8(&bytes).map_err(|_| fmt::Error)?)
-    }
-}
-
-/// JSON on one line, in which each character that would act on a reader is an escape: JSON itself
-/// demands that for the control characters of ASCII only.
-struct Escaped;
-
-impl Formatter for Escaped {
-    fn write_string_fragment<W>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()>
-    where
-        W: ?Sized + io::Write,
-    {
-        for part in fragment.split_inclusive(value::acts) {
+        let line = serde_json::to_string(self).map_err(|_| fmt::Error)?;
+        for part in line.split_inclusive(value::acts) {
             let plain = part.trim_end_matches(value::acts);
-            writer.write_all(plain.as_bytes())?;
+            f.write_str(plain)?;
             for unit in part[plain.len()..].encode_utf16() {
-                write!(writer, "\\u{unit:04x}")?;
+                write!(f, "\\u{unit:04x}")?;
             }
         }
-        Ok(())
+        f.write_str("\n")
     }
 }
 
@@ -126,7 +110,7 @@ where
             fields,
             spans: spans.map(|span| around(&span)).collect(),
         };
-        writeln!(writer, "{line}")
+        write!(writer, "{line}")
     }
 }
 
@@ -174,12 +158,10 @@ impl Visit for Object {
     }
 }
 
-/// The line of a notice.
-pub(super) fn line(notice: &Notice<'_>) -> String {
-    let Notice { level, target, message, fields } = *notice;
-    let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string().into()));
-    let mut fields: Map<String, Value> = fields.collect();
-    fields.insert("message".to_owned(), message.into());
-    let line = Line { timestamp: time(), level, target, fields, spans: Vec::new() };
-    format!("{line}\n")
+/// The time of a line.
+pub(super) fn time() -> String {
+    let mut time = String::new();
+    // as the other lines: without a clock there is none
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
 }

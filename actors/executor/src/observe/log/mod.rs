@@ -2,13 +2,13 @@
 
 mod format;
 mod json;
-mod notice;
 mod panic;
 mod queue;
 mod text;
 mod value;
 
-use std::env::{self, VarError};
+use std::env;
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 pub use self::format::Format;
 
 use self::json::JsonFields;
-use self::queue::{LAST_LINES, Queue, Writer};
+use self::queue::{LAST_LINES, Queue};
 use self::text::TextFields;
 use super::cut::LONGEST_VALUE;
 
@@ -145,7 +145,7 @@ impl Log {
         let format = self.chosen_format()?;
         let (layer, guard) = self.format(format).layer()?;
         Registry::default().with(filter).with(layer).try_init()?;
-        panic::log_panics(format, Writer(Arc::clone(&guard.0)));
+        panic::log_panics(format, Arc::clone(&guard.0));
         Ok(guard)
     }
 
@@ -160,12 +160,13 @@ impl Log {
     {
         let format = self.chosen_format()?;
         let Self { buffer, longest_value, output, .. } = self;
-        let colours = output.is_none() && io::stderr().is_terminal() && !has("NO_COLOR");
+        let has_colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colours = output.is_none() && io::stderr().is_terminal() && has_colours;
         let output = output.unwrap_or_else(|| Box::new(io::stderr()));
         let queue = Queue::start(buffer, format, output).map_err(LogError::Thread)?;
         let layer = tracing_subscriber::fmt::layer()
             .with_span_events(FmtSpan::CLOSE)
-            .with_writer(Writer(Arc::clone(&queue)))
+            .with_writer(Arc::clone(&queue))
             // it would report errors by writing to the standard error, here and now
             .log_internal_errors(false)
             .with_ansi(colours);
@@ -252,13 +253,5 @@ asyncsteps_futoin::debug_as_report!(LogError);
 
 /// A variable of the environment, if it is set.
 fn variable(name: &'static str) -> Result<Option<String>, LogError> {
-    match env::var(name) {
-        Ok(value) => Ok(Some(value)),
-        Err(VarError::NotPresent) => Ok(None),
-        Err(VarError::NotUnicode(_)) => Err(LogError::Text(name)),
-    }
-}
-
-fn has(variable: &str) -> bool {
-    env::var_os(variable).is_some_and(|value| !value.is_empty())
+    env::var_os(name).map(OsString::into_string).transpose().map_err(|_| LogError::Text(name))
 }

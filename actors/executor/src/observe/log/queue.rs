@@ -6,10 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tracing_subscriber::fmt::MakeWriter;
-
 use super::format::Format;
-use super::notice::Notice;
 
 /// How long the thread waits when a non-blocking output, such as a pipe, is full.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -56,7 +53,7 @@ impl Queue {
     }
 
     /// Adds lines, all of them or none.
-    fn push(&self, lines: &[u8]) {
+    pub(super) fn push(&self, lines: &[u8]) {
         let mut state = self.lock();
         if state.is_closed || state.waiting.len() + lines.len() > self.limit {
             state.dropped += count(lines);
@@ -94,13 +91,8 @@ impl Queue {
             let lost = self.write(&mut output, &lines);
             self.lock().dropped += lost;
             if dropped > told {
-                let lines = dropped - told;
-                let line = format.line(&Notice {
-                    level: "WARN",
-                    target: TARGET,
-                    message: "lines of the log were dropped",
-                    fields: &[("lines", &lines)],
-                });
+                let lines = ("lines", (dropped - told).to_string());
+                let line = format.line("WARN", TARGET, "lines of the log were dropped", &[lines]);
                 if self.write(&mut output, line.as_bytes()) == 0 {
                     told = dropped;
                 }
@@ -133,19 +125,15 @@ impl Queue {
             match output.write(unwritten) {
                 Ok(written @ 1..) => unwritten = &unwritten[written..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock && self.pause() => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !self.lock().is_over => {
+                    thread::park_timeout(PAUSE);
+                }
                 Ok(0) | Err(_) => return count(unwritten),
             }
         }
         // an error of a buffer is one of the next line
         let _ = output.flush();
         0
-    }
-
-    /// Waits a moment; returns whether to try again.
-    fn pause(&self) -> bool {
-        let waited = self.changed.wait_timeout_while(self.lock(), PAUSE, |state| !state.is_over);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.is_over
     }
 
     /// Nothing can panic while it is held.
@@ -161,24 +149,13 @@ fn count(lines: &[u8]) -> u64 {
 }
 
 /// Where `tracing` writes to: it never waits and never fails.
-#[derive(Clone, Debug)]
-pub(super) struct Writer(pub(super) Arc<Queue>);
-
-impl Write for Writer {
+impl Write for &Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.push(line);
+        self.push(line);
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Writer {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
     }
 }

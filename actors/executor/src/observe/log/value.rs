@@ -1,30 +1,15 @@
 //! Values as they may be logged: without what would act on a reader.
 
-use std::fmt::{self, Write};
-
-/// Writes a text such that it stays on its line and shows each character.
-pub(super) fn escape(into: &mut impl Write, text: &str) -> fmt::Result {
+/// Adds a text to a line such that it stays on the line and shows each character; one that `is_quoted` is
+/// such that its quotation marks end it.
+pub(super) fn escape(line: &mut String, text: &str, is_quoted: bool) {
     for char in text.chars() {
-        if acts(char) {
-            write!(into, "{}", char.escape_default())?;
-        } else {
-            into.write_char(char)?;
+        match char {
+            '"' | '\\' if is_quoted => line.extend(['\\', char]),
+            _ if acts(char) => line.extend(char.escape_default()),
+            _ => line.push(char),
         }
     }
-    Ok(())
-}
-
-/// The same in quotation marks, so that its end is known.
-pub(super) fn quote(into: &mut impl Write, text: &str) -> fmt::Result {
-    into.write_char('"')?;
-    for part in text.split_inclusive(['"', '\\']) {
-        let plain = part.trim_end_matches(['"', '\\']);
-        escape(into, plain)?;
-        if let Some(mark) = part[plain.len()..].chars().next() {
-            write!(into, "\\{mark}")?;
-        }
-    }
-    into.write_char('"')
 }
 
 /// Whether a text is one word, which needs no quotation marks.
@@ -50,9 +35,10 @@ mod tests {
     #[track_caller]
     fn check(text: &str, escaped: &str, quoted: &str) {
         let (mut one, mut other) = (String::new(), String::new());
-        escape(&mut one, text).and_then(|()| quote(&mut other, text)).expect("it is a string");
+        escape(&mut one, text, false);
+        escape(&mut other, text, true);
         assert_eq!(one, escaped);
-        assert_eq!(other, quoted);
+        assert_eq!(format!("\"{other}\""), quoted);
     }
 
     #[test]
