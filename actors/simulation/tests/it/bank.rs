@@ -199,8 +199,10 @@ impl World {
                 lock(&self.0.left).get_or_insert(what);
             }
             let is_late = error.as_ref().and_then(CallError::info) == Some("no answer in time");
-            // the attempts at a call that is repeated have limits of their own
-            if !is_repeatable && is_late && fabric.connection_losses() > losses {
+            // the attempts at a call that is repeated have limits of their own; without a connection yet, it was lost at the
+            // moment at which the limit ended
+            let has_lost = fabric.connection_losses() > losses && fabric.is_connected();
+            if !is_repeatable && is_late && has_lost {
                 let what = format!("{payment} waits for an answer that was lost: {error:?}");
                 lock(&self.0.left).get_or_insert(what);
             }
