@@ -49,25 +49,18 @@
 //! ```
 //!
 //! In reading order:
-//! - `first_service`: a page from `cargo new` to a tested function (with the features `http`, `log` and
-//!   `schemars`)
+//! - `first_service`: a page from `cargo new` to a tested function (with the features `http` and `log`)
 //! - [`guide`]: serving, calls, errors, limits, shutdown, observing
 //! - [`Executor`], [`Builder`], [`Functions`]: building and using one
-#![cfg_attr(
-    feature = "schemars",
-    doc = "- [`functions`]: functions with types; [`ftn3`]: which type of FTN3 is which of Rust",
-    doc = "- [`Service`], [`plan`]: what such functions are made of"
-)]
+//! - [`functions`]: functions with types; [`ftn3`]: which type of FTN3 is which of Rust
+//! - [`Service`], [`plan`]: what such functions are made of
 //! - [`RequestSteps`], [`CallSteps`]: what steps can do with a request
 //! - [`channel`] and [`raw`]: the other end of a request, raw data
 //! - [`security`]: users and their passwords (FTN8)
 #![cfg_attr(feature = "test", doc = "- [`test`](mod@test): requests of tests")]
 //! - [`transport`](mod@transport): HTTP and WebSocket (FTN5), and how to write another one
 //! - [`observe`]: spans of requests, a log of them and of steps, and requests that were kept
-#![cfg_attr(
-    feature = "schemars",
-    doc = "- [`admin`]: what runs and why it waits, as data and as an interface"
-)]
+//! - [`admin`]: what runs and why it waits, as data and as an interface
 //! - [`health`]: whether it works, and whether it should get requests
 #![cfg_attr(feature = "metrics", doc = "- [`metrics`](mod@metrics): figures for Prometheus")]
 //! - [`recorder`]: requests that survive a crash, as their host sees them
@@ -77,20 +70,16 @@
 //! [`iface`], [`message`], [`net`], `typed` and [`url`] are modules of `asyncsteps-futoin`, so that a service needs one
 //! dependency.
 //!
-//! Features: `http` (on by default) brings the transports, `schemars` (on by default) functions with
-//! types, `log` the log of [`observe`], `metrics` figures for Prometheus, `otel` traces for OpenTelemetry,
+//! Features: `http` (on by default) brings the transports, `log` the log of [`observe`], `metrics` figures for Prometheus, `otel` traces for OpenTelemetry,
 //! `rustls` TLS for the server, and `test` requests of tests, for the `dev-dependencies` of a service.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "schemars")]
 pub use asyncsteps_futoin::typed;
 pub use asyncsteps_futoin::{iface, message, net, url};
 
 pub use self::executor::*;
-#[cfg(feature = "schemars")]
 pub use self::plan::{Cx, Either, Returns, Service, Step, Steps};
 
-#[cfg(feature = "schemars")]
 pub mod admin;
 pub mod channel;
 mod executor;
@@ -98,7 +87,6 @@ pub mod health;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod observe;
-#[cfg(feature = "schemars")]
 pub mod plan;
 pub mod raw;
 mod recent;
@@ -108,22 +96,19 @@ mod stored;
 pub mod transport;
 
 // the page has the example `first_service`, which a test compares
-#[cfg(all(feature = "http", feature = "log", feature = "schemars"))]
+#[cfg(all(feature = "http", feature = "log"))]
 #[doc = include_str!("docs/first_service.md")]
 pub mod first_service {}
 
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}
 
-#[cfg(feature = "schemars")]
 #[doc = include_str!("docs/functions.md")]
 pub mod functions {}
 
-#[cfg(feature = "schemars")]
 #[doc = include_str!("docs/plans.md")]
 pub mod plans {}
 
-#[cfg(feature = "schemars")]
 #[doc = include_str!("docs/ftn3.md")]
 pub mod ftn3 {}
 

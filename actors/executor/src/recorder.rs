@@ -328,7 +328,6 @@ pub struct Transactor<W, T> {
 
 impl DefinedStep {
     /// A step inside of the one at `around`, in a branch of it; without a name it is the function as a whole.
-    #[cfg(feature = "schemars")]
     pub(crate) fn new(
         (around, branch): (Vec<Part>, usize),
         name: Option<(&'static str, usize)>,
@@ -386,19 +385,16 @@ impl DefinedStep {
     }
 
     /// The name by which the host knows it, and its number among steps of that name.
-    #[cfg(feature = "schemars")]
     pub(crate) fn known_as(&self) -> Option<(&'static str, usize)> {
         self.known_as.get()
     }
 
     /// It had this name before the names that are known.
-    #[cfg(feature = "schemars")]
     pub(crate) fn add_name(&self, name: &'static str) {
         self.names.borrow_mut().push(name);
     }
 
     /// The host knows it by this name.
-    #[cfg(feature = "schemars")]
     pub(crate) fn set_known_as(&self, name: (&'static str, usize)) {
         self.known_as.set(Some(name));
     }
@@ -415,7 +411,6 @@ impl DefinedStep {
         self.commits.get()
     }
 
-    #[cfg(feature = "schemars")]
     pub(crate) fn set_commits(&self) {
         self.commits.set(true);
     }
@@ -462,23 +457,19 @@ impl DefinedStep {
         self.read.get().map(|read| read(stored))
     }
 
-    #[cfg(feature = "schemars")]
     pub(crate) fn set_kind(&self, kind: Kind) {
         self.kind.set(Some(kind));
     }
 
-    #[cfg(feature = "schemars")]
     pub(crate) fn set_read(&self, read: ReadResult) {
         // said twice, the first one counts: both read the same type
         let _ = self.read.set(read);
     }
 
-    #[cfg(feature = "schemars")]
     pub(crate) fn set_can_be_undone(&self) {
         self.is_undone.set(true);
     }
 
-    #[cfg(feature = "schemars")]
     pub(crate) fn set_has_items(&self) {
         self.has_items.set(true);
     }

@@ -23,10 +23,7 @@
 //! - [`message`]: requests and responses as JSON, MessagePack and CBOR (FTN3, FTN4, FTN5)
 //! - [`url`]: calls in a URL (FTN5)
 //! - [`security`]: credentials, signatures, passwords, security levels (FTN8)
-#![cfg_attr(
-    feature = "schemars",
-    doc = "- [`typed`]: the Rust types of a function beside its declaration"
-)]
+//! - [`typed`]: the Rust types of a function beside its declaration
 //! - [`net`]: addresses and ranges of clients, trusted proxies
 //! - [`Refusal`]: how every check says no
 #![forbid(unsafe_code)]
@@ -38,7 +35,6 @@ mod refusal;
 #[doc(hidden)]
 pub mod report;
 pub mod security;
-#[cfg(feature = "schemars")]
 pub mod typed;
 pub mod url;
 

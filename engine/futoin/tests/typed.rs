@@ -1,6 +1,5 @@
 //! The promise: Rust types that fit a definition serve all of its requests, each point in which they
 //! do not fit is named, and a definition that is written down from types fits them.
-#![cfg(feature = "schemars")]
 #![expect(dead_code, reason = "the types are there for their schemas")]
 
 use std::collections::{BTreeMap, BTreeSet};

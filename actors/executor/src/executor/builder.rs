@@ -19,7 +19,6 @@ use super::registry::Registry;
 use super::result::result_step;
 use crate::channel::Channel;
 use crate::observe::{Exporter, Recorder, Retention, Sampling};
-#[cfg(feature = "schemars")]
 use crate::plan::Service;
 use crate::security::{MacAlgorithm, SecurityProvider};
 
@@ -111,7 +110,6 @@ impl Builder {
     /// Hosts an interface whose functions share a state: `define` provides their
     /// [handlers](Functions::on), which read parameters and return results as Rust types. Otherwise
     /// as [`interface`](Self::interface).
-    #[cfg(feature = "schemars")]
     pub fn service<S: Service>(
         self,
         declaration: impl Into<Declaration>,

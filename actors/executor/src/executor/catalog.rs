@@ -1,7 +1,6 @@
 //! The hosted interfaces as data, for people and for tools.
 
 use std::collections::BTreeMap;
-#[cfg(feature = "schemars")]
 use std::sync::Arc;
 
 use asyncsteps_futoin::iface::{Definition, Function};
@@ -9,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::handle::Executor;
-#[cfg(feature = "schemars")]
 use crate::plan::Plan;
 
 /// The hosted interfaces, by name and version.
@@ -96,7 +94,6 @@ impl Executor {
 
     /// The plans of all hosted functions, by their names: the steps of their requests, before one arrives. A function
     /// without a plan is among them, see [`Plan::kind`].
-    #[cfg(feature = "schemars")]
     #[must_use]
     pub fn plans(&self) -> Vec<Arc<Plan>> {
         self.shared.registry.plans()

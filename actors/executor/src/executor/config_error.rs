@@ -2,7 +2,6 @@
 
 use asyncsteps_core::sync::ZeroLimit;
 use asyncsteps_futoin::iface::IfaceVer;
-#[cfg(feature = "schemars")]
 use asyncsteps_futoin::typed::InterfaceError;
 
 /// Why an executor cannot be built as asked.
@@ -52,7 +51,6 @@ pub enum ConfigError {
         what: String,
     },
     /// A definition cannot be written down from the types of handlers.
-    #[cfg(feature = "schemars")]
     #[error("{iface} cannot be written down: {error:?}")]
     Written {
         /// The interface.

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use asyncsteps_futoin::iface::{Definition, IfaceVer};
-#[cfg(feature = "schemars")]
 use asyncsteps_futoin::typed::Interface;
 
 use super::config_error::ConfigError;
 use super::implementation::Implementation;
 
 /// The declaration of an interface, for [`Builder::service`](super::Builder): a definition that was
-/// loaded or, with the feature `schemars`, a
+/// loaded or a
 /// [`typed::Interface`](asyncsteps_futoin::typed::Interface), to which handlers add the functions
 /// that it does not declare.
 #[derive(Debug)]
@@ -20,7 +19,6 @@ pub struct Declaration(Kind);
 #[derive(Debug)]
 enum Kind {
     Loaded(Arc<Definition>),
-    #[cfg(feature = "schemars")]
     Written(Interface),
 }
 
@@ -33,7 +31,6 @@ impl From<Arc<Definition>> for Declaration {
     }
 }
 
-#[cfg(feature = "schemars")]
 impl From<Interface> for Declaration {
     fn from(interface: Interface) -> Self {
         Self(Kind::Written(interface))
@@ -44,13 +41,11 @@ impl Declaration {
     pub(super) fn id(&self) -> &IfaceVer {
         match &self.0 {
             Kind::Loaded(definition) => definition.id(),
-            #[cfg(feature = "schemars")]
             Kind::Written(interface) => interface.id(),
         }
     }
 
     /// The interface, if it is written down from types.
-    #[cfg(feature = "schemars")]
     pub(super) fn written(&self) -> Option<&Interface> {
         match &self.0 {
             Kind::Loaded(_) => None,
@@ -59,14 +54,12 @@ impl Declaration {
     }
 
     /// The definition, with the functions that only handlers declare.
-    #[cfg_attr(not(feature = "schemars"), expect(unused_variables, reason = "of handlers only"))]
     pub(super) fn complete(
         &mut self,
         implementations: &Implementations,
     ) -> Result<Arc<Definition>, ConfigError> {
         match &mut self.0 {
             Kind::Loaded(definition) => Ok(Arc::clone(definition)),
-            #[cfg(feature = "schemars")]
             Kind::Written(interface) => {
                 for (name, implementation) in implementations {
                     let types = implementation.as_ref().and_then(|it| it.types);

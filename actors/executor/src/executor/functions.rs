@@ -11,7 +11,6 @@ use super::config_error::ConfigError;
 use super::declaration::{Declaration, Implementations};
 use super::implementation::Implementation;
 use super::request_checks::RequestChecks;
-#[cfg(feature = "schemars")]
 use crate::plan::Mistake;
 
 /// Why a declared function has no template.
@@ -29,7 +28,6 @@ enum Others {
 )]
 pub struct Functions<S = ()> {
     declaration: Declaration,
-    #[cfg_attr(not(feature = "schemars"), expect(dead_code, reason = "handlers read it"))]
     pub(super) state: Arc<S>,
     implementations: Implementations,
     others: Others,
@@ -102,7 +100,6 @@ impl<S> Functions<S> {
     }
 
     /// The steps of a function cannot be a plan.
-    #[cfg(feature = "schemars")]
     pub(super) fn mistakes(&mut self, function: &str, mistakes: Vec<Mistake>) {
         let error = |Mistake { source, what }| ConfigError::Plan {
             iface: self.declaration.id().clone(),

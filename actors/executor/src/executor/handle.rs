@@ -27,7 +27,6 @@ use super::refusals::{Refusals, RefusedRequest};
 use super::refused::{RefusalReason, Refused};
 use super::registry::{HostedFunction, Registry};
 use super::reply::Reply;
-#[cfg(feature = "schemars")]
 use super::signals::Signals;
 use crate::channel::Channel;
 use crate::health::Dependencies;
@@ -100,7 +99,6 @@ pub(super) struct Shared {
     /// Apart from the budget, for work that takes a processor.
     pub(super) hashing: Hashing,
     /// The requests that take signals.
-    #[cfg(feature = "schemars")]
     pub(super) signals: Signals,
     /// Requests that did not get to a function.
     pub(super) refused: ErrorCounts,
@@ -127,7 +125,6 @@ impl Executor {
             dependencies: Dependencies::default(),
             actors: Mutex::default(),
             hashing: Hashing::new(),
-            #[cfg(feature = "schemars")]
             signals: Signals::default(),
             refused: ErrorCounts::default(),
             refusals: Refusals::default(),
@@ -158,7 +155,6 @@ impl Executor {
 
     /// The interfaces that were written down from types, to be printed for callers
     /// ([`to_json`](asyncsteps_futoin::typed::Interface::to_json)).
-    #[cfg(feature = "schemars")]
     #[must_use]
     pub fn written_interfaces(&self) -> Vec<asyncsteps_futoin::typed::Interface> {
         self.shared.registry.written()

@@ -1,16 +1,13 @@
 //! The business logic of a function as it is hosted.
 
-#[cfg(feature = "schemars")]
 use std::sync::Arc;
 
 use asyncsteps_core::{Args, Error, Template};
 use asyncsteps_futoin::iface::Definition;
 
 use super::config_error::ConfigError;
-#[cfg(feature = "schemars")]
 use super::handler_types::{HandlerTypes, Written};
 use super::result_draft::Returned;
-#[cfg(feature = "schemars")]
 use crate::plan::Plan;
 use crate::raw::Head;
 
@@ -23,16 +20,13 @@ pub(super) struct Implementation {
     /// remembers.
     front: Option<Template>,
     /// The types of a handler; `None` for a template, whose last step returns JSON.
-    #[cfg(feature = "schemars")]
     pub(super) types: Option<HandlerTypes>,
     /// The steps as data, if they are known.
-    #[cfg(feature = "schemars")]
     pub(super) plan: Option<Arc<Plan>>,
 }
 
 impl Implementation {
     /// The business logic of a handler.
-    #[cfg(feature = "schemars")]
     pub(super) fn typed(
         (template, front): (Template, Option<Template>),
         types: HandlerTypes,
@@ -59,9 +53,7 @@ impl Implementation {
     }
 
     /// The points in which the types of the handler differ from the definition.
-    #[cfg_attr(not(feature = "schemars"), expect(unused_variables, reason = "of handlers only"))]
     pub(super) fn differences(&self, definition: &Definition, function: &str) -> Vec<ConfigError> {
-        #[cfg(feature = "schemars")]
         if let Some(types) = self.types {
             return types.differences(definition, function);
         }
@@ -71,9 +63,7 @@ impl Implementation {
     /// What the last step returned, to be merged into a result, and the head of the answer.
     pub(super) fn written(&self, args: Args) -> Result<(Returned, Option<Box<Head>>), Error> {
         // the front template replies with its result by `reply`
-        #[cfg(feature = "schemars")]
         let is_front = self.front.is_some() && args.is_empty();
-        #[cfg(feature = "schemars")]
         if let Some(types) = self.types.filter(|_| !is_front) {
             return (types.write)(args).map(|(Written(returned), head)| (returned, head));
         }
@@ -83,13 +73,6 @@ impl Implementation {
 
 impl From<&Template> for Implementation {
     fn from(template: &Template) -> Self {
-        Self {
-            template: template.clone(),
-            front: None,
-            #[cfg(feature = "schemars")]
-            types: None,
-            #[cfg(feature = "schemars")]
-            plan: None,
-        }
+        Self { template: template.clone(), front: None, types: None, plan: None }
     }
 }

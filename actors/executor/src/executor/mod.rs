@@ -39,9 +39,7 @@ mod forward;
 mod functions;
 mod guarded;
 mod handle;
-#[cfg(feature = "schemars")]
 mod handler_types;
-#[cfg(feature = "schemars")]
 mod handlers;
 mod hashing;
 mod hooks;
@@ -68,7 +66,6 @@ mod request_flow_owner;
 mod result;
 mod result_draft;
 mod served;
-#[cfg(feature = "schemars")]
 mod signals;
 mod standard;
 mod survey;
@@ -89,7 +86,6 @@ pub use dynamic_limits::AssignError;
 pub use failed_call::FailedCall;
 pub use functions::Functions;
 pub use handle::{Executor, ExecutorActor};
-#[cfg(feature = "schemars")]
 pub use handler_types::{FunctionResult, Written};
 pub use hooks::{Direction, Hooks};
 pub use in_flight::{InFlightFilter, InFlightRequest, RequestOfFlow, RequestState};
@@ -104,8 +100,6 @@ pub use reply::{Message, Reply, ReplyBody};
 pub use request::{ParamType, RequestInfo, RequestSteps};
 pub use request_checks::RequestChecks;
 pub use served::ServedRequest;
-#[cfg(feature = "schemars")]
 pub(crate) use signals::InboxGuard;
-#[cfg(feature = "schemars")]
 pub use signals::NotSignalled;
 pub use survey::OldestInFlight;

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use asyncsteps_core::{Template, codes};
 use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 use asyncsteps_futoin::message::Coding;
-#[cfg(feature = "schemars")]
 use asyncsteps_futoin::typed::Interface;
 use dashmap::DashMap;
 
@@ -20,7 +19,6 @@ use super::refused::Refused;
 use super::request_checks::RequestChecks;
 use crate::channel::{Channel, ChannelKind};
 use crate::observe::{FunctionCounts, FunctionFigures};
-#[cfg(feature = "schemars")]
 use crate::plan::{FunctionKind, Plan};
 use crate::security::SecurityLevel;
 
@@ -254,7 +252,6 @@ impl Registry {
     }
 
     /// The plans of all functions, by interface and name.
-    #[cfg(feature = "schemars")]
     pub(super) fn plans(&self) -> Vec<Arc<Plan>> {
         let mut plans = Vec::new();
         for versions in &self.interfaces {
@@ -267,7 +264,6 @@ impl Registry {
     }
 
     /// The interfaces that were written down from types.
-    #[cfg(feature = "schemars")]
     pub(super) fn written(&self) -> Vec<Interface> {
         let declarations = self.declarations.lock().unwrap_or_else(PoisonError::into_inner);
         declarations.iter().filter_map(Declaration::written).cloned().collect()
@@ -308,7 +304,6 @@ impl HostedFunction {
     }
 
     /// Its plan, or that it has none.
-    #[cfg(feature = "schemars")]
     fn plan(&self) -> Arc<Plan> {
         let kind = match &self.implementation {
             Some(Implementation { plan: Some(plan), .. }) => return Arc::clone(plan),

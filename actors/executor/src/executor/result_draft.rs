@@ -67,7 +67,6 @@ impl Returned {
     }
 
     /// A value of this type.
-    #[cfg(feature = "schemars")]
     pub(super) fn json(value: Value, of: &'static str) -> Self {
         Self { values: Values::Json(value), types: of.into() }
     }

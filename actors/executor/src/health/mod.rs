@@ -41,8 +41,7 @@ pub use dependencies::Dependency;
 pub use service::{HealthService, service};
 
 /// Whether an executor should get requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Readiness {
     /// Whether it should.
@@ -53,8 +52,7 @@ pub struct Readiness {
 }
 
 /// Why an executor should get no requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NotReady {

@@ -57,7 +57,6 @@ pub use self::function::{Function, Parameter};
 pub use self::load::Loader;
 pub(crate) use self::name::is_iface;
 pub use self::name::{Compatibility, FunctionName, IfaceVer, NameError, Version};
-#[cfg(feature = "schemars")]
 pub(crate) use self::name::{is_error, is_function, is_variable};
 pub use self::source::Source;
 pub(crate) use self::violation::clipped;
