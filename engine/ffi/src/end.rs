@@ -1,7 +1,8 @@
 //! Waiting for the end of a flow on another thread (FTN12 §2.2.3 `cancel`).
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+
+use parking_lot::{Condvar, Mutex};
 
 /// The end of one execution of a root, which happens once.
 #[derive(Default)]
@@ -13,10 +14,6 @@ pub(crate) struct End {
 /// Pairs of a thread and the thread that it waits for. A thread waits for one at a time.
 static WAITS: Mutex<Vec<(ThreadId, ThreadId)>> = Mutex::new(Vec::new());
 
-fn waits() -> MutexGuard<'static, Vec<(ThreadId, ThreadId)>> {
-    WAITS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The wait of the current thread for another one.
 struct Waits;
 
@@ -24,7 +21,7 @@ impl Waits {
     /// `None` if the other thread waits for this one, directly or through others: both would wait for
     /// ever.
     fn begin(on: ThreadId) -> Option<Self> {
-        let (mut waits, this) = (waits(), thread::current().id());
+        let (mut waits, this) = (WAITS.lock(), thread::current().id());
         let mut next = Some(on);
         while let Some(at) = next {
             if at == this {
@@ -40,14 +37,14 @@ impl Waits {
 impl Drop for Waits {
     fn drop(&mut self) {
         let this = thread::current().id();
-        waits().retain(|(waiting, _)| *waiting != this);
+        WAITS.lock().retain(|(waiting, _)| *waiting != this);
     }
 }
 
 impl End {
     /// Wakes the threads that wait.
     pub(crate) fn signal(&self) {
-        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.is_over.lock() = true;
         self.changed.notify_all();
     }
 
@@ -55,9 +52,9 @@ impl End {
     /// one that waits for it.
     pub(crate) fn wait(&self, on: ThreadId) {
         let Some(_waits) = Waits::begin(on) else { return };
-        let mut is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_over = self.is_over.lock();
         while !*is_over {
-            is_over = self.changed.wait(is_over).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut is_over);
         }
     }
 }

@@ -3,11 +3,12 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use asyncsteps_core::Flow;
+use parking_lot::Mutex;
 use slab::Slab;
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, Scheduled};
@@ -40,10 +41,6 @@ struct Entry {
 
 static LOOPS: Mutex<Loops> = Mutex::new(Loops { loops: Slab::new(), count: 0 });
 
-fn loops() -> MutexGuard<'static, Loops> {
-    LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The number of a loop has two halves: which of all loops it is, and its index.
 const HALF: u32 = usize::BITS / 2;
 const LOW: usize = (1 << HALF) - 1;
@@ -70,7 +67,7 @@ impl Loops {
 }
 
 fn find(event_loop: *mut AsyncStepsLoop) -> Result<Arc<StandaloneLoop>, Misuse> {
-    let loops = loops();
+    let loops = LOOPS.lock();
     let at = loops.index(event_loop)?;
     loops.loops.get(at).map(|entry| Arc::clone(&entry.shared)).ok_or(NO_LOOP)
 }
@@ -158,7 +155,7 @@ pub extern "C" fn asyncsteps_loop_new(kind: c_int) -> *mut AsyncStepsLoop {
             2 => (StandaloneLoop::driven(true), None),
             _ => return Err(Misuse::Rule("there is no such kind of loop")),
         };
-        Ok(loops().add(shared, thread))
+        Ok(LOOPS.lock().add(shared, thread))
     };
     let new = || new().map(Some);
     checked("asyncsteps_loop_new", new).flatten().unwrap_or(ptr::null_mut())
@@ -175,7 +172,7 @@ pub extern "C" fn asyncsteps_loop_free(event_loop: *mut AsyncStepsLoop) -> c_int
             return Err(Misuse::Rule("called by a callback of the same loop"));
         }
         let entry = {
-            let mut loops = loops();
+            let mut loops = LOOPS.lock();
             let at = loops.index(event_loop)?;
             loops.loops.remove(at)
         };

@@ -5,7 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
@@ -84,7 +86,7 @@ pub(crate) fn clear_last() {
 }
 
 pub(crate) fn set_log(log: Option<Log>) {
-    *LOG.write().unwrap_or_else(PoisonError::into_inner) = log;
+    *LOG.write() = log;
 }
 
 #[expect(clippy::print_stderr, reason = "where errors go without a log function")]
@@ -92,7 +94,7 @@ pub(crate) fn log(line: &CStr) {
     if LOGGING.try_with(|logging| logging.replace(true)).unwrap_or(true) {
         return;
     }
-    let log = LOG.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let log = LOG.read().clone();
     match log {
         Some(log) => log(line),
         None => eprintln!("asyncsteps: {}", line.to_string_lossy()),

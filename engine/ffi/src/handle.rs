@@ -11,11 +11,12 @@
 #![expect(unsafe_code, reason = "pointers from outside are resolved here")]
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{mem, ptr};
 
 use asyncsteps_core::AsyncSteps;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
 use crate::aliases::Aliases;
@@ -103,16 +104,12 @@ thread_local! {
 /// Free slots of threads that ended.
 static ORPHANS: Mutex<Pool<Slot>> = Mutex::new(Pool::new());
 
-fn orphans() -> MutexGuard<'static, Pool<Slot>> {
-    ORPHANS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The free slots of a thread.
 struct OfThread(RefCell<Pool<Slot>>);
 
 impl Drop for OfThread {
     fn drop(&mut self) {
-        orphans().join(self.0.get_mut());
+        ORPHANS.lock().join(self.0.get_mut());
     }
 }
 
@@ -230,20 +227,16 @@ impl Handle {
 
     /// The remote part, for any thread.
     pub(crate) fn remote(self) -> Result<MutexGuard<'static, Remote>, Misuse> {
-        let remote = self.lock_remote();
+        let remote = self.slot.remote.lock();
         // the end of a use clears this part afterwards, and needs the lock for it
         if self.is_open() { Ok(remote) } else { Err(Misuse::Stale) }
     }
 
     /// Takes the remote part out of a handle that has ended.
     pub(crate) fn take_remote(self) -> Remote {
-        let mut remote = self.lock_remote();
+        let mut remote = self.slot.remote.lock();
         self.slot.callback.is_answered.store(false, Ordering::Relaxed);
         mem::take(&mut *remote)
-    }
-
-    fn lock_remote(self) -> MutexGuard<'static, Remote> {
-        self.slot.remote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The `rootId`, if it is known.
@@ -267,7 +260,7 @@ impl Handle {
         let after = self.release(local, is_answered);
         let kept = FREE.try_with(|pool| pool.0.borrow_mut().give(self.slot, after));
         if kept.is_err() {
-            orphans().give(self.slot, after);
+            ORPHANS.lock().give(self.slot, after);
         }
     }
 }
@@ -458,7 +451,7 @@ impl Slot {
 /// Makes free slots and returns one of them.
 #[cold]
 fn refill(pool: &mut Pool<Slot>) -> Option<&'static Slot> {
-    let mut orphans = orphans();
+    let mut orphans = ORPHANS.lock();
     pool.fill(std::iter::from_fn(|| orphans.take()).take(CHUNK));
     drop(orphans);
     if let Some(orphan) = pool.take() {

@@ -2,11 +2,12 @@
 #![expect(unsafe_code, reason = "called from outside, with pointers")]
 
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use asyncsteps_core::codes;
 use asyncsteps_core::sync::ISync;
+use parking_lot::Mutex;
 
 use crate::abi::{FutoInAsyncSteps, FutoInSync, FutoInSyncAPI};
 use crate::aliases::Aliases;
@@ -40,7 +41,7 @@ static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
 /// Makes a pointer for an object.
 pub(crate) fn open(object: OwnObject) -> *mut FutoInSync {
-    let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let free = FREE.lock().pop();
     let slot = free.unwrap_or_else(|| {
         let slot = Box::leak(Box::new(Slot {
             aliases: Aliases::new(|| FutoInSync { api: &raw const API }),
@@ -50,7 +51,7 @@ pub(crate) fn open(object: OwnObject) -> *mut FutoInSync {
         slot.aliases.pin();
         slot
     });
-    *slot.object() = Some(object);
+    *slot.object.lock() = Some(object);
     slot.pointer()
 }
 
@@ -62,7 +63,7 @@ pub(crate) unsafe fn close(sync: *mut FutoInSync) -> Result<(), Misuse> {
     // SAFETY: the caller's promise
     let slot = unsafe { find(sync) }?;
     let object = {
-        let mut held = slot.object();
+        let mut held = slot.object.lock();
         if sync != slot.pointer() {
             return Err(GONE);
         }
@@ -73,16 +74,12 @@ pub(crate) unsafe fn close(sync: *mut FutoInSync) -> Result<(), Misuse> {
         slot.generation.fetch_add(1, Ordering::AcqRel);
         object
     };
-    FREE.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+    FREE.lock().push(slot);
     drop(object);
     Ok(())
 }
 
 impl Slot {
-    fn object(&self) -> MutexGuard<'_, Option<OwnObject>> {
-        self.object.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn pointer(&'static self) -> *mut FutoInSync {
         self.aliases.pointer(self.generation.load(Ordering::Acquire))
     }
@@ -107,7 +104,7 @@ unsafe fn find(sync: *mut FutoInSync) -> Result<&'static Slot, Misuse> {
 unsafe fn held(sync: *mut FutoInSync) -> Result<OwnObject, Misuse> {
     // SAFETY: the caller's promise
     let slot = unsafe { find(sync) }?;
-    let held = slot.object().clone();
+    let held = slot.object.lock().clone();
     held.filter(|_| sync == slot.pointer()).ok_or(GONE)
 }
 

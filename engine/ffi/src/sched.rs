@@ -4,10 +4,11 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::Time;
+use parking_lot::Mutex;
 use slab::Slab;
 
 use crate::abi::Scheduled;
@@ -44,10 +45,6 @@ pub(crate) struct ItemId {
     number: isize,
 }
 
-fn items() -> MutexGuard<'static, Items> {
-    ITEMS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The duty to call an item. If it is dropped instead, the item is forgotten.
 struct Ticket(ItemId);
 
@@ -67,7 +64,7 @@ impl Drop for Ticket {
 
 impl ItemId {
     fn new(call: Scheduled, data: *mut c_void) -> Self {
-        let mut items = items();
+        let mut items = ITEMS.lock();
         items.count += 1;
         let number = items.count;
         Self { index: items.items.insert(Item { number, call, data }), number }
@@ -76,11 +73,11 @@ impl ItemId {
     /// Takes the item out, if it was neither called nor cancelled.
     fn take(self) -> Option<Item> {
         let _ = STOPS.try_with(|stops| stops.borrow_mut().remove(&self));
-        if self.is_valid() { items().items.try_remove(self.index) } else { None }
+        if self.is_valid() { ITEMS.lock().items.try_remove(self.index) } else { None }
     }
 
     pub(crate) fn is_valid(self) -> bool {
-        items().items.get(self.index).is_some_and(|item| item.number == self.number)
+        ITEMS.lock().items.get(self.index).is_some_and(|item| item.number == self.number)
     }
 
     /// Cancels the callback; does nothing if it was called.

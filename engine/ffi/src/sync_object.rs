@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use asyncsteps_core::sync::mutex::{self, Lock, Ticket};
 use asyncsteps_core::sync::throttle;
 use asyncsteps_core::{Time, codes};
+use parking_lot::Mutex;
 
 use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
 use crate::guard::{Misuse, c_text};
@@ -137,13 +138,9 @@ impl Object {
         Self { state: Mutex::new(state), host }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lets no flow enter any more. Refused while a flow is inside or waits.
     pub(crate) fn retire(&self) -> Result<(), Misuse> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.is_idle() {
             return Err(Misuse::Rule("a flow holds the synchronisation object or waits for it"));
         }
@@ -182,7 +179,7 @@ impl Object {
     /// Changes the state, and sets a timer for the end of the period if a flow waits for it.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut State, &mut Answers)) -> Answers {
         let mut answers = Answers::new();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         change(&mut state, &mut answers);
         let deadline = state.throttle.as_ref().and_then(throttle::Queue::deadline);
         let watch = deadline.filter(|_| !state.is_watched);

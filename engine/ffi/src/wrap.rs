@@ -10,12 +10,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 use std::{fmt, ptr};
 
 use asyncsteps_core::{Arguments, AsyncSteps, Flow, Foreign, Outcome, StepReturn, Time, codes};
+use parking_lot::Mutex;
 
 use crate::abi::{FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInHandle};
 use crate::guard::{Misuse, c_text, contained};
@@ -287,7 +288,7 @@ impl TurnWaker {
     /// Lets the waker use this step once; `None` ends its use.
     fn arm(&self, step: Option<Steps>) {
         let step = step.map(|step| WakeableStep { bsi: step.0, is_woken: false });
-        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
+        *self.step.lock() = step;
     }
 }
 
@@ -298,7 +299,7 @@ impl Wake for TurnWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         // held while calling, so that the step cannot end in between
-        let mut step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut step = self.step.lock();
         if let Some(step) = step.as_mut().filter(|step| !step.is_woken) {
             step.is_woken = true;
             let schedule = Steps(step.bsi).api().sched_immediate;

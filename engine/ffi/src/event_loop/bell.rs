@@ -1,8 +1,10 @@
 //! Waking an event loop.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Wake;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 /// Wakes the code that drives a loop.
 pub(crate) type Call = Arc<dyn Fn() + Send + Sync>;
@@ -18,9 +20,9 @@ pub(crate) struct Bell {
 
 impl Bell {
     pub(crate) fn ring(&self) {
-        *lock(&self.rung) = true;
+        *self.rung.lock() = true;
         self.changed.notify_one();
-        let wake = lock(&self.wake).clone();
+        let wake = self.wake.lock().clone();
         if let Some(wake) = wake {
             wake();
         }
@@ -28,19 +30,18 @@ impl Bell {
 
     /// Sets the function that wakes the code that drives the loop.
     pub(crate) fn set_wake(&self, wake: Option<Call>) {
-        *lock(&self.wake) = wake;
+        *self.wake.lock() = wake;
     }
 
     /// Waits until it was rung since the last wait, or `limit` has passed.
     pub(crate) fn wait(&self, limit: Option<Duration>) {
-        let mut rung = lock(&self.rung);
+        let mut rung = self.rung.lock();
         while !*rung {
             let Some(limit) = limit else {
-                rung = self.changed.wait(rung).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut rung);
                 continue;
             };
-            let waited = self.changed.wait_timeout(rung, limit);
-            rung = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut rung, limit);
             break;
         }
         *rung = false;
@@ -51,8 +52,4 @@ impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.ring();
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::task::Waker;
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
@@ -16,8 +16,9 @@ use std::{fmt, io};
 
 use asyncsteps_core::tool::{AsyncTool, Manual};
 use asyncsteps_core::{Args, Flow, Outcome, Time};
+use parking_lot::Mutex;
 
-use self::bell::{Bell, Call, lock};
+use self::bell::{Bell, Call};
 use self::clock::Clock;
 use crate::guard::{Misuse, contained};
 use crate::host::{EventLoop, Stop};
@@ -105,7 +106,7 @@ impl StandaloneLoop {
     /// Runs one round and returns when the next one is due, if that is known.
     fn round(&self, core: &Core) -> Option<Time> {
         core.in_round.set(true);
-        let posted = lock(&self.posts).as_mut().map(std::mem::take).unwrap_or_default();
+        let posted = self.posts.lock().as_mut().map(std::mem::take).unwrap_or_default();
         for task in posted {
             contained("a posted task", task);
         }
@@ -119,7 +120,7 @@ impl StandaloneLoop {
     }
 
     fn has_posts(&self) -> bool {
-        lock(&self.posts).as_ref().is_some_and(|posts| !posts.is_empty())
+        self.posts.lock().as_ref().is_some_and(|posts| !posts.is_empty())
     }
 
     /// Waits for the next round. In real time a post ends the wait early.
@@ -199,7 +200,7 @@ impl StandaloneLoop {
         self.bell.set_wake(None);
         loop {
             let posted = {
-                let mut posts = lock(&self.posts);
+                let mut posts = self.posts.lock();
                 match posts.take() {
                     Some(left) if !left.is_empty() => {
                         *posts = Some(VecDeque::new());
@@ -231,7 +232,7 @@ impl EventLoop for StandaloneLoop {
     }
 
     fn post(&self, task: Task) {
-        match &mut *lock(&self.posts) {
+        match &mut *self.posts.lock() {
             Some(posts) => posts.push_back(task),
             None => return,
         }
