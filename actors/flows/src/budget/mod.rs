@@ -19,11 +19,12 @@ mod limits;
 mod signal;
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use asyncsteps_core::{Arg, Error, codes};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 pub use client::Client;
@@ -130,23 +131,19 @@ impl Budget {
     /// How the budget is used.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.queue().usage()
+        self.0.queue.lock().usage()
     }
 
     /// Whether it has neither a permit nor a place in the queue, or no memory: a request of a new client
     /// would be refused, or displace one of another client.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.queue().is_full()
-    }
-
-    fn queue(&self) -> MutexGuard<'_, FairQueue<Waiter>> {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.queue.lock().is_full()
     }
 
     /// Changes the queue, and notifies the owners of holdings that were displaced for it.
     fn with<R>(&self, change: impl FnOnce(&mut FairQueue<Waiter>) -> R) -> R {
-        let mut queue = self.queue();
+        let mut queue = self.0.queue.lock();
         let result = change(&mut queue);
         let displaced = queue.take_displaced();
         drop(queue);
@@ -282,7 +279,7 @@ impl Arg for Permit {}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = self.budget.queue().leave(&self.client, self.bytes);
+        let next = self.budget.0.queue.lock().leave(&self.client, self.bytes);
         if let Some((waiter, client, bytes)) = next {
             // if it is gone meanwhile, its permit comes back and goes to the next one
             let _ = waiter.send(Self { budget: self.budget.clone(), client, bytes });
@@ -333,7 +330,7 @@ impl Future for PendingPermit {
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        let waiter = self.budget.queue().withdraw(&self.ticket);
+        let waiter = self.budget.0.queue.lock().withdraw(&self.ticket);
         drop(waiter);
     }
 }

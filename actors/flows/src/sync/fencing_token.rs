@@ -4,11 +4,10 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use asyncsteps_core::AsyncSteps;
-
-use super::waiter::guarded;
+use parking_lot::Mutex;
 
 /// The fencing token of a lock between machines: which lock, and the number of its holder. Each holder has
 /// a higher number than those before it.
@@ -135,13 +134,13 @@ pub struct HeldFence(Arc<Mutex<Option<FencingToken>>>);
 impl HeldFence {
     /// The lock is held with this token.
     pub fn set(&self, fence: FencingToken) {
-        *guarded(&self.0) = Some(fence);
+        *self.0.lock() = Some(fence);
     }
 
     /// The token.
     #[must_use]
     pub fn get(&self) -> Option<FencingToken> {
-        guarded(&self.0).clone()
+        self.0.lock().clone()
     }
 }
 

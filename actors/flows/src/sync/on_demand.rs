@@ -1,14 +1,11 @@
 //! An actor that is started when its address is first asked for.
 
-use std::sync::Mutex;
-
 use actix::{Actor, Addr, Context, Running, WeakAddr};
-
-use super::waiter::guarded;
+use parking_lot::Mutex;
 
 /// The address of the actor of an object. The actor runs as long as there are addresses of it.
 #[derive(derive_more::Debug)]
-#[debug("OnDemand {{ started: {:?} }}", guarded(&self.0).is_some())]
+#[debug("OnDemand {{ started: {:?} }}", self.0.lock().is_some())]
 pub(super) struct OnDemand<A: Actor>(Mutex<Option<WeakAddr<A>>>);
 
 impl<A: Actor<Context = Context<A>>> OnDemand<A> {
@@ -17,7 +14,7 @@ impl<A: Actor<Context = Context<A>>> OnDemand<A> {
     /// # Panics
     /// Outside of an actix arbiter, if it has to be started.
     pub(super) fn address(&self, actor: impl FnOnce() -> A) -> Addr<A> {
-        let mut known = guarded(&self.0);
+        let mut known = self.0.lock();
         known.as_ref().and_then(WeakAddr::upgrade).unwrap_or_else(|| {
             let address = actor().start();
             *known = Some(address.downgrade());
@@ -27,7 +24,7 @@ impl<A: Actor<Context = Context<A>>> OnDemand<A> {
 
     /// Whether the actor may stop for want of addresses: not if one was handed out just now.
     pub(super) fn stopping(&self, ctx: &Context<A>) -> Running {
-        let mut known = guarded(&self.0);
+        let mut known = self.0.lock();
         if ctx.connected() {
             return Running::Continue;
         }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use asyncsteps_core::{Completion, Error, Identity, codes};
@@ -84,12 +83,6 @@ impl Waiter {
 /// A queue is full (FTN12 §1.11.6).
 pub(super) fn rejected(why: &'static str) -> Error {
     Error::with_info(codes::DEFENSE_REJECTED, why)
-}
-
-/// Locks accounting, which is held for a moment and calls no foreign code: a panic in between leaves
-/// nothing half done.
-pub(super) fn guarded<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The text of an object: its kind, and its name and key if it has them.

@@ -22,13 +22,13 @@ mod report;
 mod watch;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use asyncsteps_core::{Error, Identity, codes};
 
-use super::waiter::guarded;
 use graph::Graph;
+use parking_lot::Mutex;
 use watch::WAITS;
 
 pub use report::{Deadlock, Resource, Waiting};
@@ -68,7 +68,7 @@ pub fn count() -> u64 {
 /// The last deadlocks found, up to 16, the oldest first.
 #[must_use]
 pub fn last() -> Vec<Arc<Deadlock>> {
-    guarded(&LAST).iter().cloned().collect()
+    LAST.lock().iter().cloned().collect()
 }
 
 /// The waits that other flows may wait for now, in no particular order.
@@ -150,7 +150,7 @@ fn log(deadlock: Deadlock, text: &str) {
         tracing::error!(deadlock = text, "the newest wait fails");
     }
     FOUND.fetch_add(1, Ordering::Relaxed);
-    let mut last = guarded(&LAST);
+    let mut last = LAST.lock();
     if last.len() == KEPT {
         last.pop_front();
     }

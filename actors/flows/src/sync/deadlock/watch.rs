@@ -1,14 +1,14 @@
 //! The table of waits that other flows wait for in turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use asyncsteps_core::{AsyncSteps, Completion, FlowId, Identity, StepLocation};
 use dashmap::{DashMap, Entry};
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::report::{Resource, Waiting};
-use crate::sync::waiter::guarded;
 
 /// The waits by flow.
 pub(super) static WAITS: LazyLock<DashMap<FlowId, Waits>> = LazyLock::new(DashMap::new);
@@ -74,7 +74,7 @@ impl Wait {
     pub(in crate::sync) fn watch(self: &Arc<Self>) -> Watch {
         static COUNT: Mutex<u64> = Mutex::new(0);
         // numbered and entered in one: a wait with a greater number finds this one
-        let mut count = guarded(&COUNT);
+        let mut count = COUNT.lock();
         *count += 1;
         self.number.get_or_init(|| *count);
         WAITS.entry(self.identity.flow).or_default().push(Arc::clone(self));

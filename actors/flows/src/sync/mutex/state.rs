@@ -1,10 +1,11 @@
 //! The accounting of a mutex: for each key the holders and the waiters.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use asyncsteps_core::sync::mutex::{Options, Queue};
 use asyncsteps_core::{Awaitable, Contention, Identity};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::sync::deadlock::{Contended, Holders, Resource, Watch};
 use crate::sync::keys::Keys;
@@ -12,7 +13,7 @@ use crate::sync::limits::Limits;
 use crate::sync::load::{KeyReport, LockReport};
 use crate::sync::on_demand::OnDemand;
 use crate::sync::owners::{KeyOwners, WaitingOwner};
-use crate::sync::waiter::{Holder, Label, Waiter, guarded};
+use crate::sync::waiter::{Holder, Label, Waiter};
 use crate::sync::waits::{QueuedSince, WaitCounts};
 
 /// The state of one key.
@@ -189,7 +190,7 @@ impl KeyState {
 
     /// Switches the accounting to the queue, and locks it.
     pub(super) fn accounting(&self) -> Accounting<'_> {
-        let mut queue = guarded(&self.queue);
+        let mut queue = self.queue.lock();
         // while it is locked, only this thread takes the accounting back
         if self.single_owner.load(Ordering::Relaxed) != QUEUE
             && let Some(owner) = Holder::from_bits(self.single_owner.swap(QUEUE, Ordering::AcqRel))

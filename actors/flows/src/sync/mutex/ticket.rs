@@ -1,12 +1,12 @@
 //! A lock that is held by name.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use asyncsteps_core::Arg;
+use parking_lot::Mutex;
 
 use super::guard::{Guard, LockGuard};
 use super::state::{Family, KeyState};
-use crate::sync::waiter::guarded;
 
 /// Names a lock that is held, to be released by [`Unlock`](crate::sync::Unlock); made of a guard by
 /// [`LockGuard::into_ticket`](super::LockGuard::into_ticket).
@@ -57,7 +57,7 @@ impl LockTicket {
     /// Whether the lock is still held.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        guarded(&self.0.guard).is_some()
+        self.0.guard.lock().is_some()
     }
 
     /// Releases the lock, if it belongs to this family.
@@ -65,7 +65,7 @@ impl LockTicket {
         if !Arc::ptr_eq(self.0.state.family(), family) {
             return Err(UnlockError::Foreign);
         }
-        let guard = guarded(&self.0.guard).take();
+        let guard = self.0.guard.lock().take();
         // dropped when the ticket is free again: it wakes the next waiter
         guard.map(drop).ok_or(UnlockError::NotHeld)
     }

@@ -7,7 +7,6 @@ use super::schedule::PeriodOpened;
 use super::state::{Family, ThrottleActor, gone};
 use crate::sync::LockReport;
 use crate::sync::messages::{Deferred, Enter, Inspect};
-use crate::sync::waiter::guarded;
 
 impl ThrottleActor {
     /// Ends the periods that have expired and sets the timer to the next end.
@@ -15,7 +14,7 @@ impl ThrottleActor {
         let Some(family) = self.family.upgrade() else { return };
         let now = family.clock.now();
         family.end_periods(now);
-        let end = guarded(&family.schedule).next_end();
+        let end = family.schedule.lock().next_end();
         if let Some(end) = end {
             ctx.run_later(end.saturating_since(now), Self::end_periods);
         }

@@ -10,7 +10,7 @@ use asyncsteps_core::{AsyncSteps, Error, Sleep, Stack, StepResult};
 
 use super::state::{KeyState, Pace, QueuedWaiter};
 use crate::sync::owners::LockOwner;
-use crate::sync::waiter::{Waiter, guarded, rejected};
+use crate::sync::waiter::{Waiter, rejected};
 
 const QUEUE_LIMIT: &str = "Throttle queue limit";
 
@@ -37,7 +37,7 @@ fn refused(state: &KeyState) -> Error {
 impl Drop for QueueEntry {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let waiter = guarded(&self.state.entries).queue.take(ticket);
+            let waiter = self.state.entries.lock().queue.take(ticket);
             if waiter.is_some() {
                 self.state.family.waits.given_up();
             }

@@ -15,7 +15,6 @@ pub use asyncsteps_core::sync::throttle::Options;
 use asyncsteps_core::sync::{ISync, Section};
 use asyncsteps_core::{AsyncSteps, Error, StepResult};
 
-use super::waiter::guarded;
 use super::{KeyOwners, KeyReport, Load, LockReport};
 
 use entering::QueueEntry;
@@ -49,7 +48,7 @@ pub use state::ThrottleActor;
 #[derive(Clone, derive_more::Debug)]
 #[debug(
     "Throttle {{ key: {:?}, queued: {:?} }}",
-    self.0.key, guarded(&self.0.entries).queue.queued()
+    self.0.key, self.0.entries.lock().queue.queued()
 )]
 pub struct Throttle(Arc<KeyState>);
 

@@ -1,12 +1,13 @@
 //! The accounting of a throttle: for each key the entries of the current period and the waiters.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use actix::{Actor, Addr, Arbiter};
 use asyncsteps_core::sim::Sim;
 use asyncsteps_core::sync::throttle::{Options, Queue};
 use asyncsteps_core::{AsyncSteps, Awaitable, Contention, Error, Identity, Time, codes, turn_time};
+use parking_lot::Mutex;
 
 use super::schedule::{PeriodOpened, Schedule};
 use crate::clock::Clock;
@@ -14,7 +15,7 @@ use crate::sync::keys::Keys;
 use crate::sync::limits::Limits;
 use crate::sync::load::{KeyReport, LockReport};
 use crate::sync::owners::{KeyOwners, LockOwner, WaitingOwner};
-use crate::sync::waiter::{Label, Waiter, guarded};
+use crate::sync::waiter::{Label, Waiter};
 use crate::sync::waits::{QueuedSince, WaitCounts};
 
 /// The state of one key.
@@ -150,11 +151,11 @@ impl Family {
 
     /// Ends the periods that have expired.
     pub(super) fn end_periods(&self, now: Time) {
-        let over = guarded(&self.schedule).take_over(now);
+        let over = self.schedule.lock().take_over(now);
         for state in over {
             let (admitted, end) = state.end_period(now);
             if let Some(end) = end {
-                guarded(&self.schedule).add(end, state);
+                self.schedule.lock().add(end, state);
             }
             self.admit(admitted);
         }
@@ -181,7 +182,7 @@ impl Family {
     /// The keys that have entries in the current period.
     pub(super) fn report(&self) -> LockReport {
         let keys = self.keys.all().into_iter().filter_map(|state| {
-            let is_scheduled = guarded(&state.entries).scheduled;
+            let is_scheduled = state.entries.lock().scheduled;
             is_scheduled.then(|| state.report())
         });
         LockReport {
@@ -199,7 +200,7 @@ impl Family {
     /// Schedules the end of a period with the actor.
     fn schedule(&self, end: Time, key: Arc<KeyState>) {
         let was_told = {
-            let mut schedule = guarded(&self.schedule);
+            let mut schedule = self.schedule.lock();
             // an actor that is gone has emptied the schedule for the last time
             if self.is_closed() {
                 return;
@@ -224,10 +225,10 @@ impl Family {
     /// The actor is gone: fails all waiters, and all entries from now on.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        drop(std::mem::take(&mut *guarded(&self.schedule)));
+        drop(std::mem::take(&mut *self.schedule.lock()));
         for state in self.keys.all() {
             let dismissed: Vec<_> = {
-                let mut entries = guarded(&state.entries);
+                let mut entries = state.entries.lock();
                 std::iter::from_fn(|| entries.queue.dismiss()).collect()
             };
             dismissed.into_iter().for_each(|queued| queued.waiter.fail(gone()));
@@ -249,14 +250,14 @@ impl KeyState {
     }
 
     pub(super) fn report(&self) -> KeyReport {
-        let queue = &guarded(&self.entries).queue;
+        let queue = &self.entries.lock().queue;
         let (queued, entered) = (queue.queued(), queue.entered());
         KeyReport { key: Arc::clone(&self.key), holders: 0, queued, entered }
     }
 
     /// Who waits, at most `most` of them.
     pub(super) fn owners(&self, most: usize) -> KeyOwners {
-        let entries = guarded(&self.entries);
+        let entries = self.entries.lock();
         let waiting = entries
             .queue
             .waiting()
@@ -270,7 +271,7 @@ impl KeyState {
         // without an actor, an entry has to end the periods of other keys, too
         let is_one_more = match pace {
             Pace::Actor(now) if !self.family.is_closed() => {
-                guarded(&self.entries).queue.enter_window(now)
+                self.entries.lock().queue.enter_window(now)
             }
             Pace::Actor(_) | Pace::Waiters(_) => false,
         };
@@ -287,7 +288,7 @@ impl KeyState {
             self.family.end_periods(now);
         }
         let now = pace.now();
-        let mut entries = guarded(&self.entries);
+        let mut entries = self.entries.lock();
         // checked within the lock: `close` dismisses a waiter that joined before
         if self.family.is_closed() {
             return Err(gone());
@@ -306,12 +307,12 @@ impl KeyState {
 
     /// When the current period ends.
     pub(super) fn period_end(&self) -> Option<Time> {
-        guarded(&self.entries).queue.window_end()
+        self.entries.lock().queue.window_end()
     }
 
     /// Ends a period: takes the waiters that enter in the next one, and returns its end.
     pub(super) fn end_period(&self, now: Time) -> (Vec<QueuedWaiter>, Option<Time>) {
-        let mut entries = guarded(&self.entries);
+        let mut entries = self.entries.lock();
         let admitted = entries.admit(now);
         let end = entries.queue.window_end();
         entries.scheduled = end.is_some();
@@ -328,7 +329,7 @@ impl Drop for KeyState {
 impl Awaitable for KeyState {
     fn describe(&self, _: Identity) -> String {
         let label = Label { kind: "throttle", name: self.family.name, key: &self.key };
-        format!("{label}, {} in its queue", guarded(&self.entries).queue.queued())
+        format!("{label}, {} in its queue", self.entries.lock().queue.queued())
     }
 
     fn kind(&self) -> &'static str {
@@ -336,7 +337,7 @@ impl Awaitable for KeyState {
     }
 
     fn contention(&self, who: Identity) -> Option<Contention> {
-        let entries = guarded(&self.entries);
+        let entries = self.entries.lock();
         let is_own = |queued: &QueuedWaiter| queued.owner == LockOwner::Flow(who);
         Some(Contention {
             kind: self.kind(),
