@@ -1,10 +1,11 @@
 //! A node of a cluster, as programs have it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex as Table, PoisonError};
+use std::sync::Arc;
 
 use asyncsteps_actors::sync::Mutex as LocalMutex;
 use asyncsteps_core::sync::mutex::Options;
+use parking_lot::Mutex as Table;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
@@ -115,7 +116,7 @@ impl Cluster {
 
     /// The queue of a lock on this node; the limits of the first use of a name count.
     pub(crate) fn local_mutex(&self, name: &'static str, options: Options) -> LocalMutex {
-        let mut mutexes = self.0.mutexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mutexes = self.0.mutexes.lock();
         mutexes.entry(name).or_insert_with(|| LocalMutex::named(name, options)).clone()
     }
 

@@ -1,9 +1,9 @@
 //! Tokens that this process has seen.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use asyncsteps_actors::sync::FencingToken;
+use parking_lot::Mutex;
 
 /// How many locks a guard remembers by default.
 const LOCKS: usize = 100_000;
@@ -68,7 +68,7 @@ impl FenceGuard {
     /// [`StaleFence`] if one of a later holder was seen.
     pub fn accept(&self, fence: &FencingToken) -> Result<(), StaleFence> {
         let (lock, key) = (fence.lock().to_owned(), fence.key().to_owned());
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         if let Some(highest) = seen.highest.get(&(lock.clone(), key.clone())).copied() {
             if highest > fence.epoch() {
                 return Err(StaleFence { fence: fence.clone(), highest });
@@ -83,10 +83,6 @@ impl FenceGuard {
             seen.highest.remove(&(lock, key));
         }
         Ok(())
-    }
-
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The locks that this node has.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use asyncsteps_actors::sync::FencingToken;
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
@@ -60,22 +61,18 @@ impl Holds {
 
     /// Lists a lock, so that its holder can enter again.
     pub(crate) fn list(&self, hold: &Arc<Hold>) {
-        self.table().insert(hold.id.clone(), Arc::downgrade(hold));
+        self.table.lock().insert(hold.id.clone(), Arc::downgrade(hold));
     }
 
     /// The lock as this node has it.
     pub(crate) fn get(&self, id: &LockId) -> Option<Arc<Hold>> {
-        self.table().get(id).and_then(Weak::upgrade)
+        self.table.lock().get(id).and_then(Weak::upgrade)
     }
 
     /// Completes when no lock is held, and all were returned.
     pub(crate) async fn none(&self) {
         // the sender is in `self`
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
-    }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<LockId, Weak<Hold>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -91,7 +88,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut table = self.holds.table();
+        let mut table = self.holds.table.lock();
         if table.get(&self.id).is_some_and(|listed| listed.strong_count() == 0) {
             table.remove(&self.id);
         }

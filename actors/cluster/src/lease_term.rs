@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_core::{Error, Interrupter};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -87,7 +88,7 @@ impl LeaseTerm {
 
     /// Ends the term, and all sections that run in it.
     pub(crate) fn end(&self) {
-        let mut sections = self.sections();
+        let mut sections = self.sections.lock();
         self.has_ended.change(|has_ended| *has_ended = true);
         let lost: Vec<_> = mem::take(&mut *sections).into_values().collect();
         drop(sections);
@@ -109,7 +110,7 @@ impl LeaseTerm {
     /// Interrupts a section when the term ends; at once if it has ended.
     pub(crate) fn register(self: &Arc<Self>, section: Interrupter) -> Registration {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let mut sections = self.sections();
+        let mut sections = self.sections.lock();
         if self.has_ended() {
             drop(sections);
             let _ = section.interrupt(self.lost());
@@ -123,14 +124,10 @@ impl LeaseTerm {
     pub(crate) fn lost(&self) -> Error {
         Error::with_info(LOCK_LOST, "this node could not renew its lease of the lock")
     }
-
-    fn sections(&self) -> MutexGuard<'_, BTreeMap<u64, Interrupter>> {
-        self.sections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.term.sections().remove(&self.number);
+        self.term.sections.lock().remove(&self.number);
     }
 }

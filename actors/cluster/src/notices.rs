@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::store::{LockId, LockStore};
@@ -24,13 +25,13 @@ pub(crate) struct Subscription<'a> {
 impl Notices {
     /// Takes part in the notices for a lock.
     pub(crate) fn subscribe<'a>(&'a self, id: &'a LockId) -> Subscription<'a> {
-        let news = self.waiting().entry(id.clone()).or_default().subscribe();
+        let news = self.0.lock().entry(id.clone()).or_default().subscribe();
         Subscription { notices: self, id, news }
     }
 
     /// Notifies the waiters of a lock, or all.
     fn notify(&self, freed: Option<(&str, &str)>) {
-        for (id, waiters) in &*self.waiting() {
+        for (id, waiters) in &*self.0.lock() {
             if freed.is_none_or(|(name, key)| id.name == name && *id.key == *key) {
                 waiters.send_replace(());
             }
@@ -40,10 +41,6 @@ impl Notices {
     /// Listens until the task is aborted.
     pub(crate) async fn listen(self: Arc<Self>, store: Arc<dyn LockStore>) {
         store.listen(&|freed| self.notify(freed)).await;
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<LockId, watch::Sender<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -67,7 +64,7 @@ impl Subscription<'_> {
 
 impl Drop for Subscription<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.notices.waiting();
+        let mut waiting = self.notices.0.lock();
         // this one is counted
         if waiting.get(self.id).is_some_and(|waiters| waiters.receiver_count() <= 1) {
             waiting.remove(self.id);

@@ -1,7 +1,6 @@
 //! A value that tasks wait for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -20,12 +19,12 @@ impl<T> Watched<T> {
 
     /// Looks at the value, or changes it without waking what waits for it.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
-        look(&mut self.value())
+        look(&mut self.value.lock())
     }
 
     /// Changes the value.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
-        let result = change(&mut self.value());
+        let result = change(&mut self.value.lock());
         self.changed.notify_waiters();
         result
     }
@@ -45,14 +44,10 @@ impl<T> Watched<T> {
     pub(crate) async fn wait_for<R>(&self, mut look: impl FnMut(&mut T) -> Option<R>) -> R {
         loop {
             let changed = self.changed();
-            if let Some(result) = look(&mut self.value()) {
+            if let Some(result) = look(&mut self.value.lock()) {
                 return result;
             }
             changed.await;
         }
-    }
-
-    fn value(&self) -> MutexGuard<'_, T> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::clock;
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -82,7 +83,7 @@ impl Memory {
         Box::pin(async move {
             let now = (self.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             // each change is made whole, so a panic elsewhere leaves the tables in order
-            let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tables = self.tables.lock();
             let now = now.max(tables.now);
             tables.now = now;
             Ok(work(&mut tables, now))

@@ -5,10 +5,11 @@ mod faults;
 mod store;
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::{Error, NotWritten};
@@ -60,7 +61,7 @@ impl Memory {
     /// Sets its limits.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
-        self.store().limits = limits;
+        self.store.lock().limits = limits;
         self
     }
 
@@ -76,18 +77,13 @@ impl Memory {
         Self { faults: Arc::new(Mutex::new(faults)), ..self }
     }
 
-    fn store(&self) -> std::sync::MutexGuard<'_, Store> {
-        // every change is made whole after all checks, so a panic elsewhere leaves it in order
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn answer<'a, T: Send + 'a>(
         &'a self,
         operation: Operation,
         work: impl FnOnce(&mut Store, Moment) -> Result<T, Error> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
-            let fault = self.faults.lock().unwrap_or_else(PoisonError::into_inner).next(operation);
+            let fault = self.faults.lock().next(operation);
             if let Fault::Delayed(turns) = fault {
                 wait(turns).await;
             }
@@ -98,7 +94,7 @@ impl Memory {
                 return Err(Error::DiskFull(Arc::new(Injected)));
             }
             let result = {
-                let mut store = self.store();
+                let mut store = self.store.lock();
                 let moment = store.times.at(self.clock.now());
                 work(&mut store, moment)
             };

@@ -1,7 +1,8 @@
 //! Connections for transactions of the application.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::session::{Failure, Server, Session};
@@ -29,7 +30,7 @@ impl Pool {
 
     /// A connection in no transaction, for one whose turn it is.
     pub(super) async fn take(&self) -> Result<Session, Failure> {
-        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = || self.free.lock().pop();
         while let Some(session) = free() {
             if !session.is_closed() {
                 return Ok(session);
@@ -40,6 +41,6 @@ impl Pool {
 
     /// The connection is in no transaction any more.
     pub(super) fn give_back(&self, session: Session) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        self.free.lock().push(session);
     }
 }

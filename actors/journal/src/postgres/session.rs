@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -173,12 +174,12 @@ impl Session {
     }
 
     async fn prepare(&self, sql: &'static str) -> Result<Statement, Failure> {
-        let known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
+        let known = self.prepared.lock().get(sql).cloned();
         if let Some(statement) = known {
             return Ok(statement);
         }
         let statement = self.client.prepare(sql).await?;
-        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut prepared = self.prepared.lock();
         prepared.insert(sql, statement.clone());
         Ok(statement)
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 /// A file by its device and its inode.
 type Key = (u64, u64);
@@ -46,17 +47,12 @@ impl Inode {
 
 impl Entry {
     fn add(key: Key) -> Option<Self> {
-        open_files().insert(key).then(|| Self(key))
+        OPEN.lock().insert(key).then(|| Self(key))
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        open_files().remove(&self.0);
+        OPEN.lock().remove(&self.0);
     }
-}
-
-fn open_files() -> MutexGuard<'static, BTreeSet<Key>> {
-    // each change is one step, so a panic elsewhere leaves it in order
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }

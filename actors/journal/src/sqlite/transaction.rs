@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use asyncsteps_core::BodyResult;
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -100,22 +101,17 @@ impl<F: Send + 'static> Shared<F> {
         work: impl Fn(&Tables, &mut Guest<F>, Moment) -> Result<Ended<A>, Error> + Send + 'static,
     ) -> Result<A, NotRun> {
         let guest = Arc::clone(&self.0);
-        let work = move |tables: &Tables, now| work(tables, &mut lock(&guest), now);
+        let work = move |tables: &Tables, now| work(tables, &mut guest.lock(), now);
         match journal.0.writer.run(work).await {
             Ok(Ended::Kept(answer) | Ended::RolledBack(answer)) => Ok(answer),
             Ok(Ended::Panicked(payload)) => Err(NotRun::Panicked(payload)),
-            Err(error) => Err(match lock(&self.0).failure.take() {
+            Err(error) => Err(match self.0.lock().failure.take() {
                 Some(failure) => NotRun::Failed(failure),
                 None if is_constraint(&error) => NotRun::Failed(refused(error)),
                 None => NotRun::Error(error),
             }),
         }
     }
-}
-
-fn lock<F>(guest: &Mutex<Guest<F>>) -> MutexGuard<'_, Guest<F>> {
-    // panics of bodies are caught inside
-    guest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why there is no answer.

@@ -1,12 +1,13 @@
 //! Threads that work on a connection, and their queues.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::tables::{Tables, db_error, io_error};
@@ -94,7 +95,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.jobs = None;
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         // a panic of the thread was printed, and nothing waits for it any more
         let _ = thread.map(JoinHandle::join);
     }
