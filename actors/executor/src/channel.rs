@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use asyncsteps_core::{Error, codes};
+use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -203,7 +204,7 @@ impl Channel {
     /// Reads or changes the channel's state of a type, made when it is first used. It is there as
     /// long as the channel. `work` must be short and must not use the channel.
     pub fn with_state<S: Default + Send + 'static, R>(&self, work: impl FnOnce(&mut S) -> R) -> R {
-        let mut life = self.life();
+        let mut life = self.0.life.lock();
         let state = life.state.entry(TypeId::of::<S>()).or_insert_with(|| Box::<S>::default());
         match state.downcast_mut() {
             Some(state) => work(state),
@@ -215,7 +216,7 @@ impl Channel {
     /// connection ends, or an HTTP request is abandoned. It runs at once if that has happened. It
     /// must be short: it runs on the thread that notices.
     pub fn on_invoker_abort(&self, handler: impl FnOnce() + Send + 'static) -> AbortHandler {
-        let mut life = self.life();
+        let mut life = self.0.life.lock();
         if life.gone {
             drop(life);
             handler();
@@ -231,7 +232,7 @@ impl Channel {
     /// their order. For transports; a second time does nothing.
     pub fn close(&self) {
         let handlers = {
-            let mut life = self.life();
+            let mut life = self.0.life.lock();
             life.gone = true;
             std::mem::take(&mut life.handlers)
         };
@@ -241,7 +242,7 @@ impl Channel {
     /// Whether the other end is known to be gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.life().gone
+        self.0.life.lock().gone
     }
 
     /// Registers an interface that the other end implements: its functions can be
@@ -253,7 +254,7 @@ impl Channel {
         if !self.is_bidirectional() {
             return Err(one_way());
         }
-        let mut implemented = self.0.implemented.write().unwrap_or_else(PoisonError::into_inner);
+        let mut implemented = self.0.implemented.write();
         let same = |other: &Arc<Definition>| {
             other.iface() == definition.iface()
                 && other.version().major == definition.version().major
@@ -354,7 +355,7 @@ impl Channel {
         version: Version,
         wanted: &dyn fmt::Display,
     ) -> Result<Arc<Definition>, Error> {
-        let implemented = self.0.implemented.read().unwrap_or_else(PoisonError::into_inner);
+        let implemented = self.0.implemented.read();
         let serves = |definition: &&Arc<Definition>| {
             definition.iface() == iface
                 && definition.version().serves(version) == Compatibility::Served
@@ -363,10 +364,6 @@ impl Channel {
             let info = format!("the other end does not implement {wanted}");
             Error::with_info(codes::UNKNOWN_INTERFACE, info)
         })
-    }
-
-    fn life(&self) -> MutexGuard<'_, Life> {
-        self.0.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -427,7 +424,7 @@ impl AbortHandler {
 impl Drop for AbortHandler {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            let mut life = self.channel.life();
+            let mut life = self.channel.0.life.lock();
             let at = life.handlers.iter().position(|(other, _)| *other == id);
             let handler = at.map(|at| life.handlers.remove(at));
             // the values that it owns may use the channel
@@ -459,7 +456,7 @@ mod tests {
         let told = Arc::new(Mutex::new(String::new()));
         let tell = |what: &'static str| {
             let told = Arc::clone(&told);
-            move || told.lock().unwrap().push_str(what)
+            move || told.lock().push_str(what)
         };
         let channel = Channel::new(ChannelKind::WebSocket);
         channel.on_invoker_abort(tell("kept ")).keep();
@@ -469,7 +466,7 @@ mod tests {
         channel.close();
         drop(held);
         drop(channel.on_invoker_abort(tell("late")));
-        assert_eq!(*told.lock().unwrap(), "kept held late");
+        assert_eq!(*told.lock(), "kept held late");
     }
 
     #[test]

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use asyncsteps_core::sync::limiter::Options;
 
 use asyncsteps_actors::sync::{Limiter, LockGuard};
 use asyncsteps_futoin::net::{Cidr, Scope};
+use parking_lot::Mutex;
 
 use super::config_error::ConfigError;
 use super::dynamic_limits::DynamicLimits;
@@ -260,7 +261,7 @@ impl ClientLimiters {
     fn limiter(&self, limit: usize, key: ClientKey) -> Limiter {
         let Limit { options, limiter, .. } = &self.limits[limit];
         let start = || limiter.get_or_init(|| Limiter::start(*options)).key(key.to_string());
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         clients.get_or_insert_with((limit, key.clone()), start).clone()
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_futoin::net::Cidr;
+use parking_lot::RwLock;
 
 use super::range_map::RangeMap;
 
@@ -57,14 +57,14 @@ impl DynamicLimits {
 
     /// The limiter that is assigned to the narrowest range with `address`.
     pub(super) fn of_address(&self, address: IpAddr) -> Option<usize> {
-        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.tables.read();
         let mut ranges = tables.ranges.around(address);
         ranges.find_map(|assigned| assigned.at(self.clock.elapsed()))
     }
 
     /// The limiter that is assigned to a user.
     pub(super) fn of_user(&self, user: &str) -> Option<usize> {
-        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.tables.read();
         tables.users.get(user)?.at(self.clock.elapsed())
     }
 
@@ -100,7 +100,7 @@ impl DynamicLimits {
         set: impl Fn(&mut Tables, Option<Assigned>) -> Option<Assigned>,
     ) -> Result<(), AssignError> {
         let now = self.clock.elapsed();
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.write();
         set(&mut tables, None);
         if time.is_zero() {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use actix::{Actor, Addr, Context};
@@ -13,6 +13,7 @@ use asyncsteps_actors::budget::{Budget, Client, Usage};
 use asyncsteps_actors::drain::Drain;
 use asyncsteps_futoin::iface::{Definition, FunctionName};
 use asyncsteps_futoin::message::{RefusedMessage, Request};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::admission::GraceEnd;
 use super::client_limits::{ClientLimiters, ClientPermit};
@@ -265,7 +266,7 @@ impl Executor {
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let traffic = Traffic::default();
-        self.shared.all_traffic().push(traffic.clone());
+        self.shared.traffic.lock().push(traffic.clone());
         traffic
     }
 
@@ -273,7 +274,7 @@ impl Executor {
     /// application only the WebSockets are counted.
     #[must_use]
     pub fn traffic_figures(&self) -> TrafficFigures {
-        TrafficFigures::of(&self.shared.all_traffic())
+        TrafficFigures::of(&self.shared.traffic.lock())
     }
 
     /// The counts of requests that went to the [exporter](crate::Builder::export); zeros without one.
@@ -336,13 +337,7 @@ impl Executor {
 impl Shared {
     /// The actors of this executor on all arbiters, including the ended ones.
     pub(super) fn actors(&self) -> MutexGuard<'_, Vec<Addr<ExecutorActor>>> {
-        self.actors.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Shared {
-    fn all_traffic(&self) -> MutexGuard<'_, Vec<Traffic>> {
-        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+        self.actors.lock()
     }
 }
 

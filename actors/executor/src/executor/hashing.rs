@@ -1,12 +1,13 @@
 //! Limits how many hashes of passwords are computed at once, with turns for clients and users.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use asyncsteps_core::Time;
 
 use asyncsteps_actors::budget::{Budget, Client, Limits, Permit};
+use parking_lot::Mutex;
 
 use super::admission::{self, GraceEnd};
 use super::refused::Refused;
@@ -93,7 +94,7 @@ impl Hashing {
     }
 
     fn of(&self, client: &Client) -> OfClient {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         let made = || {
             let processors = available_parallelism().map_or(1, usize::from);
             let budget = budget(processors, WAITING_OF_CLIENT);

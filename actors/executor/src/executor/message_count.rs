@@ -1,10 +1,10 @@
 //! Messages that are no requests: counted, and logged now and then.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_core::Time;
+use parking_lot::Mutex;
 
 /// The least time between two lines of the log, so that a flood of messages does not flood it.
 const QUIET: Duration = Duration::from_secs(10);
@@ -29,13 +29,13 @@ impl MessageCount {
     }
 
     pub(super) fn all(&self) -> u64 {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).all
+        self.counts.lock().all
     }
 
     /// Counts a message; returns how many are not in the log yet, if a line is due.
     pub(super) fn add(&self) -> Option<u64> {
         let now = self.clock.now();
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).add(now)
+        self.counts.lock().add(now)
     }
 }
 

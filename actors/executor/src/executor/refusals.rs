@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use asyncsteps_actors::clock;
+use parking_lot::Mutex;
 
 use super::refused::{RefusalReason, Refused};
 use crate::channel::Channel;
@@ -52,7 +53,7 @@ impl Refusals {
             reason,
             refused: refused.clone(),
         });
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let oldest = if last.len() < KEPT { None } else { last.pop_front() };
         last.push_back(request);
         drop(last);
@@ -68,7 +69,7 @@ impl Refusals {
 
     /// The last ones, the newest first.
     pub(super) fn last(&self) -> Vec<Arc<RefusedRequest>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         last.iter().rev().cloned().collect()
     }
 }

@@ -1,14 +1,15 @@
 //! The hosted interfaces, with the template of each function (FTN6 §2.8 `register`).
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use asyncsteps_core::{Template, codes};
 use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName};
 use asyncsteps_futoin::message::Coding;
 use asyncsteps_futoin::typed::Interface;
 use dashmap::DashMap;
+use parking_lot::Mutex;
 
 use super::caller::Caller;
 use super::config_error::ConfigError;
@@ -126,7 +127,7 @@ impl Registry {
         };
         let functions = definition.functions().map(host).collect();
         let size = definition.functions().map(|function| function.max_request_size()).max();
-        let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parents = self.parents.lock();
         let key = |parent: &Definition| (parent.iface().into(), parent.version().major);
         if let Some(parent) = definition.inherits().iter().find(|it| parents.contains(&key(it))) {
             let (iface, parent) = (definition.id().clone(), parent.id().clone());
@@ -139,7 +140,7 @@ impl Registry {
             parents.insert(key(parent));
         }
         self.max_request_size.fetch_max(size.unwrap_or(0), Ordering::Relaxed);
-        self.declarations.lock().unwrap_or_else(PoisonError::into_inner).push(declaration);
+        self.declarations.lock().push(declaration);
         Ok(())
     }
 
@@ -265,7 +266,7 @@ impl Registry {
 
     /// The interfaces that were written down from types.
     pub(super) fn written(&self) -> Vec<Interface> {
-        let declarations = self.declarations.lock().unwrap_or_else(PoisonError::into_inner);
+        let declarations = self.declarations.lock();
         declarations.iter().filter_map(Declaration::written).cloned().collect()
     }
 

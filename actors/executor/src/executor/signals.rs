@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::sleep;
 use dashmap::DashMap;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -64,7 +65,7 @@ impl Executor {
         // the lock of the map is free when the step is woken, because that runs foreign code
         let inbox = self.shared.signals.0.get(id).map(|inbox| Arc::clone(&inbox));
         let inbox = inbox.ok_or_else(|| NotSignalled::NoRequest(id.to_owned()))?;
-        let mut waiting = inbox.waiting();
+        let mut waiting = inbox.waiting.lock();
         if waiting.len() >= MOST_WAITING {
             return Err(NotSignalled::TooMany(id.to_owned()));
         }
@@ -83,12 +84,8 @@ impl Executor {
 }
 
 impl Inbox {
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<(Box<str>, Value)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take(&self, name: &str) -> Option<Value> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let at = waiting.iter().position(|(of, _)| **of == *name)?;
         waiting.remove(at).map(|(_, value)| value)
     }

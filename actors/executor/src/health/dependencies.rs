@@ -1,6 +1,8 @@
 //! Connections that an executor depends on.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 /// Whether a connection is there.
 type IsThere = dyn Fn() -> bool + Send + Sync;
@@ -20,7 +22,7 @@ pub(crate) struct Dependencies(Mutex<Vec<Weak<IsThere>>>);
 
 impl Dependencies {
     pub(super) fn add(&self, dependency: Arc<IsThere>) -> Dependency {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|it| it.strong_count() > 0);
         all.push(Arc::downgrade(&dependency));
         Dependency(dependency)
@@ -28,7 +30,7 @@ impl Dependencies {
 
     /// Whether all of them are there.
     pub(super) fn are_there(&self) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.0.lock().clone();
         all.iter().filter_map(Weak::upgrade).all(|is_there| is_there())
     }
 }

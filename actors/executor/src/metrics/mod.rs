@@ -51,9 +51,10 @@ mod encode;
 mod service;
 mod shared_text;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
 use asyncsteps_actors::sync::deadlock;
@@ -112,7 +113,7 @@ impl Metrics {
     /// # Ok::<(), asyncsteps_executor::ConfigError>(())
     /// ```
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
-        add(&mut self.0.registry.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut self.0.registry.lock());
     }
 
     /// All figures as they are now, in the format OpenMetrics.
@@ -138,7 +139,7 @@ impl Metrics {
             traffic: executor.traffic_figures(),
             exports: executor.export_figures(),
         };
-        let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = registry.lock();
         encode::text(snapshot, &registry)
     }
 

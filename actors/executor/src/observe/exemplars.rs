@@ -1,11 +1,11 @@
 //! Exemplars: requests that represent others that took as long.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::latency::Distribution;
 use asyncsteps_actors::trace::TraceParent;
+use parking_lot::Mutex;
 
 /// A request of a trace, which shows why requests took as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Exemplars(Mutex<Vec<Option<Exemplar>>>);
 impl Exemplars {
     /// Adds an ended request of a sampled trace.
     pub(crate) fn add(&self, trace: TraceParent, time: Duration) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         let bucket = Distribution::bucket(time);
         if last.len() <= bucket {
             last.resize(bucket + 1, None);
@@ -36,7 +36,7 @@ impl Exemplars {
 
     /// The exemplars, in ascending order of their times.
     pub(crate) fn all(&self) -> Vec<Exemplar> {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.0.lock();
         last.iter().copied().flatten().collect()
     }
 }

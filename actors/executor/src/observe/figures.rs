@@ -1,11 +1,11 @@
 //! The figures that an executor keeps of its requests.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use asyncsteps_actors::latency::{Distribution, Latency};
 use asyncsteps_actors::trace::TraceParent;
+use parking_lot::Mutex;
 
 use super::exemplars::{Exemplar, Exemplars};
 
@@ -90,7 +90,7 @@ impl FunctionCounts {
 
 impl ErrorCounts {
     pub(crate) fn count(&self, code: &str) {
-        let mut counts = self.counts();
+        let mut counts = self.0.lock();
         match counts.get_mut(code) {
             Some(count) => *count += 1,
             None => drop(counts.insert(code.into(), 1)),
@@ -98,10 +98,6 @@ impl ErrorCounts {
     }
 
     pub(crate) fn figures(&self) -> BTreeMap<String, u64> {
-        self.counts().iter().map(|(code, count)| (code.to_string(), *count)).collect()
-    }
-
-    fn counts(&self) -> MutexGuard<'_, BTreeMap<Box<str>, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().map(|(code, count)| (code.to_string(), *count)).collect()
     }
 }

@@ -1,11 +1,12 @@
 //! Requests that have ended, kept with what their steps did.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use asyncsteps_actors::trace::TraceParent;
+use parking_lot::Mutex;
 
 use super::export::{ExportFigures, Exporter};
 use super::record::RequestRecord;
@@ -119,7 +120,7 @@ impl Recorder {
     }
 
     fn keep(&self, record: Arc<RequestRecord>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.push_back(record);
         if kept.len() > self.keep.most.max(1) {
             kept.pop_front();
@@ -128,7 +129,7 @@ impl Recorder {
 
     /// The requests that are kept, the newest first.
     pub(crate) fn kept(&self) -> Vec<Arc<RequestRecord>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock();
         kept.iter().rev().cloned().collect()
     }
 }

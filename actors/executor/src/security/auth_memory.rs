@@ -1,9 +1,10 @@
 //! Users that an AuthService has confirmed a short time ago.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
+use parking_lot::Mutex;
 
 use super::{MacAlgorithm, MacKey, MemoryOptions, Secret, User};
 use crate::recent::Recent;
@@ -57,20 +58,20 @@ impl UserMemory {
 
     /// A check begins.
     pub(super) fn began(&self) -> Began {
-        Began(self.known().forgotten)
+        Began(self.0.known.lock().forgotten)
     }
 
     /// The user, if this password was confirmed lately.
     pub(super) fn password(&self, id: &str, password: &Secret) -> Option<User> {
         let code = self.code(id, password)?;
-        let known = self.known();
+        let known = self.0.known.lock();
         let remembered = known.users.get(id)?.password.as_ref()?;
         (remembered.secret == code && self.is_fresh(remembered)).then(|| remembered.user.clone())
     }
 
     /// The user and its key, if a signature with it was confirmed lately.
     pub(super) fn key(&self, id: &str) -> Option<(Arc<MacKey>, User)> {
-        let known = self.known();
+        let known = self.0.known.lock();
         let remembered = known.users.get(id)?.key.as_ref().filter(|it| self.is_fresh(it))?;
         Some((Arc::clone(&remembered.secret), remembered.user.clone()))
     }
@@ -87,13 +88,13 @@ impl UserMemory {
     }
 
     pub(super) fn forget(&self, id: &str) {
-        let mut known = self.known();
+        let mut known = self.0.known.lock();
         known.forgotten += 1;
         known.users.remove(id);
     }
 
     fn change(&self, began: Began, id: &str, change: impl FnOnce(&mut Secrets)) {
-        let mut known = self.known();
+        let mut known = self.0.known.lock();
         if began == Began(known.forgotten) {
             change(known.users.get_or_insert_with(id.to_owned(), Secrets::default));
         }
@@ -112,9 +113,5 @@ impl UserMemory {
         // an id has no line ends
         let base = format!("{id}\n{}", password.expose());
         self.0.hide.as_ref().map(|key| key.sign(MacAlgorithm::Sha256, base.as_bytes()))
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,10 @@
 //! A memory of passwords that were right a short time ago.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
+use parking_lot::Mutex;
 
 use super::{MacAlgorithm, MacKey, PasswordHash, Secret};
 use crate::recent::Recent;
@@ -73,7 +74,7 @@ impl PasswordMemory {
     pub fn knows(&self, hash: &PasswordHash, password: &Secret) -> bool {
         let Some(code) = self.code(hash, password) else { return false };
         let now = self.0.clock.elapsed();
-        self.known().get(&code).is_some_and(|until| now < *until)
+        self.0.known.lock().get(&code).is_some_and(|until| now < *until)
     }
 
     /// [Verifies](PasswordHash::verify) a password, and remembers it if it is right; as slow as
@@ -83,7 +84,7 @@ impl PasswordMemory {
         let is_right = hash.verify(password);
         if is_right && let Some(code) = self.code(hash, password) {
             let until = self.0.clock.elapsed().saturating_add(self.0.time);
-            *self.known().get_or_insert_with(code, || until) = until;
+            *self.0.known.lock().get_or_insert_with(code, || until) = until;
         }
         is_right
     }
@@ -92,10 +93,6 @@ impl PasswordMemory {
         // the text of a hash has no line ends
         let base = format!("{hash}\n{}", password.expose());
         self.0.key.as_ref().map(|key| key.sign(MacAlgorithm::Sha256, base.as_bytes()))
-    }
-
-    fn known(&self) -> MutexGuard<'_, Recent<String, Duration>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

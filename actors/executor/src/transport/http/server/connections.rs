@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use asyncsteps_actors::budget::Client;
@@ -50,7 +51,7 @@ impl Connections {
     pub(super) fn enter(&self, peer: SocketAddr) -> Option<Connected> {
         let client = Client::from(peer);
         let Shared { most, most_of_client, .. } = &*self.0;
-        let mut open = self.open();
+        let mut open = self.0.open.lock();
         let of_client = open.by_client.get(&client).copied().unwrap_or(0);
         if open.all >= *most || of_client >= *most_of_client {
             open.refused += 1;
@@ -69,15 +70,11 @@ impl Connections {
     pub(super) async fn none_left(&self) {
         loop {
             let told = self.0.none_left.notified();
-            if self.open().all == 0 {
+            if self.0.open.lock().all == 0 {
                 return;
             }
             told.await;
         }
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,7 +86,7 @@ impl Connected {
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        let mut open = self.connections.open();
+        let mut open = self.connections.0.open.lock();
         open.all -= 1;
         if let Some(of_client) = open.by_client.get_mut(&self.client) {
             *of_client -= 1;
@@ -127,6 +124,6 @@ mod tests {
         assert!(connections.none_left().now_or_never().is_none());
         drop(open);
         assert!(connections.none_left().now_or_never().is_some());
-        assert!(connections.open().by_client.is_empty());
+        assert!(connections.0.open.lock().by_client.is_empty());
     }
 }
