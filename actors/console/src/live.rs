@@ -1,6 +1,6 @@
 //! Snapshots for all open pages: at most one a second is built, by the first page that wants it.
 
-use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
@@ -8,6 +8,7 @@ use asyncsteps_executor::InFlightFilter;
 use asyncsteps_executor::admin::{FlowsInFlight, FunctionPlan, Inspector, RecentRequest};
 use bytes::Bytes;
 use futures_util::stream;
+use parking_lot::Mutex as StdMutex;
 use tokio::sync::{Mutex, Notify, Semaphore};
 
 use crate::body::Snapshots;
@@ -91,7 +92,7 @@ impl Live {
     /// A place for another page; if all are taken, it displaces the oldest page.
     fn admit(&self) -> Arc<Viewer> {
         let now = self.clock.elapsed();
-        let mut viewers = self.viewers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut viewers = self.viewers.lock();
         viewers.retain(|viewer| viewer.upgrade().is_some_and(|viewer| now < viewer.until));
         if viewers.len() >= VIEWERS
             && let Some(oldest) = viewers.remove(0).upgrade()

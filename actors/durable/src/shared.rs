@@ -1,7 +1,7 @@
 //! The state that the handles and nodes of a process share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use asyncsteps_actors::clock;
 use asyncsteps_executor::message::Request;
@@ -9,6 +9,7 @@ use asyncsteps_executor::plan::Planned;
 use asyncsteps_executor::{Caller, RequestChecks};
 use asyncsteps_journal::request::{self, Submit, Submitted};
 use asyncsteps_journal::{Error, Incarnation, Journal, Jump, Reading, Timestamp, Uid};
+use parking_lot::Mutex;
 use serde_json::Map;
 use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
@@ -105,32 +106,27 @@ impl Shared {
         Arc::new(Self { journal, state, schedules_changed })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // each change is one step, so a panic elsewhere leaves it in order
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn add_program(&self, program: Program) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.programs.retain(|known| known.template != program.template);
         state.programs.push(program);
     }
 
     /// Changes a program that was added.
     pub(crate) fn change_program(&self, template: &str, change: impl FnOnce(&mut Program)) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(program) = state.programs.iter_mut().find(|known| known.template == template) {
             change(program);
         }
     }
 
     pub(crate) fn program(&self, template: &str) -> Option<Program> {
-        self.state().programs.iter().find(|program| program.template == template).cloned()
+        self.state.lock().programs.iter().find(|program| program.template == template).cloned()
     }
 
     /// The programs as a claim names them.
     pub(crate) fn programs(&self) -> Vec<request::Program> {
-        let state = self.state();
+        let state = self.state.lock();
         let programs = state.programs.iter().map(|program| request::Program {
             template: program.template.clone(),
             version: program.version,
@@ -141,14 +137,14 @@ impl Shared {
 
     /// Adds a schedule, in place of one of the same name.
     pub(crate) fn add_schedule(&self, scheduled: Scheduled) {
-        let schedules = &mut self.state().schedules;
+        let schedules = &mut self.state.lock().schedules;
         schedules.retain(|known| known.name() != scheduled.name());
         schedules.push(scheduled);
         self.schedules_changed.notify_waiters();
     }
 
     pub(crate) fn schedules(&self) -> Vec<Scheduled> {
-        self.state().schedules.clone()
+        self.state.lock().schedules.clone()
     }
 
     /// Completes when a schedule is added.
@@ -161,12 +157,12 @@ impl Shared {
         if let Some(jump) = time.jump {
             self.found(jump);
         }
-        self.state().clock = Some(JournalClock::new(clock::now(), time));
+        self.state.lock().clock = Some(JournalClock::new(clock::now(), time));
     }
 
     /// The time of day, by the clock of the journal if a node of this process has read it.
     pub(crate) fn now(&self) -> Timestamp {
-        let journal = self.state().clock.as_ref().map(JournalClock::now);
+        let journal = self.state.lock().clock.as_ref().map(JournalClock::now);
         journal.unwrap_or_else(wall)
     }
 
@@ -187,32 +183,32 @@ impl Shared {
             "the clock of the journal has jumped (milliseconds since 1970): pauses and time limits go on as \
              declared; schedules and deadlines follow it"
         );
-        self.state().clock_jump = Some(jump);
+        self.state.lock().clock_jump = Some(jump);
     }
 
     pub(crate) fn set_waiting_per_caller(&self, most: u64) {
-        self.state().waiting_per_caller = Some(most);
+        self.state.lock().waiting_per_caller = Some(most);
     }
 
     pub(crate) fn waiting_per_caller(&self) -> u64 {
-        self.state().waiting_per_caller.unwrap_or(WAITING_PER_CALLER)
+        self.state.lock().waiting_per_caller.unwrap_or(WAITING_PER_CALLER)
     }
 
     pub(crate) fn clock_jump(&self) -> Option<Jump> {
-        self.state().clock_jump
+        self.state.lock().clock_jump
     }
 
     pub(crate) fn add_node(&self, node: LocalNode) {
-        self.state().nodes.push(node);
+        self.state.lock().nodes.push(node);
     }
 
     pub(crate) fn remove_node(&self, incarnation: Incarnation) {
-        self.state().nodes.retain(|node| node.incarnation != incarnation);
+        self.state.lock().nodes.retain(|node| node.incarnation != incarnation);
     }
 
     /// A node of this process that takes new flows: they take turns.
     pub(crate) fn next_node(&self) -> Option<LocalNode> {
-        let nodes = &mut self.state().nodes;
+        let nodes = &mut self.state.lock().nodes;
         if nodes.is_empty() {
             return None;
         }
@@ -223,7 +219,7 @@ impl Shared {
     /// Completes when the flow [has ended](Self::tell_ended) in this process, or when that may be.
     pub(crate) fn end_of(&self, uid: Uid) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
-        let waiting = &mut self.state().waiting;
+        let waiting = &mut self.state.lock().waiting;
         let those = waiting.entry(uid).or_default();
         those.retain(|other| !other.is_closed());
         those.push(tell);
@@ -232,7 +228,7 @@ impl Shared {
 
     /// Forgets the waiters for the end of the flow that were dropped.
     pub(crate) fn forget(&self, uid: Uid) {
-        let waiting = &mut self.state().waiting;
+        let waiting = &mut self.state.lock().waiting;
         if let Some(those) = waiting.get_mut(&uid) {
             those.retain(|other| !other.is_closed());
             if those.is_empty() {
@@ -243,7 +239,7 @@ impl Shared {
 
     /// The flow has ended, waits for an operator, or goes back to the journal because the executor closes.
     pub(crate) fn tell_ended(&self, uid: Uid) {
-        for waiting in self.state().waiting.remove(&uid).into_iter().flatten() {
+        for waiting in self.state.lock().waiting.remove(&uid).into_iter().flatten() {
             // a caller that no longer waits need not be notified
             let _ = waiting.send(());
         }

@@ -1,13 +1,14 @@
 //! Calls within a process.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use asyncsteps_actors::drain::{Drain, DrainGuard, Drained};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
 use futures_util::future::BoxFuture;
+use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use crate::call::{Call, Response};
@@ -53,7 +54,7 @@ impl LocalFabric {
 
     /// One that serves a function, and takes calls.
     fn member(&self, call: &Call) -> Option<(Arc<Member>, DrainGuard)> {
-        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let members = self.members.read();
         let suits = |member: &&Arc<Member>| {
             member.serves(call.function())
                 && call.node.as_ref().is_none_or(|node| node.as_str() == member.name)
@@ -92,7 +93,7 @@ impl Fabric for LocalFabric {
         executor: Executor,
     ) -> Pending<'_, Result<ServeGuard, CallError>> {
         Box::pin(async move {
-            let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+            let mut members = self.members.write();
             let number = self.turn.fetch_add(1, Ordering::Relaxed);
             let member = Arc::new(Member {
                 name: format!("local-{number}"),
@@ -107,13 +108,13 @@ impl Fabric for LocalFabric {
     }
 
     fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>> {
-        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let members = self.members.read();
         let nodes = members.iter().map(|member| member.info()).collect();
         Box::pin(async move { Ok(nodes) })
     }
 
     fn live_nodes(&self) -> LiveNodes {
-        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let members = self.members.read();
         LiveNodes::of(&members.iter().map(|member| member.info()).collect::<Vec<_>>())
     }
 
@@ -167,7 +168,7 @@ impl Drop for Membership {
         self.member.drain.close();
         self.member.cancelled.notify_waiters();
         let members = &self.fabric.members;
-        let mut members = members.write().unwrap_or_else(PoisonError::into_inner);
+        let mut members = members.write();
         members.retain(|member| !Arc::ptr_eq(member, &self.member));
     }
 }

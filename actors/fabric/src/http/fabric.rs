@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::{Compatibility, IfaceVer};
 use futures_util::future::BoxFuture;
+use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
 use super::config::Config;
@@ -79,14 +80,14 @@ impl HttpFabric {
             max_message: self.config.max_message,
             transport,
         });
-        let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
+        let mut services = self.services.write();
         services.insert(name, service);
         Ok(())
     }
 
     /// No longer calls an interface. Calls in flight are finished.
     pub fn unregister(&self, iface: &str) {
-        let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
+        let mut services = self.services.write();
         services.remove(iface);
     }
 
@@ -95,7 +96,7 @@ impl HttpFabric {
         if let Some(node) = &call.node {
             return Err(CallError::connect(format!("{node} is no node here: services have URLs")));
         }
-        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        let services = self.services.read();
         match services.get(function.iface()) {
             Some(service) if service.endpoint.serves(function) => Ok(Arc::clone(service)),
             Some(service) => {
@@ -145,7 +146,7 @@ impl Fabric for HttpFabric {
 
 impl fmt::Debug for HttpFabric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        let services = self.services.read();
         let services: Vec<_> = services.values().map(|it| it.interface().to_string()).collect();
         f.debug_struct("HttpFabric").field("services", &services).finish_non_exhaustive()
     }

@@ -2,7 +2,7 @@
 //! (`rid`, FTN3 §1.3).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_executor::message::{Message, Response, Rid};
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -77,7 +78,7 @@ impl Session {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.waiting.calls().is_none()
+        self.waiting.0.lock().is_none()
     }
 
     /// Sends the message of a call and waits for its answer.
@@ -100,34 +101,30 @@ impl Session {
 impl Waiting {
     fn add(&self, number: u64) -> Option<Waits<'_>> {
         let (sender, answer) = oneshot::channel();
-        self.calls().as_mut()?.insert(number, sender);
+        self.0.lock().as_mut()?.insert(number, sender);
         Some(Waits { waiting: self, number, answer })
     }
 
     fn contains(&self, number: u64) -> bool {
-        self.calls().as_ref().is_some_and(|calls| calls.contains_key(&number))
+        self.0.lock().as_ref().is_some_and(|calls| calls.contains_key(&number))
     }
 
     /// Passes an answer to its call, if that still waits.
     fn answered(&self, answer: Response) {
         let rid = answer.rid().and_then(|rid| rid.as_value().as_str());
         let number = rid.and_then(|rid| rid.strip_prefix('C')?.parse().ok());
-        let call = number.and_then(|number: u64| self.calls().as_mut()?.remove(&number));
+        let call = number.and_then(|number: u64| self.0.lock().as_mut()?.remove(&number));
         match call {
             // the call may be abandoned at this moment
             Some(call) => drop(call.send(answer)),
             None => tracing::debug!("an answer to no call that waits is dropped"),
         }
     }
-
-    fn calls(&self) -> MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Response>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        if let Some(calls) = &mut *self.waiting.calls() {
+        if let Some(calls) = &mut *self.waiting.0.lock() {
             calls.remove(&self.number);
         }
     }
@@ -138,7 +135,7 @@ struct End(Arc<Waiting>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        let calls = self.0.calls().take();
+        let calls = self.0.0.lock().take();
         drop(calls);
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_nats::Message;
 use asyncsteps_actors::random;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::subjects::push_number;
@@ -108,7 +108,7 @@ impl Calls {
 
     /// Assigns a call a token that no other waiting call has.
     fn register(&self, call: Waiting) -> u64 {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         loop {
             let mut token = self.tokens.clone();
             token.write_u64(self.made.fetch_add(1, Ordering::Relaxed));
@@ -122,7 +122,7 @@ impl Calls {
 
     /// Takes the answer to the call with this token. An answer to an abandoned call is dropped.
     pub(super) fn answer(&self, token: u64, message: Message) {
-        let waiting = self.waiting().remove(&token);
+        let waiting = self.waiting.lock().remove(&token);
         if let Some(Waiting { answer, .. }) = waiting {
             // the call may be abandoned at this moment
             let _ = answer.send(message);
@@ -131,14 +131,14 @@ impl Calls {
 
     /// The connection was lost, and with it the answers to all calls.
     pub(super) fn lose_all(&self) {
-        let lost = std::mem::take(&mut *self.waiting());
+        let lost = std::mem::take(&mut *self.waiting.lock());
         drop(lost);
     }
 
     /// A node asks which of these calls are wanted, a token in each line; returns the unwanted
     /// ones.
     pub(super) fn unwanted(&self, tokens: &str, node: Option<&NodeId>) -> String {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let mut unwanted = String::new();
         for token in tokens.lines() {
             let parsed = token.parse().ok();
@@ -151,10 +151,6 @@ impl Calls {
             }
         }
         unwanted
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -181,7 +177,7 @@ impl Waits<'_> {
     pub(super) fn give_up(&self) -> Option<NodeId> {
         match self.is_answered {
             true => None,
-            false => self.calls.waiting().remove(&self.token).and_then(|waiting| waiting.node),
+            false => self.calls.waiting.lock().remove(&self.token).and_then(|waiting| waiting.node),
         }
     }
 }
@@ -225,7 +221,10 @@ mod tests {
         let answer = one.answer().now_or_never().expect("it is there");
         assert_eq!(answer.expect("an answer").payload, "yes");
         drop((one, two));
-        assert!(calls.waiting().is_empty() && calls.begin().is_some(), "what is over is forgotten");
+        assert!(
+            calls.waiting.lock().is_empty() && calls.begin().is_some(),
+            "what is over is forgotten"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use async_nats::client::traits::Publisher as _;
@@ -12,6 +12,7 @@ use async_nats::connection::State;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use super::config::Config;
@@ -90,10 +91,6 @@ impl ServerConnection {
         Arc::clone(&self.client.borrow())
     }
 
-    fn subscriptions(&self) -> MutexGuard<'_, BTreeMap<u64, Subscribed>> {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
@@ -106,14 +103,16 @@ impl ServerConnection {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let client = self.client();
         let (wanted, group) = (subject.clone(), queue_group.clone());
-        self.subscriptions().insert(number, Subscribed { subject, queue_group, renewed: None });
+        self.subscriptions
+            .lock()
+            .insert(number, Subscribed { subject, queue_group, renewed: None });
         match subscribe(&client, wanted, group).await {
             Ok(messages) => {
                 let source = Source { client, messages };
                 Ok(ServerSubscription { connection: self, number, source, renewal: None })
             }
             Err(error) => {
-                self.subscriptions().remove(&number);
+                self.subscriptions.lock().remove(&number);
                 Err(error)
             }
         }
@@ -149,11 +148,11 @@ impl ServerConnection {
         let subscribed = |(number, it): (&u64, &Subscribed)| {
             (*number, it.subject.clone(), it.queue_group.clone())
         };
-        let all: Vec<_> = self.subscriptions().iter().map(subscribed).collect();
+        let all: Vec<_> = self.subscriptions.lock().iter().map(subscribed).collect();
         for (number, subject, queue_group) in all {
             let messages = subscribe(&client, subject, queue_group).await;
             let messages = messages.map_err(|_| NatsError::lost(&self.config.servers))?;
-            if let Some(subscribed) = self.subscriptions().get_mut(&number) {
+            if let Some(subscribed) = self.subscriptions.lock().get_mut(&number) {
                 subscribed.renewed = Some(Source { client: Arc::clone(&client), messages });
             }
         }
@@ -168,7 +167,7 @@ impl ServerConnection {
             if self.is_closed() {
                 return None;
             }
-            if let Some(renewed) = self.subscriptions().get_mut(&number)?.renewed.take() {
+            if let Some(renewed) = self.subscriptions.lock().get_mut(&number)?.renewed.take() {
                 return Some(renewed);
             }
             if let Some(ended) = ended.take() {
@@ -281,7 +280,7 @@ impl Stream for ServerSubscription {
 impl Subscription for ServerSubscription {
     fn unsubscribe(&mut self, after: Option<u64>) -> BoxFuture<'_, Result<(), NotSent>> {
         // it is not renewed any more
-        self.connection.subscriptions().remove(&self.number);
+        self.connection.subscriptions.lock().remove(&self.number);
         let messages = &mut self.source.messages;
         Box::pin(async move {
             let ended = match after {
@@ -295,6 +294,6 @@ impl Subscription for ServerSubscription {
 
 impl Drop for ServerSubscription {
     fn drop(&mut self) {
-        self.connection.subscriptions().remove(&self.number);
+        self.connection.subscriptions.lock().remove(&self.number);
     }
 }

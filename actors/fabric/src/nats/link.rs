@@ -2,13 +2,14 @@
 //! made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_nats::message::OutboundMessage;
 use async_nats::{HeaderMap, Subject};
 use asyncsteps_actors::random;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -120,11 +121,7 @@ impl Link {
 
     /// Whether callers have had the time to reconnect.
     pub(super) fn is_settled(&self) -> bool {
-        self.reconnected().is_none_or(|at| at.elapsed() >= AFTER_RECONNECT)
-    }
-
-    fn reconnected(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.reconnected.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reconnected.lock().is_none_or(|at| at.elapsed() >= AFTER_RECONNECT)
     }
 }
 
@@ -140,7 +137,7 @@ pub(super) async fn watch_losses(link: Weak<Link>, mut losses: watch::Receiver<L
             link.calls.lose_all();
         }
         if is_over {
-            *link.reconnected() = Some(Instant::now());
+            *link.reconnected.lock() = Some(Instant::now());
         }
     }
 }

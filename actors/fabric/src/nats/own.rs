@@ -1,7 +1,5 @@
 //! Calls of this very node: they do not leave the process.
 
-use std::sync::PoisonError;
-
 use asyncsteps_actors::drain::DrainGuard;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
@@ -28,7 +26,7 @@ pub(super) fn admit(
     config: &Config,
     function: &FunctionName,
 ) -> Option<OwnCall> {
-    let members = members.lock().unwrap_or_else(PoisonError::into_inner);
+    let members = members.lock();
     members.iter().find_map(|member| {
         let member = member.upgrade()?;
         let serves = member.endpoints.iter().any(|endpoint| endpoint.serves(function));

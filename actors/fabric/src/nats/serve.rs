@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
@@ -11,6 +11,7 @@ use asyncsteps_actors::drain::{Drain, Drained};
 use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::observe::Protocol;
+use parking_lot::Mutex;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -35,7 +36,7 @@ const MAX_MINOR: u32 = 255;
 
 /// Visits what this node serves.
 pub(super) fn each_member(members: &Members, mut visit: impl FnMut(&NodeServer)) {
-    let mut members = members.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut members = members.lock();
     members.retain(|member| member.strong_count() > 0);
     members.iter().filter_map(Weak::upgrade).for_each(|member| visit(&member));
 }
@@ -76,7 +77,7 @@ pub(super) async fn serve(
     }
     link.settle().await?;
     tokio::spawn(drain_at_close(admission.executor.clone(), to_phase.clone()));
-    members.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&admission));
+    members.lock().push(Arc::downgrade(&admission));
     Ok(ServeGuard::new(Serves { admission, phase: to_phase, tasks }))
 }
 

@@ -1,7 +1,8 @@
 //! The live nodes, looked at again and again once they are asked for.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 use super::control::discover;
@@ -18,7 +19,7 @@ pub(super) struct View {
 impl View {
     /// The nodes; none before the first look, which this asks for.
     pub(super) fn nodes(&self) -> LiveNodes {
-        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let nodes = self.nodes.read().clone();
         if nodes.is_empty() {
             self.wanted.notify_one();
         }
@@ -31,7 +32,7 @@ impl View {
         self.wanted.notified().await;
         while !link.is_closed() {
             if let Ok(nodes) = discover(&link).await {
-                let mut view = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+                let mut view = self.nodes.write();
                 *view = LiveNodes::of(&nodes);
             }
             tokio::time::sleep(link.config.view_interval).await;
