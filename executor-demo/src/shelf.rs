@@ -5,7 +5,9 @@
 //! writes an order decides.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::interface::ShopError;
 
@@ -38,13 +40,13 @@ impl Basket {
     /// # Errors
     /// [`ShopError::OutOfStock`] if fewer units are in stock than are reserved and wanted together.
     pub fn reserve(&self, sku: &Arc<str>, qty: i64, stock: i64) -> Result<(), ShopError> {
-        let mut shelf = lock(&self.0.shelf.0);
+        let mut shelf = self.0.shelf.0.lock();
         let reserved = shelf.get(sku).copied().unwrap_or(0);
         if stock - reserved < qty {
             return Err(ShopError::OutOfStock(sku.to_string()));
         }
         shelf.insert(Arc::clone(sku), reserved + qty);
-        lock(&self.0.units).push((Arc::clone(sku), qty));
+        self.0.units.lock().push((Arc::clone(sku), qty));
         Ok(())
     }
 
@@ -67,8 +69,8 @@ impl Basket {
 
 impl Held {
     fn give_back(&self) {
-        let mut shelf = lock(&self.shelf.0);
-        for (sku, qty) in lock(&self.units).drain(..) {
+        let mut shelf = self.shelf.0.lock();
+        for (sku, qty) in self.units.lock().drain(..) {
             let reserved = shelf.get(&sku).copied().unwrap_or(0) - qty;
             match reserved > 0 {
                 true => shelf.insert(sku, reserved),
@@ -82,11 +84,6 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.give_back();
     }
-}
-
-/// The locks are held for a look-up only, and nothing in it can panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -110,6 +107,6 @@ mod tests {
         assert!(other.reserve(&apple, 3, 3).is_ok());
         other.give_back();
         drop(other);
-        assert!(lock(&shelf.0).is_empty());
+        assert!(shelf.0.lock().is_empty());
     }
 }

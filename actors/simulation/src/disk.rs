@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::clock;
@@ -16,6 +16,7 @@ use asyncsteps_journal::request::{
 use asyncsteps_journal::{
     Answer, Clock, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::history::History;
@@ -59,7 +60,7 @@ struct JournalClock(Arc<Mutex<DiskState>>);
 
 impl Clock for JournalClock {
     fn now(&self) -> Timestamp {
-        lock(&self.0).journal_time().into()
+        self.0.lock().journal_time().into()
     }
 }
 
@@ -116,13 +117,13 @@ impl Disk {
         };
         let state = Arc::new(Mutex::new(state));
         let faults = Arc::clone(&state);
-        let faults = move |operation: Operation| lock(&faults).fault(operation.writes());
+        let faults = move |operation: Operation| faults.lock().fault(operation.writes());
         let memory = memory.clone().clock(JournalClock(Arc::clone(&state))).faults(faults);
         Self { memory, state, history }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, DiskState> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Does something within the time that the disk takes, and notes it: others see it before who has asked for it, long
@@ -147,10 +148,6 @@ impl Disk {
             result
         })
     }
-}
-
-fn lock(state: &Mutex<DiskState>) -> MutexGuard<'_, DiskState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The time of the node, in milliseconds.

@@ -1,7 +1,9 @@
 //! The history of a run as one number: two runs with the same one did the same.
 
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The history of a cluster. Cloning shares.
 #[derive(Clone, Debug, Default)]
@@ -10,11 +12,11 @@ pub(crate) struct History(Arc<Mutex<Fnv>>);
 impl History {
     /// This happened next.
     pub(crate) fn note(&self, what: impl Hash) {
-        what.hash(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        what.hash(&mut *self.0.lock());
     }
 
     pub(crate) fn digest(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).finish()
+        self.0.lock().finish()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The network of a cluster: the server of NATS between the nodes, and the faults on the way to it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
@@ -9,6 +9,7 @@ use asyncsteps_core::sim::Random;
 use asyncsteps_fabric::nats::connection::{
     Losses, Message, NotSent, OutboundMessage, StatusCode, Subject,
 };
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use crate::history::History;
@@ -89,13 +90,9 @@ impl Network {
         })))
     }
 
-    fn server(&self) -> MutexGuard<'_, Server> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Cuts the way to a node until this time; an earlier fault of it has ended.
     pub(crate) fn cut(&self, node: usize, cut: Cut, until: Duration) {
-        let mut server = self.server();
+        let mut server = self.0.lock();
         server.restore(node);
         server.cuts.insert(node, (cut, until));
         if cut == Cut::Lost {
@@ -105,7 +102,7 @@ impl Network {
 
     /// Advances the time: faults that lasted until now have ended.
     pub(crate) fn pass(&self, now: Duration) {
-        let mut server = self.server();
+        let mut server = self.0.lock();
         let over = server.cuts.iter().filter(|(_, (_, until))| *until <= now);
         for node in over.map(|(node, _)| *node).collect::<Vec<_>>() {
             server.restore(node);
@@ -119,7 +116,7 @@ impl Network {
 
     /// A node was killed: its messages from now on are lost.
     pub(crate) fn kill(&self, node: usize) {
-        let mut server = self.server();
+        let mut server = self.0.lock();
         let of_node = server.connections.iter().filter(|(_, joined)| joined.node == node);
         for connection in of_node.map(|(number, _)| *number).collect::<Vec<_>>() {
             server.leave(connection);
@@ -127,12 +124,12 @@ impl Network {
     }
 
     pub(crate) fn messages_lost(&self) -> u32 {
-        self.server().messages_lost
+        self.0.lock().messages_lost
     }
 
     /// A node connects; returns the number of the connection.
     pub(crate) fn connect(&self, node: usize) -> (u64, watch::Receiver<Losses>) {
-        let mut server = self.server();
+        let mut server = self.0.lock();
         let number = server.number();
         let losses = watch::Sender::default();
         let seen = losses.subscribe();
@@ -142,18 +139,18 @@ impl Network {
 
     /// A connection ends, with its subscriptions.
     pub(crate) fn leave(&self, connection: u64) {
-        self.server().leave(connection);
+        self.0.lock().leave(connection);
     }
 
     pub(crate) fn is_connected(&self, connection: u64) -> bool {
-        self.server().is_connected(connection)
+        self.0.lock().is_connected(connection)
     }
 
     pub(crate) fn publish(&self, from: u64, message: OutboundMessage) -> Result<(), NotSent> {
         if message.payload.len() > MAX_PAYLOAD {
             return Err(NotSent::TooLarge);
         }
-        let mut server = self.server();
+        let mut server = self.0.lock();
         let is_connected = server.is_connected(from);
         let joined = server.connections.get_mut(&from).ok_or_else(ended)?;
         if is_connected {
@@ -171,7 +168,7 @@ impl Network {
         subject: String,
         queue_group: Option<String>,
     ) -> Result<(u64, mpsc::UnboundedReceiver<Parcel>), NotSent> {
-        let mut server = self.server();
+        let mut server = self.0.lock();
         if !server.connections.contains_key(&connection) {
             return Err(ended());
         }
@@ -191,7 +188,7 @@ impl Network {
         subscription: u64,
         after: u64,
     ) -> Result<(), NotSent> {
-        let mut server = self.server();
+        let mut server = self.0.lock();
         if let Some(subscribed) = server.subscriptions.get_mut(&subscription) {
             subscribed.ends_after = after;
             server.end_if_over(subscription);
@@ -206,7 +203,7 @@ impl Network {
         parcel: Parcel,
         losses: u64,
     ) -> Option<Message> {
-        let mut server = self.server();
+        let mut server = self.0.lock();
         let is_lost = parcel.losses < losses;
         server.messages_lost += u32::from(is_lost);
         let at = clock::now().since_epoch().as_millis();

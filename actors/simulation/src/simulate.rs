@@ -5,12 +5,12 @@ use std::env;
 use std::num::NonZero;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
 use asyncsteps_actors::clock;
+use parking_lot::Mutex;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
@@ -62,14 +62,14 @@ fn all(
     let next = AtomicU64::new(seeds.start);
     let (done, failed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let work = || {
-        while lock(&failed).is_empty() {
+        while failed.lock().is_empty() {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 return;
             }
             match run(Repeat::of(seed), scenario) {
-                Ok(figures) => lock(&done).push(figures),
-                Err(why) => lock(&failed).push(why),
+                Ok(figures) => done.lock().push(figures),
+                Err(why) => failed.lock().push(why),
             }
         }
     };
@@ -80,7 +80,7 @@ fn all(
         }
         work();
     });
-    let failed = std::mem::take(&mut *lock(&failed));
+    let failed = std::mem::take(&mut *failed.lock());
     if let Some(first) = failed.into_iter().min_by_key(|failed| failed.repeat.seed) {
         #[expect(clippy::print_stdout, reason = "that takes a while, and not all who wait need it")]
         {
@@ -89,7 +89,7 @@ fn all(
         let smaller = shrink(first, |repeat| run(repeat, scenario).err());
         panic!("{smaller}\n\n{}", command(&smaller.repeat));
     }
-    std::mem::take(&mut *lock(&done)).into_iter().sum()
+    std::mem::take(&mut *done.lock()).into_iter().sum()
 }
 
 /// Runs seeds until one fails.
@@ -134,10 +134,6 @@ fn command(repeat: &Repeat) -> String {
     let test = thread.name().filter(|name| *name != "main");
     let test = test.map_or_else(String::new, |name| format!(" {name}"));
     format!("again, with its log: SEEDS='{repeat}' cargo test{package}{test}")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Writes the log of all nodes, each line with the time of day of its node and with its name.

@@ -1,9 +1,10 @@
 //! The line to the bank: how long calls take, and which of them are lost.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps::sim::Random;
+use parking_lot::Mutex;
 
 /// How the line behaves; a perfect one by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl FlakyLink {
     pub(super) fn next(&self) -> Fate {
         let LinkOptions { latency, failures, .. } = self.options;
         // nothing in it can panic
-        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut random = self.random.lock();
         let (there, back) = (random.within(latency), random.within(latency));
         let is_lost = random.below(100) < failures as usize;
         let way = if random.one_in(2) { Leg::There } else { Leg::Back };

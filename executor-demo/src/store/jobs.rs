@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
 
 use asyncsteps::metrics::prometheus_client::metrics::gauge::Gauge;
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -92,7 +93,7 @@ impl Jobs {
         let mut job = Box::new(Asked { stage: JobPhase::Todo(work), asker, counted: None });
         match self {
             Self::AtOnce(db) => {
-                job.run(&db.lock().unwrap_or_else(PoisonError::into_inner));
+                job.run(&db.lock());
                 job.answer(Ok(()));
             }
             Self::Queued(jobs, waiting) => {

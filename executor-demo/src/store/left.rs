@@ -4,7 +4,9 @@
 //! no one knows of it but this process: it is noted here until the next round of payments that are owed.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The steps that have opened such payments: at most as many as the database has opened in a round.
 #[derive(Clone, Debug, Default)]
@@ -31,20 +33,15 @@ impl Left {
 
     /// The steps so far.
     pub(super) fn steps(&self) -> Vec<String> {
-        self.lock().iter().cloned().collect()
+        self.0.lock().iter().cloned().collect()
     }
 
     /// The payments of these steps were abandoned.
     pub(super) fn forget(&self, steps: &[String]) {
-        let mut left = self.lock();
+        let mut left = self.0.lock();
         for step in steps {
             left.remove(step);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        // each change is one step, so a panic elsewhere leaves it in order
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -61,6 +58,6 @@ impl Opened {
 impl Drop for UnlessTaken {
     fn drop(&mut self) {
         let step = self.step.take();
-        self.left.lock().extend(step);
+        self.left.0.lock().extend(step);
     }
 }

@@ -4,7 +4,9 @@
 //! for others waiting no longer than for one turn.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 /// The lane of jobs that concern no product.
 const OTHERS: &str = "";
@@ -62,7 +64,7 @@ impl<T> Adder<T> {
         job: T,
     ) -> Result<(), Refused<T>> {
         let Queue { room, changed, .. } = &*self.0.0;
-        let mut waiting = self.0.waiting();
+        let mut waiting = self.0.0.waiting.lock();
         if waiting.ended {
             return Err(Refused::Ended(job));
         }
@@ -79,10 +81,8 @@ impl<T> Adder<T> {
 impl<T> Taker<T> {
     /// Waits for jobs and takes at most this number, one of each lane in turn; none when there will be no more.
     pub(super) fn take(&self, most: usize) -> Vec<T> {
-        let waiting = self.0.waiting();
-        let waited =
-            self.0.0.changed.wait_while(waiting, |waiting| waiting.count == 0 && !waiting.ended);
-        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.0.waiting.lock();
+        self.0.0.changed.wait_while(&mut waiting, |waiting| waiting.count == 0 && !waiting.ended);
         std::iter::from_fn(|| waiting.pop()).take(most).collect()
     }
 }
@@ -136,23 +136,16 @@ impl<T> Waiting<T> {
 /// Ends the queue when it is dropped.
 struct End<T>(Arc<Queue<T>>);
 
-impl<T> End<T> {
-    /// Nothing panics while the lock is held.
-    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<T> Drop for End<T> {
     fn drop(&mut self) {
-        self.waiting().ended = true;
+        self.0.waiting.lock().ended = true;
         self.0.changed.notify_one();
     }
 }
 
 impl<T> Drop for Taker<T> {
     fn drop(&mut self) {
-        let mut waiting = self.0.waiting();
+        let mut waiting = self.0.0.waiting.lock();
         // they would never be answered
         let left: Vec<T> = std::iter::from_fn(|| waiting.pop()).collect();
         waiting.ended = true;
