@@ -149,7 +149,7 @@ struct Membership {
 }
 
 impl Serving for Membership {
-    fn drain(self: Box<Self>, grace: Duration) -> Pending<'static, Drained> {
+    fn drain(self: Box<Self>, grace: Duration) -> BoxFuture<'static, Drained> {
         Box::pin(async move {
             let drain = &self.member.drain;
             drain.close();

@@ -104,7 +104,13 @@ impl Fabric for Routes {
             }
             let mut guards = Vec::with_capacity(parts.len());
             for (fabric, endpoints) in parts {
-                guards.push(fabric.serve(endpoints, executor.clone()).await?);
+                match fabric.serve(endpoints, executor.clone()).await {
+                    Ok(guard) => guards.push(guard),
+                    Err(error) => {
+                        guards.into_iter().for_each(ServeGuard::give_up);
+                        return Err(error);
+                    }
+                }
             }
             Ok(ServeGuard::new(Guards(guards)))
         })
@@ -134,7 +140,7 @@ impl Fabric for Routes {
 struct Guards(Vec<ServeGuard>);
 
 impl Serving for Guards {
-    fn drain(self: Box<Self>, grace: Duration) -> Pending<'static, Drained> {
+    fn drain(self: Box<Self>, grace: Duration) -> BoxFuture<'static, Drained> {
         Box::pin(async move {
             let drained = join_all(self.0.into_iter().map(|guard| guard.drain(grace))).await;
             drained.into_iter().sum()

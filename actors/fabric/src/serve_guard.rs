@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use asyncsteps_actors::drain::Drained;
-
-use crate::pending::Pending;
+use futures_util::future::BoxFuture;
 
 /// How long cancelled calls may take to end: they run their cancel handlers.
 pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);
+
+/// How long calls may take that came to a node before it failed to serve: longer than callers wait.
+const GIVEN_UP: Duration = Duration::from_secs(60);
 
 /// An executor serves as long as this is there.
 ///
@@ -21,7 +23,7 @@ pub struct ServeGuard(Box<dyn Serving>);
 /// The end of serving, by a driver; dropping it ends serving at once.
 pub trait Serving: Send {
     /// See [`ServeGuard::drain`].
-    fn drain(self: Box<Self>, grace: Duration) -> Pending<'static, Drained>;
+    fn drain(self: Box<Self>, grace: Duration) -> BoxFuture<'static, Drained>;
 }
 
 impl ServeGuard {
@@ -38,5 +40,11 @@ impl ServeGuard {
     /// Dropping the future cancels the calls in flight.
     pub async fn drain(self, grace: Duration) -> Drained {
         self.0.drain(grace).await
+    }
+
+    /// Ends serving that has failed to begin. Calls that have come already are carried out: an answer that says that they
+    /// were cancelled would look like one of the function.
+    pub(crate) fn give_up(self) {
+        tokio::spawn(self.drain(GIVEN_UP));
     }
 }

@@ -43,27 +43,23 @@ enum Question {
 }
 
 impl Services {
-    pub(super) fn new(admission: &NodeServer) -> Self {
-        let catalog = admission.executor.catalog();
-        let services = admission.endpoints.iter().map(|endpoint| {
+    pub(super) fn new(server: &NodeServer) -> Self {
+        let catalog = server.executor.catalog();
+        let services = server.endpoints.iter().map(|endpoint| {
             let interface = endpoint.interface().clone();
             let (iface, version) = (interface.iface(), interface.version());
             let hosted = catalog.interfaces.iter().find(|it| it.iface == iface);
             let names = hosted.into_iter().flat_map(|hosted| &hosted.functions);
             let functions = names.filter(|function| function.implemented).map(|function| {
                 let called = format!("{interface}:{}", function.name);
-                let subject =
-                    called.parse().map(|called| admission.link.subjects.call(&called, None));
+                let subject = called.parse().map(|called| server.link.subjects.call(&called, None));
                 Function { name: function.name.clone(), subject: subject.unwrap_or_default() }
             });
             let name = format!("{}-v{}", iface.replace('.', "-"), version.major);
             let functions = functions.collect();
             Service { name, interface, functions }
         });
-        Self {
-            services: services.collect(),
-            queue_group: admission.link.config.queue_group.clone(),
-        }
+        Self { services: services.collect(), queue_group: server.link.config.queue_group.clone() }
     }
 
     /// Subscribes to the questions to all services, to services of a name, and to this node.
@@ -86,48 +82,48 @@ impl Services {
     /// Answers questions as long as the node serves.
     pub(super) async fn answer(
         self,
-        admission: Weak<NodeServer>,
+        server: Weak<NodeServer>,
         mut questions: Box<dyn Subscription>,
     ) {
         while let Some(question) = questions.next().await {
-            let Some(admission) = admission.upgrade() else { return };
-            if admission.is_draining() {
+            let Some(server) = server.upgrade() else { return };
+            if server.is_draining() {
                 continue;
             }
-            for (reply, answer) in self.answers(&admission, &question) {
-                admission.link.publish(reply, answer).await;
+            for (reply, answer) in self.answers(&server, &question) {
+                server.link.publish(reply, answer).await;
             }
         }
     }
 
     /// One answer for each service that is asked.
-    fn answers(&self, admission: &NodeServer, question: &Message) -> Vec<(Subject, Bytes)> {
+    fn answers(&self, server: &NodeServer, question: &Message) -> Vec<(Subject, Bytes)> {
         let mut tokens = question.subject.split('.').skip(1);
         let (asked, name) = (tokens.next().and_then(Question::parse), tokens.next());
         let (Some(asked), Some(reply)) = (asked, &question.reply) else { return Vec::new() };
         let services = self.services.iter().filter(|it| name.is_none_or(|name| name == it.name));
         let answers = services.map(|service| {
             let answer = match asked {
-                Question::Ping => service.identity("ping", admission),
-                Question::Info => self.info(service, admission),
-                Question::Stats => self.stats(service, admission),
+                Question::Ping => service.identity("ping", server),
+                Question::Info => self.info(service, server),
+                Question::Stats => self.stats(service, server),
             };
             (reply.clone(), Bytes::from(answer.to_string()))
         });
         answers.collect()
     }
 
-    fn info(&self, service: &Service, admission: &NodeServer) -> Value {
-        let mut info = service.identity("info", admission);
+    fn info(&self, service: &Service, server: &NodeServer) -> Value {
+        let mut info = service.identity("info", server);
         let endpoints = service.functions.iter().map(|function| self.endpoint(function));
         info["description"] = format!("{} of FutoIn", service.interface).into();
         info["endpoints"] = endpoints.collect();
         info
     }
 
-    fn stats(&self, service: &Service, admission: &NodeServer) -> Value {
-        let mut stats = service.identity("stats", admission);
-        let figures = admission.executor.figures().functions;
+    fn stats(&self, service: &Service, server: &NodeServer) -> Value {
+        let mut stats = service.identity("stats", server);
+        let figures = server.executor.figures().functions;
         let endpoints = service.functions.iter().map(|function| {
             let mut endpoint = self.endpoint(function);
             let name = format!("{}:{}", service.interface, function.name);
@@ -137,7 +133,7 @@ impl Services {
             endpoint
         });
         stats["endpoints"] = endpoints.collect();
-        stats["started"] = admission.started.clone().into();
+        stats["started"] = server.started.clone().into();
         stats
     }
 
@@ -148,11 +144,11 @@ impl Services {
 }
 
 impl Service {
-    fn identity(&self, kind: &str, admission: &NodeServer) -> Value {
+    fn identity(&self, kind: &str, server: &NodeServer) -> Value {
         json!({
             "type": format!("io.nats.micro.v1.{kind}_response"),
             "name": self.name,
-            "id": admission.link.node.as_str(),
+            "id": server.link.node.as_str(),
             "version": format!("{}.0", self.interface.version()),
             "metadata": { "interface": self.interface.to_string() },
         })

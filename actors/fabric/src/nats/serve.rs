@@ -11,6 +11,7 @@ use asyncsteps_actors::drain::{Drain, Drained};
 use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::observe::Protocol;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -25,7 +26,6 @@ use super::probe::probe_callers;
 use super::worker::Worker;
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
-use crate::pending::Pending;
 use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 
 /// The servers of this node, for questions of other nodes.
@@ -53,7 +53,7 @@ pub(super) async fn serve(
     let (to_phase, phase) = watch::channel(Phase::Serving);
     let traffic = executor.traffic();
     let workers = arbiters.iter().map(|arbiter| start_worker(arbiter, link, &executor, &phase));
-    let admission = Arc::new(NodeServer {
+    let server = Arc::new(NodeServer {
         link: Arc::clone(link),
         workers: workers.collect(),
         bytes: Arc::default(),
@@ -66,19 +66,14 @@ pub(super) async fn serve(
         executor,
         started: time_of_day(),
     });
-    let mut tasks = Vec::new();
-    for requests in subscribe(link, &admission.endpoints).await.map_err(|_| not_told())? {
-        let taken = Arc::clone(&admission).take_requests(requests);
-        tasks.push(tokio::spawn(tokio::task::unconstrained(taken)));
+    let mut serves = Serves { server, phase: to_phase, tasks: Vec::new() };
+    if let Err(error) = serves.begin(link).await {
+        ServeGuard::new(serves).give_up();
+        return Err(error);
     }
-    let services = Services::new(&admission);
-    for questions in services.subscribe(link).await.map_err(|_| not_told())? {
-        tokio::spawn(services.clone().answer(Arc::downgrade(&admission), questions));
-    }
-    link.settle().await?;
-    tokio::spawn(drain_at_close(admission.executor.clone(), to_phase.clone()));
-    members.lock().push(Arc::downgrade(&admission));
-    Ok(ServeGuard::new(Serves { admission, phase: to_phase, tasks }))
+    tokio::spawn(drain_at_close(serves.server.executor.clone(), serves.phase.clone()));
+    members.lock().push(Arc::downgrade(&serves.server));
+    Ok(ServeGuard::new(serves))
 }
 
 fn check(arbiters: &[ArbiterHandle], endpoints: &[Endpoint]) -> Result<(), CallError> {
@@ -160,14 +155,30 @@ async fn drain_at_close(executor: Executor, phase: watch::Sender<Phase>) {
 
 /// An executor that serves, until this is dropped.
 struct Serves {
-    admission: Arc<NodeServer>,
+    server: Arc<NodeServer>,
     phase: watch::Sender<Phase>,
     /// One for each subscription.
     tasks: Vec<JoinHandle<()>>,
 }
 
+impl Serves {
+    /// Subscribes, and returns when the server has taken that. Requests may come before.
+    async fn begin(&mut self, link: &Link) -> Result<(), CallError> {
+        let server = &self.server;
+        for requests in subscribe(link, &server.endpoints).await.map_err(|_| not_told())? {
+            let taken = Arc::clone(server).take_requests(requests);
+            self.tasks.push(tokio::spawn(tokio::task::unconstrained(taken)));
+        }
+        let services = Services::new(server);
+        for questions in services.subscribe(link).await.map_err(|_| not_told())? {
+            tokio::spawn(services.clone().answer(Arc::downgrade(server), questions));
+        }
+        link.settle().await
+    }
+}
+
 impl Serving for Serves {
-    fn drain(mut self: Box<Self>, grace: Duration) -> Pending<'static, Drained> {
+    fn drain(mut self: Box<Self>, grace: Duration) -> BoxFuture<'static, Drained> {
         Box::pin(async move {
             let ends = tokio::time::Instant::now() + grace;
             self.phase.send_replace(Phase::Draining);
@@ -175,7 +186,7 @@ impl Serving for Serves {
                 // it only ends early if the runtime does
                 let _ = task.await;
             }
-            let drain: &Arc<Drain> = &self.admission.drain;
+            let drain: &Arc<Drain> = &self.server.drain;
             drain.close();
             if tokio::time::timeout_at(ends, drain.idle()).await.is_err() {
                 self.phase.send_replace(Phase::Ended);
@@ -183,8 +194,8 @@ impl Serving for Serves {
                 let _ = tokio::time::timeout(CANCEL_GRACE, drain.idle()).await;
             }
             // the answers are on their way when this returns
-            let _ = self.admission.link.settle().await;
-            self.admission.drain.ended()
+            let _ = self.server.link.settle().await;
+            self.server.drain.ended()
         })
     }
 }
