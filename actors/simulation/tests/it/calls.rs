@@ -51,6 +51,12 @@ fn what_a_caller_is_told_of_a_call_is_what_became_of_it_under_any_of_the_seeds()
     }
 }
 
+/// Serving fails because its last message is lost, just when calls have come.
+#[test]
+fn calls_that_come_before_serving_fails_are_carried_out_as_in_seed_2623() {
+    simulate(2623..2624, |cluster| calls(cluster).map(drop));
+}
+
 #[test]
 fn one_seed_is_one_history_of_calls() {
     let test = "calls::what_a_caller_is_told_of_a_call_is_what_became_of_it_under_any_of_the_seeds";

@@ -1,7 +1,7 @@
 //! The promises of locks and limits between machines: sections exclude each other while clocks are right and processes go
 //! on, tokens protect what is written whatever happens, rates hold, and each lock comes free.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -57,6 +57,8 @@ struct Outside {
     /// The nodes and shelves of sections that ended while all was well.
     well: Mutex<Option<BTreeSet<(String, usize)>>>,
     lost: AtomicUsize,
+    /// How many flows have waited for a shelf.
+    waits: AtomicUsize,
     random: Mutex<Random>,
     wrong: Mutex<Option<String>>,
 }
@@ -72,10 +74,19 @@ struct Shelf {
     inside: u32,
     /// Since when there is none.
     free: Option<SystemTime>,
+    /// Since when others wait until they are inside, by number.
+    waiting: BTreeMap<usize, SystemTime>,
 }
 
 /// A section, until it is dropped.
 struct Inside<'a>(&'a World, usize);
+
+/// A flow that waits for a shelf, until it is inside or this is dropped.
+struct Waits<'a> {
+    world: &'a World,
+    shelf: usize,
+    number: usize,
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no panic")
@@ -90,6 +101,12 @@ impl Shelf {
         }
         !is_old
     }
+
+    /// How long nothing has been inside although something waits.
+    fn idle(&self) -> Option<Duration> {
+        let since = self.free?.max(*self.waiting.values().min()?);
+        clock::wall().duration_since(since).ok()
+    }
 }
 
 impl World {
@@ -100,6 +117,7 @@ impl World {
             excludes: AtomicBool::new(true),
             well: Mutex::default(),
             lost: AtomicUsize::new(0),
+            waits: AtomicUsize::new(0),
             random: Mutex::new(Random::new(seed)),
             wrong: Mutex::default(),
         }))
@@ -122,13 +140,17 @@ impl World {
         lock(&self.0.wrong).get_or_insert(what);
     }
 
-    fn enter(&self, shelf: usize, began: SystemTime) -> Inside<'_> {
-        let Shelf { inside, free, .. } = &mut lock(&self.0.shelves)[shelf];
-        let waited =
-            free.take().and_then(|free| clock::wall().duration_since(free.max(began)).ok());
-        if lock(&self.0.well).is_some() && waited > Some(NOTIFIED) {
-            self.is_wrong(format!("{} was free for {waited:?} and waited for", SHELVES[shelf]));
-        }
+    fn waits(&self, shelf: usize) -> Waits<'_> {
+        let number = self.0.waits.fetch_add(1, Ordering::Relaxed);
+        lock(&self.0.shelves)[shelf].waiting.insert(number, clock::wall());
+        Waits { world: self, shelf, number }
+    }
+
+    fn enter(&self, shelf: usize, wait: Option<usize>) -> Inside<'_> {
+        self.check_idle(shelf);
+        let Shelf { inside, free, waiting, .. } = &mut lock(&self.0.shelves)[shelf];
+        *free = None;
+        wait.map(|number| waiting.remove(&number));
         *inside += 1;
         if *inside > 1 && self.0.excludes.load(Ordering::Relaxed) {
             self.is_wrong(format!("{inside} sections for {}", SHELVES[shelf]));
@@ -136,12 +158,20 @@ impl World {
         Inside(self, shelf)
     }
 
+    /// While all is well, no lock is free for long that something waits for.
+    fn check_idle(&self, shelf: usize) {
+        let idle = lock(&self.0.shelves)[shelf].idle();
+        if lock(&self.0.well).is_some() && idle > Some(NOTIFIED) {
+            self.is_wrong(format!("{} was free for {idle:?} and waited for", SHELVES[shelf]));
+        }
+    }
+
     /// Reads what is there, and writes one more later.
-    async fn adds(&self, shelf: usize, fence: Option<FencingToken>, began: SystemTime) {
+    async fn adds(&self, shelf: usize, fence: Option<FencingToken>, wait: Option<usize>) {
         let Some(fence) = fence else {
             return self.is_wrong("a section has no token".to_owned());
         };
-        let _inside = self.enter(shelf, began);
+        let _inside = self.enter(shelf, wait);
         let read = {
             let shelf = &mut lock(&self.0.shelves)[shelf];
             shelf.knows(&fence).then_some(shelf.count)
@@ -167,6 +197,7 @@ impl World {
 
     /// No write was lost, and in each second there were at most twice as many entries as the rate allows.
     fn check(&self) -> Result<(), String> {
+        (0..SHELVES.len()).for_each(|shelf| self.check_idle(shelf));
         for (shelf, name) in lock(&self.0.shelves).iter().zip(SHELVES) {
             if shelf.count != shelf.writes {
                 return Err(format!("{} writes made {} {name}", shelf.writes, shelf.count));
@@ -194,6 +225,12 @@ impl World {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        lock(&self.world.0.shelves)[self.shelf].waiting.remove(&self.number);
     }
 }
 
@@ -236,11 +273,11 @@ async fn node(world: World, node: NodeContext) {
 /// A section of a flow, which is cancelled when the lock is lost.
 async fn in_a_flow(world: &World, locks: &Locks, shelf: usize) {
     let mutex = locks.mutex("shelf").key(SHELVES[shelf]);
-    let began = clock::wall();
+    let waits = world.waits(shelf);
     let mut flow = Flow::new();
-    let (in_flow, token) = (world.clone(), mutex.clone());
+    let (in_flow, token, wait) = (world.clone(), mutex.clone(), waits.number);
     flow.run(async move |()| {
-        in_flow.adds(shelf, token.fence(), began).await;
+        in_flow.adds(shelf, token.fence(), Some(wait)).await;
         Ok(())
     })
     .locked(&mutex);
@@ -256,13 +293,12 @@ async fn in_a_flow(world: &World, locks: &Locks, shelf: usize) {
 /// A section outside of flows, for which the lock is not waited for long.
 async fn in_a_hurry(world: &World, locks: &Locks, shelf: usize) {
     let mutex = locks.mutex("shelf").key(SHELVES[shelf]);
-    let began = clock::wall();
     let Ok(taken) = timeout(world.pause() / 20, mutex.lock()).await else { return };
     match taken {
         Ok(guard) => tokio::select! {
             biased;
             () = guard.lost() => {}
-            () = world.adds(shelf, Some(guard.fence()), began) => {}
+            () = world.adds(shelf, Some(guard.fence()), None) => {}
         },
         Err(error) => world.is_wrong(format!("a lock failed: {error}")),
     }
