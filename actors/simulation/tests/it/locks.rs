@@ -197,7 +197,6 @@ impl World {
 
     /// No write was lost, and in each second there were at most twice as many entries as the rate allows.
     fn check(&self) -> Result<(), String> {
-        (0..SHELVES.len()).for_each(|shelf| self.check_idle(shelf));
         for (shelf, name) in lock(&self.0.shelves).iter().zip(SHELVES) {
             if shelf.count != shelf.writes {
                 return Err(format!("{} writes made {} {name}", shelf.writes, shelf.count));
@@ -267,6 +266,13 @@ async fn node(world: World, node: NodeContext) {
             });
         }
     }
+    let looks = world.clone();
+    actix_rt::spawn(async move {
+        loop {
+            sleep(NOTIFIED).await;
+            (0..SHELVES.len()).for_each(|shelf| looks.check_idle(shelf));
+        }
+    });
     enters(world, locks).await;
 }
 
@@ -329,7 +335,8 @@ fn locks(cluster: &mut Cluster) -> Result<usize, String> {
     cluster.run_for(FAULTS);
     world.check()?;
     world.0.excludes.store(false, Ordering::Relaxed);
-    cluster.faults(Faults::all().kills(0.02).stops(0.04).slow_disk(0.1, 4 * SECOND));
+    cluster
+        .faults(Faults::all().kills(0.02).stops(0.04).slow_disk(0.1, 4 * SECOND).disk_errors(5.0));
     cluster.run_for(FAULTS);
     cluster.heal();
     mem::take(&mut *lock(&world.0.entries));
