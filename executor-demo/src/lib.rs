@@ -12,7 +12,6 @@
 //! - [`server`]: the executor of these functions behind HTTP and WebSocket
 //! - [`node`]: several processes that share the work, over NATS
 //! - [`config`]: the command line of the program
-//! - [`load`]: requests at a given rate, and whether everything adds up afterwards
 #![forbid(unsafe_code)]
 
 pub mod bank;
@@ -21,7 +20,6 @@ pub mod interface;
 pub mod jobs;
 pub mod journal;
 mod keeper;
-pub mod load;
 pub mod node;
 mod number;
 mod pages;

@@ -1,4 +1,4 @@
-//! `executor-demo`: serves the demo shop until it is stopped, or loads one.
+//! `executor-demo`: serves the demo shop until it is stopped.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -10,7 +10,6 @@ use asyncsteps::executor::Closed;
 use asyncsteps::observe::{self, Format};
 use clap::{Parser, Subcommand};
 use executor_demo::jobs::JobsOptions;
-use executor_demo::load::{self, Consistency, LoadOptions, Report};
 use executor_demo::node::{CallOptions, DrainOptions, Hosted, NodesOptions};
 use executor_demo::plan::PlanOptions;
 use executor_demo::printable::printable;
@@ -29,7 +28,6 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Load(LoadOptions),
     Call(CallOptions),
     Nodes(NodesOptions),
     Drain(DrainOptions),
@@ -41,7 +39,6 @@ fn main() -> ExitCode {
     let Cli { command, config } = Cli::parse();
     match command {
         None => serve_logging(config),
-        Some(Command::Load(options)) => load(&options),
         Some(Command::Call(options)) => print(options.run()),
         Some(Command::Nodes(options)) => print(options.run()),
         Some(Command::Drain(options)) => print(options.run()),
@@ -56,30 +53,6 @@ fn print(told: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
     let printed = told.and_then(|told| Ok(writeln!(io::stdout(), "{}", printable(&told))?));
     match printed {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
-    }
-}
-
-/// The exit code of a load that found nothing wrong, and could not check all.
-const NOT_CHECKED: u8 = 3;
-
-/// Loads a server; failure if something does not add up.
-fn load(options: &LoadOptions) -> ExitCode {
-    let told = actix_rt::System::new().block_on(async {
-        // a file that cannot be compared with is reported before the load
-        let before = options.compare.as_deref().map(Report::read).transpose()?;
-        let mut out = io::stdout().lock();
-        let report = load::load(options, &mut out).await?;
-        writeln!(out, "{}", report.found())?;
-        if let Some(before) = before {
-            writeln!(out, "{}", report.compared_with(&before))?;
-        }
-        anyhow::Ok(report.verdict())
-    });
-    match told {
-        Ok(Consistency::AddsUp) => ExitCode::SUCCESS,
-        Ok(Consistency::NotChecked) => NOT_CHECKED.into(),
-        Ok(Consistency::Wrong) => ExitCode::FAILURE,
         Err(error) => fail(&error),
     }
 }

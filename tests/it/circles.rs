@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "engine/steps/src",
     "engine/futoin/src",
     "engine/ffi/src",
@@ -21,6 +21,7 @@ const CRATES: [&str; 12] = [
     "actors/journal/src",
     "actors/simulation/src",
     "executor-demo/src",
+    "benches/load/src",
 ];
 
 /// A module by its path from the root of its crate: `["flow", "drive"]`.

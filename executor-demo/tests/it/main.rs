@@ -4,7 +4,6 @@ mod crash;
 mod deploy;
 mod durable;
 mod idle;
-mod load;
 mod log;
 mod nodes;
 mod otlp;

@@ -1,14 +1,18 @@
-//! When requests are due.
+//! When requests are due, and a thread that says so: timers of event loops are too coarse for it.
 
+use std::io;
+use std::thread;
 use std::time::Duration;
 
-use asyncsteps::sim::Random;
+use asyncsteps_core::sim::Random;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use super::options::Arrivals;
+use crate::options::Arrivals;
 
 /// The times at which requests are due, from the start of a run to its end.
 #[derive(Clone, Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     arrivals: Arrivals,
     random: Random,
     /// Seconds between two requests, on average.
@@ -19,9 +23,31 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(arrivals: Arrivals, rate: f64, duration: Duration, seed: u64) -> Self {
+    pub(crate) fn new(arrivals: Arrivals, rate: f64, duration: Duration, seed: u64) -> Self {
         let end = duration.as_secs_f64();
         Self { arrivals, random: Random::new(seed), distance: 1.0 / rate, next: 0.0, end }
+    }
+
+    /// Says when requests are due, counted from `start`; ends with the schedule, or when the receiver
+    /// is dropped.
+    ///
+    /// Requests that are late, because the thread was, come at once and in order. The channel is not
+    /// bounded: it holds the requests that the receiver is behind.
+    pub(crate) fn pace(self, start: Instant) -> io::Result<mpsc::UnboundedReceiver<Instant>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let pace = move || {
+            for due in self.map(|due| start + due) {
+                // a pause may end early
+                while Instant::now() < due {
+                    thread::park_timeout(due.saturating_duration_since(Instant::now()));
+                }
+                if sender.send(due).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("pacer".to_owned()).spawn(pace)?;
+        Ok(receiver)
     }
 
     fn step(&mut self) -> f64 {

@@ -1,21 +1,19 @@
 //! Calls of a FutoIn server, over HTTP or WebSocket.
 
 mod http;
-mod target;
 mod websocket;
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use hyper::Uri;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-pub(super) use target::Scheme;
-pub(crate) use target::Target;
 
 use http::HttpClient;
 use websocket::WebSocketClient;
@@ -36,6 +34,13 @@ enum Transport {
     WebSocket(WebSocketClient),
 }
 
+/// How messages get to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    WebSocket,
+}
+
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
@@ -50,14 +55,16 @@ pub(crate) enum Answer {
 impl Client {
     /// Connects with at most `connections` connections; an answer may take as long as `patience`.
     pub(crate) async fn connect(
-        target: &Target,
+        url: &str,
         connections: NonZeroUsize,
         patience: Duration,
     ) -> anyhow::Result<Self> {
-        let transport = match target.scheme {
-            Scheme::Http => Transport::Http(HttpClient::connect(target, connections).await?),
+        let (scheme, uri) = target(url)?;
+        let connections = connections.get();
+        let transport = match scheme {
+            Scheme::Http => Transport::Http(HttpClient::connect(uri, connections).await?),
             Scheme::WebSocket => {
-                Transport::WebSocket(WebSocketClient::connect(target, connections).await?)
+                Transport::WebSocket(WebSocketClient::connect(uri, connections).await?)
             }
         };
         Ok(Self { transport, patience, next: Cell::new(0) })
@@ -88,10 +95,10 @@ impl Client {
     }
 
     /// Answers that belong to no call: repeated ones, and junk.
-    pub(super) async fn unasked(&self) -> u64 {
+    pub(crate) fn unasked(&self) -> u64 {
         match &self.transport {
             Transport::Http(_) => 0,
-            Transport::WebSocket(client) => client.unasked().await,
+            Transport::WebSocket(client) => client.unasked.get(),
         }
     }
 
@@ -102,6 +109,27 @@ impl Client {
             Transport::WebSocket(client) => Ok((client.send(id, message).await?, Duration::ZERO)),
         }
     }
+}
+
+/// How messages get to the end point at a URL, and its parts; it names a host.
+fn target(url: &str) -> anyhow::Result<(Scheme, Uri)> {
+    let uri: Uri = url.parse().with_context(|| format!("{url} is no URL"))?;
+    let scheme = match uri.scheme_str() {
+        Some("http") => Scheme::Http,
+        Some("ws") => Scheme::WebSocket,
+        Some(other) => bail!("{url}: {other} is not supported, only http and ws are"),
+        None => bail!("{url}: begin it with http:// or ws://"),
+    };
+    Ok((scheme, uri))
+}
+
+/// Opens a connection.
+async fn open(uri: &Uri) -> anyhow::Result<TcpStream> {
+    let host = uri.host().context("a URL without a host")?;
+    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await;
+    let stream = stream.with_context(|| format!("cannot connect to {uri}"))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// A message to the server.
@@ -127,7 +155,7 @@ fn read(answer: &[u8], rid: &str) -> anyhow::Result<Answer> {
     match (response.r, response.e) {
         (Some(result), None) => Ok(Answer::Result(result)),
         (None, Some(code)) => Ok(Answer::Error(code)),
-        (Some(_), Some(_)) | (None, None) => anyhow::bail!("an answer without result or error"),
+        (Some(_), Some(_)) | (None, None) => bail!("an answer without result or error"),
     }
 }
 
@@ -151,6 +179,22 @@ mod tests {
             "junk",
         ] {
             read(wrong).expect_err(wrong);
+        }
+    }
+
+    #[test]
+    fn a_url_says_how_and_where() {
+        let (scheme, uri) = target("ws://localhost:8080/ftn/").unwrap();
+        assert_eq!((scheme, uri.port_u16()), (Scheme::WebSocket, Some(8080)));
+        assert_eq!((uri.host(), uri.path()), (Some("localhost"), "/ftn/"));
+        for (wrong, why) in [
+            ("https://a.example/ftn/", "https is not supported"),
+            ("127.0.0.1:8080", "begin it with http://"),
+            ("/ftn/", "begin it with http://"),
+            ("http://", "is no URL"),
+        ] {
+            let error = format!("{:#}", target(wrong).expect_err(wrong));
+            assert!(error.contains(why), "{error}");
         }
     }
 }

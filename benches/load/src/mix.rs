@@ -3,10 +3,16 @@
 
 use std::cmp;
 
-use asyncsteps::sim::Random;
+use asyncsteps_core::sim::Random;
+use serde_json::{Value, json};
 
-use super::calls::{Call, Order};
-use super::client::Answer;
+use crate::client::Answer;
+
+/// The price of each product, in cents.
+pub(crate) const PRICE: i64 = 250;
+
+/// The most orders that a customer is shown.
+pub(crate) const LISTED: usize = 100;
 
 /// Products; the first ones are asked for most.
 const SKUS: usize = 50;
@@ -14,18 +20,64 @@ const SKUS: usize = 50;
 /// Orders that a customer places, on average: fewer than a list shows.
 const ORDERS_OF_CUSTOMER: f64 = 40.0;
 
-/// Of a hundred requests, how many are of which kind; the rest are lists.
-const STOCK: usize = 30;
-const ORDER: usize = 35;
-const GET: usize = 12;
-const RESTOCK: usize = 5;
-const BALANCE: usize = 10;
+/// How many of the requests are orders.
+const ORDERS: f64 = 0.35;
 
 /// Orders that later requests name.
 const REMEMBERED: usize = 1000;
 
+/// One call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Call {
+    Order(Order),
+    Stock { sku: String },
+    Get { order: f64 },
+    List { customer: String },
+    Restock { sku: String, count: i64 },
+    Balance { customer: String },
+}
+
+/// An order of a customer, who names it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Order {
+    pub(crate) customer: String,
+    pub(crate) key: String,
+    /// Products and their units, each product once.
+    pub(crate) items: Vec<(String, i64)>,
+}
+
+impl Call {
+    /// The whole name of the function.
+    pub(crate) fn function(&self) -> &'static str {
+        match self {
+            Self::Order(_) => "demo.shop:1.0:order",
+            Self::Stock { .. } => "demo.shop:1.0:stock",
+            Self::Get { .. } => "demo.shop:1.0:get",
+            Self::List { .. } => "demo.shop:1.0:list",
+            Self::Restock { .. } => "demo.shop:1.0:restock",
+            Self::Balance { .. } => "demo.bank:1.0:balance",
+        }
+    }
+
+    /// Its parameters.
+    pub(crate) fn params(&self) -> Value {
+        match self {
+            Self::Order(Order { customer, key, items }) => {
+                let items: Vec<Value> =
+                    items.iter().map(|(sku, qty)| json!({ "sku": sku, "qty": qty })).collect();
+                json!({ "customer": customer, "items": items, "key": key })
+            }
+            Self::Stock { sku } => json!({ "sku": sku }),
+            Self::Get { order } => json!({ "order": order }),
+            Self::List { customer } => json!({ "customer": customer, "limit": LISTED }),
+            Self::Balance { customer } => json!({ "customer": customer }),
+            Self::Restock { sku, count } => json!({ "sku": sku, "count": count, "price": PRICE }),
+        }
+    }
+}
+
 /// The next calls of customers.
-pub(super) struct Mix {
+pub(crate) struct Mix {
     random: Random,
     run: String,
     customers: usize,
@@ -38,14 +90,13 @@ pub(super) struct Mix {
 
 impl Mix {
     /// About `requests` requests of a run with this name, to a shop that may have a bank.
-    pub(super) fn new(run: &str, seed: u64, requests: f64, has_bank: bool) -> Self {
+    pub(crate) fn new(run: &str, seed: u64, requests: f64, has_bank: bool) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
             reason = "a number of customers, above zero"
         )]
-        let customers = (requests * ORDER as f64 / 100.0 / ORDERS_OF_CUSTOMER).ceil() as usize;
+        let customers = (requests * ORDERS / ORDERS_OF_CUSTOMER).ceil() as usize;
         Self {
             random: Random::new(seed),
             run: run.to_owned(),
@@ -57,51 +108,33 @@ impl Mix {
     }
 
     /// The products of a run.
-    pub(super) fn skus(run: &str) -> impl Iterator<Item = String> {
+    pub(crate) fn skus(run: &str) -> impl Iterator<Item = String> {
         (0..SKUS).map(move |number| sku(run, number))
     }
 
     /// The next call.
-    pub(super) fn next(&mut self) -> Call {
-        let mut kind = self.random.below(100);
-        let mut is = |share: usize| {
-            let is = kind < share;
-            kind = kind.saturating_sub(share);
-            is
-        };
-        if is(STOCK) {
-            Call::Stock { sku: self.sku() }
-        } else if is(ORDER) {
-            self.order()
-        } else if is(GET) {
-            match self.random.pick(&self.orders) {
-                Some(order) => Call::Get { order: *order },
-                None => Call::Stock { sku: self.sku() },
+    pub(crate) fn next(&mut self) -> Call {
+        match self.random.below(100) {
+            ..35 => self.order(),
+            35..47 if !self.orders.is_empty() => {
+                let order = self.random.below(self.orders.len());
+                Call::Get { order: self.orders[order] }
             }
-        } else if is(RESTOCK) {
-            Call::Restock { sku: self.sku(), count: 10 }
-        } else if is(BALANCE) && self.has_bank {
-            Call::Balance { customer: self.customer() }
-        } else {
-            Call::List { customer: self.customer() }
+            35..77 => Call::Stock { sku: self.sku() },
+            77..82 => Call::Restock { sku: self.sku(), count: 10 },
+            82..92 if self.has_bank => Call::Balance { customer: self.customer() },
+            _ => Call::List { customer: self.customer() },
         }
     }
 
     /// Remembers an answer for later requests.
-    pub(super) fn learn(&mut self, call: &Call, answer: &Answer) {
-        if let (Call::Order(_), Answer::Result(result)) = (call, answer)
-            && let Some(order) = result["order"].as_f64()
-        {
-            self.remember(order);
-        }
-    }
-
-    fn remember(&mut self, order: f64) {
+    pub(crate) fn learn(&mut self, call: &Call, answer: &Answer) {
+        let (Call::Order(_), Answer::Result(result)) = (call, answer) else { return };
+        let Some(order) = result["order"].as_f64() else { return };
         if self.orders.len() < REMEMBERED {
             self.orders.push(order);
         } else {
-            let oldest = self.random.below(REMEMBERED);
-            self.orders[oldest] = order;
+            self.orders[self.random.below(REMEMBERED)] = order;
         }
     }
 
@@ -160,7 +193,7 @@ mod tests {
             mix.learn(&call, &Answer::Result(json!({ "order": number })));
         }
         let share = |function| calls[function] / 100;
-        assert_eq!(calls.len(), Call::FUNCTIONS.len());
+        assert_eq!(calls.len(), 6);
         assert!((33..38).contains(&share("demo.shop:1.0:order")), "{calls:?}");
         assert!((10..14).contains(&share("demo.shop:1.0:get")), "{calls:?}");
         assert!((4..7).contains(&share("demo.shop:1.0:restock")), "{calls:?}");

@@ -8,15 +8,27 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use asyncsteps_support::client;
-use asyncsteps_support::shop::{Data, Program};
+use asyncsteps_support::shop::{Data, Shop, config};
+use executor_demo::Config;
 use serde_json::{Value, json};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_asyncsteps-load");
+
+/// A shop that serves and has its database.
+fn start(config: Config) -> Shop {
+    let shop = Shop::serve(config);
+    client::ping(shop.address);
+    shop
+}
+
+/// One whose requests in flight end with it.
+fn without_grace(data: &Data) -> Shop {
+    start(Config { grace: 0, ..config(data) })
+}
 
 /// Loads the server at a URL.
 fn load(url: &str, arguments: &[&str]) -> Output {
-    let mut load = Command::new(PROGRAM);
-    load.args(["load", url, "--quiet"]).args(arguments).output().expect("the program starts")
+    Command::new(PROGRAM).arg(url).args(arguments).output().expect("the program starts")
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -26,8 +38,7 @@ fn text(bytes: &[u8]) -> &str {
 #[test]
 fn everything_adds_up_although_the_bank_loses_calls() {
     let data = Data::new();
-    let lossy = ["--bank-failures", "10", "--bank-latency", "5"];
-    let shop = Program::start_with(PROGRAM, &data, &lossy);
+    let shop = start(Config { bank_failures: 10, bank_latency: 5, ..config(&data) });
     let folder = data.file().with_file_name("distributions");
     let report = data.file().with_file_name("report.json");
     let [report, folder] = [&report, &folder].map(|path| path.to_str().expect("text"));
@@ -72,7 +83,7 @@ fn everything_adds_up_although_the_bank_loses_calls() {
 #[test]
 fn what_does_not_add_up_is_told() {
     let data = Data::new();
-    let shop = Program::start(PROGRAM, &data);
+    let shop = start(config(&data));
     let url = format!("http://{}/ftn/", shop.address);
     let output = thread::scope(|scope| {
         let load = scope.spawn(|| load(&url, &["--rate", "100", "--duration", "2"]));
@@ -100,7 +111,7 @@ fn what_does_not_add_up_is_told() {
 #[test]
 fn a_server_that_ends_in_the_middle_is_told() {
     let data = Data::new();
-    let shop = Program::start(PROGRAM, &data);
+    let shop = without_grace(&data);
     let url = format!("ws://{}/ftn/", shop.address);
     let arguments = ["--rate", "100", "--duration", "2", "--patience", "1"];
     let output = thread::scope(|scope| {
@@ -108,7 +119,7 @@ fn a_server_that_ends_in_the_middle_is_told() {
         while data.orders() == 0 {
             thread::yield_now();
         }
-        shop.kill();
+        drop(shop);
         load.join().expect("no panic")
     });
     let told = text(&output.stdout);
@@ -119,17 +130,17 @@ fn a_server_that_ends_in_the_middle_is_told() {
 #[test]
 fn what_was_measured_is_told_and_written_before_the_check() {
     let data = Data::new();
-    let shop = Program::start(PROGRAM, &data);
+    let shop = without_grace(&data);
     let file = data.file().with_file_name("report.json");
     let mut load = Command::new(PROGRAM);
-    load.arg("load").arg(format!("ws://{}/ftn/", shop.address)).args(["--quiet", "--json"]);
+    load.arg(format!("ws://{}/ftn/", shop.address)).arg("--json");
     // no order that the server has not answered gets an outcome: the check takes a day
     load.arg(&file).args(["--rate", "100", "--duration", "2", "--patience", "86400"]);
     let mut load = load.stdout(Stdio::piped()).spawn().expect("the program starts");
     while data.orders() == 0 {
         thread::yield_now();
     }
-    shop.kill();
+    drop(shop);
     let mut lines = BufReader::new(load.stdout.take().expect("a pipe")).lines();
     let told: Vec<String> = lines
         .by_ref()
@@ -154,10 +165,10 @@ fn what_was_measured_is_told_and_written_before_the_check() {
 #[test]
 fn the_highest_rate_is_found() {
     let data = Data::new();
-    let shop = Program::start(PROGRAM, &data);
+    let shop = start(config(&data));
     let url = format!("http://{}/ftn/", shop.address);
     // no server is as fast as this limit, which ends the search without much load
-    let output = load(&url, &["--rate", "16", "--duration", "0.5", "--find-knee", "0"]);
+    let output = load(&url, &["--rate", "16", "--duration", "0.5", "--find-saturation", "0"]);
     let told = text(&output.stdout);
     assert!(output.status.success(), "{told}");
     assert!(told.contains("no rate is within the limit"), "{told}");
@@ -184,7 +195,7 @@ fn what_cannot_be_loaded_is_told() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 
     let data = Data::new();
-    let shop = Program::start(PROGRAM, &data);
+    let shop = start(config(&data));
     let output = load(&format!("http://{}/elsewhere/", shop.address), &[]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(

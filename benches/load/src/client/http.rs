@@ -1,42 +1,34 @@
 //! Calls over HTTP/1.1: each takes a kept connection for itself.
 
 use std::cell::RefCell;
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::Request;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::http::uri::Authority;
+use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::MAX_ANSWER;
-use super::target::Target;
+use super::{MAX_ANSWER, open};
 
 type Connection = SendRequest<Full<Bytes>>;
 
 /// A client with at most this number of connections.
 pub(super) struct HttpClient {
-    target: Target,
+    uri: Uri,
     idle: RefCell<Vec<Connection>>,
     permits: Semaphore,
 }
 
 impl HttpClient {
-    pub(super) async fn connect(
-        target: &Target,
-        connections: NonZeroUsize,
-    ) -> anyhow::Result<Self> {
-        let first = open(target).await?;
-        Ok(Self {
-            target: target.clone(),
-            idle: RefCell::new(vec![first]),
-            permits: Semaphore::new(connections.get()),
-        })
+    pub(super) async fn connect(uri: Uri, connections: usize) -> anyhow::Result<Self> {
+        let idle = RefCell::new(vec![connect(&uri).await?]);
+        Ok(Self { uri, idle, permits: Semaphore::new(connections) })
     }
 
     /// The answer to a message, and how long it waited for a connection.
@@ -44,14 +36,14 @@ impl HttpClient {
         let due = Instant::now();
         let _permit = self.permits.acquire().await?;
         let waited = due.elapsed();
-        let mut request = Request::post(&self.target.path)
-            .header(HOST, self.target.authority.as_str())
+        let mut request = Request::post(self.uri.path())
+            .header(HOST, self.uri.authority().map_or("", Authority::as_str))
             .header(CONTENT_TYPE, "application/futoin+json")
             .body(Full::new(message))?;
         loop {
             let (mut connection, is_new) = match self.take_idle() {
                 Some(kept) => (kept, false),
-                None => (open(&self.target).await?, true),
+                None => (connect(&self.uri).await?, true),
             };
             let response = match connection.try_send_request(request).await {
                 Ok(response) => response,
@@ -76,17 +68,13 @@ impl HttpClient {
     /// A connection that was not closed, the one that was used last.
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
-        while let Some(connection) = idle.pop() {
-            if !connection.is_closed() {
-                return Some(connection);
-            }
-        }
-        None
+        idle.retain(|connection| !connection.is_closed());
+        idle.pop()
     }
 }
 
-async fn open(target: &Target) -> anyhow::Result<Connection> {
-    let (mut connection, driver) = handshake(TokioIo::new(target.open().await?)).await?;
+async fn connect(uri: &Uri) -> anyhow::Result<Connection> {
+    let (mut connection, driver) = handshake(TokioIo::new(open(uri).await?)).await?;
     // its end is seen by the requests on it
     tokio::task::spawn_local(driver);
     connection.ready().await?;

@@ -1,16 +1,18 @@
 //! The check of the server against the books.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::mem;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::books::{Books, Money, Placed, whole};
-use super::calls::{Call, LISTED};
-use super::client::{Answer, Client};
-use super::measured::cut;
+use crate::books::{Books, Money, Placed, Units, whole};
+use crate::client::{Answer, Client};
+use crate::measured::cut;
+use crate::mix::{Call, LISTED};
 
 const AUDIT: &str = "demo.bank:1.0:audit";
 
@@ -25,7 +27,7 @@ const TOLD: usize = 20;
 const MISMATCH: usize = 1024;
 
 /// Puts these products on the shelf, looks at what the bank has, and opens books about them.
-pub(super) async fn open_books(client: &Client, skus: Vec<String>) -> anyhow::Result<Books> {
+pub(crate) async fn open_books(client: &Client, skus: Vec<String>) -> anyhow::Result<Books> {
     for sku in &skus {
         let call = Call::Restock { sku: sku.clone(), count: UNITS };
         let answer = client.call(call.function(), &call.params()).await;
@@ -34,33 +36,39 @@ pub(super) async fn open_books(client: &Client, skus: Vec<String>) -> anyhow::Re
     let answer = client.call(AUDIT, &json!({})).await;
     let has_no_bank = answer == Answer::Error("UnknownInterface".to_owned());
     let bank = if has_no_bank { None } else { Some(money(&answer)?) };
-    Ok(Books::new(skus.into_iter(), UNITS, bank))
+    Ok(Books::new(skus, UNITS, bank))
 }
 
 /// The findings of a check, a line each.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
     /// Differences of the server from the books.
-    pub(super) wrong: Vec<String>,
+    pub(crate) wrong: Vec<String>,
     /// Checks that there was no time for.
-    pub(super) not_checked: Vec<String>,
+    pub(crate) not_checked: Vec<String>,
 }
 
 /// Asks until nothing is unknown, and compares what the server has with the books. It takes so long at
 /// the most.
-pub(super) async fn check(
+pub(crate) async fn check(
     call: impl AsyncFn(&str, &Value) -> Answer,
     books: &mut Books,
     limit: Duration,
 ) -> Found {
-    let until = Instant::now() + limit;
-    let mut check = Check { call, until, found: Vec::new(), not_checked: Vec::new() };
+    let mut check = Check { call, until: Instant::now() + limit, limit, found: Found::default() };
     check.settle(books).await;
     check.stock(books).await;
     check.orders(books).await;
-    check.bank(books).await;
-    check.balances(books).await;
-    check.found(limit)
+    if let Some(expected) = books.bank {
+        check.bank(expected).await;
+        check.balances(books).await;
+    }
+    let Found { mut wrong, not_checked } = check.found;
+    if let Some(more @ 1..) = wrong.len().checked_sub(TOLD) {
+        wrong.truncate(TOLD);
+        wrong.push(format!("and {more} more"));
+    }
+    Found { wrong, not_checked }
 }
 
 /// A check that goes on.
@@ -68,10 +76,8 @@ struct Check<C> {
     /// Calls a function with parameters.
     call: C,
     until: Instant,
-    /// Differences of the server from the books.
-    found: Vec<String>,
-    /// Checks that there was no time for.
-    not_checked: Vec<String>,
+    limit: Duration,
+    found: Found,
 }
 
 impl<C: AsyncFn(&str, &Value) -> Answer> Check<C> {
@@ -87,18 +93,23 @@ impl<C: AsyncFn(&str, &Value) -> Answer> Check<C> {
         self.ask(call.function(), &call.params()).await
     }
 
+    fn wrong(&mut self, what: &str) {
+        self.found.wrong.push(cut(what, MISMATCH));
+    }
+
+    fn not_checked(&mut self, what: &str) {
+        self.found.not_checked.push(format!("{what} within {:?}", self.limit));
+    }
+
     /// Repeats orders whose outcome is not known, until it is: each has a key.
     async fn settle(&mut self, books: &mut Books) {
-        loop {
-            let mut unknown = books.take_unknown().into_iter();
-            if unknown.len() == 0 {
-                return;
-            }
+        while !books.unknown.is_empty() {
+            let mut unknown = mem::take(&mut books.unknown).into_iter();
             while let Some(order) = unknown.next() {
                 let call = Call::Order(order);
                 let Some(answer) = self.call(&call).await else {
-                    let left = 1 + unknown.len() + books.take_unknown().len();
-                    return self.not_checked.push(format!("{left} orders have no outcome"));
+                    let left = 1 + unknown.len() + books.unknown.len();
+                    return self.not_checked(&format!("{left} orders have no outcome"));
                 };
                 books.record(call, &answer);
             }
@@ -107,88 +118,76 @@ impl<C: AsyncFn(&str, &Value) -> Answer> Check<C> {
     }
 
     async fn stock(&mut self, books: &Books) {
-        let mut products = books.stock();
-        while let Some((sku, units)) = products.next() {
-            let Some(answer) = self.call(&Call::Stock { sku: sku.to_owned() }).await else {
-                let left = 1 + products.count();
-                return self.not_checked.push(format!("the stock of {left} products"));
-            };
-            let stock = result(&answer).and_then(|result| whole(&result["stock"]));
-            if stock.is_none_or(|stock| !units.allow(stock)) {
-                self.found.push(format!("stock of {sku}: {answer:?}, and not {units:?}"));
-            }
-        }
+        let expected = books.stock.iter().map(|(sku, units)| (sku, *units));
+        let call = |sku| Call::Stock { sku };
+        let is_so = |result: &Value, units: &Units| {
+            whole(&result["stock"]).is_some_and(|stock| units.allow(stock))
+        };
+        self.compare("stock", "products", expected, call, is_so).await;
     }
 
     async fn orders(&mut self, books: &Books) {
-        let mut customers = books.orders();
-        while let Some((customer, expected)) = customers.next() {
-            let Some(answer) = self.call(&Call::List { customer: customer.to_owned() }).await
-            else {
-                let left = 1 + customers.count();
-                return self.not_checked.push(format!("the orders of {left} customers"));
+        let expected = books.orders.iter().map(|(customer, orders)| {
+            (customer, orders.iter().rev().take(LISTED).copied().collect::<BTreeSet<Placed>>())
+        });
+        let call = |customer| Call::List { customer };
+        let is_so = |result: &Value, newest: &BTreeSet<Placed>| {
+            let orders = result["orders"].as_array();
+            let listed = orders.and_then(|orders| orders.iter().map(placed).collect());
+            listed.as_ref() == Some(newest)
+        };
+        self.compare("orders", "customers", expected, call, is_so).await;
+    }
+
+    /// Each customer owes what the orders cost.
+    async fn balances(&mut self, books: &Books) {
+        let expected = books.orders.iter().map(|(customer, orders)| {
+            (customer, -orders.iter().map(|(_, total)| total).sum::<i64>())
+        });
+        let call = |customer| Call::Balance { customer };
+        let is_so =
+            |result: &Value, balance: &i64| whole(&result["balance"]).as_ref() == Some(balance);
+        self.compare("balances", "customers", expected, call, is_so).await;
+    }
+
+    /// Asks for `what` of each of these, and whether the result is as expected.
+    async fn compare<'a, T: Debug>(
+        &mut self,
+        what: &str,
+        of: &str,
+        mut expected: impl ExactSizeIterator<Item = (&'a String, T)>,
+        call: impl Fn(String) -> Call,
+        is_so: impl Fn(&Value, &T) -> bool,
+    ) {
+        while let Some((name, expected_of)) = expected.next() {
+            let Some(answer) = self.call(&call(name.clone())).await else {
+                let left = 1 + expected.len();
+                return self.not_checked(&format!("the {what} of {left} {of}"));
             };
-            let newest: BTreeSet<Placed> = expected.iter().rev().take(LISTED).copied().collect();
-            let listed = result(&answer)
-                .and_then(|result| result["orders"].as_array()?.iter().map(placed).collect());
-            if listed.as_ref() != Some(&newest) {
-                self.found.push(format!("orders of {customer}: {answer:?}, and not {newest:?}"));
+            if !result(&answer).is_some_and(|result| is_so(result, &expected_of)) {
+                self.wrong(&format!("{what} of {name}: {answer:?}, and not {expected_of:?}"));
             }
         }
     }
 
-    /// Undos at the bank may take a moment longer than the answers: half of the time that is left, for balances need
-    /// some, too.
-    async fn bank(&mut self, books: &Books) {
-        let Some(expected) = books.bank() else { return };
+    /// Undos at the bank may take a moment longer than the answers: half of the time that is left, for
+    /// balances need some, too.
+    async fn bank(&mut self, expected: Money) {
         let now = Instant::now();
         let half = now + self.until.saturating_duration_since(now) / 2;
         loop {
             let Some(answer) = self.ask(AUDIT, &json!({})).await else {
-                return self.not_checked.push("what the bank has".to_owned());
+                return self.not_checked("what the bank has");
             };
             match money(&answer) {
                 Ok(money) if money == expected => return,
                 _ if Instant::now() < half => sleep(PAUSE).await,
                 Ok(money) => {
-                    return self.found.push(format!("the bank: {money:?}, and not {expected:?}"));
+                    return self.wrong(&format!("the bank: {money:?}, and not {expected:?}"));
                 }
-                Err(error) => return self.found.push(format!("the bank: {error:#}")),
+                Err(error) => return self.wrong(&format!("the bank: {error:#}")),
             }
         }
-    }
-
-    /// Each customer owes what the orders cost.
-    async fn balances(&mut self, books: &Books) {
-        if books.bank().is_none() {
-            return;
-        }
-        let mut customers = books.orders();
-        while let Some((customer, orders)) = customers.next() {
-            let Some(answer) = self.call(&Call::Balance { customer: customer.to_owned() }).await
-            else {
-                let left = 1 + customers.count();
-                return self.not_checked.push(format!("the balances of {left} customers"));
-            };
-            let balance = result(&answer).and_then(|result| whole(&result["balance"]));
-            let owed: i64 = orders.iter().map(|(_, total)| total).sum();
-            if balance != Some(-owed) {
-                self.found.push(format!("balance of {customer}: {answer:?}, and not -{owed}"));
-            }
-        }
-    }
-
-    /// The report of the check.
-    fn found(self, limit: Duration) -> Found {
-        let mut wrong: Vec<String> = self.found.iter().map(|it| cut(it, MISMATCH)).collect();
-        if wrong.len() > TOLD {
-            let more = wrong.len() - TOLD;
-            wrong.truncate(TOLD);
-            wrong.push(format!("and {more} more"));
-        }
-        let not_checked = self.not_checked.into_iter();
-        let not_checked = not_checked.map(|what| format!("{what} within {limit:?}")).collect();
-        Found { wrong, not_checked }
     }
 }
 
@@ -219,7 +218,7 @@ mod tests {
     use std::future::pending;
 
     use super::*;
-    use crate::load::calls::{Order, PRICE};
+    use crate::mix::{Order, PRICE};
 
     const LIMIT: Duration = Duration::from_secs(30);
 
@@ -229,7 +228,7 @@ mod tests {
     /// Books of two products and a bank, and 100 orders of which none has an outcome.
     fn books() -> Books {
         let bank = Some(Money { shop: 0, held: 0 });
-        let mut books = Books::new(["a", "b"].map(str::to_owned).into_iter(), UNITS, bank);
+        let mut books = Books::new(["a", "b"].map(str::to_owned), UNITS, bank);
         for key in 0..100 {
             books.record(order(key), &Answer::None("gone".to_owned()));
         }
@@ -273,7 +272,7 @@ mod tests {
         assert_eq!((took, calls), (LIMIT, 8));
 
         let nothing_placed = Some(Money { shop: 0, held: 0 });
-        let skus = ["a", "b"].map(str::to_owned).into_iter();
+        let skus = ["a", "b"].map(str::to_owned);
         let mut books = Books::new(skus, UNITS, nothing_placed);
         let (told, took, _) = check_silent(&mut books, 1).await;
         assert_eq!(
@@ -286,8 +285,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn long_answers_are_cut() {
         let call = async |_: &str, _: &Value| Answer::Result(json!("x".repeat(100_000)));
-        let told =
-            check(call, &mut Books::new(["a".to_owned()].into_iter(), UNITS, None), LIMIT).await;
+        let told = check(call, &mut Books::new(["a".to_owned()], UNITS, None), LIMIT).await;
         let told = told.wrong;
         assert!(told.len() == 1 && told[0].len() < 1100 && told[0].ends_with("..."), "{told:?}");
     }
