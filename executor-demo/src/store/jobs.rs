@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::queue::{Adder, Refused, Taker, queue};
+use super::queue::{Adder, Taker, queue};
 use super::{StoreError, is_busy};
 
 /// How many jobs wait for a thread at the most: the work of about a second on a slow disk, which takes
@@ -90,7 +90,7 @@ impl Jobs {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         let (asker, answer) = oneshot::channel();
-        let mut job = Box::new(Asked { stage: JobPhase::Todo(work), asker, counted: None });
+        let mut job = Box::new(Asked::new(work, asker));
         match self {
             Self::AtOnce(db) => {
                 job.run(&db.lock());
@@ -98,10 +98,8 @@ impl Jobs {
             }
             Self::Queued(jobs, waiting) => {
                 job.counted = Some(CountGuard::new(waiting));
-                match jobs.add(products, job) {
-                    Ok(()) => {}
-                    Err(Refused::Full(job)) => job.answer(Err(StoreError::Full)),
-                    Err(Refused::Ended(job)) => job.answer(Err(StoreError::Closed)),
+                if let Err((job, error)) = jobs.add(products, job) {
+                    job.answer(Err(error));
                 }
             }
         }
@@ -122,7 +120,9 @@ pub(super) trait Job: Send {
 }
 
 struct Asked<T, F> {
-    stage: JobPhase<T, F>,
+    /// Until it is done.
+    work: Option<F>,
+    result: Result<T, StoreError>,
     asker: oneshot::Sender<Result<T, StoreError>>,
     /// Dropped with the job.
     counted: Option<CountGuard>,
@@ -144,9 +144,10 @@ impl Drop for CountGuard {
     }
 }
 
-enum JobPhase<T, F> {
-    Todo(F),
-    Done(Result<T, StoreError>),
+impl<T, F> Asked<T, F> {
+    fn new(work: F, asker: oneshot::Sender<Result<T, StoreError>>) -> Self {
+        Self { work: Some(work), result: Err(StoreError::Closed), asker, counted: None }
+    }
 }
 
 impl<T, F> Job for Asked<T, F>
@@ -159,19 +160,14 @@ where
     }
 
     fn run(&mut self, db: &Connection) {
-        let work = std::mem::replace(&mut self.stage, JobPhase::Done(Err(StoreError::Closed)));
-        if let JobPhase::Todo(work) = work {
-            self.stage = JobPhase::Done(work(db));
+        if let Some(work) = self.work.take() {
+            self.result = work(db);
         }
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
-        let result = match self.stage {
-            JobPhase::Done(result) => committed.and(result),
-            JobPhase::Todo(_) => committed.and(Err(StoreError::Closed)),
-        };
         // the asker may have left meanwhile
-        let _ = self.asker.send(result);
+        let _ = self.asker.send(committed.and(self.result));
     }
 }
 
@@ -351,7 +347,7 @@ mod tests {
         let mut answers = Vec::new();
         for work in [insert(1, 1), insert(2, 2), insert(3, 1)] {
             let (asker, answer) = oneshot::channel();
-            group.push(Box::new(Asked { stage: JobPhase::Todo(work), asker, counted: None }));
+            group.push(Box::new(Asked::new(work, asker)));
             answers.push(answer);
         }
         commit(&db, &mut group).unwrap();

@@ -93,34 +93,22 @@ impl Store {
         // an answered order survives a power failure
         writing.pragma_update(None, "synchronous", "FULL")?;
         writing.pragma_update(None, "foreign_keys", true)?;
-        take_over_steps(&writing)?;
         writing.execute_batch(SCHEMA)?;
         let queues = Queues::default();
-        if mode == "memory" {
-            let jobs = Jobs::at_once(writing);
-            return Ok(Self {
-                writes: jobs.clone(),
-                reads: jobs,
-                queues,
-                left: Left::default(),
-                durable: false,
-            });
-        }
         let waiting = |queue| queues.get_or_create(&[("queue", queue)]).clone();
-        let writes = Jobs::writing(writing, waiting("write"))?;
-        if mode != "wal" {
-            // the file system cannot share memory: there is one connection
-            return Ok(Self {
-                reads: writes.clone(),
-                writes,
-                queues,
-                left: Left::default(),
-                durable: false,
-            });
-        }
-        let reading = Connection::open(file)?;
-        reading.pragma_update(None, "query_only", true)?;
-        let reads = Jobs::reading(reading, waiting("read"))?;
+        let writes = match &*mode {
+            "memory" => Jobs::at_once(writing),
+            _ => Jobs::writing(writing, waiting("write"))?,
+        };
+        let reads = match &*mode {
+            "wal" => {
+                let reading = Connection::open(file)?;
+                reading.pragma_update(None, "query_only", true)?;
+                Jobs::reading(reading, waiting("read"))?
+            }
+            // in memory, or where the file system cannot share memory, there is one connection
+            _ => writes.clone(),
+        };
         Ok(Self { writes, reads, queues, left: Left::default(), durable: false })
     }
 
@@ -363,31 +351,6 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 /// How often the switch to writing ahead is tried again: more often than processes start at once.
 const SWITCHES: usize = 100;
 
-/// Takes over a database that kept what steps had done in a table of its own.
-fn take_over_steps(db: &Connection) -> Result<(), StoreError> {
-    let is_there = || {
-        let mut query = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'shop_step'")?;
-        query.exists([])
-    };
-    if !is_there()? {
-        return Ok(());
-    }
-    db.execute_batch("BEGIN IMMEDIATE")?;
-    // another process may have been faster
-    if is_there()? {
-        db.execute_batch(STEPS_TAKEN_OVER)?;
-    }
-    Ok(db.execute_batch("COMMIT")?)
-}
-
-const STEPS_TAKEN_OVER: &str = "
-    ALTER TABLE orders ADD COLUMN step TEXT;
-    ALTER TABLE shop_payment ADD COLUMN step TEXT;
-    UPDATE orders SET step = shop_step.key FROM shop_step WHERE result = id;
-    UPDATE shop_payment SET step = shop_step.key FROM shop_step WHERE result = shop_payment.key;
-    DROP TABLE shop_step;
-";
-
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS product (
         sku TEXT PRIMARY KEY,
@@ -507,27 +470,6 @@ mod tests {
         assert!(store.give_up_payment(&key).await.expect("asked"), "it was open");
         drop(store);
         fs::remove_dir_all(folder).expect("the folder is there");
-    }
-
-    #[test]
-    fn a_database_that_kept_steps_in_a_table_is_taken_over() {
-        let db = Connection::open_in_memory().expect("a database");
-        db.execute_batch(
-            "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, total INTEGER);
-             CREATE TABLE shop_payment (key TEXT PRIMARY KEY) WITHOUT ROWID;
-             CREATE TABLE shop_step (key TEXT PRIMARY KEY, result NOT NULL) WITHOUT ROWID;
-             INSERT INTO orders VALUES (7, 'ann', 5), (8, 'bob', 6);
-             INSERT INTO shop_payment VALUES ('p1'), ('p2');
-             INSERT INTO shop_step VALUES ('place', 7), ('open', 'p1');",
-        )
-        .expect("the tables of before");
-        for _ in 0..2 {
-            take_over_steps(&db).expect("taken over");
-        }
-        let placed = orders::placed_by(&db, "place").expect("asked").expect("it is known");
-        assert_eq!((placed.order, placed.total), (7, 5));
-        let opened = payments::of_step(&db, "open").expect("asked");
-        assert_eq!(opened.as_deref(), Some("p1"));
     }
 
     #[test]

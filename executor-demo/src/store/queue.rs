@@ -4,9 +4,12 @@
 //! for others waiting no longer than for one turn.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+
+use super::StoreError;
 
 /// The lane of jobs that concern no product.
 const OTHERS: &str = "";
@@ -23,14 +26,6 @@ pub(super) struct Adder<T>(Arc<End<T>>);
 
 /// The end that jobs are taken from.
 pub(super) struct Taker<T>(End<T>);
-
-/// Why a job was not added, or no longer waits.
-pub(super) enum Refused<T> {
-    /// There is no room: this is the last job of the longest lane, which may be another one than was added.
-    Full(T),
-    /// The jobs are no longer taken.
-    Ended(T),
-}
 
 struct Queue<T> {
     room: usize,
@@ -57,16 +52,17 @@ impl<T> Adder<T> {
     /// Adds a job that concerns these products: to the longest of their lanes.
     ///
     /// # Errors
-    /// The job that has to be refused.
+    /// The job that has to be refused, and why. If there is no room, this is the last job of the longest
+    /// lane, which may be another one than was added.
     pub(super) fn add<'a>(
         &self,
         products: impl IntoIterator<Item = &'a Arc<str>>,
         job: T,
-    ) -> Result<(), Refused<T>> {
+    ) -> Result<(), (T, StoreError)> {
         let Queue { room, changed, .. } = &*self.0.0;
         let mut waiting = self.0.0.waiting.lock();
         if waiting.ended {
-            return Err(Refused::Ended(job));
+            return Err((job, StoreError::Closed));
         }
         let lane = products.into_iter().max_by_key(|product| waiting.length(product));
         let lane = lane.map_or_else(|| Arc::from(OTHERS), Arc::clone);
@@ -74,7 +70,7 @@ impl<T> Adder<T> {
         let refused = if waiting.count > *room { waiting.drop_last(lane) } else { None };
         drop(waiting);
         changed.notify_one();
-        refused.map_or(Ok(()), |job| Err(Refused::Full(job)))
+        refused.map_or(Ok(()), |job| Err((job, StoreError::Full)))
     }
 }
 
@@ -146,9 +142,9 @@ impl<T> Drop for End<T> {
 impl<T> Drop for Taker<T> {
     fn drop(&mut self) {
         let mut waiting = self.0.0.waiting.lock();
-        // they would never be answered
-        let left: Vec<T> = std::iter::from_fn(|| waiting.pop()).collect();
         waiting.ended = true;
+        // they would never be answered
+        let left = mem::take(&mut waiting.lanes);
         drop(waiting);
         drop(left);
     }
@@ -162,7 +158,7 @@ mod tests {
         let products: Vec<Arc<str>> = products.iter().map(|product| Arc::from(*product)).collect();
         match queue.add(&products, job) {
             Ok(()) => "",
-            Err(Refused::Full(job) | Refused::Ended(job)) => job,
+            Err((job, _)) => job,
         }
     }
 
