@@ -223,7 +223,7 @@ impl Config {
         listener.ip().is_loopback().then(|| own.map(str::to_owned).into())
     }
 
-    pub(crate) fn bank_line(&self) -> LinkOptions {
+    pub(crate) fn bank_link(&self) -> LinkOptions {
         let latency = Duration::from_millis(self.bank_latency);
         LinkOptions { latency, failures: self.bank_failures, seed: self.bank_seed }
     }

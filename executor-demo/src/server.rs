@@ -239,7 +239,7 @@ impl Business {
     fn open(config: &Config, node: &Node, is_durable: bool) -> Result<Self, RunError> {
         let store = Store::open(&config.data)?;
         let store = if is_durable { store.for_durable_requests() } else { store };
-        let bank = Bank::new(store.clone(), config.bank_credit, config.bank_line());
+        let bank = Bank::new(store.clone(), config.bank_credit, config.bank_link());
         let payments = Payments::new(store.clone(), bank_of_shop(config, node, &bank)?);
         let shop = Shop::new(store.clone(), payments.clone());
         Ok(Self { store, bank, payments, shop })

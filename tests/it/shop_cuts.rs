@@ -56,9 +56,9 @@ struct World {
 }
 
 impl World {
-    async fn new(line: LinkOptions) -> Self {
+    async fn new(link: LinkOptions) -> Self {
         let store = Store::open(Path::new(":memory:")).expect("a database");
-        let bank = Bank::new(store.clone(), None, line);
+        let bank = Bank::new(store.clone(), None, link);
         let executor = shop_of(&store, &bank, QUIET);
         let restock = json!({ "sku": "apple", "count": 1000, "price": 30 });
         let stock: Value = executor.call_as_system(RESTOCK, restock).await.expect("restocked");
@@ -144,15 +144,15 @@ async fn cut(world: &World, how: Cut, after: Duration, request: TestRequest) {
 /// Cuts orders after each millisecond; `stages` tells where the money of one was when it was cut.
 async fn cut_everywhere(
     (how, undoes_twice): (Cut, bool),
-    line: LinkOptions,
+    link: LinkOptions,
     stages: &mut BTreeSet<Stage>,
 ) {
-    let world = World::new(line).await;
+    let world = World::new(link).await;
     let mut total = 0;
     for milliseconds in 0..45 {
         let after = Duration::from_millis(milliseconds);
         let customer = format!("customer {milliseconds}");
-        let case = format!("{how:?} after {after:?}, undone twice {undoes_twice}, {line:?}");
+        let case = format!("{how:?} after {after:?}, undone twice {undoes_twice}, {link:?}");
         let request = two_apples(&customer);
         let request = if undoes_twice { request.undo_twice() } else { request };
         cut(&world, how, after, request).await;
@@ -164,7 +164,7 @@ async fn cut_everywhere(
         let repeated = order(&world.executor, &customer).await;
         total += world.sold(&customer).await;
         world.check(total, &case).await;
-        assert!(repeated.is_ok() || line.failures > 0, "{case}: {repeated:?}");
+        assert!(repeated.is_ok() || link.failures > 0, "{case}: {repeated:?}");
         assert_eq!(world.sold(&customer).await, if repeated.is_ok() { 60 } else { 0 }, "{case}");
     }
 }
@@ -197,8 +197,8 @@ async fn an_order_that_is_cut_anywhere_is_paid_back_or_sold() {
     for how in [Cut::ClientGone, Cut::Deadline, Cut::Timeout, Cut::Cancel] {
         let mut stages = BTreeSet::new();
         for (failures, seed) in [(0, 0), (0, 1), (0, 2), (30, 3), (30, 4)] {
-            let line = LinkOptions { latency: LATENCY, failures, seed };
-            cut_everywhere((how, seed % 2 == 0), line, &mut stages).await;
+            let link = LinkOptions { latency: LATENCY, failures, seed };
+            cut_everywhere((how, seed % 2 == 0), link, &mut stages).await;
         }
         assert_eq!(stages.len(), 4, "{how:?}: {stages:?}");
     }
@@ -210,13 +210,13 @@ async fn an_order_that_fails_is_paid_back() {
     let mut answers = Vec::new();
     for seed in 0..60 {
         // calls that are lost, or answered after the limit of a call
-        let line = LinkOptions { latency: Duration::from_secs(1), failures: 60, seed };
-        let world = World::new(line).await;
+        let link = LinkOptions { latency: Duration::from_secs(1), failures: 60, seed };
+        let world = World::new(link).await;
         let answer = order(&world.executor, "ann").await;
         let code = answer.map_or_else(|error| error.code().to_owned(), |_| "sold".to_owned());
         let sold = if code == "sold" { 60 } else { 0 };
         assert_eq!(world.sold("ann").await, sold);
-        world.check(sold, &format!("{code}, {line:?}")).await;
+        world.check(sold, &format!("{code}, {link:?}")).await;
         answers.push(code);
     }
     for code in ["sold", "BankUnavailable", "InternalError"] {
@@ -227,8 +227,8 @@ async fn an_order_that_fails_is_paid_back() {
 #[actix::test]
 async fn an_order_that_another_process_was_faster_than_is_paid_back() {
     tokio::time::pause();
-    let line = LinkOptions { latency: LATENCY, ..LinkOptions::default() };
-    let world = World::new(line).await;
+    let link = LinkOptions { latency: LATENCY, ..LinkOptions::default() };
+    let world = World::new(link).await;
     let other = world.other(QUIET);
     let all = json!({ "customer": "ann", "items": [{ "sku": "apple", "qty": 1000 }] });
     let [one, two] = [&world.executor, &other].map(|shop| {
@@ -246,8 +246,8 @@ async fn an_order_that_another_process_was_faster_than_is_paid_back() {
 async fn an_order_that_waits_to_be_paid_back_keeps_no_units() {
     tokio::time::pause();
     // the bank is away
-    let line = LinkOptions { latency: LATENCY, failures: 100, seed: 0 };
-    let world = World::new(line).await;
+    let link = LinkOptions { latency: LATENCY, failures: 100, seed: 0 };
+    let world = World::new(link).await;
     let all = json!({ "customer": "ann", "items": [{ "sku": "apple", "qty": 1000 }] });
     let order = || world.executor.call_as_system::<Value>(ORDER, all.clone());
     let left = tokio::time::timeout(Duration::from_millis(100), order()).await;
@@ -267,28 +267,28 @@ enum Repeated {
 
 /// Kills a process in the middle of an order, or after the customer left, while it is undone; then starts another one
 /// on its database. Returns where the money of the order was.
-fn kill(after: Duration, leaves: Duration, line: LinkOptions, repeated: Repeated) -> Stage {
+fn kill(after: Duration, leaves: Duration, link: LinkOptions, repeated: Repeated) -> Stage {
     // what is never dropped and never polled again does nothing any more, as a process that was killed
     let killed = ManuallyDrop::new(actix::System::new());
     let (world, stage) = killed.block_on(async {
         tokio::time::pause();
-        let world = World::new(line).await;
-        let till = Payments::new(world.store.clone(), Some(world.bank.clone()));
-        actix::spawn(till.look_after_payments());
+        let world = World::new(link).await;
+        let payments = Payments::new(world.store.clone(), Some(world.bank.clone()));
+        actix::spawn(payments.look_after_payments());
         actix::spawn(tokio::time::timeout(leaves, order(&world.executor, "ann")));
         sleep(after).await;
         let (audit, sold) = (world.audit().await, world.sold("ann").await);
         (ManuallyDrop::new(world), Stage::of(audit, sold))
     });
     let case =
-        format!("killed after {after:?}, left after {leaves:?}, {line:?}, repeated {repeated:?}");
+        format!("killed after {after:?}, left after {leaves:?}, {link:?}, repeated {repeated:?}");
     actix::System::new().block_on(async {
         tokio::time::pause();
-        let (store, bank) = (world.store.clone(), Bank::new(world.store.clone(), None, line));
+        let (store, bank) = (world.store.clone(), Bank::new(world.store.clone(), None, link));
         let executor = shop_of(&store, &bank, QUIET);
         let next = World { executor, bank, store };
-        let till = Payments::new(next.store.clone(), Some(next.bank.clone()));
-        actix::spawn(till.look_after_payments());
+        let payments = Payments::new(next.store.clone(), Some(next.bank.clone()));
+        actix::spawn(payments.look_after_payments());
         if repeated == Repeated::Later {
             let sold = if stage == Stage::Sold { 60 } else { 0 };
             next.check(sold, &case).await;
@@ -296,7 +296,7 @@ fn kill(after: Duration, leaves: Duration, line: LinkOptions, repeated: Repeated
         }
         drop(order(&next.executor, "ann").await);
         next.check(next.sold("ann").await, &case).await;
-        assert!(next.sold("ann").await == 60 || line.failures > 0, "{case}");
+        assert!(next.sold("ann").await == 60 || link.failures > 0, "{case}");
     });
     stage
 }
@@ -305,10 +305,10 @@ fn kill(after: Duration, leaves: Duration, line: LinkOptions, repeated: Repeated
 fn an_order_whose_process_is_killed_anywhere_is_paid_back_or_sold() {
     let mut stages = BTreeSet::new();
     for (failures, seed) in [(0, 0), (30, 2)] {
-        let line = LinkOptions { latency: LATENCY, failures, seed };
+        let link = LinkOptions { latency: LATENCY, failures, seed };
         for milliseconds in 0..45 {
             for repeated in [Repeated::AtOnce, Repeated::Later] {
-                stages.insert(kill(Duration::from_millis(milliseconds), QUIET, line, repeated));
+                stages.insert(kill(Duration::from_millis(milliseconds), QUIET, link, repeated));
             }
         }
     }
@@ -317,11 +317,11 @@ fn an_order_whose_process_is_killed_anywhere_is_paid_back_or_sold() {
 
 #[test]
 fn an_order_whose_process_is_killed_while_it_is_undone_is_paid_back_or_sold() {
-    let line = LinkOptions { latency: LATENCY, ..LinkOptions::default() };
+    let link = LinkOptions { latency: LATENCY, ..LinkOptions::default() };
     let mut stages = BTreeSet::new();
     for leaves in (0..45).step_by(4).map(Duration::from_millis) {
         for later in (0..25).step_by(3).map(Duration::from_millis) {
-            stages.insert(kill(leaves + later, leaves, line, Repeated::Later));
+            stages.insert(kill(leaves + later, leaves, link, Repeated::Later));
         }
     }
     assert_eq!(stages.len(), 4, "{stages:?}");

@@ -1,4 +1,4 @@
-//! The line to the bank: how long calls take, and which of them are lost.
+//! The link to the bank: how long calls take, and which of them are lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use asyncsteps::sim::Random;
 use parking_lot::Mutex;
 
-/// How the line behaves; a perfect one by default.
+/// How the link behaves; a perfect one by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "options of a program, not of a library")]
 pub struct LinkOptions {
@@ -20,7 +20,7 @@ pub struct LinkOptions {
     pub seed: u64,
 }
 
-/// The line; clones share its random choices.
+/// The link; clones share its random choices.
 #[derive(Clone, Debug)]
 pub(super) struct FlakyLink {
     options: LinkOptions,
@@ -54,7 +54,7 @@ impl FlakyLink {
         let mut random = self.random.lock();
         let (there, back) = (random.within(latency), random.within(latency));
         let is_lost = random.below(100) < failures as usize;
-        let way = if random.one_in(2) { Leg::There } else { Leg::Back };
-        Fate { there, back, lost: is_lost.then_some(way) }
+        let leg = if random.one_in(2) { Leg::There } else { Leg::Back };
+        Fate { there, back, lost: is_lost.then_some(leg) }
     }
 }

@@ -25,11 +25,11 @@ pub use functions::definitions;
 pub use ledger::Audit;
 pub use remote::{BankLink, RemoteBank};
 
-/// The bank, at the other end of a line. Cheap to clone.
+/// The bank, at the other end of a link. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Bank {
     store: Store,
-    line: FlakyLink,
+    link: FlakyLink,
     credit: Option<i64>,
 }
 
@@ -37,8 +37,8 @@ impl Bank {
     /// A bank that keeps its books in `store`. Each customer has `credit` cents, or any credit if it
     /// is `None`.
     #[must_use]
-    pub fn new(store: Store, credit: Option<i64>, line: LinkOptions) -> Self {
-        Self { store, line: FlakyLink::new(line), credit }
+    pub fn new(store: Store, credit: Option<i64>, link: LinkOptions) -> Self {
+        Self { store, link: FlakyLink::new(link), credit }
     }
 
     /// Holds an amount, in cents, and returns it.
@@ -74,7 +74,7 @@ impl Bank {
         self.call(move |db| ledger::refund(db, &key)).await
     }
 
-    /// The balance of a customer, in cents, without the line: zero or less, because customers have
+    /// The balance of a customer, in cents, without the link: zero or less, because customers have
     /// credit.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Bank {
         Ok(self.store.read(move |db| ledger::balance(db, &customer)).await?)
     }
 
-    /// Adds up the books, without the line.
+    /// Adds up the books, without the link.
     ///
     /// # Errors
     /// [`BankError::Store`].
@@ -97,7 +97,7 @@ impl Bank {
         &self,
         work: impl FnOnce(&Connection) -> Result<Answer, StoreError> + Send + 'static,
     ) -> Answer {
-        let (fate, store) = (self.line.next(), self.store.clone());
+        let (fate, store) = (self.link.next(), self.store.clone());
         let call = actix_rt::spawn(async move {
             sleep(fate.there).await;
             if fate.lost == Some(Leg::There) {
@@ -119,8 +119,8 @@ mod tests {
 
     use super::*;
 
-    fn bank(credit: Option<i64>, line: LinkOptions) -> Bank {
-        Bank::new(Store::open(Path::new(":memory:")).expect("a database"), credit, line)
+    fn bank(credit: Option<i64>, link: LinkOptions) -> Bank {
+        Bank::new(Store::open(Path::new(":memory:")).expect("a database"), credit, link)
     }
 
     async fn audit(bank: &Bank) -> (i64, i64) {
