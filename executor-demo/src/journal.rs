@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use asyncsteps::Executor;
 use asyncsteps::durable::jobs::Jobs;
 use asyncsteps::durable::{Durable, Node};
-use asyncsteps::journal::Error;
 use asyncsteps::journal::limits::BATCH;
 use asyncsteps::journal::postgres::{self, Postgres};
 use asyncsteps::journal::sqlite::{self, Sqlite};
@@ -36,21 +36,6 @@ pub enum JournalPlace {
     Postgres(Box<postgres::Config>),
 }
 
-/// Why there is no journal.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JournalError {
-    /// The file cannot be used.
-    #[error("cannot open the journal {}", .0.display())]
-    File(PathBuf, #[source] Error),
-    /// The database cannot be used.
-    #[error("cannot open the journal in PostgreSQL")]
-    Postgres(#[source] Error),
-    /// The journal refuses this process.
-    #[error("cannot run what the journal has")]
-    Start(#[source] Error),
-}
-
 /// Durable requests that this process runs.
 pub(crate) struct Flows {
     node: Node,
@@ -58,17 +43,19 @@ pub(crate) struct Flows {
 }
 
 impl JournalPlace {
-    pub(crate) async fn open(&self) -> Result<Durable, JournalError> {
+    pub(crate) async fn open(&self) -> anyhow::Result<Durable> {
         match self {
             Self::File(file) => {
-                let opened = Sqlite::open(file, sqlite::Options::new(PROGRAM));
-                let journal = opened.map_err(|error| JournalError::File(file.clone(), error))?;
-                Ok(Durable::new(journal))
+                let journal = Sqlite::open(file, sqlite::Options::new(PROGRAM));
+                let file = file.display();
+                Ok(Durable::new(
+                    journal.with_context(|| format!("cannot open the journal {file}"))?,
+                ))
             }
             Self::Postgres(config) => {
                 let options = postgres::Options::new(PROGRAM);
                 let journal = Postgres::connect((**config).clone(), options).await;
-                Ok(Durable::new(journal.map_err(JournalError::Postgres)?))
+                Ok(Durable::new(journal.context("cannot open the journal in PostgreSQL")?))
             }
         }
     }
@@ -97,8 +84,8 @@ impl FromStr for JournalPlace {
 
 impl Flows {
     /// Begins to run durable requests, on this arbiter.
-    pub(crate) async fn start(durable: Durable, executor: &Executor) -> Result<Self, JournalError> {
-        let node = durable.start(executor).await.map_err(JournalError::Start)?;
+    pub(crate) async fn start(durable: Durable, executor: &Executor) -> anyhow::Result<Self> {
+        let node = durable.start(executor).await.context("cannot run what the journal has")?;
         Ok(Self { node, trims: actix_rt::spawn(trim(durable)) })
     }
 

@@ -32,4 +32,4 @@ pub mod shop;
 pub mod store;
 
 pub use config::{Config, Front, LogFormat};
-pub use server::{RunError, executor, run};
+pub use server::{executor, run};

@@ -4,70 +4,33 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use actix_web::{App, HttpServer};
+use anyhow::Context as _;
 use asyncsteps::budget::Budget;
 use asyncsteps::console::Console;
 use asyncsteps::durable::Durable;
 use asyncsteps::executor::Closed;
-use asyncsteps::fabric::CallError;
-use asyncsteps::fabric::nats::NatsError;
-use asyncsteps::http::{self, CertificateError, Server, ServerLimits, tls_from_pem};
-use asyncsteps::iface::{Definition, LoadError, Loader, NameError, Source};
+use asyncsteps::http::{self, Server, ServerLimits, tls_from_pem};
+use asyncsteps::iface::{Definition, Loader, Source};
 use asyncsteps::metrics::Metrics;
-use asyncsteps::observe::{Locks, OtlpError, OtlpGuard, Retention, Sampling, otlp};
-use asyncsteps::{Builder, ConfigError, Executor, builtin};
+use asyncsteps::observe::{Locks, OtlpGuard, Retention, Sampling, otlp};
+use asyncsteps::{Builder, Executor, builtin};
 
 use crate::bank::{self, Bank, BankLink, RemoteBank};
 use crate::config::{Config, Front};
 use crate::interface::{self, is_read};
-use crate::journal::{self, Flows, JournalError};
+use crate::journal::{self, Flows};
 use crate::node::Node;
 use crate::pages::Pages;
 use crate::payments::Payments;
 use crate::shop::Shop;
-use crate::store::{Store, StoreError};
-
-/// Why the demo cannot run.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The database cannot be opened.
-    #[error("cannot open the database")]
-    Store(#[from] StoreError),
-    /// The journal cannot be used.
-    #[error("requests cannot be durable")]
-    Journal(#[from] JournalError),
-    /// An interface definition is wrong.
-    #[error("cannot load an interface")]
-    Interface(#[from] LoadError),
-    /// The name of an interface is wrong.
-    #[error("cannot name an interface")]
-    Name(#[from] NameError),
-    /// The executor cannot be built.
-    #[error("cannot build the executor")]
-    Executor(#[from] ConfigError),
-    /// The certificate or its key cannot be used.
-    #[error("cannot set up TLS")]
-    Tls(#[from] CertificateError),
-    /// Traces cannot be sent.
-    #[error("cannot send traces")]
-    Traces(#[from] OtlpError),
-    /// The node cannot join the others.
-    #[error("cannot join the nodes")]
-    Join(#[from] NatsError),
-    /// The other nodes cannot be notified of what this one serves.
-    #[error("cannot serve the other nodes")]
-    Serve(#[from] CallError),
-    /// The server cannot be started, or ended with an error.
-    #[error("the server failed")]
-    Server(#[from] std::io::Error),
-}
+use crate::store::Store;
 
 /// Serves the shop on `listener` until `shutdown` is ready, then closes gracefully; returns what
 /// became of the requests that were in flight. `shutdown` is polled once the database is open and
 /// the server listens.
 ///
 /// # Errors
-/// [`RunError`] if the database, an interface, the certificate or the server fails.
+/// If the database, an interface, the certificate or the server fails.
 ///
 /// # Panics
 /// Outside of an actix system.
@@ -75,9 +38,9 @@ pub async fn run(
     listener: TcpListener,
     config: Config,
     shutdown: impl Future<Output = ()>,
-) -> Result<Closed, RunError> {
+) -> anyhow::Result<Closed> {
     // the last traces are sent when everything else has ended
-    let node = Node::join(&config.node).await?;
+    let node = Node::join(&config.node).await.context("cannot join the nodes")?;
     let durable = match &config.journal {
         Some(place) => Some(place.open().await?.waiting_per_caller(config.waiting_per_caller)),
         None => None,
@@ -88,7 +51,8 @@ pub async fn run(
         Some(durable) => Some(Flows::start(durable, &executor).await?),
         None => None,
     };
-    let serves = node.serve(&executor, config.workers).await?;
+    let serves = node.serve(&executor, config.workers).await;
+    let serves = serves.context("cannot serve the other nodes")?;
     let is_front = config.node.hosts_nothing();
     let _needed = is_front.then(|| node.needed_by(&executor)).flatten();
     let looking = payments.clone().filter(|_| config.node.hosts_shop());
@@ -148,7 +112,7 @@ async fn serve(
     listener: TcpListener,
     config: &Config,
     shutdown: impl Future<Output = ()>,
-) -> Result<Closed, RunError> {
+) -> anyhow::Result<Closed> {
     let limits = ServerLimits {
         head_timeout: config.head_timeout(),
         keep_alive: config.keep_alive(),
@@ -160,10 +124,13 @@ async fn serve(
     let server = server.workers(config.workers).limits(limits);
     let server = server.drain_delay(config.drain_delay()).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
-        Some((cert, key)) => server.listen_rustls(listener, tls_from_pem(cert, key)?)?,
+        Some((cert, key)) => {
+            let tls = tls_from_pem(cert, key).context("cannot set up TLS")?;
+            server.listen_rustls(listener, tls)?
+        }
         None => server.listen(listener)?,
     };
-    Ok(server.run_until(shutdown).await?)
+    server.run_until(shutdown).await.context("the server failed")
 }
 
 /// Serves an actix-web application that mounts the service and the pages.
@@ -174,7 +141,7 @@ async fn serve_mounted(
     listener: TcpListener,
     config: &Config,
     shutdown: impl Future<Output = ()>,
-) -> Result<Closed, RunError> {
+) -> anyhow::Result<Closed> {
     let app = move || {
         let app = App::new().service(service.clone());
         Pages::PATHS.iter().fold(app, |app, path| app.route(path, http::page(pages.service())))
@@ -205,11 +172,11 @@ async fn serve_mounted(
 /// own transport. Requests are not durable in it.
 ///
 /// # Errors
-/// [`RunError`] if the database or an interface fails.
+/// If the database or an interface fails.
 ///
 /// # Panics
 /// Outside of an actix arbiter.
-pub fn executor(config: &Config) -> Result<Executor, RunError> {
+pub fn executor(config: &Config) -> anyhow::Result<Executor> {
     let Opened { executor, payments, .. } = open(config, &Node::alone(), None)?;
     if let Some(payments) = payments {
         actix_rt::spawn(payments.look_after_payments());
@@ -236,8 +203,8 @@ struct Business {
 }
 
 impl Business {
-    fn open(config: &Config, node: &Node, is_durable: bool) -> Result<Self, RunError> {
-        let store = Store::open(&config.data)?;
+    fn open(config: &Config, node: &Node, is_durable: bool) -> anyhow::Result<Self> {
+        let store = Store::open(&config.data).context("cannot open the database")?;
         let store = if is_durable { store.for_durable_requests() } else { store };
         let bank = Bank::new(store.clone(), config.bank_credit, config.bank_link());
         let payments = Payments::new(store.clone(), bank_of_shop(config, node, &bank)?);
@@ -258,7 +225,7 @@ impl Business {
         builder: Builder,
         config: &Config,
         durable: Option<&Durable>,
-    ) -> Result<Builder, RunError> {
+    ) -> anyhow::Result<Builder> {
         let builder = match config.node.hosts_shop() {
             true => {
                 builder.service(load("demo.shop:1.0")?, self.shop, |it| Shop::define(it, durable))
@@ -274,7 +241,7 @@ impl Business {
     }
 }
 
-fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> Result<Opened, RunError> {
+fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> anyhow::Result<Opened> {
     let is_front = config.node.hosts_nothing();
     let business =
         (!is_front).then(|| Business::open(config, node, durable.is_some())).transpose()?;
@@ -301,7 +268,7 @@ fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> Result<Opene
         Some(durable) => journal::jobs(durable.clone(), config.listen.ip()).host(builder),
         None => builder,
     };
-    let executor = node.connect(builder).build()?;
+    let executor = node.connect(builder).build().context("cannot build the executor")?;
     let console = (!config.no_console).then(|| {
         let console = Console::new(&executor, locks.clone());
         let console = node.fabric().into_iter().fold(console, Console::nodes);
@@ -316,13 +283,13 @@ fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> Result<Opene
     Ok(Opened { executor, payments, pages, traces })
 }
 
-fn load(name: &str) -> Result<Arc<Definition>, RunError> {
+fn load(name: &str) -> anyhow::Result<Arc<Definition>> {
     let sources = [Source::builtin(), interface::definitions(), bank::definitions()];
-    Ok(Loader::new(sources).load(&name.parse()?)?)
+    Loader::new(sources).load(&name.parse()?).context("cannot load an interface")
 }
 
 /// Where the shop is paid: here, on another node, or not at all.
-fn bank_of_shop(config: &Config, node: &Node, bank: &Bank) -> Result<Option<BankLink>, RunError> {
+fn bank_of_shop(config: &Config, node: &Node, bank: &Bank) -> anyhow::Result<Option<BankLink>> {
     if config.without_bank {
         return Ok(None);
     }
@@ -335,11 +302,15 @@ fn bank_of_shop(config: &Config, node: &Node, bank: &Bank) -> Result<Option<Bank
 }
 
 /// The same with traces, if there is a collector for them.
-fn traced(builder: Builder, config: &Config) -> Result<(Builder, Option<OtlpGuard>), RunError> {
+fn traced(builder: Builder, config: &Config) -> anyhow::Result<(Builder, Option<OtlpGuard>)> {
     let builder = builder.sample(Sampling::share(config.trace_share));
     // a variable of the environment may be empty
     let collector = config.otlp.as_ref().filter(|collector| !collector.is_empty());
     let Some(collector) = collector else { return Ok((builder, None)) };
-    let (exporter, guard) = otlp().endpoint(collector).service_name("executor-demo").start()?;
+    let (exporter, guard) = otlp()
+        .endpoint(collector)
+        .service_name("executor-demo")
+        .start()
+        .context("cannot send traces")?;
     Ok((builder.export(exporter), Some(guard)))
 }

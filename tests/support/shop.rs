@@ -11,7 +11,7 @@ use std::{env, fs, process, thread};
 
 use asyncsteps_executor::Closed;
 use executor_demo::node::NodeOptions;
-use executor_demo::{Config, Front, RunError};
+use executor_demo::{Config, Front};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use crate::server::{Stoppable, memory_of};
 pub struct Shop {
     /// Where it listens.
     pub address: SocketAddr,
-    thread: Option<Stoppable<Result<Closed, RunError>>>,
+    thread: Option<Stoppable<anyhow::Result<Closed>>>,
 }
 
 impl Shop {
