@@ -10,10 +10,9 @@ use asyncsteps_executor::{Executor, Incoming, Reply, ReplyBody};
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{Ended, Ending, Failure, Started};
 use asyncsteps_journal::request::{Append, Claimed, Condition, Disposition, Loaded};
-use asyncsteps_journal::{Event, POLL, Path, Record, Repeat, Value};
+use asyncsteps_journal::{Error, Event, POLL, Path, Record, Repeat, Value};
 use serde_json::Map;
 
-use crate::answered::answered;
 use crate::caller;
 use crate::flow::{Flow, LeaveReason};
 use crate::flow_recorder::FlowRecorder;
@@ -81,24 +80,33 @@ impl Run<'_> {
         }
     }
 
-    /// The flow as the journal has it. This node owns it, so if the journal cannot be asked now, it is asked again
-    /// while the lease lasts: no other node would take the flow.
+    /// The flow as the journal has it.
     async fn loaded(&self) -> Option<Loaded> {
         let uid = self.claimed.uid;
+        let error = match self.asked(async || self.shared.journal.load(uid).await).await {
+            Ok(loaded) => return Some(loaded),
+            Err(error) => error,
+        };
+        if error.repeat() == Repeat::Never {
+            self.pause(error.to_string()).await;
+        } else {
+            tracing::error!(flow = %uid, %error, "the flow cannot be loaded");
+        }
+        None
+    }
+
+    /// Repeats a request to the journal while the lease lasts: this node owns the flow, so no other one would take it.
+    async fn asked<T>(&self, mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
         loop {
-            let error = match self.shared.journal.load(uid).await {
-                Ok(loaded) => return Some(loaded),
+            let error = match ask().await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            if error.repeat() == Repeat::Never {
-                self.pause(error.to_string()).await;
-                return None;
+            if error.repeat() == Repeat::Never || clock::now() >= self.lease.until() {
+                return Err(error);
             }
-            if clock::now() >= self.lease.until() {
-                tracing::error!(flow = %uid, %error, "the flow cannot be loaded");
-                return None;
-            }
-            tracing::warn!(flow = %uid, %error, "the flow cannot be loaded: trying again");
+            let uid = self.claimed.uid;
+            tracing::warn!(flow = %uid, %error, "the journal does not answer: trying again");
             timer::sleep_until(clock::now() + POLL).await;
         }
     }
@@ -126,7 +134,8 @@ impl Run<'_> {
             condition: Condition::None,
             then,
         };
-        if let Err(error) = answered(|| self.shared.journal.append(vec![append.clone()])).await {
+        let append = async || self.shared.journal.append(vec![append.clone()]).await;
+        if let Err(error) = self.asked(append).await {
             tracing::error!(flow = %uid, %error, "the flow cannot be put aside");
         }
     }

@@ -14,6 +14,7 @@ use asyncsteps_actors::drain::Drain;
 use asyncsteps_futoin::iface::{Definition, FunctionName};
 use asyncsteps_futoin::message::{RefusedMessage, Request};
 use parking_lot::{Mutex, MutexGuard};
+use serde::Serialize;
 
 use super::admission::GraceEnd;
 use super::client_limits::{ClientLimiters, ClientPermit};
@@ -28,7 +29,7 @@ use super::refusals::{Refusals, RefusedRequest};
 use super::refused::{RefusalReason, Refused};
 use super::registry::{HostedFunction, Registry};
 use super::reply::Reply;
-use super::signals::Signals;
+use super::signals::{InboxGuard, NotSignalled, Signals};
 use crate::channel::Channel;
 use crate::health::Dependencies;
 use crate::observe::{
@@ -152,6 +153,22 @@ impl Executor {
         define: impl FnOnce(&mut Functions),
     ) -> Result<(), ConfigError> {
         self.shared.registry.register(definition.into(), Arc::new(()), define)
+    }
+
+    /// Sends a signal to a request that is in flight in this process: its step
+    /// [`wait_signal`](crate::Steps::wait_signal) of this name takes the value, as JSON, now or when the request comes to it (FTN12 §1.3).
+    /// `id` is the [id](crate::Cx::id) of the request. A value that no step takes is dropped when the request ends.
+    ///
+    /// # Errors
+    /// [`NotSignalled::NoRequest`] if the request has ended, is not known here, or takes no signals: who sent it may try
+    /// again, as senders of webhooks do. [`NotSignalled::TooMany`], [`NotSignalled::Value`].
+    pub fn signal(&self, id: &str, name: &str, value: impl Serialize) -> Result<(), NotSignalled> {
+        self.shared.signals.send(id, name, serde_json::to_value(value)?)
+    }
+
+    /// The request with this id takes signals.
+    pub(crate) fn takes_signals(&self, id: &str) -> InboxGuard {
+        self.shared.signals.open(id)
     }
 
     /// The interfaces that were written down from types, to be printed for callers

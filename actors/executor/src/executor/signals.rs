@@ -10,11 +10,8 @@ use std::time::Duration;
 use asyncsteps_core::sleep;
 use dashmap::DashMap;
 use parking_lot::Mutex;
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Notify;
-
-use super::handle::Executor;
 
 /// How many signals of a request may wait for the steps that take them.
 const MOST_WAITING: usize = 100;
@@ -34,9 +31,9 @@ pub enum NotSignalled {
     Value(#[from] serde_json::Error),
 }
 
-/// The requests of an executor that take signals, by their ids.
-#[derive(Debug, Default)]
-pub(super) struct Signals(DashMap<Box<str>, Arc<Inbox>>);
+/// The requests of an executor that take signals, by their ids. Cloning shares.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Signals(Arc<DashMap<Box<str>, Arc<Inbox>>>);
 
 /// The signals that were sent to one request and that no step has taken.
 #[derive(Debug, Default)]
@@ -47,23 +44,16 @@ pub(crate) struct Inbox {
 
 /// A request takes signals, until this is dropped.
 pub(crate) struct InboxGuard {
-    executor: Executor,
+    signals: Signals,
     id: Box<str>,
     inbox: Arc<Inbox>,
 }
 
-impl Executor {
-    /// Sends a signal to a request that is in flight in this process: its step
-    /// [`wait_signal`](crate::Steps::wait_signal) of this name takes the value, as JSON, now or when the request comes to it (FTN12 §1.3).
-    /// `id` is the [id](crate::Cx::id) of the request. A value that no step takes is dropped when the request ends.
-    ///
-    /// # Errors
-    /// [`NotSignalled::NoRequest`] if the request has ended, is not known here, or takes no signals: who sent it may try
-    /// again, as senders of webhooks do. [`NotSignalled::TooMany`], [`NotSignalled::Value`].
-    pub fn signal(&self, id: &str, name: &str, value: impl Serialize) -> Result<(), NotSignalled> {
-        let value = serde_json::to_value(value)?;
+impl Signals {
+    /// Sends a signal to the request with this id.
+    pub(super) fn send(&self, id: &str, name: &str, value: Value) -> Result<(), NotSignalled> {
         // the lock of the map is free when the step is woken, because that runs foreign code
-        let inbox = self.shared.signals.0.get(id).map(|inbox| Arc::clone(&inbox));
+        let inbox = self.0.get(id).map(|inbox| Arc::clone(&inbox));
         let inbox = inbox.ok_or_else(|| NotSignalled::NoRequest(id.to_owned()))?;
         let mut waiting = inbox.waiting.lock();
         if waiting.len() >= MOST_WAITING {
@@ -76,10 +66,10 @@ impl Executor {
     }
 
     /// The request with this id takes signals.
-    pub(crate) fn takes_signals(&self, id: &str) -> InboxGuard {
+    pub(super) fn open(&self, id: &str) -> InboxGuard {
         let (id, inbox) = (Box::<str>::from(id), Arc::<Inbox>::default());
-        self.shared.signals.0.insert(id.clone(), Arc::clone(&inbox));
-        InboxGuard { executor: self.clone(), id, inbox }
+        self.0.insert(id.clone(), Arc::clone(&inbox));
+        InboxGuard { signals: self.clone(), id, inbox }
     }
 }
 
@@ -118,6 +108,6 @@ impl InboxGuard {
 
 impl Drop for InboxGuard {
     fn drop(&mut self) {
-        self.executor.shared.signals.0.remove(&self.id);
+        self.signals.0.remove(&self.id);
     }
 }

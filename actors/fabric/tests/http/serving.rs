@@ -96,7 +96,7 @@ pub(crate) fn serve(executor: Executor) -> (SocketAddr, Running) {
 }
 
 impl Serving for Running {
-    fn drain(self: Box<Self>, _: Duration) -> Pending<'static, Drained> {
+    fn drain(self: Box<Self>, _: Duration) -> BoxFuture<'static, Drained> {
         Box::pin(async move {
             drop(self.stop);
             self.ended.await.expect("it ends");

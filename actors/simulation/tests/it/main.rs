@@ -85,6 +85,12 @@ fn no_order_is_lost_or_paid_twice_under_any_of_the_seeds() {
     }
 }
 
+/// A node submits a request to itself, hears no answer, and cannot reach the journal when it releases what it may own.
+#[test]
+fn a_request_that_its_node_may_own_is_released_as_in_seed_288() {
+    simulate(288..289, shop);
+}
+
 /// A scenario has one history for a seed: in this process and in another one, in which it is run by a test. Addresses and
 /// the order of hash tables differ there.
 fn has_one_history(test: &str, scenario: impl Fn(&mut Cluster) -> Result<(), String>) {
