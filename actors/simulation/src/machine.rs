@@ -84,6 +84,8 @@ pub(crate) fn take_turns(machines: &mut [&mut Machine], rounds: Vec<Duration>) {
     let (done, all_done) = channel();
     let turns = Turns { rounds: rounds.into(), nodes, taken: 0, done };
     let is_sent = !turns.rounds.is_empty() && first.send(Order::Turn(turns)).is_ok();
+    // a thread ends when nothing can send it an order
+    drop(first);
     if !(is_sent && all_done.recv().is_ok()) {
         for machine in machines.iter_mut() {
             machine.join();

@@ -29,7 +29,10 @@ impl fmt::Display for Failed {
         if !left_out.is_empty() {
             writeln!(f, "without {}", left_out.join(", "))?;
         }
-        write!(f, "{} faults:", self.struck.len())?;
+        match self.struck.len() {
+            0 => f.write_str("without any fault")?,
+            count => write!(f, "{count} faults:")?,
+        }
         self.struck.iter().try_for_each(|struck| write!(f, "\n  {struck}"))
     }
 }

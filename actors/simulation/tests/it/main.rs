@@ -4,10 +4,12 @@
 mod bank;
 mod calls;
 mod locks;
+mod lost_locks;
 mod shop;
 mod world;
 
 use std::env;
+use std::panic;
 use std::process::Command;
 use std::time::Duration;
 
@@ -113,9 +115,21 @@ fn one_seed_is_one_history() {
 }
 
 #[test]
-#[should_panic(expected = "no such node")]
-fn a_node_that_panics_ends_the_run() {
-    let mut cluster = Cluster::seeded(1);
-    cluster.node("one", async |_| panic!("no such node"));
-    cluster.run_for(Duration::from_secs(1));
+fn a_node_that_panics_ends_the_run_whichever_it_is() {
+    const NAMES: [&str; 3] = ["one", "two", "three"];
+    for (who, after) in NAMES.into_iter().flat_map(|who| [(who, 0), (who, 1)]) {
+        let run = panic::catch_unwind(|| {
+            let mut cluster = Cluster::seeded(1);
+            for name in NAMES {
+                cluster.node(name, async move |_| {
+                    tokio::time::sleep(Duration::from_secs(after)).await;
+                    assert_ne!(name, who, "no such node");
+                });
+            }
+            cluster.run_for(Duration::from_secs(2));
+        });
+        let panicked = run.expect_err("the panic of the node");
+        let text = panicked.downcast_ref::<String>().expect("a formatted text");
+        assert!(text.contains("no such node"), "{text}");
+    }
 }

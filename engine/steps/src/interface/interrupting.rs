@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::completion::Interrupter;
 use crate::error::StepError;
 use crate::outcome::Undo;
-use crate::stack::{AsyncSteps, StepUndo, ToUndo, UndoPlan};
+use crate::stack::{AsyncSteps, Frame, StepUndo, ToUndo, UndoPlan};
 use crate::undo::{OfResult, UndoOf, UndoPolicy};
 
 /// The lock that a step regains before something inside of it is undone.
@@ -45,6 +45,11 @@ impl AsyncSteps {
         let regain = async move |_: Undo<&()>| regain().await;
         let regain = UndoOf::<_, (), ()>::new(OfResult(regain), UndoPolicy::default());
         self.stack(Regain(regain));
+    }
+
+    /// Whether the step of this frame regains what it loses.
+    pub(crate) fn can_regain(&self, frame: &Frame) -> bool {
+        self.kept_by::<Regain>(frame).next().is_some()
     }
 
     /// The step on top regains its lost object before the undos inside of it, which have not begun.

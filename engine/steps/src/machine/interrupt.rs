@@ -8,7 +8,7 @@ use crate::error::{Error, Fault};
 use crate::flow::Outcome;
 use crate::inbox::WaitKey;
 use crate::slot::index;
-use crate::stack::Activity;
+use crate::stack::{Activity, Frame};
 use crate::time::Time;
 
 impl Machine {
@@ -16,9 +16,11 @@ impl Machine {
     /// error at the step itself. Undos of steps inside then come after the step has regained its lost
     /// objects.
     pub(super) fn interrupt(&mut self, key: WaitKey, error: &Error) -> Next {
-        let depth = self.asi.strand.open_frames().position(|frame| frame.wait == Some(key));
-        let Some(depth) = depth else { return Next::Wait };
-        self.cancel_inside(index(depth));
+        let waits = |frame: &&Frame| frame.wait == Some(key);
+        let found = self.asi.strand.open_frames().enumerate().find(|(_, frame)| waits(frame));
+        let found = found.map(|(depth, frame)| (index(depth), self.asi.can_regain(frame)));
+        let Some((depth, can_regain)) = found else { return Next::Wait };
+        self.end_inside(depth, can_regain.then_some(error));
         // the inbox has closed the wait
         self.asi.strand.top.wait = None;
         self.interrupt_top(error)
@@ -36,9 +38,18 @@ impl Machine {
     /// Cancels everything inside of the step at this depth of the active strand, which is on top
     /// then.
     pub(super) fn cancel_inside(&mut self, depth: u32) {
+        self.end_inside(depth, None);
+    }
+
+    /// The same for a step that has lost an object with this error: its host learns that the steps inside fail with it,
+    /// since they are undone before the step itself fails.
+    fn end_inside(&mut self, depth: u32, loses: Option<&Error>) {
         while self.asi.strand.depth() > depth {
             if self.asi.strand.top.flags.is_open() {
                 self.abort_top();
+                if let Some(error) = loses {
+                    self.tell_memory(error);
+                }
                 self.leave_cancelled();
             }
             self.asi.strand.ascend();

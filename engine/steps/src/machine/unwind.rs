@@ -97,7 +97,7 @@ impl Machine {
 
     /// Reports to the host's replay hooks that the step on top fails.
     #[inline]
-    fn tell_memory(&mut self, error: &Error) {
+    pub(super) fn tell_memory(&mut self, error: &Error) {
         let extras = self.asi.strand.top.extras.as_mut();
         let taken = extras.and_then(|extras| Some((extras.memory.take()?, extras.memory_levels)));
         if let Some(((memory, attempt), levels)) = taken {

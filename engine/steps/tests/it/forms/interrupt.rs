@@ -5,7 +5,7 @@ use std::future::pending;
 use std::rc::Rc;
 
 use asyncsteps_core::tool::{AsyncTool, Manual};
-use asyncsteps_core::{AsyncSteps, Error, Flow, Interrupter, Stale, StepError, Time};
+use asyncsteps_core::{AsyncSteps, Error, Flow, Interrupter, Retry, Stale, StepError, Time, Undo};
 
 use crate::forms::support::{Dropped, Log, ms, pause, tool};
 
@@ -87,6 +87,18 @@ fn what_was_lost_is_regained_before_what_is_inside_is_undone() {
         });
         assert_eq!(log, "regained undo-b undo-a LockLost@15 -lock goes-on");
     }
+}
+
+#[test]
+fn a_body_that_is_cut_is_undone_with_what_was_regained() {
+    let (log, _) = run(Ok(()), |asi, _, log| {
+        let (tries, log) = (Retry::attempts(2).on_code("Again"), log.clone());
+        asi.run(hang).retry(tries).undo(async move |undo| {
+            log.add(format!("undo-{}", matches!(undo, Undo::Unknown)));
+            Ok(())
+        });
+    });
+    assert_eq!(log, "regained undo-true LockLost@15 -lock goes-on");
 }
 
 #[test]
