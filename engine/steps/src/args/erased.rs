@@ -203,6 +203,7 @@ impl Args {
     }
 
     /// The tuple itself if it has exactly the type `T`, else the arguments unchanged.
+    #[inline]
     pub(super) fn downcast<T: 'static>(self) -> Result<T, Self> {
         let Self(Repr::Boxed(tuple)) = self else { return Err(self) };
         if (*tuple).type_id() != TypeId::of::<T>() {
