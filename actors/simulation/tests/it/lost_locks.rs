@@ -107,7 +107,7 @@ fn what_a_step_did_is_undone_when_its_lock_is_lost() {
         let is_right = reserved == completed && ended == 40;
         is_right
             .then_some(())
-            .ok_or(format!("{ended} ended, {completed} well: {reserved} reserved"))
+            .ok_or_else(|| format!("{ended} ended, {completed} well: {reserved} reserved"))
     });
     assert!(lost.into_inner() > 0, "no lock was lost");
 }
