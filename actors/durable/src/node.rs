@@ -131,7 +131,7 @@ struct LeaseTerm {
 }
 
 impl LeaseTerm {
-    /// Renews the lease as long as that works; gives it up when it is over.
+    /// Renews the lease as long as that works, and leaves its flows when it has ended.
     async fn keep(&self, shared: &Shared) {
         loop {
             timer::sleep_until(clock::now() + LEASE / 3).await;

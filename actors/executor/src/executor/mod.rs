@@ -6,7 +6,7 @@
 //! 4. `admission`, `client_limits`, `hashing`: limits
 //! 5. `exchange`, `time_limit`: the request while its flow runs
 //! 6. `request`, `served`, `signals`, `result_draft`, `call`, `invoker`, `forward`: what steps see of it
-//! 7. `result`, `responder`, `reply_to`, `reply`: from the last step of the flow to the reply
+//! 7. `result`, `request_flow_owner`, `reply_context`, `reply`: from the last step of the flow to the reply
 //! 8. `over`, `recording`, `refusals`, `hooks`: reporting the end
 //!
 //! `arbiter`, `actor`, `messages`, `in_flight`, `survey`, `close`: the executor on one arbiter, as others reach
