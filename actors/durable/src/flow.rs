@@ -189,6 +189,8 @@ impl Flow {
         let new = inbox.signals.iter().filter(|signal| signal.number > seen);
         self.signals.borrow_mut().extend(new.cloned());
         self.signalled.notify_waiters();
+        // the step that waits for it has its turn before the flow is put aside: the journal takes it for seen
+        self.activity.happens();
     }
 
     /// Waits for a signal with one of these names, no longer than `until`; returns its value, or

@@ -93,6 +93,12 @@ fn a_request_that_its_node_may_own_is_released_as_in_seed_288() {
     simulate(288..289, shop);
 }
 
+/// A node reads a signal at the moment at which it puts the request aside that waits for it.
+#[test]
+fn a_signal_that_comes_as_its_request_is_parked_is_taken_as_in_seed_817() {
+    simulate(817..818, shop);
+}
+
 /// A scenario has one history for a seed: in this process and in another one, in which it is run by a test. Addresses and
 /// the order of hash tables differ there.
 fn has_one_history(test: &str, scenario: impl Fn(&mut Cluster) -> Result<(), String>) {
