@@ -50,7 +50,6 @@ impl FlakyLink {
     /// Decides about the next call.
     pub(super) fn next(&self) -> Fate {
         let LinkOptions { latency, failures, .. } = self.options;
-        // nothing in it can panic
         let mut random = self.random.lock();
         let (there, back) = (random.within(latency), random.within(latency));
         let is_lost = random.below(100) < failures as usize;

@@ -82,7 +82,6 @@ impl Memory {
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let now = (self.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            // each change is made whole, so a panic elsewhere leaves the tables in order
             let mut tables = self.tables.lock();
             let now = now.max(tables.now);
             tables.now = now;

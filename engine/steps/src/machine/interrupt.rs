@@ -8,7 +8,7 @@ use crate::error::{Error, Fault};
 use crate::flow::Outcome;
 use crate::inbox::WaitKey;
 use crate::slot::index;
-use crate::stack::{Activity, Frame};
+use crate::stack::Activity;
 use crate::time::Time;
 
 impl Machine {
@@ -16,11 +16,12 @@ impl Machine {
     /// error at the step itself. Undos of steps inside then come after the step has regained its lost
     /// objects.
     pub(super) fn interrupt(&mut self, key: WaitKey, error: &Error) -> Next {
-        let waits = |frame: &&Frame| frame.wait == Some(key);
-        let found = self.asi.strand.open_frames().enumerate().find(|(_, frame)| waits(frame));
-        let found = found.map(|(depth, frame)| (index(depth), self.asi.can_regain(frame)));
-        let Some((depth, can_regain)) = found else { return Next::Wait };
-        self.end_inside(depth, can_regain.then_some(error));
+        let mut frames = self.asi.strand.open_frames().enumerate();
+        let found = frames.find(|(_, frame)| frame.wait == Some(key));
+        let Some((depth, frame)) = found else { return Next::Wait };
+        let loses = self.asi.can_regain(frame).then_some(error);
+        drop(frames);
+        self.end_inside(index(depth), loses);
         // the inbox has closed the wait
         self.asi.strand.top.wait = None;
         self.interrupt_top(error)

@@ -2,9 +2,11 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::format::Format;
 
@@ -54,7 +56,7 @@ impl Queue {
 
     /// Adds lines, all of them or none.
     pub(super) fn push(&self, lines: &[u8]) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed || state.waiting.len() + lines.len() > self.limit {
             state.dropped += count(lines);
             return;
@@ -65,22 +67,22 @@ impl Queue {
 
     /// How many lines were dropped so far.
     pub(super) fn dropped(&self) -> u64 {
-        self.lock().dropped
+        self.state.lock().dropped
     }
 
     /// Waits until all lines are written, no longer than `limit`.
     pub(super) fn flush(&self, limit: Duration) {
         let unwritten = |state: &mut State| state.is_writing || !state.waiting.is_empty();
         // lines that are not written by then stay unwritten
-        let _ = self.changed.wait_timeout_while(self.lock(), limit, unwritten);
+        let _ = self.changed.wait_while_for(&mut self.state.lock(), unwritten, limit);
     }
 
     /// Takes no more lines, and waits as [`flush`](Self::flush) does; then the thread ends.
     pub(super) fn close(&self, limit: Duration) {
-        self.lock().is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_all();
         self.flush(limit);
-        self.lock().is_over = true;
+        self.state.lock().is_over = true;
     }
 
     /// The thread: writes lines until the log is closed.
@@ -89,7 +91,7 @@ impl Queue {
         let mut told = 0;
         while let Some(dropped) = self.take(&mut lines) {
             let lost = self.write(&mut output, &lines);
-            self.lock().dropped += lost;
+            self.state.lock().dropped += lost;
             if dropped > told {
                 let lines = ("lines", (dropped - told).to_string());
                 let line = format.line("WARN", TARGET, "lines of the log were dropped", &[lines]);
@@ -104,12 +106,11 @@ impl Queue {
     /// is closed and nothing is left.
     fn take(&self, lines: &mut Vec<u8>) -> Option<u64> {
         lines.clear();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_writing = false;
         self.changed.notify_all();
         let idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
-        let waited = self.changed.wait_while(state, idle);
-        state = waited.unwrap_or_else(PoisonError::into_inner);
+        self.changed.wait_while(&mut state, idle);
         if state.waiting.is_empty() {
             return None;
         }
@@ -125,7 +126,9 @@ impl Queue {
             match output.write(unwritten) {
                 Ok(written @ 1..) => unwritten = &unwritten[written..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock && !self.lock().is_over => {
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock && !self.state.lock().is_over =>
+                {
                     thread::park_timeout(PAUSE);
                 }
                 Ok(0) | Err(_) => return count(unwritten),
@@ -134,11 +137,6 @@ impl Queue {
         // an error of a buffer is one of the next line
         let _ = output.flush();
         0
-    }
-
-    /// Nothing can panic while it is held.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

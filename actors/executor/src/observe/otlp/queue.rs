@@ -2,11 +2,12 @@
 
 use std::io;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use opentelemetry_sdk::trace::SpanExporter;
+use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Runtime;
 
 use super::spans;
@@ -63,7 +64,7 @@ impl Queue {
 
     /// Adds a request, or drops it if there are too many. The thread is only woken for a whole message.
     pub(super) fn push(&self, request: Arc<RequestRecord>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             state.figures.failed += 1;
         } else if state.waiting.len() < self.limit {
@@ -88,17 +89,17 @@ impl Queue {
 
     /// The counts of the requests so far.
     pub(super) fn figures(&self) -> ExportFigures {
-        self.lock().figures
+        self.state.lock().figures
     }
 
     /// Takes no more requests, and waits until all are sent, no longer than `limit`; then the thread ends.
     pub(super) fn close(&self, limit: Duration) {
-        self.lock().is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_all();
         let unsent = |state: &mut State| state.is_sending || !state.waiting.is_empty();
         // requests that are not sent by then are lost
-        drop(self.changed.wait_timeout_while(self.lock(), limit, unsent));
-        let requests = mem::take(&mut self.lock().untold);
+        let _ = self.changed.wait_while_for(&mut self.state.lock(), unsent, limit);
+        let requests = mem::take(&mut self.state.lock().untold);
         if requests > 0 {
             tracing::warn!(
                 requests,
@@ -134,7 +135,7 @@ impl Queue {
     /// there is room again: at least half of the queue, so that a queue that is full again and again does
     /// not fill the log.
     fn count(&self, requests: u64, is_sent: bool) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !is_sent {
             state.figures.failed += requests;
             state.untold += requests;
@@ -150,24 +151,18 @@ impl Queue {
     /// Waits for requests and takes a message full of them; `None` if the queue is closed and nothing is
     /// left.
     fn take(&self) -> Option<Vec<Arc<RequestRecord>>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_sending = false;
         self.changed.notify_all();
         while state.waiting.is_empty() && !state.is_closed {
             let few = |state: &mut State| state.waiting.len() < BATCH && !state.is_closed;
-            let waited = self.changed.wait_timeout_while(state, DELAY, few);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let _ = self.changed.wait_while_for(&mut state, few, DELAY);
         }
         state.is_sending = !state.waiting.is_empty();
         let full = state.waiting.len().min(BATCH);
         let rest = state.waiting.split_off(full);
         let requests = mem::replace(&mut state.waiting, rest);
         state.is_sending.then_some(requests)
-    }
-
-    /// Nothing can panic while it is held.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -225,10 +220,10 @@ mod tests {
 
     impl SpanExporter for Planned {
         async fn export(&self, _: Vec<SpanData>) -> OTelSdkResult {
-            let mut plan = self.1.lock().expect("nothing panics");
+            let mut plan = self.1.lock();
             let Sending { come, is_taken } = plan.remove(0);
             self.0.push_many(come);
-            self.0.lock().is_closed = plan.is_empty();
+            self.0.state.lock().is_closed = plan.is_empty();
             is_taken.then_some(()).ok_or_else(|| OTelSdkError::InternalFailure("gone".to_owned()))
         }
     }
@@ -244,7 +239,7 @@ mod tests {
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("nothing panics").write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -274,7 +269,7 @@ mod tests {
             queue.work(&runtime, &exporter);
             queue.close(Duration::ZERO);
         });
-        let text = String::from_utf8(lines.0.lock().expect("nothing panics").clone());
+        let text = String::from_utf8(lines.0.lock().clone());
         let text = text.expect("text");
         (queue.figures(), text.lines().map(|line| line.trim().to_owned()).collect())
     }
