@@ -169,7 +169,7 @@ impl LeaseTerm {
         let why = if left.is_zero() {
             "it has not renewed it in time, because the process was held up or the journal did not answer"
         } else {
-            "the journal has ended it before its time, as it does when its clock jumps ahead and another node begins"
+            "the journal has ended it before its time, as it does when its clock jumps ahead again and again"
         };
         tracing::warn!(
             ?left,

@@ -3,14 +3,15 @@
 //! Each journal keeps one row: the time of its clock when a node last looked, and two sums of the time that passed
 //! since the journal was made. Nodes look when they register and whenever they renew their lease, which is each third
 //! of it: so the clock goes on by a few seconds from one look to the next, and more is a jump of the clock, or a time
-//! in which no node ran. A jump that a node finds as it registers cannot be told from such a time, and counts: then leases
-//! end and time limits strike early. All that depends on time is decided here:
+//! in which no node ran. A node that registers cannot tell the one from the other, so neither ends a lease: leases end
+//! by the time that nodes have seen pass. Time limits count both, so that an outage counts: a jump that a node finds as
+//! it registers makes them strike early. All that depends on time is decided here:
 //!
 //! | what | by |
 //! |---|---|
 //! | starts, schedules, deadlines: times of day | [`Moment::now`] |
-//! | leases, pauses, time limits: lengths of time | [`Moment::passed`] |
-//! | how long an ended flow is kept | [`Moment::seen`] |
+//! | pauses, time limits: lengths of time | [`Moment::passed`] |
+//! | leases, and how long an ended flow is kept | [`Moment::seen`] |
 
 use std::time::Duration;
 

@@ -263,15 +263,35 @@ fn a_jump_moves_no_wait_that_runs_and_is_told() {
 }
 
 #[test]
-fn a_lease_that_ends_because_of_a_jump_is_told_so() {
+fn a_jump_that_a_node_finds_as_it_begins_ends_no_lease() {
     let text = logged(async {
         let (waiter, journal) = Waiter::new();
         let (durable, _node) = waiter.start(&journal).await;
         let uid = submit(&durable, "forever", Options::default()).await;
         tokio::time::sleep(SECOND).await;
+        let before = durable.status(uid).await.expect("it is known").flow;
         waiter.clock.is_ahead(DAY);
         // a node of another process begins before this one has looked at the clock
         journal.register(LEASE).await.expect("the journal gives a lease");
+        tokio::time::sleep(2 * LEASE).await;
+        let after = durable.status(uid).await.expect("it is known").flow;
+        assert_eq!((after.epoch, after.claims), (before.epoch, before.claims));
+    });
+    assert!(!text.contains("lost its lease"), "{text}");
+}
+
+#[test]
+fn a_lease_that_ends_because_of_jumps_is_told_so() {
+    let text = logged(async {
+        let (waiter, journal) = Waiter::new();
+        let (durable, _node) = waiter.start(&journal).await;
+        let uid = submit(&durable, "forever", Options::default()).await;
+        tokio::time::sleep(SECOND).await;
+        for days in 1..=3 {
+            waiter.clock.is_ahead(days * DAY);
+            // a node of another process begins before this one has looked at the clock
+            journal.register(LEASE).await.expect("the journal gives a lease");
+        }
         tokio::time::sleep(2 * LEASE).await;
         let jump = durable.clock_jump().expect("the node has found it");
         assert!(jump.to > jump.from.after(DAY / 2), "{jump:?}");

@@ -415,6 +415,8 @@ fn a_request_whose_owners_die_in_it_is_a_dead_letter() {
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         let called: String = durable.result(other).await.expect("its neighbour goes on");
         assert_eq!(called, "called");
+        // the lease of the last one that died has ended
+        tokio::time::sleep(LEASE).await;
         let flow = durable.status(uid).await.expect("it is known").flow;
         assert_eq!(flow.state, FlowState::Dead, "{flow:?}");
     });

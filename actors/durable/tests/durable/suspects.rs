@@ -162,11 +162,14 @@ impl Shop {
         next
     }
 
-    /// The process is held up past its lease, and another one looks at the clock meanwhile.
+    /// The process is held up past its lease, and another one runs meanwhile.
     async fn pauses(&self) {
-        let lease = u64::try_from(LEASE.as_millis()).expect("some seconds");
-        self.clock.ahead.fetch_add(2 * lease, Ordering::Relaxed);
-        self.journal.register(LEASE).await.expect("the journal gives a lease");
+        let third = u64::try_from((LEASE / 3).as_millis()).expect("some seconds");
+        let other = self.journal.register(LEASE).await.expect("the journal gives a lease").node;
+        for _ in 0..6 {
+            self.clock.ahead.fetch_add(third, Ordering::Relaxed);
+            self.journal.renew(other, LEASE).await.expect("it has a lease");
+        }
     }
 
     async fn process(&self) -> (Durable, Node) {

@@ -31,7 +31,7 @@ pub(super) struct Store {
     /// Flows that count for a caller, until they are found to have ended.
     of_callers: BTreeSet<(String, u64)>,
     pub(super) times: ClockState,
-    /// When leases end, as [`Moment::passed`] has it.
+    /// When leases end, as [`Moment::seen`] has it.
     nodes: HashMap<Incarnation, Timestamp>,
     last_flow: u64,
     last_node: u64,
@@ -74,7 +74,7 @@ impl Store {
     }
 
     fn check_lease(&self, node: Incarnation, now: Moment) -> Result<(), Refused> {
-        let is_alive = self.nodes.get(&node).is_some_and(|end| *end > now.passed);
+        let is_alive = self.nodes.get(&node).is_some_and(|end| *end > now.seen);
         if is_alive { Ok(()) } else { Err(Refused::NoLease(node)) }
     }
 
@@ -182,7 +182,7 @@ impl Store {
 
     /// Takes flows from nodes whose lease has ended.
     fn expire(&mut self, now: Moment) {
-        let is_dead = |end: &Timestamp| *end <= now.passed;
+        let is_dead = |end: &Timestamp| *end <= now.seen;
         let dead: HashSet<Incarnation> =
             self.nodes.iter().filter(|(_, end)| is_dead(end)).map(|(node, _)| *node).collect();
         self.nodes.retain(|node, _| !dead.contains(node));
@@ -304,17 +304,18 @@ impl Store {
     }
 
     pub(super) fn register(&mut self, lease: Duration, wall: Timestamp) -> Registered {
-        let time = self.look(wall, Look::Register);
+        let (seen, time) = self.look(wall, Look::Register);
         self.last_node += 1;
         let node = Incarnation::new(self.last_node);
-        self.nodes.insert(node, time.passed.after(lease));
+        self.nodes.insert(node, seen.after(lease));
         Registered { node, time }
     }
 
-    fn look(&mut self, wall: Timestamp, look: Look) -> Reading {
+    /// A node looks at the clock: returns the time that leases run by, and the reading of the node.
+    fn look(&mut self, wall: Timestamp, look: Look) -> (Timestamp, Reading) {
         let reading;
         (self.times, reading) = self.times.look(wall, look);
-        reading
+        (self.times.seen, reading)
     }
 
     pub(super) fn renew(
@@ -324,8 +325,8 @@ impl Store {
         now: Moment,
     ) -> Result<Reading, Error> {
         self.check_lease(node, now)?;
-        let time = self.look(now.wall, Look::Renew);
-        self.nodes.insert(node, time.passed.after(lease));
+        let (seen, time) = self.look(now.wall, Look::Renew);
+        self.nodes.insert(node, seen.after(lease));
         Ok(time)
     }
 }

@@ -20,10 +20,10 @@ use crate::stored::{int, millis, unsigned};
 use crate::time::{Reading, Timestamp};
 
 pub(super) async fn register(session: &Session, lease: Duration) -> Result<Registered, Failure> {
-    let time = look(session, Look::Register).await?;
+    let (seen, time) = look(session, Look::Register).await?;
     let sql = "INSERT INTO node (ends, lease) VALUES ($1, $2) RETURNING id";
     let lease = lease_millis(lease);
-    let rows = session.query(sql, &[&(millis(time.passed) + lease), &lease]).await?;
+    let rows = session.query(sql, &[&(millis(seen) + lease), &lease]).await?;
     let node = rows.first().ok_or_else(super::tables::foreign)?.try_get(0)?;
     Ok(Registered { node: Incarnation::new(unsigned(node)), time })
 }
@@ -33,13 +33,12 @@ pub(super) async fn renew(
     node: Incarnation,
     lease: Duration,
 ) -> Result<Reading, Failure> {
-    let time = look(session, Look::Renew).await?;
+    let (seen, time) = look(session, Look::Renew).await?;
     let sql = concat!(
         "UPDATE node SET lease = $2, ends = $3::bigint + $2 WHERE id = $1 AND NOT ",
         lease_is_over!("$3")
     );
-    let passed = millis(time.passed);
-    match session.execute(sql, &[&int(node.get()), &lease_millis(lease), &passed]).await? {
+    match session.execute(sql, &[&int(node.get()), &lease_millis(lease), &millis(seen)]).await? {
         0 => Err(Refused::NoLease(node).into()),
         _ => Ok(time),
     }
@@ -62,7 +61,7 @@ pub(super) async fn alive(
         lease_is_over!("$2"),
         " ORDER BY id FOR SHARE"
     );
-    let rows = session.query(sql, &[&nodes, &millis(now.passed)]).await?;
+    let rows = session.query(sql, &[&nodes, &millis(now.seen)]).await?;
     rows.iter().map(|row| Ok(Incarnation::new(unsigned(row.try_get(0)?)))).collect()
 }
 
@@ -105,7 +104,7 @@ async fn expire(session: &Session, limits: &Limits, now: Moment) -> Result<(), F
         lease_is_over!("$1"),
         " ORDER BY id FOR UPDATE SKIP LOCKED"
     );
-    let rows = session.query(sql, &[&millis(now.passed)]).await?;
+    let rows = session.query(sql, &[&millis(now.seen)]).await?;
     let dead: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     if dead.is_empty() {
         return Ok(());

@@ -31,13 +31,13 @@ macro_rules! now {
         "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     };
 }
-/// A lease ends at the time in the parameter, which is [`Moment::passed`]: not before it has run for its whole
+/// A lease ends at the time in the parameter, which is [`Moment::seen`]: not before it has run for its whole
 /// length since the server started, because no node could renew while the server was unreachable.
 macro_rules! lease_is_over {
-    ($passed:literal) => {
+    ($seen:literal) => {
         concat!(
             "(ends <= ",
-            $passed,
+            $seen,
             " AND extract(epoch FROM clock_timestamp() - pg_postmaster_start_time()) * 1000 \
              NOT BETWEEN 0 AND lease)"
         )
@@ -128,8 +128,9 @@ pub(super) async fn moment(session: &Session) -> Result<Moment, Failure> {
     Ok(times.at(wall))
 }
 
-/// A node looks at the clock, in an open transaction: nodes look one after the other.
-pub(super) async fn look(session: &Session, look: Look) -> Result<Reading, Failure> {
+/// A node looks at the clock, in an open transaction: nodes look one after the other. Returns the time that leases run
+/// by, and the reading of the node.
+pub(super) async fn look(session: &Session, look: Look) -> Result<(Timestamp, Reading), Failure> {
     session.query("SELECT 1 FROM journal FOR UPDATE", &[]).await?;
     let (times, wall) = times(session).await?;
     let (times, reading) = times.look(wall, look);
@@ -143,7 +144,7 @@ pub(super) async fn look(session: &Session, look: Look) -> Result<Reading, Failu
         &times.doubt.map(|doubt| millis(doubt.since)),
     ];
     session.execute(sql, &values).await?;
-    Ok(reading)
+    Ok((times.seen, reading))
 }
 
 /// Writes back the changes of a flow.

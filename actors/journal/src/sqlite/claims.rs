@@ -47,7 +47,7 @@ impl Tables {
     /// when it has none left.
     fn expire(&self, now: Moment) -> Result<(), Error> {
         let mut statement = self.prepare("SELECT id FROM node WHERE ends <= ?1")?;
-        let dead = statement.query_map([millis(now.passed)], |row| row.get(0));
+        let dead = statement.query_map([millis(now.seen)], |row| row.get(0));
         let dead: Vec<i64> = dead.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
         for node in dead {
             let open = self.open_effects(node)?;

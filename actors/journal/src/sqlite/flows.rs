@@ -297,15 +297,15 @@ impl Tables {
 
     pub(super) fn check_lease(&self, node: Incarnation, now: Moment) -> Result<(), Error> {
         let sql = "SELECT count(*) FROM node WHERE id = ?1 AND ends > ?2";
-        let lease = [int(node.get()), millis(now.passed)];
+        let lease = [int(node.get()), millis(now.seen)];
         let alive: i64 = self.prepare(sql)?.query_row(lease, |row| row.get(0)).map_err(db_error)?;
         if alive > 0 { Ok(()) } else { Err(Refused::NoLease(node).into()) }
     }
 
     pub(super) fn register(&self, now: Moment, lease: Duration) -> Result<Registered, Error> {
-        let time = self.look(now.wall, Look::Register)?;
+        let (seen, time) = self.look(now.wall, Look::Register)?;
         let sql = "INSERT INTO node (ends) VALUES (?1)";
-        let ends = [millis(time.passed.after(lease))];
+        let ends = [millis(seen.after(lease))];
         let node = self.prepare(sql)?.insert(ends).map_err(db_error)?;
         Ok(Registered { node: Incarnation::new(unsigned(node)), time })
     }
@@ -317,9 +317,9 @@ impl Tables {
         lease: Duration,
     ) -> Result<Reading, Error> {
         self.check_lease(node, now)?;
-        let time = self.look(now.wall, Look::Renew)?;
+        let (seen, time) = self.look(now.wall, Look::Renew)?;
         let sql = "UPDATE node SET ends = ?2 WHERE id = ?1";
-        let ends = millis(time.passed.after(lease));
+        let ends = millis(seen.after(lease));
         self.prepare(sql)?.execute([int(node.get()), ends]).map_err(db_error)?;
         Ok(time)
     }

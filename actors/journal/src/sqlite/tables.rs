@@ -117,8 +117,8 @@ impl Tables {
         self.prepare(sql)?.query_row([], row).map_err(db_error)
     }
 
-    /// A node looks at the clock.
-    pub(super) fn look(&self, wall: Timestamp, look: Look) -> Result<Reading, Error> {
+    /// A node looks at the clock: returns the time that leases run by, and the reading of the node.
+    pub(super) fn look(&self, wall: Timestamp, look: Look) -> Result<(Timestamp, Reading), Error> {
         let (times, reading) = self.times()?.look(wall, look);
         let sql = "UPDATE journal SET wall = ?1, passed = ?2, seen = ?3, doubt_from = ?4, \
              doubt_since = ?5";
@@ -130,7 +130,7 @@ impl Tables {
             times.doubt.map(|doubt| millis(doubt.since)),
         ];
         self.prepare(sql)?.execute(values).map_err(db_error)?;
-        Ok(reading)
+        Ok((times.seen, reading))
     }
 
     /// Forgets changes that were not committed, or were dropped.

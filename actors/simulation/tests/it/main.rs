@@ -99,6 +99,12 @@ fn a_signal_that_comes_as_its_request_is_parked_is_taken_as_in_seed_817() {
     simulate(817..818, shop);
 }
 
+/// The clock of the journal jumps a day ahead just before a node begins, while others carry out requests.
+#[test]
+fn a_jump_that_a_node_finds_as_it_begins_ends_no_lease_as_in_seed_882() {
+    simulate(882..883, shop);
+}
+
 /// A scenario has one history for a seed: in this process and in another one, in which it is run by a test. Addresses and
 /// the order of hash tables differ there.
 fn has_one_history(test: &str, scenario: impl Fn(&mut Cluster) -> Result<(), String>) {
