@@ -28,11 +28,11 @@ pub struct JobsOptions {
     url: String,
 
     #[command(subcommand)]
-    command: Command,
+    command: JobsCommand,
 }
 
 #[derive(Clone, Debug, Subcommand)]
-enum Command {
+enum JobsCommand {
     /// Store a request and print its uid: it runs to an end from then on.
     Submit {
         /// The function, with interface and version: demo.shop:1.0:order.
@@ -127,42 +127,44 @@ impl JobsOptions {
     /// # Errors
     /// If the server says no or does not answer, or if a request has failed.
     pub async fn run(&self) -> anyhow::Result<String> {
-        let wait = if let Command::Result { wait, .. } = self.command { wait } else { 0 };
+        let wait = if let JobsCommand::Result { wait, .. } = self.command { wait } else { 0 };
         let patience = PATIENCE + Duration::from_secs(wait.into());
-        let server = Server::new(&self.url, patience)?;
+        let server = JobsServer::new(&self.url, patience)?;
         match &self.command {
-            Command::Submit { function, params, key } => {
+            JobsCommand::Submit { function, params, key } => {
                 server.submit(function, params, key.as_deref()).await
             }
-            Command::Status { uid } => {
+            JobsCommand::Status { uid } => {
                 let status = server.call("status", json!({ "uid": uid })).await?;
                 Ok(format!("{status:#}"))
             }
-            Command::Result { uid, wait } => server.result(uid, *wait).await,
-            Command::Cancel { uid } => {
+            JobsCommand::Result { uid, wait } => server.result(uid, *wait).await,
+            JobsCommand::Cancel { uid } => {
                 match server.call("cancel", json!({ "uid": uid })).await?.as_str() {
                     Some("requested") => Ok(format!("{uid} is being cancelled")),
                     _ => bail!("too late: {uid} has ended, or is committed; its result says how"),
                 }
             }
-            Command::List { state, function } => {
+            JobsCommand::List { state, function } => {
                 let which = json!({ "state": state, "function": function });
-                Ok(Table(server.list("list", which).await?).to_string())
+                Ok(JobTable(server.list("list", which).await?).to_string())
             }
-            Command::Dead => Ok(Table(server.list("deadLetters", json!({})).await?).to_string()),
-            Command::Resume { uid, again } => {
+            JobsCommand::Dead => {
+                Ok(JobTable(server.list("deadLetters", json!({})).await?).to_string())
+            }
+            JobsCommand::Resume { uid, again } => {
                 let how = if *again { "again" } else { "continue" };
                 server.call("resume", json!({ "uid": uid, "how": how })).await?;
                 Ok(format!("{uid} goes on"))
             }
-            Command::Settle { uid, path, how, result, why } => {
+            JobsCommand::Settle { uid, path, how, result, why } => {
                 let settled = json!({
                     "uid": uid, "path": path, "how": how, "result": result, "why": why,
                 });
                 server.call("settle", settled).await?;
                 Ok(format!("{path} is settled: {uid} goes on"))
             }
-            Command::Undo { uid, path, why } => {
+            JobsCommand::Undo { uid, path, why } => {
                 server.call("undo", json!({ "uid": uid, "path": path, "why": why })).await?;
                 Ok(format!("{path} is to be undone: {uid} goes on"))
             }
@@ -171,13 +173,13 @@ impl JobsOptions {
 }
 
 /// A server with `asyncsteps.jobs:1.0`.
-struct Server {
+struct JobsServer {
     fabric: HttpFabric,
     patience: Duration,
 }
 
 #[derive(Deserialize)]
-struct Ended {
+struct EndedJob {
     state: String,
     result: Value,
     error: String,
@@ -185,20 +187,20 @@ struct Ended {
 }
 
 #[derive(Deserialize)]
-struct Page {
-    jobs: Vec<Job>,
+struct JobsPage {
+    jobs: Vec<JobRow>,
     next: u64,
 }
 
 #[derive(Deserialize)]
-struct Job {
+struct JobRow {
     uid: String,
     function: String,
     state: String,
     reason: Option<String>,
 }
 
-impl Server {
+impl JobsServer {
     fn new(url: &str, patience: Duration) -> anyhow::Result<Self> {
         let fabric = HttpFabric::new(Config::new())?;
         let interface: IfaceVer = JOBS.parse()?;
@@ -233,7 +235,7 @@ impl Server {
 
     async fn result(&self, uid: &str, wait: u32) -> anyhow::Result<String> {
         let asked = json!({ "uid": uid, "wait": f64::from(wait) * 1000.0 });
-        let ended: Ended = serde_json::from_value(self.call("result", asked).await?)?;
+        let ended: EndedJob = serde_json::from_value(self.call("result", asked).await?)?;
         match (&*ended.error, &*ended.text) {
             _ if ended.state != "ended" => bail!("{uid} has not ended: {}", ended.state),
             ("", _) => Ok(ended.result.to_string()),
@@ -243,10 +245,10 @@ impl Server {
     }
 
     /// All pages of a list.
-    async fn list(&self, function: &str, mut which: Value) -> anyhow::Result<Vec<Job>> {
+    async fn list(&self, function: &str, mut which: Value) -> anyhow::Result<Vec<JobRow>> {
         let (mut jobs, mut after) = (Vec::new(), 0);
         loop {
-            let page: Page = serde_json::from_value(self.call(function, which.clone()).await?)?;
+            let page: JobsPage = serde_json::from_value(self.call(function, which.clone()).await?)?;
             jobs.extend(page.jobs);
             match page_after(after, page.next)? {
                 Some(next) => after = next,
@@ -269,14 +271,14 @@ fn page_after(after: u64, next: u64) -> anyhow::Result<Option<u64>> {
 }
 
 /// Jobs as a table.
-struct Table(Vec<Job>);
+struct JobTable(Vec<JobRow>);
 
-impl fmt::Display for Table {
+impl fmt::Display for JobTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let functions = self.0.iter().map(|job| job.function.len());
         let width = functions.max().unwrap_or_default().max("FUNCTION".len());
         write!(f, "{:32}  {:width$}  STATE", "UID", "FUNCTION")?;
-        for Job { uid, function, state, reason } in &self.0 {
+        for JobRow { uid, function, state, reason } in &self.0 {
             // one line each
             let [uid, function, state] = [uid, function, state].map(|text| one_line(text));
             write!(f, "\n{uid}  {function:width$}  {state}")?;
@@ -290,7 +292,7 @@ impl fmt::Display for Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{Job, Table, page_after};
+    use super::{JobRow, JobTable, page_after};
 
     #[test]
     fn pages_that_do_not_go_on_end_the_list() {
@@ -304,13 +306,13 @@ mod tests {
 
     #[test]
     fn a_job_is_a_line_of_what_can_be_shown() {
-        let job = Job {
+        let job = JobRow {
             uid: "1\n2".to_owned(),
             function: "f\u{202e}".to_owned(),
             state: "dead\r".to_owned(),
             reason: Some("\u{1b}[31m\nred".to_owned()),
         };
-        let shown = Table(vec![job]).to_string();
+        let shown = JobTable(vec![job]).to_string();
         let line = "1\\n2  f\\u{202e}  dead\\r: \\u{1b}[31m\\nred";
         assert_eq!(shown.lines().skip(1).collect::<Vec<_>>(), [line]);
     }

@@ -22,10 +22,10 @@ const SILENT_ROUNDS: u32 = 3;
 
 /// The processes as they were in the last round.
 #[derive(Default)]
-struct Others(HashMap<String, Seen>);
+struct OtherProcesses(HashMap<String, SeenProcess>);
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct SeenProcess {
     beats: i64,
     /// For how many rounds the count has not changed.
     silent: u32,
@@ -39,7 +39,7 @@ impl Payments {
     /// # Cancel safety
     /// Dropping the future leaves the rest to the other processes, and to the next one.
     pub async fn look_after_payments(self) {
-        let mut others = Others::default();
+        let mut others = OtherProcesses::default();
         loop {
             match self.round(&mut others).await {
                 Ok(0) => {}
@@ -60,7 +60,7 @@ impl Payments {
     }
 
     /// Returns how many payments were paid back.
-    async fn round(&self, others: &mut Others) -> Result<usize, StoreError> {
+    async fn round(&self, others: &mut OtherProcesses) -> Result<usize, StoreError> {
         let beats = self.store.instance_lives(&self.instance).await?;
         let dead = others.dead(beats);
         if !dead.is_empty() {
@@ -79,7 +79,7 @@ impl Payments {
     }
 }
 
-impl Others {
+impl OtherProcesses {
     /// Notes how often each process has reported that it lives; returns the dead ones.
     fn dead(&mut self, beats: HashMap<String, i64>) -> Vec<String> {
         let seen = |(name, beats): (String, i64)| {
@@ -87,11 +87,12 @@ impl Others {
                 Some(before) if before.beats == beats => before.silent + 1,
                 _ => 0,
             };
-            (name, Seen { beats, silent })
+            (name, SeenProcess { beats, silent })
         };
         self.0 = beats.into_iter().map(seen).collect();
-        let is_dead =
-            |(name, seen): (&String, &Seen)| (seen.silent >= SILENT_ROUNDS).then(|| name.clone());
+        let is_dead = |(name, seen): (&String, &SeenProcess)| {
+            (seen.silent >= SILENT_ROUNDS).then(|| name.clone())
+        };
         self.0.iter().filter_map(is_dead).collect()
     }
 }
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_process_is_dead_when_its_count_stands_still() {
-        let mut others = Others::default();
+        let mut others = OtherProcesses::default();
         let mut round = |beats: &[(&str, i64)]| {
             others.dead(beats.iter().map(|(name, beats)| ((*name).to_owned(), *beats)).collect())
         };

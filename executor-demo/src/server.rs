@@ -19,7 +19,7 @@ use crate::bank::{self, Bank, BankLink, RemoteBank};
 use crate::config::{Config, Front};
 use crate::interface::{self, is_read};
 use crate::journal::{self, Flows};
-use crate::node::Node;
+use crate::node::ShopNode;
 use crate::pages::Pages;
 use crate::payments::Payments;
 use crate::shop::Shop;
@@ -40,12 +40,12 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<Closed> {
     // the last traces are sent when everything else has ended
-    let node = Node::join(&config.node).await.context("cannot join the nodes")?;
+    let node = ShopNode::join(&config.node).await.context("cannot join the nodes")?;
     let durable = match &config.journal {
         Some(place) => Some(place.open().await?.waiting_per_caller(config.waiting_per_caller)),
         None => None,
     };
-    let Opened { executor, payments, pages, traces: _traces } =
+    let OpenedShop { executor, payments, pages, traces: _traces } =
         open(&config, &node, durable.as_ref())?;
     let flows = match durable {
         Some(durable) => Some(Flows::start(durable, &executor).await?),
@@ -177,7 +177,7 @@ async fn serve_mounted(
 /// # Panics
 /// Outside of an actix arbiter.
 pub fn executor(config: &Config) -> anyhow::Result<Executor> {
-    let Opened { executor, payments, .. } = open(config, &Node::alone(), None)?;
+    let OpenedShop { executor, payments, .. } = open(config, &ShopNode::alone(), None)?;
     if let Some(payments) = payments {
         actix_rt::spawn(payments.look_after_payments());
     }
@@ -185,7 +185,7 @@ pub fn executor(config: &Config) -> anyhow::Result<Executor> {
 }
 
 /// The executor and its surroundings.
-struct Opened {
+struct OpenedShop {
     executor: Executor,
     /// Where orders are paid, if this process has the database.
     payments: Option<Payments>,
@@ -203,7 +203,7 @@ struct Business {
 }
 
 impl Business {
-    fn open(config: &Config, node: &Node, is_durable: bool) -> anyhow::Result<Self> {
+    fn open(config: &Config, node: &ShopNode, is_durable: bool) -> anyhow::Result<Self> {
         let store = Store::open(&config.data).context("cannot open the database")?;
         let store = if is_durable { store.for_durable_requests() } else { store };
         let bank = Bank::new(store.clone(), config.bank_credit, config.bank_link());
@@ -241,7 +241,7 @@ impl Business {
     }
 }
 
-fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> anyhow::Result<Opened> {
+fn open(config: &Config, node: &ShopNode, durable: Option<&Durable>) -> anyhow::Result<OpenedShop> {
     let is_front = config.node.hosts_nothing();
     let business =
         (!is_front).then(|| Business::open(config, node, durable.is_some())).transpose()?;
@@ -280,7 +280,7 @@ fn open(config: &Config, node: &Node, durable: Option<&Durable>) -> anyhow::Resu
         metrics.register(|registry| store.register(registry));
     }
     let pages = Pages::new(&executor, metrics, console);
-    Ok(Opened { executor, payments, pages, traces })
+    Ok(OpenedShop { executor, payments, pages, traces })
 }
 
 fn load(name: &str) -> anyhow::Result<Arc<Definition>> {
@@ -289,7 +289,7 @@ fn load(name: &str) -> anyhow::Result<Arc<Definition>> {
 }
 
 /// Where the shop is paid: here, on another node, or not at all.
-fn bank_of_shop(config: &Config, node: &Node, bank: &Bank) -> anyhow::Result<Option<BankLink>> {
+fn bank_of_shop(config: &Config, node: &ShopNode, bank: &Bank) -> anyhow::Result<Option<BankLink>> {
     if config.without_bank {
         return Ok(None);
     }

@@ -18,7 +18,7 @@ pub struct Shelf(Arc<Mutex<HashMap<Arc<str>, i64>>>);
 impl Shelf {
     /// An empty basket.
     pub fn basket(&self) -> Basket {
-        Basket(Arc::new(Held { shelf: self.clone(), units: Mutex::default() }))
+        Basket(Arc::new(HeldUnits { shelf: self.clone(), units: Mutex::default() }))
     }
 }
 
@@ -26,10 +26,10 @@ impl Shelf {
 /// cannot leak them.
 #[derive(Debug)]
 #[must_use = "dropping it gives the units back"]
-pub struct Basket(Arc<Held>);
+pub struct Basket(Arc<HeldUnits>);
 
 #[derive(Debug)]
-struct Held {
+struct HeldUnits {
     shelf: Shelf,
     units: Mutex<Vec<(Arc<str>, i64)>>,
 }
@@ -67,7 +67,7 @@ impl Basket {
     }
 }
 
-impl Held {
+impl HeldUnits {
     fn give_back(&self) {
         let mut shelf = self.shelf.0.lock();
         for (sku, qty) in self.units.lock().drain(..) {
@@ -80,7 +80,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldUnits {
     fn drop(&mut self) {
         self.give_back();
     }

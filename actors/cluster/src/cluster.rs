@@ -10,14 +10,14 @@ use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::hold::Holds;
-use crate::keys::Keys;
+use crate::hold::LockHolds;
+use crate::keys::StateTable;
 use crate::limiter::{LimiterState, Limits};
-use crate::node::{Node, give_back_all};
+use crate::node::{ClusterNode, give_back_all};
 #[cfg(feature = "postgres")]
 use crate::store::Postgres;
 use crate::store::{LockId, LockStore};
-use crate::throttle::{KeyState, Rate};
+use crate::throttle::{Rate, ThrottleState};
 
 /// This process as a node of a cluster: it provides locks that all nodes with the same database and
 /// [schema](Config::schema) share. Clones are the same node.
@@ -30,14 +30,14 @@ use crate::throttle::{KeyState, Rate};
 /// lease has expired; [`leave`](Self::leave) frees them at once.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Cluster {{ node: {:?}, .. }}", self.0.node)]
-pub struct Cluster(Arc<Inner>);
+pub struct Cluster(Arc<ClusterState>);
 
-struct Inner {
-    node: Arc<Node>,
+struct ClusterState {
+    node: Arc<ClusterNode>,
     /// The queues of the locks on this node, by name.
     mutexes: Table<HashMap<&'static str, LocalMutex>>,
-    throttles: Keys<KeyState>,
-    limiters: Keys<LimiterState>,
+    throttles: StateTable<ThrottleState>,
+    limiters: StateTable<LimiterState>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -88,18 +88,18 @@ impl Cluster {
     /// Dropping the future may leave a node in the store that holds nothing.
     pub async fn over(store: Arc<dyn LockStore>, config: Config) -> Result<Self, Error> {
         config.check()?;
-        let (holds, returned) = Holds::new();
+        let (holds, returned) = LockHolds::new();
         let poll = config.poll;
-        let node = Arc::new(Node::register(Arc::clone(&store), config, holds).await?);
+        let node = Arc::new(ClusterNode::register(Arc::clone(&store), config, holds).await?);
         // it ends with the last lock
         tokio::spawn(give_back_all(Arc::clone(&store), poll, returned));
         let listens = tokio::spawn(Arc::clone(node.notices()).listen(store));
         let serves = tokio::spawn(Arc::clone(&node).serve());
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(ClusterState {
             node,
             mutexes: Table::default(),
-            throttles: Keys::default(),
-            limiters: Keys::default(),
+            throttles: StateTable::default(),
+            limiters: StateTable::default(),
             tasks: [listens, serves],
         })))
     }
@@ -121,9 +121,9 @@ impl Cluster {
     }
 
     /// The state of a throttle on this node; the limits of the first use of a name and key count.
-    pub(crate) fn throttle_state(&self, id: &LockId, rate: Rate) -> Arc<KeyState> {
+    pub(crate) fn throttle_state(&self, id: &LockId, rate: Rate) -> Arc<ThrottleState> {
         let node = &self.0.node;
-        self.0.throttles.get(id, || KeyState::new(Arc::clone(node), id.clone(), rate))
+        self.0.throttles.get(id, || ThrottleState::new(Arc::clone(node), id.clone(), rate))
     }
 
     /// The state of a limiter on this node; the limits of the first use of a name and key count.
@@ -132,12 +132,12 @@ impl Cluster {
         self.0.limiters.get(id, || LimiterState::new(Arc::clone(node), id.clone(), limits))
     }
 
-    pub(crate) fn node(&self) -> &Arc<Node> {
+    pub(crate) fn node(&self) -> &Arc<ClusterNode> {
         &self.0.node
     }
 }
 
-impl Drop for Inner {
+impl Drop for ClusterState {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         self.node.abandon();

@@ -24,12 +24,12 @@ const LOCKS: usize = 100_000;
 /// ```
 #[derive(Debug)]
 pub struct FenceGuard {
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenTokens>,
     locks: usize,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenTokens {
     highest: HashMap<(String, String), u64>,
     /// The locks by these numbers. All locks of a cluster draw from one sequence, so the lowest number is
     /// the oldest.

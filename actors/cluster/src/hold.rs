@@ -12,7 +12,7 @@ use crate::lease_term::LeaseTerm;
 use crate::store::LockId;
 
 /// The locks that this node has. Each has one holder at most, which may have it several times.
-pub(crate) struct Holds {
+pub(crate) struct LockHolds {
     table: Mutex<HashMap<LockId, Weak<Hold>>>,
     returns: UnboundedSender<Return>,
     count: watch::Sender<usize>,
@@ -22,11 +22,11 @@ pub(crate) struct Holds {
 #[derive(derive_more::Debug)]
 #[debug("Hold {{ id: {id:?}, epoch: {epoch:?} }}")]
 pub(crate) struct Hold {
-    holds: Arc<Holds>,
+    holds: Arc<LockHolds>,
     id: LockId,
     epoch: u64,
     term: Arc<LeaseTerm>,
-    counted: Option<CountGuard>,
+    counted: Option<LockCountGuard>,
 }
 
 /// A lock that is to be returned to the cluster.
@@ -36,14 +36,14 @@ pub(crate) struct Return {
     pub(crate) epoch: u64,
     pub(crate) term: Arc<LeaseTerm>,
     /// Dropped when that is done.
-    _counted: Option<CountGuard>,
+    _counted: Option<LockCountGuard>,
 }
 
 /// One lock less when it is dropped.
 #[derive(Debug)]
-struct CountGuard(watch::Sender<usize>);
+struct LockCountGuard(watch::Sender<usize>);
 
-impl Holds {
+impl LockHolds {
     /// No locks yet; the receiver gets the locks to be returned.
     pub(crate) fn new() -> (Arc<Self>, UnboundedReceiver<Return>) {
         let (returns, returned) = unbounded_channel();
@@ -54,7 +54,7 @@ impl Holds {
     /// A lock that the node took with this epoch, in this term.
     pub(crate) fn taken(self: &Arc<Self>, id: &LockId, epoch: u64, term: &Arc<LeaseTerm>) -> Hold {
         self.count.send_modify(|count| *count += 1);
-        let counted = Some(CountGuard(self.count.clone()));
+        let counted = Some(LockCountGuard(self.count.clone()));
         let (holds, id, term) = (Arc::clone(self), id.clone(), Arc::clone(term));
         Hold { holds, id, epoch, term, counted }
     }
@@ -103,7 +103,7 @@ impl Drop for Hold {
     }
 }
 
-impl Drop for CountGuard {
+impl Drop for LockCountGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }

@@ -8,15 +8,15 @@ use parking_lot::Mutex;
 use crate::store::LockId;
 
 /// A table of states.
-pub(crate) struct Keys<T>(Mutex<HashMap<LockId, Weak<T>>>);
+pub(crate) struct StateTable<T>(Mutex<HashMap<LockId, Weak<T>>>);
 
-impl<T> Default for Keys<T> {
+impl<T> Default for StateTable<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T> Keys<T> {
+impl<T> StateTable<T> {
     /// The state of a key; made if there is none.
     pub(crate) fn get(&self, id: &LockId, make: impl FnOnce() -> T) -> Arc<T> {
         let mut states = self.0.lock();
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn keys_that_are_not_used_take_no_memory() {
-        let keys = Keys::default();
+        let keys = StateTable::default();
         let id = |key: u32| LockId { name: "n", key: Arc::from(key.to_string()) };
         let kept = keys.get(&id(0), || 0);
         for key in 1..10_000 {

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::store::NodeId;
-use crate::watched::Watched;
+use crate::watched::WatchedValue;
 
 /// The code of the error that ends a section whose lock was lost: the node could not renew its lease in
 /// time. The steps inside of the section are cancelled, and undone with the lock taken again.
@@ -28,7 +28,7 @@ pub(crate) struct LeaseTerm {
     lease: Duration,
     /// When sections end unless it is renewed, by the boot-time clock in nanoseconds.
     ends: AtomicU64,
-    has_ended: Watched<bool>,
+    has_ended: WatchedValue<bool>,
     /// The server said that there is no such lease.
     pub(crate) refused: Notify,
     sections: Mutex<BTreeMap<u64, Interrupter>>,
@@ -48,7 +48,7 @@ impl LeaseTerm {
             node,
             lease,
             ends: AtomicU64::new(0),
-            has_ended: Watched::default(),
+            has_ended: WatchedValue::default(),
             refused: Notify::new(),
             sections: Mutex::default(),
             numbers: AtomicU64::new(0),

@@ -12,35 +12,35 @@ use tokio::time::sleep;
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::hold::{Hold, Holds, Return};
-use crate::keys::Keys;
+use crate::hold::{Hold, LockHolds, Return};
+use crate::keys::StateTable;
 use crate::lease_term::LeaseTerm;
 use crate::notices::Notices;
 use crate::store::{LockId, LockStore, Taken};
-use crate::watched::Watched;
+use crate::watched::WatchedValue;
 
 /// The number of renewals after which unused rows are removed.
 const TRIM: u64 = 100;
 
 /// The state that the tasks of a node and its locks share.
 #[derive(derive_more::Debug)]
-#[debug("Node {{ state: {state:?}, .. }}")]
-pub(crate) struct Node {
+#[debug("ClusterNode {{ state: {state:?}, .. }}")]
+pub(crate) struct ClusterNode {
     config: Config,
     store: Arc<dyn LockStore>,
     notices: Arc<Notices>,
-    state: Watched<State>,
+    state: WatchedValue<MemberState>,
     /// The tasks run here, whatever thread a lock is asked for on.
     runtime: Handle,
-    holds: Arc<Holds>,
+    holds: Arc<LockHolds>,
     /// One request for a lock at a time: a later one would be overtaken by one that is not wanted any more, whose lock
     /// is returned at once.
-    takes: Keys<Mutex<()>>,
+    takes: StateTable<Mutex<()>>,
 }
 
 /// Whether locks can be taken.
 #[derive(Clone, Debug)]
-enum State {
+enum MemberState {
     /// In this term.
     Member(Arc<LeaseTerm>),
     /// Not until there is a lease again.
@@ -49,7 +49,7 @@ enum State {
     Closed,
 }
 
-impl State {
+impl MemberState {
     fn term(&self) -> Result<Option<Arc<LeaseTerm>>, Error> {
         match self {
             Self::Member(term) => Ok(Some(Arc::clone(term))),
@@ -59,12 +59,12 @@ impl State {
     }
 }
 
-impl Node {
+impl ClusterNode {
     /// A node with a lease.
     pub(crate) async fn register(
         store: Arc<dyn LockStore>,
         config: Config,
-        holds: Arc<Holds>,
+        holds: Arc<LockHolds>,
     ) -> Result<Self, Error> {
         let sent = clock::boottime();
         let term = LeaseTerm::new(store.register(config.lease).await?, sent, config.lease);
@@ -72,14 +72,14 @@ impl Node {
             config,
             store,
             notices: Arc::default(),
-            state: Watched::new(State::Member(Arc::new(term))),
+            state: WatchedValue::new(MemberState::Member(Arc::new(term))),
             runtime: Handle::current(),
             holds,
-            takes: Keys::default(),
+            takes: StateTable::default(),
         })
     }
 
-    pub(crate) fn holds(&self) -> &Holds {
+    pub(crate) fn holds(&self) -> &LockHolds {
         &self.holds
     }
 
@@ -92,23 +92,23 @@ impl Node {
         loop {
             let Ok(Some(term)) = self.current() else { return };
             self.keep(&term).await;
-            let is_member = self.change(State::Between);
+            let is_member = self.change(MemberState::Between);
             term.end();
             if !is_member {
                 return;
             }
             tracing::warn!("this node has lost its lease: its sections are cancelled");
             let term = self.begin().await;
-            if !self.change(State::Member(Arc::new(term))) {
+            if !self.change(MemberState::Member(Arc::new(term))) {
                 return;
             }
         }
     }
 
     /// Changes the state unless the node has left; says whether it did.
-    fn change(&self, to: State) -> bool {
+    fn change(&self, to: MemberState) -> bool {
         self.state.change(|state| {
-            let is_open = !matches!(state, State::Closed);
+            let is_open = !matches!(state, MemberState::Closed);
             if is_open {
                 *state = to;
             }
@@ -226,7 +226,7 @@ impl Node {
 
     /// No lock can be taken any more; returns the term that was current.
     fn close(&self) -> Option<Arc<LeaseTerm>> {
-        self.state.change(|state| mem::replace(state, State::Closed).term().ok().flatten())
+        self.state.change(|state| mem::replace(state, MemberState::Closed).term().ok().flatten())
     }
 }
 
@@ -264,7 +264,7 @@ async fn give_back(store: Arc<dyn LockStore>, pause: Duration, lock: Return) {
 ///
 /// # Cancel safety
 /// Dropping the future releases the lock if it was taken meanwhile.
-pub(crate) async fn take(node: &Arc<Node>, id: &LockId) -> Result<Arc<Hold>, Error> {
+pub(crate) async fn take(node: &Arc<ClusterNode>, id: &LockId) -> Result<Arc<Hold>, Error> {
     id.check()?;
     let (sender, taken) = oneshot::channel();
     node.runtime.spawn(take_for(Arc::clone(node), id.clone(), sender));
@@ -274,7 +274,7 @@ pub(crate) async fn take(node: &Arc<Node>, id: &LockId) -> Result<Arc<Hold>, Err
 }
 
 async fn take_for(
-    node: Arc<Node>,
+    node: Arc<ClusterNode>,
     id: LockId,
     mut sender: oneshot::Sender<Result<Arc<Hold>, Error>>,
 ) {

@@ -16,7 +16,7 @@ pub(crate) struct Notices(Mutex<BTreeMap<LockId, watch::Sender<()>>>);
 
 /// A waiter for one lock.
 #[derive(Debug)]
-pub(crate) struct Subscription<'a> {
+pub(crate) struct NoticeSubscription<'a> {
     notices: &'a Notices,
     id: &'a LockId,
     news: watch::Receiver<()>,
@@ -24,9 +24,9 @@ pub(crate) struct Subscription<'a> {
 
 impl Notices {
     /// Takes part in the notices for a lock.
-    pub(crate) fn subscribe<'a>(&'a self, id: &'a LockId) -> Subscription<'a> {
+    pub(crate) fn subscribe<'a>(&'a self, id: &'a LockId) -> NoticeSubscription<'a> {
         let news = self.0.lock().entry(id.clone()).or_default().subscribe();
-        Subscription { notices: self, id, news }
+        NoticeSubscription { notices: self, id, news }
     }
 
     /// Notifies the waiters of a lock, or all.
@@ -44,7 +44,7 @@ impl Notices {
     }
 }
 
-impl Subscription<'_> {
+impl NoticeSubscription<'_> {
     /// Notices that came before count no more.
     pub(crate) fn begin(&mut self) {
         self.news.mark_unchanged();
@@ -62,7 +62,7 @@ impl Subscription<'_> {
     }
 }
 
-impl Drop for Subscription<'_> {
+impl Drop for NoticeSubscription<'_> {
     fn drop(&mut self) {
         let mut waiting = self.notices.0.lock();
         // this one is counted

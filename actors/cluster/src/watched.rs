@@ -7,12 +7,12 @@ use tokio::sync::futures::Notified;
 /// A value that tasks wait for. They wake in the order in which they began to wait; the waiters of tokio's `watch` wake in
 /// a random order, which a simulation could not repeat.
 #[derive(Debug, Default)]
-pub(crate) struct Watched<T> {
+pub(crate) struct WatchedValue<T> {
     value: Mutex<T>,
     changed: Notify,
 }
 
-impl<T> Watched<T> {
+impl<T> WatchedValue<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { value: Mutex::new(value), changed: Notify::new() }
     }

@@ -11,13 +11,13 @@ use http_body::{Body, Frame, SizeHint};
 /// The body of an answer of the console: a file or JSON, or a stream of snapshots.
 #[derive(derive_more::Debug)]
 #[debug("{_0:?}")]
-pub struct ConsoleBody(Kind);
+pub struct ConsoleBody(BodyKind);
 
 /// Snapshots as they are sent.
 pub(crate) type Snapshots = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 #[derive(derive_more::Debug)]
-enum Kind {
+enum BodyKind {
     #[debug("Whole({})", _0.len())]
     Whole(Bytes),
     #[debug("Live")]
@@ -26,11 +26,11 @@ enum Kind {
 
 impl ConsoleBody {
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Whole(bytes.into()))
+        Self(BodyKind::Whole(bytes.into()))
     }
 
     pub(crate) fn live(snapshots: Snapshots) -> Self {
-        Self(Kind::Live(snapshots))
+        Self(BodyKind::Live(snapshots))
     }
 }
 
@@ -43,21 +43,21 @@ impl Body for ConsoleBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let bytes = match &mut self.0 {
-            Kind::Whole(bytes) if bytes.is_empty() => None,
-            Kind::Whole(bytes) => Some(std::mem::take(bytes)),
-            Kind::Live(snapshots) => ready!(snapshots.as_mut().poll_next(cx)),
+            BodyKind::Whole(bytes) if bytes.is_empty() => None,
+            BodyKind::Whole(bytes) => Some(std::mem::take(bytes)),
+            BodyKind::Live(snapshots) => ready!(snapshots.as_mut().poll_next(cx)),
         };
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Kind::Whole(bytes) if bytes.is_empty())
+        matches!(&self.0, BodyKind::Whole(bytes) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Kind::Live(_) => SizeHint::default(),
+            BodyKind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodyKind::Live(_) => SizeHint::default(),
         }
     }
 }

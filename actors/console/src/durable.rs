@@ -20,14 +20,14 @@ pub(crate) struct DurableRequests {
     next: u64,
     /// The last jump of the journal's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
-    clock_jump: Option<ClockJump>,
+    clock_jump: Option<ShownJump>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
 /// A jump of a clock, in milliseconds since 1970.
 #[derive(Debug, Serialize)]
-struct ClockJump {
+struct ShownJump {
     from: u64,
     to: u64,
 }
@@ -67,7 +67,7 @@ struct RecordRow {
 
 /// An action of an operator on a request.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum OperatorAction {
     Cancel,
     Resume(Resume),
     /// Resume it without the record of this number and those after it.
@@ -76,13 +76,13 @@ pub(crate) enum Order {
 
 /// The result of an action.
 #[derive(Debug, Serialize)]
-pub(crate) struct Ordered {
+pub(crate) struct ActionResult {
     done: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-impl Order {
+impl OperatorAction {
     /// The order with this name in a path.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -108,7 +108,7 @@ pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
     let state = state.map(|state: JobState| FlowState::from(state));
     let query = Query { state, template: None, after, limit: bounds::DURABLE };
     let jump = durable.clock_jump();
-    let clock_jump = jump.map(|it| ClockJump { from: it.from.as_millis(), to: it.to.as_millis() });
+    let clock_jump = jump.map(|it| ShownJump { from: it.from.as_millis(), to: it.to.as_millis() });
     match durable.list(query).await {
         Ok(flows) => {
             let next = flows.last().filter(|_| flows.len() == bounds::DURABLE);
@@ -144,11 +144,11 @@ pub(crate) async fn find(durable: &Durable, uid: Uid) -> Result<Option<DurableRe
 }
 
 /// Does what an operator wants.
-pub(crate) async fn order(durable: &Durable, uid: Uid, order: Order) -> Ordered {
+pub(crate) async fn order(durable: &Durable, uid: Uid, order: OperatorAction) -> ActionResult {
     let done = match order {
-        Order::Cancel => durable.cancel(uid, OPERATOR).await.map(|_| ()),
-        Order::Resume(how) => durable.resume(uid, how).await,
-        Order::From(number) => match durable.records(uid).await {
+        OperatorAction::Cancel => durable.cancel(uid, OPERATOR).await.map(|_| ()),
+        OperatorAction::Resume(how) => durable.resume(uid, how).await,
+        OperatorAction::From(number) => match durable.records(uid).await {
             Ok(records) => {
                 let without = records.iter().skip(number).map(|stored| stored.id).collect();
                 durable.resume(uid, Resume::Without(without)).await
@@ -156,7 +156,7 @@ pub(crate) async fn order(durable: &Durable, uid: Uid, order: Order) -> Ordered 
             Err(error) => Err(error),
         },
     };
-    Ordered { done: done.is_ok(), error: done.err().map(|error| error.to_string()) }
+    ActionResult { done: done.is_ok(), error: done.err().map(|error| error.to_string()) }
 }
 
 impl RecordRow {

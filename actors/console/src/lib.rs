@@ -79,7 +79,7 @@ pub use service::ConsoleService;
 use access::Access;
 use live::Live;
 use nodes::Nodes;
-use others::Others;
+use others::ConsoleSources;
 
 /// The console of an executor. Cheap to clone; clones share their snapshots.
 #[derive(Clone, derive_more::Debug)]
@@ -93,7 +93,7 @@ impl Console {
     /// The console of this executor and these locks, for the loopback.
     #[must_use]
     pub fn new(executor: &Executor, locks: Locks) -> Self {
-        let live = Live::new(Inspector::new(executor, locks), Others::default());
+        let live = Live::new(Inspector::new(executor, locks), ConsoleSources::default());
         Self { live: Arc::new(live), access: Arc::new(Access::Loopback) }
     }
 
@@ -102,7 +102,7 @@ impl Console {
     #[must_use]
     pub fn nodes(self, fabric: Arc<dyn Fabric>) -> Self {
         let nodes = Some(Arc::new(Nodes::new(fabric)));
-        let others = Others { nodes, ..self.live.others.clone() };
+        let others = ConsoleSources { nodes, ..self.live.others.clone() };
         self.with(others)
     }
 
@@ -110,11 +110,11 @@ impl Console {
     /// them the page has no such view. To be said before the console is shared.
     #[must_use]
     pub fn durable(self, durable: Durable) -> Self {
-        let others = Others { durable: Some(durable), ..self.live.others.clone() };
+        let others = ConsoleSources { durable: Some(durable), ..self.live.others.clone() };
         self.with(others)
     }
 
-    fn with(self, others: Others) -> Self {
+    fn with(self, others: ConsoleSources) -> Self {
         let live = Live::new(self.live.inspector.clone(), others);
         Self { live: Arc::new(live), ..self }
     }

@@ -13,9 +13,9 @@ use tokio::sync::{Mutex, Notify, Semaphore};
 
 use crate::body::Snapshots;
 use crate::bounds::{self, Bounded as _};
-use crate::others::Others;
+use crate::others::ConsoleSources;
 use crate::search::RecentFilter;
-use crate::snapshot::{History, Snapshot};
+use crate::snapshot::{PageSnapshot, SnapshotHistory};
 
 /// The time between two snapshots.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -34,9 +34,9 @@ const SEARCHES: usize = 9;
 /// The state that the open pages share.
 pub(crate) struct Live {
     pub(crate) inspector: Inspector,
-    pub(crate) others: Others,
+    pub(crate) others: ConsoleSources,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<LiveState>,
     viewers: StdMutex<Vec<Weak<Viewer>>>,
     searches: Semaphore,
     /// Who has it may look at all requests.
@@ -44,9 +44,9 @@ pub(crate) struct Live {
 }
 
 #[derive(Default)]
-struct State {
+struct LiveState {
     latest: Option<Latest>,
-    history: History,
+    history: SnapshotHistory,
 }
 
 /// The latest snapshot, as an event of a stream.
@@ -65,7 +65,7 @@ struct Viewer {
 }
 
 impl Live {
-    pub(crate) fn new(inspector: Inspector, others: Others) -> Self {
+    pub(crate) fn new(inspector: Inspector, others: ConsoleSources) -> Self {
         let (clock, state) = (Clock::start(), Mutex::default());
         let (searches, turn) = (Semaphore::new(SEARCHES), Mutex::default());
         Self { inspector, others, clock, state, viewers: StdMutex::default(), searches, turn }
@@ -146,8 +146,8 @@ impl Live {
         }
     }
 
-    async fn build(&self, state: &mut State, now: Duration) -> Latest {
-        let snapshot = Snapshot::take(&self.inspector, &mut state.history, now).await;
+    async fn build(&self, state: &mut LiveState, now: Duration) -> Latest {
+        let snapshot = PageSnapshot::take(&self.inspector, &mut state.history, now).await;
         let snapshot = snapshot.with_others(&self.others);
         let mut event = b"data: ".to_vec();
         if let Err(error) = serde_json::to_writer(&mut event, &snapshot) {

@@ -24,7 +24,7 @@ pub(crate) struct Nodes {
 
 /// The nodes for a page, or why they cannot be shown.
 #[derive(Debug, Default, Serialize)]
-struct Answer {
+struct NodesAnswer {
     nodes: Vec<NodeInfo>,
     all: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,9 +56,9 @@ impl Nodes {
                 let all = nodes.len();
                 nodes.truncate(bounds::NODES);
                 let nodes = nodes.into_iter().map(NodeInfo::bounded).collect();
-                Answer { nodes, all, error: None }
+                NodesAnswer { nodes, all, error: None }
             }
-            Err(error) => Answer { error: Some(error.to_string()), ..Answer::default() },
+            Err(error) => NodesAnswer { error: Some(error.to_string()), ..NodesAnswer::default() },
         };
         // texts and numbers can be written
         serde_json::to_vec(&answer).unwrap_or_default().into()

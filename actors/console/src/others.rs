@@ -8,7 +8,7 @@ use crate::nodes::Nodes;
 
 /// What the console shows besides the executor, where an application has it.
 #[derive(Clone, Default)]
-pub(crate) struct Others {
+pub(crate) struct ConsoleSources {
     pub(crate) nodes: Option<Arc<Nodes>>,
     pub(crate) durable: Option<Durable>,
 }

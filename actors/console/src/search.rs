@@ -11,13 +11,13 @@ use crate::bounds::{self, Bounded as _};
 pub(crate) struct RecentFilter {
     number: Option<u64>,
     function: Option<String>,
-    outcome: Option<Outcome>,
+    outcome: Option<SearchedOutcome>,
     /// In small letters.
     words: Vec<String>,
 }
 
 #[derive(Debug)]
-enum Outcome {
+enum SearchedOutcome {
     Success,
     Failure,
     Code(String),
@@ -35,9 +35,9 @@ impl RecentFilter {
                 "function" => filter.function = Some(value.into_owned()),
                 "outcome" => {
                     filter.outcome = Some(match &*value {
-                        "succeeded" => Outcome::Success,
-                        "failed" => Outcome::Failure,
-                        code => Outcome::Code(code.to_owned()),
+                        "succeeded" => SearchedOutcome::Success,
+                        "failed" => SearchedOutcome::Failure,
+                        code => SearchedOutcome::Code(code.to_owned()),
                     });
                 }
                 "text" => {
@@ -83,7 +83,7 @@ impl RecentFilter {
     }
 }
 
-impl Outcome {
+impl SearchedOutcome {
     fn is_of(&self, outcome: &str) -> bool {
         match self {
             Self::Success => outcome == "success",

@@ -17,7 +17,7 @@ use tower_service::Service;
 use crate::Console;
 use crate::access::Denied;
 use crate::body::ConsoleBody;
-use crate::durable::{self, Order};
+use crate::durable::{self, OperatorAction};
 use crate::page;
 use crate::search::RecentFilter;
 
@@ -173,7 +173,7 @@ impl Console {
             return text(StatusCode::NOT_FOUND, NOT_DURABLE);
         };
         let (uid, order) = match rest.split_once('/') {
-            Some((uid, order)) => (uid, Some(Order::named(order))),
+            Some((uid, order)) => (uid, Some(OperatorAction::named(order))),
             None => (rest, None),
         };
         let (Ok(uid), order) = (uid.parse(), order) else {

@@ -14,14 +14,14 @@ use asyncsteps_executor::observe::{Distribution, Figures, FunctionFigures, Reque
 use serde::Serialize;
 
 use crate::bounds::{self, Bounded as _};
-use crate::others::Others;
+use crate::others::ConsoleSources;
 
 /// A snapshot after a longer time has no rates: no one has looked meanwhile.
 const LONG: Duration = Duration::from_secs(5);
 
 /// The snapshot that a page shows.
 #[derive(Debug, Serialize)]
-pub(crate) struct Snapshot {
+pub(crate) struct PageSnapshot {
     /// The time of day, in milliseconds since 1970.
     at: f64,
     health: Health,
@@ -66,15 +66,19 @@ struct FunctionRow {
 
 /// The state of earlier snapshots that the next one needs.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct SnapshotHistory {
     figures: Option<(Duration, Figures)>,
     /// Ended requests, by number: their lines are written once.
     recent: BTreeMap<u64, RecentRequest>,
 }
 
-impl Snapshot {
+impl PageSnapshot {
     /// A snapshot at a time of the console's clock.
-    pub(crate) async fn take(inspector: &Inspector, history: &mut History, now: Duration) -> Self {
+    pub(crate) async fn take(
+        inspector: &Inspector,
+        history: &mut SnapshotHistory,
+        now: Duration,
+    ) -> Self {
         let health = inspector.health().await;
         let flows = inspector.flows(InFlightFilter::default(), bounds::FLOWS).await;
         let figures = inspector.executor().figures();
@@ -105,13 +109,13 @@ impl Snapshot {
     }
 
     /// The same, of a console that shows what else there is, too.
-    pub(crate) fn with_others(self, others: &Others) -> Self {
+    pub(crate) fn with_others(self, others: &ConsoleSources) -> Self {
         let (has_nodes, has_durable) = (others.nodes.is_some(), others.durable.is_some());
         Self { has_nodes, has_durable, ..self }
     }
 }
 
-impl History {
+impl SnapshotHistory {
     /// The newest requests that are kept, and how many are.
     fn recent(&mut self, inspector: &Inspector) -> (Vec<RecentRequest>, usize) {
         let mut known = mem::take(&mut self.recent);

@@ -20,7 +20,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 
 /// The current activity of a flow.
 #[derive(Debug, Default)]
-pub(crate) struct Activity {
+pub(crate) struct FlowActivity {
     /// How many bodies run.
     running: Cell<usize>,
     /// How many of them may have an effect, or are undos.
@@ -35,18 +35,18 @@ pub(crate) struct Activity {
 }
 
 /// A body that runs, until this is dropped.
-pub(crate) struct Body {
-    activity: Rc<Activity>,
+pub(crate) struct RunningBody {
+    activity: Rc<FlowActivity>,
     has_effect: bool,
 }
 
-impl Activity {
+impl FlowActivity {
     /// A body begins. One without an effect is lost for nothing when it is cut.
-    pub(crate) fn body(self: &Rc<Self>, has_effect: bool) -> Body {
+    pub(crate) fn body(self: &Rc<Self>, has_effect: bool) -> RunningBody {
         self.running.set(self.running.get() + 1);
         self.effects.set(self.effects.get() + usize::from(has_effect));
         self.happens();
-        Body { activity: Rc::clone(self), has_effect }
+        RunningBody { activity: Rc::clone(self), has_effect }
     }
 
     /// The step at this path waits from now on.
@@ -128,7 +128,7 @@ impl Activity {
     }
 }
 
-impl Drop for Body {
+impl Drop for RunningBody {
     fn drop(&mut self) {
         let Self { activity, has_effect } = self;
         activity.running.set(activity.running.get().saturating_sub(1));

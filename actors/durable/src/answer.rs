@@ -33,7 +33,7 @@ const DECISION: Duration = Duration::from_millis(250);
 struct NoRuntime;
 
 /// A request of a caller.
-pub(crate) struct Called {
+pub(crate) struct CallerRequest {
     /// The executor that serves the caller.
     pub(crate) executor: Executor,
     pub(crate) function: String,
@@ -45,7 +45,7 @@ pub(crate) struct Called {
     pub(crate) limit: Option<Time>,
 }
 
-impl Called {
+impl CallerRequest {
     /// Submits the request and waits for its answer.
     pub(crate) async fn answer(self, durable: Durable) -> Result<Value, Error> {
         let Self { executor, function, params, options, within, limit } = self;

@@ -8,10 +8,10 @@ use asyncsteps_journal::transaction::Prepared;
 use asyncsteps_journal::{Event, Path, Record, Value};
 
 use crate::detached::detached;
-use crate::flow::Flow;
+use crate::flow::DurableFlow;
 use crate::writer::NotCommitted;
 
-impl Flow {
+impl DurableFlow {
     /// Commits the transaction of the step at this path with its record and the records before that. It goes on if the
     /// step is left, so that the outcome is known all the same.
     pub(crate) async fn commit(

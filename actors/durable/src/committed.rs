@@ -12,16 +12,16 @@ use asyncsteps_journal::request::Condition;
 use asyncsteps_journal::{Event, Path, Record, Value};
 
 use crate::detached::detached;
-use crate::flow::Flow;
+use crate::flow::DurableFlow;
 use crate::records::{commit_of, failure_of};
-use crate::writer::Answer;
+use crate::writer::AppendAnswer;
 
 fn record(step: &Path, ending: Ending) -> Record {
     let outcome = Outcome { winner: None, ending };
     Record::new(commit_of(step), Event::Outcome(outcome))
 }
 
-impl Flow {
+impl DurableFlow {
     /// Whether a step that commits has begun.
     pub(crate) fn is_committed(&self) -> bool {
         self.records.borrow().commits_within(self.root())
@@ -55,10 +55,10 @@ impl Flow {
                 entry.condition = Condition::AllSeen;
             });
             match answer.await {
-                (Answer::Written(_), ticket) => {
+                (AppendAnswer::Written(_), ticket) => {
                     self.records.borrow_mut().add_stored(vec![(ticket, begun.clone())]);
                 }
-                (Answer::Unseen, _) => {
+                (AppendAnswer::Unseen, _) => {
                     // it may be a cancel
                     self.writer.has_news();
                     tokio::select! {
@@ -67,7 +67,7 @@ impl Flow {
                         _ = self.left() => return false,
                     }
                 }
-                (Answer::Stopped(stopped), _) => {
+                (AppendAnswer::Stopped(stopped), _) => {
                     self.stopped(stopped);
                     return false;
                 }

@@ -11,8 +11,8 @@ use asyncsteps_journal::{Part, Path};
 use serde_json::Map;
 
 use crate::causes::recorded_error;
-use crate::forms::{Recorded, is_same};
-use crate::records::{AtPath, End, Records, error_of};
+use crate::forms::{RecordedForm, is_same};
+use crate::records::{AtPath, RecordedEnd, Records, error_of};
 use crate::stored::stored;
 
 /// A step of the plan, and where it is recorded.
@@ -167,7 +167,7 @@ impl Records {
     ) -> Result<Vec<Vec<PlannedStep>>, String> {
         let source = step.source;
         let result = before.and_then(|before| self.at(before)?.end.as_ref());
-        let Some(End::Done(value)) = result else {
+        let Some(RecordedEnd::Done(value)) = result else {
             return Err(format!(
                 "{path} ({source}) is recorded, and the value from which it was defined is not"
             ));
@@ -202,7 +202,7 @@ impl Records {
     ) -> Result<(), String> {
         let source = step.source;
         let is_repeated = step.kind == Some(Kind::Repeatable);
-        if is_repeated && matches!(at.end, Some(End::Done(_))) {
+        if is_repeated && matches!(at.end, Some(RecordedEnd::Done(_))) {
             return Err(format!("{path} is done, and the program would repeat it ({source})"));
         }
         if let Some(form) = at.open_form().filter(|form| is_repeated && form.is_effect()) {
@@ -219,13 +219,13 @@ impl Records {
             format!("{path} ({source}): its {what} cannot be read: {error}")
         };
         let result = match &at.end {
-            Some(End::Done(value)) => Some(value),
+            Some(RecordedEnd::Done(value)) => Some(value),
             _ => at.outcome.as_ref(),
         };
         if let Some(value) = result {
             step.read(&stored(value)).map_err(|error| unreadable("result", &error))?;
         }
-        if let Some(End::Failed(failed)) = &at.end {
+        if let Some(RecordedEnd::Failed(failed)) = &at.end {
             let recorded = recorded_error(failed.cause.as_ref());
             let recorded = recorded.map_err(|error| unreadable("error", &error))?;
             let recalled = step.recalled(error_of(&failed.failure), recorded);
@@ -272,13 +272,13 @@ fn is_recorded(step: &PlannedStep) -> bool {
     is_certain && !step.recovers
 }
 
-fn form_in(step: &PlannedStep) -> Recorded {
+fn form_in(step: &PlannedStep) -> RecordedForm {
     let forms = [
-        (Form::Body, Recorded::Body),
-        (Form::Each, Recorded::Items),
-        (Form::Race, Recorded::Items),
-        (Form::Repeat, Recorded::Loop),
+        (Form::Body, RecordedForm::Body),
+        (Form::Each, RecordedForm::Items),
+        (Form::Race, RecordedForm::Items),
+        (Form::Repeat, RecordedForm::Loop),
     ];
     let form = forms.into_iter().find(|(form, _)| *form == step.form);
-    form.map_or(Recorded::Substeps, |(_, recorded)| recorded)
+    form.map_or(RecordedForm::Substeps, |(_, recorded)| recorded)
 }

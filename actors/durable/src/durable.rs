@@ -24,8 +24,8 @@ use crate::due::due_of;
 use crate::json;
 use crate::node::Node;
 use crate::records::is_committed;
-use crate::schedule::{Schedule, Scheduled};
-use crate::shared::{Program, Shared};
+use crate::schedule::{Schedule, ScheduledRequests};
+use crate::shared::{DurableFunction, DurableShared};
 use crate::submit::{Cancelling, NotSubmitted, Options};
 
 /// Requests that survive a crash, and the journal that keeps them. Clones share both.
@@ -39,13 +39,13 @@ use crate::submit::{Cancelling, NotSubmitted, Options};
 #[derive(Clone, derive_more::Debug)]
 #[debug("Durable {{ journal: {:?}, .. }}", self.shared.journal)]
 pub struct Durable {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DurableShared>,
 }
 
 impl Durable {
     /// Durable requests that this journal keeps.
     pub fn new(journal: impl Journal) -> Self {
-        Self { shared: Shared::new(Arc::new(journal)) }
+        Self { shared: DurableShared::new(Arc::new(journal)) }
     }
 
     /// How many requests of a caller may wait: requests that have not ended and that no node runs, because they have
@@ -96,11 +96,11 @@ impl Durable {
     /// Stores a request that was checked.
     pub(crate) async fn submit_checked(
         &self,
-        program: Program,
+        program: DurableFunction,
         params: Map<String, serde_json::Value>,
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
-        let Program { template, version, .. } = program;
+        let DurableFunction { template, version, .. } = program;
         let Options { caller, key, deadline, start, uid, origin } = options;
         let uid = match uid {
             Some(uid) => uid,
@@ -161,12 +161,12 @@ impl Durable {
         let (program, params) = (self.program(function)?, json::params(&params)?);
         program.check(&params, schedule.caller_of_requests())?;
         let parameters = json::encode_params(&params)?;
-        self.shared.add_schedule(Scheduled::new(schedule, program.template, parameters));
+        self.shared.add_schedule(ScheduledRequests::new(schedule, program.template, parameters));
         Ok(())
     }
 
     /// The durable function of this name.
-    pub(crate) fn program(&self, function: &str) -> Result<Program, NotSubmitted> {
+    pub(crate) fn program(&self, function: &str) -> Result<DurableFunction, NotSubmitted> {
         let name: Option<FunctionName> = function.parse().ok();
         let template = name.map(|it| template_of(it.iface(), it.version().major, it.func()));
         let program = template.and_then(|template| self.shared.program(&template));
@@ -414,7 +414,7 @@ fn is_left(state: FlowState) -> bool {
 
 /// Forgets who waited for a flow.
 struct Forget<'a> {
-    shared: &'a Shared,
+    shared: &'a DurableShared,
     uid: Uid,
 }
 
@@ -427,7 +427,7 @@ impl Drop for Forget<'_> {
 /// A durable function that was just declared, to say more about it.
 #[derive(Debug)]
 pub struct Declared<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<DurableShared>,
     template: String,
 }
 

@@ -16,7 +16,7 @@ use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
 use asyncsteps_journal::{Event, LEASE, Part as PathPart, Path, Record, Timestamp, Uid, Value};
 use tokio::sync::Notify;
 
-use crate::activity::Activity;
+use crate::activity::FlowActivity;
 use crate::cancels::{CANCELLED, error_of_cancel};
 use crate::detached::detached;
 use crate::lease::Lease;
@@ -26,7 +26,7 @@ use crate::settled::Settled;
 use crate::storage_waits::StorageWaits;
 use crate::suspects::Suspects;
 use crate::until::until;
-use crate::writer::{Answer, Stopped, Ticket, Writer};
+use crate::writer::{AppendAnswer, FlowWriter, RecordTicket, Stopped};
 
 /// How long a flow has to wait at least to be put aside: to go on costs a claim.
 const PARKED_FOR: Duration = Duration::from_secs(10);
@@ -39,13 +39,13 @@ const LOOK: Duration = Duration::from_secs(60);
 
 /// A flow that this node owns.
 #[derive(derive_more::Debug)]
-#[debug("Flow {{ uid: {uid:?}, .. }}")]
-pub(crate) struct Flow {
+#[debug("DurableFlow {{ uid: {uid:?}, .. }}")]
+pub(crate) struct DurableFlow {
     uid: Uid,
     /// The uid and the run, from which the keys of its effects are made.
     id: String,
     root: Path,
-    pub(crate) writer: Rc<Writer>,
+    pub(crate) writer: Rc<FlowWriter>,
     pub(crate) records: RefCell<Records>,
     pub(crate) lease: Rc<Lease>,
     deadline: Option<Timestamp>,
@@ -56,7 +56,7 @@ pub(crate) struct Flow {
     has_locks: Cell<bool>,
     /// A body of it has blocked the arbiter.
     has_blocked: Cell<bool>,
-    pub(crate) activity: Rc<Activity>,
+    pub(crate) activity: Rc<FlowActivity>,
     /// Results that wait for storage, because a lock is held around their steps.
     pub(crate) results: Rc<StorageWaits>,
     stage: Cell<RunPhase>,
@@ -105,11 +105,11 @@ pub(crate) enum LeaveReason {
     Paused(String),
 }
 
-impl Flow {
+impl DurableFlow {
     pub(crate) fn new(
         loaded: &Loaded,
         root: Path,
-        writer: Rc<Writer>,
+        writer: Rc<FlowWriter>,
         lease: Rc<Lease>,
         deaths: u32,
         suspects: Rc<Suspects>,
@@ -249,17 +249,17 @@ impl Flow {
         });
         let (answer, ticket) = answer.await;
         match answer {
-            Answer::Written(_) => {
+            AppendAnswer::Written(_) => {
                 self.records.borrow_mut().add_stored(vec![(ticket, known)]);
                 Some(value)
             }
-            Answer::Unseen => {
+            AppendAnswer::Unseen => {
                 // `read_news` is notified, and delivers the signal
                 self.writer.has_news();
                 self.signalled.notified().await;
                 None
             }
-            Answer::Stopped(stopped) => {
+            AppendAnswer::Stopped(stopped) => {
                 self.stopped(stopped);
                 pending().await
             }
@@ -392,7 +392,7 @@ impl Flow {
     }
 
     /// Records what happened at a path, instead of these records.
-    pub(crate) fn record_for(&self, path: &Path, event: Event, replaced: &[Ticket]) {
+    pub(crate) fn record_for(&self, path: &Path, event: Event, replaced: &[RecordTicket]) {
         if !self.is_left() {
             let record = Record::new(path.clone(), event);
             let ticket = self.writer.add(record.clone(), replaced);
@@ -518,7 +518,7 @@ fn error_of_deadline() -> Error {
     Error::with_info(codes::TIMEOUT, "the deadline of the request")
 }
 
-impl Drop for Flow {
+impl Drop for DurableFlow {
     fn drop(&mut self) {
         self.writer.close();
     }

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use asyncsteps_core::Error;
 use asyncsteps_executor::recorder::{DefinedStep, Later, RequestRecorder, StepRecorder};
 
-use crate::flow::Flow;
-use crate::step::Step;
+use crate::flow::DurableFlow;
+use crate::step::DurableStep;
 
 /// Records a flow for the executor.
-pub(crate) struct FlowRecorder(pub(crate) Rc<Flow>);
+pub(crate) struct FlowRecorder(pub(crate) Rc<DurableFlow>);
 
 impl RequestRecorder for FlowRecorder {
     fn id(&self) -> &str {
@@ -20,7 +20,7 @@ impl RequestRecorder for FlowRecorder {
         if step.is_function() {
             self.0.begins();
         }
-        Rc::new(Step::new(Rc::clone(&self.0), step))
+        Rc::new(DurableStep::new(Rc::clone(&self.0), step))
     }
 
     fn locks(&self) {

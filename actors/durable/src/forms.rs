@@ -8,7 +8,7 @@ use crate::records::{AtPath, Records};
 
 /// The recorded form of a step that has no other form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recorded {
+pub(crate) enum RecordedForm {
     Body,
     /// It does several things.
     Items,
@@ -16,7 +16,7 @@ pub(crate) enum Recorded {
     Loop,
 }
 
-impl Recorded {
+impl RecordedForm {
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Body => "one body",
@@ -29,7 +29,7 @@ impl Recorded {
 
 impl Records {
     /// The form in which the step at this path is recorded.
-    pub(crate) fn form_of(&self, path: &Path) -> Option<Recorded> {
+    pub(crate) fn form_of(&self, path: &Path) -> Option<RecordedForm> {
         let unsettled = self.within(path).filter(|(_, at)| !at.is_settled());
         let inside = unsettled.filter_map(|(inner, _)| {
             let rest = &inner.as_str()[path.as_str().len()..];
@@ -38,9 +38,9 @@ impl Records {
                 None => rest,
             };
             match rest.chars().next()? {
-                '/' => Some(Recorded::Substeps),
-                '#' => Some(Recorded::Loop),
-                '@' => Some(Recorded::Items),
+                '/' => Some(RecordedForm::Substeps),
+                '#' => Some(RecordedForm::Loop),
+                '@' => Some(RecordedForm::Items),
                 _ => None,
             }
         });
@@ -49,15 +49,15 @@ impl Records {
 }
 
 impl AtPath {
-    fn form(&self) -> Option<Recorded> {
+    fn form(&self) -> Option<RecordedForm> {
         if self.is_settled() {
             None
         } else if self.keys.is_some() {
-            Some(Recorded::Items)
+            Some(RecordedForm::Items)
         } else if self.has_body || self.end.is_some() {
-            Some(Recorded::Body)
+            Some(RecordedForm::Body)
         } else if self.is_loop() {
-            Some(Recorded::Loop)
+            Some(RecordedForm::Loop)
         } else {
             // sub-steps, or a loop before the end of its first iteration
             None
@@ -67,8 +67,8 @@ impl AtPath {
 
 /// Whether the records may belong to a step with this form: a body that does several things has records of its own as
 /// well.
-pub(crate) fn is_same(was: Recorded, is: Recorded) -> bool {
-    was == is || was == Recorded::Body && is == Recorded::Items
+pub(crate) fn is_same(was: RecordedForm, is: RecordedForm) -> bool {
+    was == is || was == RecordedForm::Body && is == RecordedForm::Items
 }
 
 /// The record that is written before an attempt of a body begins.

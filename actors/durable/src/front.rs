@@ -12,10 +12,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::answer::Called;
+use crate::answer::CallerRequest;
 use crate::durable::{Declared, Durable, template_of};
 use crate::key;
-use crate::shared::Program;
+use crate::shared::DurableFunction;
 use crate::submit::Options;
 
 /// How much longer than its limit a request may take, which is answered by then that it goes on.
@@ -49,7 +49,7 @@ impl Durable {
             // the executor is not built
             return declared;
         };
-        let program = Program {
+        let program = DurableFunction {
             template,
             function: full,
             version: 1,
@@ -88,7 +88,7 @@ fn front(durable: &Durable) -> Template {
                 asi.cancel_after(left + ANSWER)?;
             }
             let limit = limit.map(|left| clock::now() + left);
-            let called = Called { executor, function, params, options, within, limit };
+            let called = CallerRequest { executor, function, params, options, within, limit };
             // boxed where it is made: it is moved several times before it runs
             let answer = Box::pin(called.answer(durable.clone()));
             asi.await_(async move { answer.await.map(|result| (result,)) }).named("durable");

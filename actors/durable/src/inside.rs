@@ -11,7 +11,7 @@ use asyncsteps_core::{Error, Identity, Time};
 use asyncsteps_executor::recorder::DefinedStep;
 use asyncsteps_journal::Path;
 
-use crate::flow::Flow;
+use crate::flow::DurableFlow;
 use crate::measured::Measured;
 
 /// The branch of an attempt or an iteration at which the limit is recorded that its sub-steps as a whole have. Other
@@ -19,8 +19,8 @@ use crate::measured::Measured;
 pub(crate) const LIMIT: &str = "this";
 
 /// Steps of the executor around sub-steps.
-pub(crate) struct Inside {
-    flow: Rc<Flow>,
+pub(crate) struct InsideSteps {
+    flow: Rc<DurableFlow>,
     step: Rc<DefinedStep>,
     /// The attempt or the iteration.
     path: Path,
@@ -28,13 +28,13 @@ pub(crate) struct Inside {
     has_limit: Cell<bool>,
 }
 
-impl Inside {
-    pub(crate) fn new(flow: Rc<Flow>, step: Rc<DefinedStep>, path: Path) -> Self {
+impl InsideSteps {
+    pub(crate) fn new(flow: Rc<DurableFlow>, step: Rc<DefinedStep>, path: Path) -> Self {
         Self { flow, step, path, measured: Measured::default(), has_limit: Cell::new(false) }
     }
 }
 
-impl ReplayHooks for Inside {
+impl ReplayHooks for InsideSteps {
     fn recall(&self) -> Replay {
         Replay::Nothing
     }

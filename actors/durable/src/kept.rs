@@ -7,7 +7,7 @@ use asyncsteps_journal::{Error, Path, Uid};
 use crate::durable::Durable;
 use crate::records::{AtPath, Records};
 use crate::settled::Settle;
-use crate::writer::Ticket;
+use crate::writer::RecordTicket;
 
 impl Durable {
     /// The steps whose effects stay, or may stay, although the request has ended with an error or a cancel, or waits
@@ -33,7 +33,7 @@ impl Durable {
 fn kept(stored: &[StoredRecord]) -> Vec<Path> {
     let mut records = Records::default();
     for stored in stored {
-        records.add(&stored.record, Ticket::default());
+        records.add(&stored.record, RecordTicket::default());
     }
     records.kept().cloned().collect()
 }

@@ -9,7 +9,7 @@ use asyncsteps_core::Time;
 use asyncsteps_core::replay::Limit;
 use asyncsteps_journal::{Event, Path};
 
-use crate::flow::Flow;
+use crate::flow::DurableFlow;
 
 /// The times by which the time limits of a step are measured.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Measured {
 /// Distinguishes the record of a limit from the record of a wait, in place of an attempt.
 pub(crate) const LIMIT: u32 = 1;
 
-impl Flow {
+impl DurableFlow {
     /// The time that is left of a wait of length `within` at this path: its end is recorded when it
     /// begins.
     pub(crate) fn left_of_wait(&self, path: &Path, within: Duration) -> Duration {

@@ -16,11 +16,11 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::answered::{answered, answered_or_lost};
-use crate::flow::{Flow, LeaveReason};
+use crate::flow::{DurableFlow, LeaveReason};
 use crate::lease::Lease;
-use crate::run::Run;
+use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
-use crate::shared::{Given, LocalNode, Shared};
+use crate::shared::{DurableShared, GivenRequest, LocalNode};
 use crate::suspects::{Suspect, Suspects};
 use crate::until::until;
 
@@ -38,14 +38,14 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(derive_more::Debug)]
 #[debug("Node {{ running: {:?}, .. }}", self.running())]
 pub struct Node {
-    inner: Rc<Inner>,
+    inner: Rc<NodeState>,
     task: JoinHandle<()>,
 }
 
-struct Inner {
-    shared: Arc<Shared>,
+struct NodeState {
+    shared: Arc<DurableShared>,
     executor: Executor,
-    flows: RefCell<BTreeMap<Uid, Rc<Flow>>>,
+    flows: RefCell<BTreeMap<Uid, Rc<DurableFlow>>>,
     /// How many flows it has, including flows that it loads or gives up.
     count: Cell<usize>,
     /// How it releases flows that it gets, once it ends.
@@ -60,12 +60,15 @@ struct Inner {
 }
 
 impl Node {
-    pub(crate) async fn start(shared: Arc<Shared>, executor: Executor) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        shared: Arc<DurableShared>,
+        executor: Executor,
+    ) -> Result<Self, Error> {
         let asked = clock::now();
         let Registered { node: incarnation, time } = shared.journal.register(LEASE).await?;
         shared.read_clock(time);
         let lease = Rc::new(Lease::new(asked, LEASE, time));
-        let inner = Rc::new(Inner {
+        let inner = Rc::new(NodeState {
             shared,
             executor,
             flows: RefCell::default(),
@@ -79,7 +82,7 @@ impl Node {
         let (submits, given) = mpsc::unbounded_channel();
         inner.add_to_process(incarnation, submits);
         let task =
-            actix_rt::spawn(Rc::clone(&inner).serve(LeaseTerm { incarnation, lease }, given));
+            actix_rt::spawn(Rc::clone(&inner).serve(LeasedNode { incarnation, lease }, given));
         Ok(Self { inner, task })
     }
 
@@ -125,14 +128,14 @@ impl Drop for Node {
 }
 
 /// A node between two losses of its lease.
-struct LeaseTerm {
+struct LeasedNode {
     incarnation: Incarnation,
     lease: Rc<Lease>,
 }
 
-impl LeaseTerm {
+impl LeasedNode {
     /// Renews the lease as long as that works, and leaves its flows when it has ended.
-    async fn keep(&self, shared: &Shared) {
+    async fn keep(&self, shared: &DurableShared) {
         loop {
             timer::sleep_until(clock::now() + LEASE / 3).await;
             while clock::now() < self.lease.until() {
@@ -162,7 +165,7 @@ impl LeaseTerm {
     }
 }
 
-impl LeaseTerm {
+impl LeasedNode {
     /// Says in the log why the node has no lease any more.
     fn log_end(&self) {
         let left = self.lease.until().saturating_since(clock::now());
@@ -179,7 +182,7 @@ impl LeaseTerm {
 }
 
 /// Removes the node from the process when it ends, so that it gets no more requests.
-struct NodeGuard<'a>(&'a Shared, Incarnation);
+struct NodeGuard<'a>(&'a DurableShared, Incarnation);
 
 impl Drop for NodeGuard<'_> {
     fn drop(&mut self) {
@@ -187,14 +190,22 @@ impl Drop for NodeGuard<'_> {
     }
 }
 
-impl Inner {
+impl NodeState {
     /// Lets handles of this process pass it requests from now on.
-    fn add_to_process(&self, incarnation: Incarnation, submits: mpsc::UnboundedSender<Given>) {
+    fn add_to_process(
+        &self,
+        incarnation: Incarnation,
+        submits: mpsc::UnboundedSender<GivenRequest>,
+    ) {
         self.shared.add_node(LocalNode { incarnation, submits });
     }
 
     /// Serves one term after the other.
-    async fn serve(self: Rc<Self>, mut term: LeaseTerm, mut given: mpsc::UnboundedReceiver<Given>) {
+    async fn serve(
+        self: Rc<Self>,
+        mut term: LeasedNode,
+        mut given: mpsc::UnboundedReceiver<GivenRequest>,
+    ) {
         loop {
             let listed = NodeGuard(&self.shared, term.incarnation);
             tokio::select! {
@@ -215,7 +226,7 @@ impl Inner {
     }
 
     /// Registers until that works.
-    async fn begin(&self) -> (LeaseTerm, mpsc::UnboundedReceiver<Given>) {
+    async fn begin(&self) -> (LeasedNode, mpsc::UnboundedReceiver<GivenRequest>) {
         loop {
             let asked = clock::now();
             match self.shared.journal.register(LEASE).await {
@@ -225,7 +236,7 @@ impl Inner {
                     self.add_to_process(incarnation, submits);
                     let lease = Rc::new(Lease::new(asked, LEASE, time));
                     self.lease.replace(Rc::clone(&lease));
-                    return (LeaseTerm { incarnation, lease }, given);
+                    return (LeasedNode { incarnation, lease }, given);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the journal gives no lease: trying again");
@@ -238,8 +249,8 @@ impl Inner {
     /// Stores the requests that handles of this process send to it.
     async fn store_all(
         self: &Rc<Self>,
-        term: &LeaseTerm,
-        given: &mut mpsc::UnboundedReceiver<Given>,
+        term: &LeasedNode,
+        given: &mut mpsc::UnboundedReceiver<GivenRequest>,
     ) {
         while let Some(given) = given.recv().await {
             self.store(term, given);
@@ -248,7 +259,7 @@ impl Inner {
     }
 
     /// Takes flows and reads news, whenever something may have changed; until the lease has ended.
-    async fn claim_all(self: &Rc<Self>, term: &LeaseTerm) {
+    async fn claim_all(self: &Rc<Self>, term: &LeasedNode) {
         let mut changes = self.shared.journal.changes();
         let begun = clock::now();
         loop {
@@ -276,7 +287,7 @@ impl Inner {
     }
 
     /// Takes as many flows as there is room for, and notifies flows of news. The term has begun at this time.
-    async fn claim(self: &Rc<Self>, term: &LeaseTerm, begun: Time) -> Result<(), Error> {
+    async fn claim(self: &Rc<Self>, term: &LeasedNode, begun: Time) -> Result<(), Error> {
         let journal = &self.shared.journal;
         for news in journal.news(term.incarnation).await? {
             if let Some(flow) = self.flows.borrow().get(&news.uid) {
@@ -310,7 +321,7 @@ impl Inner {
     }
 
     /// Takes up to this number of flows.
-    async fn ask(&self, term: &LeaseTerm, limit: usize) -> Result<Vec<Claimed>, Error> {
+    async fn ask(&self, term: &LeasedNode, limit: usize) -> Result<Vec<Claimed>, Error> {
         let ticket = match Uid::random() {
             Ok(ticket) => ticket,
             Err(error) => panic!("the system gives no random bytes: {error}"),
@@ -327,13 +338,13 @@ impl Inner {
     }
 
     /// Begins to run a flow.
-    fn spawn(self: &Rc<Self>, term: &LeaseTerm, claimed: Claimed) -> JoinHandle<()> {
-        actix_rt::spawn(CountGuard::new(self).run(Rc::clone(&term.lease), claimed))
+    fn spawn(self: &Rc<Self>, term: &LeasedNode, claimed: Claimed) -> JoinHandle<()> {
+        actix_rt::spawn(FlowCountGuard::new(self).run(Rc::clone(&term.lease), claimed))
     }
 
     /// Begins to run the first flow of a term. A suspect runs alone at first, a second for each death in a row but the
     /// first one: so one that kills the process is found, however many requests there are.
-    fn spawn_first(self: &Rc<Self>, term: &LeaseTerm, claimed: Claimed) {
+    fn spawn_first(self: &Rc<Self>, term: &LeasedNode, claimed: Claimed) {
         let run = self.spawn(term, claimed);
         let alone = SECOND * claimed.deaths.saturating_sub(1);
         if claimed.is_suspect && !alone.is_zero() {
@@ -352,9 +363,13 @@ impl Inner {
 
     /// Stores a request, and begins to run it if there is room; else it waits for its turn among all. The
     /// caller may leave meanwhile.
-    fn store(self: &Rc<Self>, term: &LeaseTerm, Given { mut submit, answer }: Given) {
+    fn store(
+        self: &Rc<Self>,
+        term: &LeasedNode,
+        GivenRequest { mut submit, answer }: GivenRequest,
+    ) {
         let mut place = (self.count.get() < AT_ONCE && !self.suspects.is_alone())
-            .then(|| CountGuard::new(self));
+            .then(|| FlowCountGuard::new(self));
         let (node, incarnation) = (Rc::clone(self), term.incarnation);
         let lease = Rc::clone(&term.lease);
         actix_rt::spawn(async move {
@@ -411,20 +426,20 @@ impl Inner {
 }
 
 /// A flow that a node has, until this is dropped.
-struct CountGuard(Rc<Inner>);
+struct FlowCountGuard(Rc<NodeState>);
 
-impl CountGuard {
-    fn new(node: &Rc<Inner>) -> Self {
+impl FlowCountGuard {
+    fn new(node: &Rc<NodeState>) -> Self {
         node.count.set(node.count.get() + 1);
         Self(Rc::clone(node))
     }
 }
 
-impl CountGuard {
+impl FlowCountGuard {
     /// Returns a flow that the node may own without running it.
     async fn release(&self, lease: &Rc<Lease>, claimed: Claimed) {
-        let Inner { shared, executor, suspects, .. } = &*self.0;
-        let run = Run { shared, executor, lease, suspects, claimed };
+        let NodeState { shared, executor, suspects, .. } = &*self.0;
+        let run = FlowRun { shared, executor, lease, suspects, claimed };
         run.put_aside(Disposition::Release).await;
     }
 
@@ -434,7 +449,7 @@ impl CountGuard {
         let suspects = &node.suspects;
         let suspect = Suspect::new(suspects, claimed);
         let (shared, executor) = (&node.shared, &node.executor);
-        let run = Run { shared, executor, lease: &lease, suspects, claimed };
+        let run = FlowRun { shared, executor, lease: &lease, suspects, claimed };
         let Some(ready) = run.load().await else { return };
         let flow = Rc::clone(&ready.flow);
         if let Some(ending) = &*node.ending.borrow() {
@@ -463,7 +478,7 @@ impl CountGuard {
     }
 }
 
-impl Drop for CountGuard {
+impl Drop for FlowCountGuard {
     fn drop(&mut self) {
         self.0.count.set(self.0.count.get() - 1);
         self.0.changed.notify_waiters();

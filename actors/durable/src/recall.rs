@@ -6,18 +6,18 @@ use asyncsteps_executor::recorder::{Kind, OUTCOME_UNKNOWN};
 use asyncsteps_journal::record::{Effect, IntentForm};
 
 use crate::causes::recalled;
-use crate::records::{AtPath, End};
-use crate::step::Step;
+use crate::records::{AtPath, RecordedEnd};
+use crate::step::DurableStep;
 use crate::stored::stored;
 
-impl Step {
+impl DurableStep {
     /// How the body ended in an earlier run.
     pub(crate) fn recall_body(&self) -> Replay {
         let records = self.flow.records.borrow();
         let at = records.at(self.path());
         let undoes = self.step.can_be_undone();
         match at.and_then(|at| at.end.as_ref()) {
-            Some(End::Done(value)) => {
+            Some(RecordedEnd::Done(value)) => {
                 return match self.step.read(&stored(value)) {
                     Some(Ok(result)) => Replay::Done(result),
                     Some(Err(error)) => {
@@ -26,7 +26,7 @@ impl Step {
                     None => Replay::Nothing,
                 };
             }
-            Some(End::Failed(failed)) => {
+            Some(RecordedEnd::Failed(failed)) => {
                 let undoes = undoes && failed.effect == Effect::Unknown;
                 return match recalled(&self.step, &failed.failure, failed.cause.as_ref()) {
                     Ok(error) => Replay::Failed { error, undoes },

@@ -16,7 +16,7 @@ use asyncsteps_journal::{Event, Path, Record, RecordId, Value};
 use crate::left::JournalClock;
 use crate::settled::{Settle, Settled, step_at};
 use crate::stored::stored;
-use crate::writer::Ticket;
+use crate::writer::RecordTicket;
 
 /// A step that was defined, and where it is recorded.
 pub(crate) type Defined = (Rc<DefinedStep>, Path);
@@ -50,7 +50,7 @@ pub(crate) struct Records {
 #[derive(Debug, Default)]
 pub(crate) struct AtPath {
     /// How it ended.
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<RecordedEnd>,
     /// An effect of it was begun, and it is not known how that ended.
     pub(crate) is_open: bool,
     /// An effect of it was begun, and the program had an undo for it.
@@ -82,14 +82,14 @@ pub(crate) struct AtPath {
     /// The program has come to it in this run, and to how it ended.
     is_recalled: bool,
     /// The iterations that ended, if it is a loop: each with the state of the next one.
-    iterations: BTreeMap<u64, (Ticket, Value)>,
+    iterations: BTreeMap<u64, (RecordTicket, Value)>,
     /// Its records, but for iterations.
-    tickets: Vec<Ticket>,
+    tickets: Vec<RecordTicket>,
 }
 
 /// How a step ended.
 #[derive(Clone, Debug)]
-pub(crate) enum End {
+pub(crate) enum RecordedEnd {
     Done(Value),
     Failed(Failed),
 }
@@ -100,14 +100,14 @@ impl AtPath {
         if self.is_settled() {
             return false;
         }
-        let is_begun = self.is_open || matches!(self.end, Some(End::Done(_)));
+        let is_begun = self.is_open || matches!(self.end, Some(RecordedEnd::Done(_)));
         is_begun && !path.is_of_undo()
     }
 
     /// Whether the program goes on with its result although an operator has had it undone.
     pub(crate) fn is_gone(&self) -> bool {
         let is_undone = matches!(self.settled, Some(Settle::Undone | Settle::Undo));
-        is_undone && self.is_recalled && matches!(self.end, Some(End::Done(_)))
+        is_undone && self.is_recalled && matches!(self.end, Some(RecordedEnd::Done(_)))
     }
 
     /// Whether an operator has settled it: nothing is expected of it.
@@ -135,7 +135,7 @@ impl AtPath {
         self.iterations.contains_key(&index) || self.outcome.is_some()
     }
 
-    fn tickets_of_all(self) -> impl Iterator<Item = Ticket> {
+    fn tickets_of_all(self) -> impl Iterator<Item = RecordTicket> {
         let iterations = self.iterations.into_values().map(|(ticket, _)| ticket);
         self.tickets.into_iter().chain(iterations)
     }
@@ -143,7 +143,7 @@ impl AtPath {
 
 impl Records {
     /// The records of a loaded flow; `ticket` returns the number of a record.
-    pub(crate) fn of(loaded: &Loaded, ticket: impl Fn(RecordId) -> Ticket) -> Self {
+    pub(crate) fn of(loaded: &Loaded, ticket: impl Fn(RecordId) -> RecordTicket) -> Self {
         let mut records = Self::default();
         for stored in &loaded.records {
             records.add(&stored.record, ticket(stored.id));
@@ -153,7 +153,7 @@ impl Records {
     }
 
     /// Takes a record in, newer than all before.
-    pub(crate) fn add(&mut self, record: &Record, ticket: Ticket) {
+    pub(crate) fn add(&mut self, record: &Record, ticket: RecordTicket) {
         if let (Some(step), Event::Signal(taken)) = (step_at(&record.path), &record.event) {
             return self.settle(step, &taken.value, ticket);
         }
@@ -181,16 +181,16 @@ impl Records {
                 step.form = intent.form;
             }
             Event::Done(done) => {
-                step.end = Some(End::Done(done.value.clone()));
+                step.end = Some(RecordedEnd::Done(done.value.clone()));
                 (step.is_open, step.has_body) = (false, true);
                 self.note_undone(&record.path);
             }
             Event::Failed(failed) => {
-                step.end = Some(End::Failed(failed.clone()));
+                step.end = Some(RecordedEnd::Failed(failed.clone()));
                 step.is_open = failed.effect == Effect::Unknown;
             }
             Event::Signal(taken) => {
-                step.end = Some(End::Done(taken.value.clone()));
+                step.end = Some(RecordedEnd::Done(taken.value.clone()));
                 (step.has_body, step.is_wait) = (true, true);
             }
             Event::Timer(timer) if timer.attempt > 1 => {
@@ -230,7 +230,7 @@ impl Records {
     }
 
     /// An operator has said this about a step.
-    fn settle(&mut self, path: Path, said: &Value, ticket: Ticket) {
+    fn settle(&mut self, path: Path, said: &Value, ticket: RecordTicket) {
         let at = self.by_path.entry(path).or_default();
         at.tickets.push(ticket);
         let Some(settled) = Settled::decode(said) else { return };
@@ -238,7 +238,7 @@ impl Records {
             && let Ok(value) =
                 if json.is_null() { Value::encode_result(&()) } else { Value::encode_json(json) }
         {
-            at.end = Some(End::Done(value));
+            at.end = Some(RecordedEnd::Done(value));
             (at.is_open, at.has_body) = (false, true);
         }
         at.is_awaited &= !matches!(settled.how, Settle::Kept | Settle::Undone);
@@ -247,7 +247,7 @@ impl Records {
 
     /// Takes in records that were stored while the program went on: a step that ended meanwhile in another
     /// way has ended so.
-    pub(crate) fn add_stored(&mut self, records: Vec<(Ticket, Record)>) {
+    pub(crate) fn add_stored(&mut self, records: Vec<(RecordTicket, Record)>) {
         for (ticket, record) in records {
             let end = self.at(&record.path).and_then(|at| at.end.clone());
             self.add(&record, ticket);
@@ -263,7 +263,7 @@ impl Records {
     }
 
     /// How often something at this path was tried, and the records of that, which are forgotten.
-    pub(crate) fn take_tries(&mut self, path: &Path) -> (u32, Vec<Ticket>) {
+    pub(crate) fn take_tries(&mut self, path: &Path) -> (u32, Vec<RecordTicket>) {
         let Some(at) = self.by_path.remove(path) else { return (0, Vec::new()) };
         (at.attempts.map_or(0, |(tries, _)| tries), at.tickets)
     }
@@ -336,7 +336,8 @@ impl Records {
             return false;
         }
         let undo = self.at(&path.undo()).and_then(|undo| undo.end.as_ref());
-        matches!(undo, Some(End::Done(_))) || self.undone.iter().any(|outer| is_inside(path, outer))
+        matches!(undo, Some(RecordedEnd::Done(_)))
+            || self.undone.iter().any(|outer| is_inside(path, outer))
     }
 
     /// Whether the step at this path has begun to commit the request, and has not failed.
@@ -408,12 +409,13 @@ impl Records {
 
     /// Forgets the steps inside of an iteration of a loop, and the state that it began with;
     /// returns the tickets of these records.
-    pub(crate) fn forget_iteration(&mut self, path: &Path, index: u64) -> Vec<Ticket> {
+    pub(crate) fn forget_iteration(&mut self, path: &Path, index: u64) -> Vec<RecordTicket> {
         let outer = path.iteration(index);
         let inside = self.within(&outer).map(|(path, _)| path.clone());
         let inside: Vec<Path> = inside.chain([outer.clone()]).collect();
         let removed = inside.iter().filter_map(|path| self.by_path.remove(path));
-        let mut tickets: Vec<Ticket> = removed.flat_map(|step| step.tickets_of_all()).collect();
+        let mut tickets: Vec<RecordTicket> =
+            removed.flat_map(|step| step.tickets_of_all()).collect();
         self.unwinding.retain(|path| !path.is_within(&outer));
         self.closed.retain(|path| !path.is_within(&outer));
         self.ended.retain(|path| !path.is_within(&outer));

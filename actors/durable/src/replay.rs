@@ -7,7 +7,7 @@ use asyncsteps_journal::{Error, Path, Uid};
 use crate::caller;
 use crate::durable::Durable;
 use crate::records::{Records, started};
-use crate::writer::Ticket;
+use crate::writer::RecordTicket;
 
 /// Whether a program goes on with a request that another one has begun, see
 /// [`Durable::replay_check`].
@@ -75,7 +75,7 @@ impl Durable {
         let params = started.parameters.decode().map_err(|error| error.to_string())?;
         let caller = caller::read(started.user.as_deref())?;
         program.check(&params, &caller).map_err(|error| error.to_string())?;
-        let records = Records::of(loaded, |_| Ticket::default());
+        let records = Records::of(loaded, |_| RecordTicket::default());
         records.compare((&Path::template(template), started), &program.planned)
     }
 }

@@ -14,17 +14,17 @@ use asyncsteps_journal::{Error, Event, POLL, Path, Record, Repeat, Value};
 use serde_json::Map;
 
 use crate::caller;
-use crate::flow::{Flow, LeaveReason};
+use crate::flow::{DurableFlow, LeaveReason};
 use crate::flow_recorder::FlowRecorder;
 use crate::lease::Lease;
 use crate::records::{cut, started};
-use crate::shared::{Program, Shared};
+use crate::shared::{DurableFunction, DurableShared};
 use crate::suspects::Suspects;
-use crate::writer::{Answer, Stopped, Writer};
+use crate::writer::{AppendAnswer, FlowWriter, Stopped};
 
 /// A flow that a node received, with all that it takes to run it.
-pub(crate) struct Run<'a> {
-    pub(crate) shared: &'a Shared,
+pub(crate) struct FlowRun<'a> {
+    pub(crate) shared: &'a DurableShared,
     pub(crate) executor: &'a Executor,
     pub(crate) lease: &'a Rc<Lease>,
     pub(crate) suspects: &'a Rc<Suspects>,
@@ -32,8 +32,8 @@ pub(crate) struct Run<'a> {
 }
 
 /// A flow that is ready to run.
-pub(crate) struct Ready {
-    pub(crate) flow: Rc<Flow>,
+pub(crate) struct ReadyFlow {
+    pub(crate) flow: Rc<DurableFlow>,
     incoming: Incoming,
     /// Nothing is recorded of it but that it was submitted.
     is_new: bool,
@@ -43,9 +43,9 @@ pub(crate) struct Ready {
 const WRONG: [&str; 4] =
     [codes::INVALID_REQUEST, codes::UNAUTHORIZED, codes::SECURITY_ERROR, codes::PLEASE_REAUTH];
 
-impl Run<'_> {
+impl FlowRun<'_> {
     /// Prepares the flow; `None` if it cannot be run here, which is logged.
-    pub(crate) async fn load(&self) -> Option<Ready> {
+    pub(crate) async fn load(&self) -> Option<ReadyFlow> {
         let Claimed { uid, epoch, deaths, .. } = self.claimed;
         let journal = &self.shared.journal;
         let loaded = self.loaded().await?;
@@ -58,9 +58,9 @@ impl Run<'_> {
             return None;
         };
         let (next, seen) = (loaded.next(), loaded.inbox.last);
-        let writer = Writer::new(journal.clone(), (uid, epoch, program.version), next, seen);
+        let writer = FlowWriter::new(journal.clone(), (uid, epoch, program.version), next, seen);
         let root = Path::template(&program.template);
-        let flow = Flow::new(
+        let flow = DurableFlow::new(
             &loaded,
             root,
             writer,
@@ -71,7 +71,7 @@ impl Run<'_> {
         flow.take_settled();
         let compared = flow.compare(started, &program);
         match compared.and_then(|()| incoming(started, &program, &flow)) {
-            Ok(incoming) => Some(Ready { flow, incoming, is_new: loaded.records.len() == 1 }),
+            Ok(incoming) => Some(ReadyFlow { flow, incoming, is_new: loaded.records.len() == 1 }),
             Err(reason) => {
                 flow.leave(LeaveReason::Paused(reason));
                 self.give_up(&flow).await;
@@ -141,7 +141,7 @@ impl Run<'_> {
     }
 
     /// Runs the flow to its end, or until this node leaves it.
-    pub(crate) async fn run(&self, Ready { flow, incoming, is_new }: Ready) {
+    pub(crate) async fn run(&self, ReadyFlow { flow, incoming, is_new }: ReadyFlow) {
         let flow = &flow;
         let reply = tokio::select! {
             biased;
@@ -188,13 +188,13 @@ impl Run<'_> {
     }
 
     /// Completes when the executor closes and the flow waits: it is not waited for, the next owner goes on with it.
-    async fn drained(&self, flow: &Flow) {
+    async fn drained(&self, flow: &DurableFlow) {
         self.executor.closing().await;
         flow.activity.without_effect().await;
     }
 
     /// The executor did not run the function.
-    async fn refused(&self, flow: &Rc<Flow>, response: Response, is_new: bool) {
+    async fn refused(&self, flow: &Rc<DurableFlow>, response: Response, is_new: bool) {
         match response.code() {
             // it is busy: later
             Some(codes::DEFENSE_REJECTED) => {
@@ -214,7 +214,7 @@ impl Run<'_> {
 
     /// Records how the flow ended, and notifies those who wait for it. Each effect that it has begun is done or undone
     /// then: a flow with another one waits for an operator.
-    async fn end(&self, flow: &Rc<Flow>, ending: Ending) {
+    async fn end(&self, flow: &Rc<DurableFlow>, ending: Ending) {
         let unfinished = flow.records.borrow().unfinished(&ending);
         if let Some(reason) = unfinished {
             // an executor that closes may have cut the undo: the next owner goes on with it
@@ -228,13 +228,13 @@ impl Run<'_> {
         }
         let ended = Record::new(flow.root().clone(), Event::Ended(Ended { ending }));
         match flow.writer.append_last(|entry| entry.records = vec![ended]).await.0 {
-            Answer::Written(_) => self.shared.tell_ended(flow.uid()),
-            Answer::Unseen => {
+            AppendAnswer::Written(_) => self.shared.tell_ended(flow.uid()),
+            AppendAnswer::Unseen => {
                 // a cancel came first: the flow runs once more, and is undone
                 flow.leave(LeaveReason::Released);
                 self.give_up(flow).await;
             }
-            Answer::Stopped(stopped) => {
+            AppendAnswer::Stopped(stopped) => {
                 flow.stopped(stopped);
                 self.give_up(flow).await;
             }
@@ -242,7 +242,7 @@ impl Run<'_> {
     }
 
     /// Gives up a flow that this node has left.
-    async fn give_up(&self, flow: &Rc<Flow>) {
+    async fn give_up(&self, flow: &Rc<DurableFlow>) {
         let then = match flow.left().await {
             LeaveReason::Lost => {
                 tracing::warn!(flow = %flow.uid(), "another node has the flow");
@@ -261,7 +261,7 @@ impl Run<'_> {
         let is_paused = matches!(then, Disposition::Pause(_));
         let last = then.clone();
         let (answer, _) = flow.writer.append_last(|entry| entry.then = last).await;
-        if matches!(answer, Answer::Stopped(Stopped::Refused(_))) {
+        if matches!(answer, AppendAnswer::Stopped(Stopped::Refused(_))) {
             // the journal does not take records that wait
             self.put_aside(then).await;
         }
@@ -273,7 +273,7 @@ impl Run<'_> {
 }
 
 /// Reads what others send to the flow, as long as it runs.
-async fn read_news(flow: &Rc<Flow>) {
+async fn read_news(flow: &Rc<DurableFlow>) {
     loop {
         flow.writer.news().await;
         match flow.writer.journal().inbox(flow.uid()).await {
@@ -286,9 +286,9 @@ async fn read_news(flow: &Rc<Flow>) {
     }
 }
 
-impl Flow {
+impl DurableFlow {
     /// Whether the program goes on with the records.
-    fn compare(&self, started: &Started, program: &Program) -> Result<(), String> {
+    fn compare(&self, started: &Started, program: &DurableFunction) -> Result<(), String> {
         let records = self.records.borrow();
         records.compare((self.root(), started), &program.planned)
     }
@@ -297,8 +297,8 @@ impl Flow {
 /// The request of a flow.
 pub(crate) fn incoming(
     started: &Started,
-    program: &Program,
-    flow: &Rc<Flow>,
+    program: &DurableFunction,
+    flow: &Rc<DurableFlow>,
 ) -> Result<Incoming, String> {
     let unreadable = |error| format!("the parameters cannot be read: {error}");
     let params: Map<_, _> = started.parameters.decode().map_err(unreadable)?;
@@ -329,7 +329,7 @@ pub(crate) fn refusal(response: &Response) -> String {
 }
 
 /// How a flow ended, by the answer of its function.
-fn ending(flow: &Flow, reply: Reply) -> Ending {
+fn ending(flow: &DurableFlow, reply: Reply) -> Ending {
     let response = response(reply).unwrap_or_else(|| Response::success(serde_json::Value::Null));
     // whatever the error is for callers of a function that does not throw it
     let interruption = flow.interruption().filter(|_| response.code().is_some());

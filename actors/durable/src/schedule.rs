@@ -110,13 +110,13 @@ impl Schedule {
 
 /// A schedule with what its requests are.
 #[derive(Clone, Debug)]
-pub(crate) struct Scheduled {
+pub(crate) struct ScheduledRequests {
     schedule: Schedule,
     template: String,
     parameters: Value,
 }
 
-impl Scheduled {
+impl ScheduledRequests {
     pub(crate) fn new(schedule: Schedule, template: String, parameters: Value) -> Self {
         Self { schedule, template, parameters }
     }

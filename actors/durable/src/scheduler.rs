@@ -9,15 +9,15 @@ use asyncsteps_journal::{Error, POLL, Refused, Timestamp};
 
 use crate::answered::answered;
 use crate::left::JournalClock;
-use crate::schedule::Scheduled;
-use crate::shared::Shared;
+use crate::schedule::ScheduledRequests;
+use crate::shared::DurableShared;
 use crate::submit::NotSubmitted;
 
 /// How long a node waits before it looks at the time of day again, which may be set meanwhile.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Stores the next request of each schedule, as long as a node runs. Several nodes store one.
-pub(crate) async fn keep_schedules(shared: &Arc<Shared>, clock: &JournalClock) {
+pub(crate) async fn keep_schedules(shared: &Arc<DurableShared>, clock: &JournalClock) {
     let mut stored: HashMap<String, Timestamp> = HashMap::new();
     loop {
         let changed = shared.schedules_changed();
@@ -49,7 +49,11 @@ pub(crate) async fn keep_schedules(shared: &Arc<Shared>, clock: &JournalClock) {
 }
 
 /// Stores the request that begins at this time, unless it is stored.
-async fn store(scheduled: &Scheduled, shared: &Shared, at: Timestamp) -> Result<(), NotSubmitted> {
+async fn store(
+    scheduled: &ScheduledRequests,
+    shared: &DurableShared,
+    at: Timestamp,
+) -> Result<(), NotSubmitted> {
     let Some(program) = shared.program(scheduled.template()) else { return Ok(()) };
     let submit = scheduled.request_at(at, program.version)?;
     match answered(|| shared.journal.submit(submit.clone())).await {

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::left::{JournalClock, wall};
-use crate::schedule::Scheduled;
+use crate::schedule::ScheduledRequests;
 use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
 
 /// From this difference on, in milliseconds, a clock has jumped. Smaller ones are the work of time
@@ -25,17 +25,17 @@ const JUMP: u64 = 60_000;
 
 /// The state that the handles and nodes of a process share.
 #[derive(derive_more::Debug)]
-#[debug("Shared {{ .. }}")]
-pub(crate) struct Shared {
+#[debug("DurableShared {{ .. }}")]
+pub(crate) struct DurableShared {
     pub(crate) journal: Arc<dyn Journal>,
-    state: Mutex<State>,
+    state: Mutex<DurableState>,
     schedules_changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    programs: Vec<Program>,
-    schedules: Vec<Scheduled>,
+struct DurableState {
+    programs: Vec<DurableFunction>,
+    schedules: Vec<ScheduledRequests>,
     nodes: Vec<LocalNode>,
     clock_jump: Option<Jump>,
     /// How many requests of a caller may wait, if it was set.
@@ -48,7 +48,7 @@ struct State {
 
 /// A durable function.
 #[derive(Clone, Debug)]
-pub(crate) struct Program {
+pub(crate) struct DurableFunction {
     /// Its name in the journal: interface, major version, function.
     pub(crate) template: String,
     /// Its name for the executor, with the whole version.
@@ -64,7 +64,7 @@ pub(crate) struct Program {
 /// The parameters of a request.
 type Params = Map<String, serde_json::Value>;
 
-impl Program {
+impl DurableFunction {
     /// Whether its function would refuse a request, as far as that is known.
     pub(crate) fn check(&self, params: &Params, caller: &Caller) -> Result<(), NotSubmitted> {
         let request = Request::new(&self.function, params.clone());
@@ -76,12 +76,12 @@ impl Program {
 #[derive(Clone)]
 pub(crate) struct LocalNode {
     pub(crate) incarnation: Incarnation,
-    pub(crate) submits: mpsc::UnboundedSender<Given>,
+    pub(crate) submits: mpsc::UnboundedSender<GivenRequest>,
 }
 
 /// A request for a node to store and to run.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct GivenRequest {
     pub(crate) submit: Submit,
     pub(crate) answer: oneshot::Sender<Result<Submitted, Error>>,
 }
@@ -92,7 +92,7 @@ impl LocalNode {
     pub(crate) async fn store(&self, submit: Submit) -> Result<Result<Submitted, Error>, Submit> {
         let (answer, stored) = oneshot::channel();
         let again = submit.clone();
-        match self.submits.send(Given { submit, answer }) {
+        match self.submits.send(GivenRequest { submit, answer }) {
             // a node that ends in between may have stored it: the same name is the same request
             Ok(()) => stored.await.map_err(|_| again),
             Err(SendError(given)) => Err(given.submit),
@@ -100,27 +100,27 @@ impl LocalNode {
     }
 }
 
-impl Shared {
+impl DurableShared {
     pub(crate) fn new(journal: Arc<dyn Journal>) -> Arc<Self> {
         let (state, schedules_changed) = (Mutex::default(), Notify::new());
         Arc::new(Self { journal, state, schedules_changed })
     }
 
-    pub(crate) fn add_program(&self, program: Program) {
+    pub(crate) fn add_program(&self, program: DurableFunction) {
         let mut state = self.state.lock();
         state.programs.retain(|known| known.template != program.template);
         state.programs.push(program);
     }
 
     /// Changes a program that was added.
-    pub(crate) fn change_program(&self, template: &str, change: impl FnOnce(&mut Program)) {
+    pub(crate) fn change_program(&self, template: &str, change: impl FnOnce(&mut DurableFunction)) {
         let mut state = self.state.lock();
         if let Some(program) = state.programs.iter_mut().find(|known| known.template == template) {
             change(program);
         }
     }
 
-    pub(crate) fn program(&self, template: &str) -> Option<Program> {
+    pub(crate) fn program(&self, template: &str) -> Option<DurableFunction> {
         self.state.lock().programs.iter().find(|program| program.template == template).cloned()
     }
 
@@ -136,14 +136,14 @@ impl Shared {
     }
 
     /// Adds a schedule, in place of one of the same name.
-    pub(crate) fn add_schedule(&self, scheduled: Scheduled) {
+    pub(crate) fn add_schedule(&self, scheduled: ScheduledRequests) {
         let schedules = &mut self.state.lock().schedules;
         schedules.retain(|known| known.name() != scheduled.name());
         schedules.push(scheduled);
         self.schedules_changed.notify_waiters();
     }
 
-    pub(crate) fn schedules(&self) -> Vec<Scheduled> {
+    pub(crate) fn schedules(&self) -> Vec<ScheduledRequests> {
         self.state.lock().schedules.clone()
     }
 

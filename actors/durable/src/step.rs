@@ -19,11 +19,11 @@ use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Iteration, Keys, 
 use asyncsteps_journal::{Event, Path, Value};
 
 use crate::causes::{cause_of, recalled};
-use crate::flow::{Flow, LeaveReason};
+use crate::flow::{DurableFlow, LeaveReason};
 use crate::forms::intent;
-use crate::inside::Inside;
+use crate::inside::InsideSteps;
 use crate::measured::Measured;
-use crate::records::{AtPath, End, closing_of, end_of, error_of, failure_of};
+use crate::records::{AtPath, RecordedEnd, closing_of, end_of, error_of, failure_of};
 use crate::stored::{stored, value};
 use crate::transact;
 
@@ -34,8 +34,8 @@ const SHOWN_KEYS: usize = 10;
 pub(crate) const WITHIN: &str = "within";
 
 /// A step of a durable flow.
-pub(crate) struct Step {
-    pub(crate) flow: Rc<Flow>,
+pub(crate) struct DurableStep {
+    pub(crate) flow: Rc<DurableFlow>,
     pub(crate) step: Rc<DefinedStep>,
     /// Settled when it is first asked for, which is when the step starts.
     path: OnceCell<Path>,
@@ -49,8 +49,8 @@ pub(crate) struct Step {
     input: RefCell<Option<Value>>,
 }
 
-impl Step {
-    pub(crate) fn new(flow: Rc<Flow>, step: Rc<DefinedStep>) -> Self {
+impl DurableStep {
+    pub(crate) fn new(flow: Rc<DurableFlow>, step: Rc<DefinedStep>) -> Self {
         let (path, began, has_failed) = (OnceCell::new(), Cell::new(Time::ZERO), Cell::new(false));
         let (measured, current, input) = (Rc::default(), Cell::new(1), RefCell::default());
         Self { flow, step, path, began, measured, current, has_failed, input }
@@ -131,15 +131,15 @@ impl Step {
 }
 
 /// A step that waits, until this is dropped.
-struct Waiting(Rc<Flow>, Path);
+struct WaitingStep(Rc<DurableFlow>, Path);
 
-impl Drop for Waiting {
+impl Drop for WaitingStep {
     fn drop(&mut self) {
         self.0.activity.end_wait(&self.1);
     }
 }
 
-impl ReplayHooks for Step {
+impl ReplayHooks for DurableStep {
     fn recall(&self) -> Replay {
         match self.step.form {
             Form::Body => {
@@ -240,7 +240,7 @@ impl ReplayHooks for Step {
     }
 }
 
-impl StepRecorder for Step {
+impl StepRecorder for DurableStep {
     fn begin(&self, attempt: u32) -> Later<Result<Running, Error>> {
         let kind = self.step.kind();
         let commits = self.step.commits() && !self.path().is_item();
@@ -329,8 +329,8 @@ impl StepRecorder for Step {
         let records = self.flow.records.borrow();
         let at = records.at(self.path())?;
         match &at.end {
-            Some(End::Done(value)) => Some(stored(value)),
-            Some(End::Failed(_)) => None,
+            Some(RecordedEnd::Done(value)) => Some(stored(value)),
+            Some(RecordedEnd::Failed(_)) => None,
             None => at.outcome.as_ref().map(stored),
         }
     }
@@ -378,7 +378,7 @@ impl StepRecorder for Step {
     fn inside(&self, attempt: u32, path: &[Part]) -> Rc<dyn ReplayHooks> {
         self.current.set(attempt);
         let path = self.flow.path(path.iter().cloned());
-        Rc::new(Inside::new(Rc::clone(&self.flow), Rc::clone(&self.step), path))
+        Rc::new(InsideSteps::new(Rc::clone(&self.flow), Rc::clone(&self.step), path))
     }
 
     fn wait(&self, wait: WaitFor) -> Later<Result<Stored, Error>> {
@@ -392,7 +392,7 @@ impl StepRecorder for Step {
         let names = self.step.names();
         flow.activity.wait(&path, until);
         Box::pin(async move {
-            let _waiting = Waiting(Rc::clone(&flow), path.clone());
+            let _waiting = WaitingStep(Rc::clone(&flow), path.clone());
             match (wait, until) {
                 (WaitFor::Time(_), Some(until)) => {
                     flow.stored().await;
@@ -409,13 +409,13 @@ impl StepRecorder for Step {
     fn begin_undo(&self) -> Later<Option<Running>> {
         let is_left = self.is_to_undo();
         let records = self.flow.records.borrow();
-        let has_failed = |at: &AtPath| matches!(at.end, Some(End::Failed(_)));
+        let has_failed = |at: &AtPath| matches!(at.end, Some(RecordedEnd::Failed(_)));
         // a flow that something else has cancelled goes on after it, as after a crash
         let is_meant = self.flow.has_ended()
             || records.is_unwinding(self.path())
             || records.at(self.path()).is_some_and(has_failed);
         let undone = records.at(&self.path().undo()).and_then(|at| at.end.as_ref());
-        let is_undone = matches!(undone, Some(End::Done(_)))
+        let is_undone = matches!(undone, Some(RecordedEnd::Done(_)))
             || records.is_closed(self.path())
             || records.at(self.path()).is_some_and(AtPath::is_settled);
         // a transaction is recorded when it is committed, others before they begin

@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use asyncsteps_journal::request::Claimed;
 use tokio::sync::Notify;
 
-use crate::activity::Activity;
+use crate::activity::FlowActivity;
 
 /// The suspects of a node. One runs at first, and one more at once for each that gets through: because it has ended or
 /// was put aside, or because it only waits, so that it cannot kill the process.
@@ -85,7 +85,7 @@ pub(crate) struct Suspect<'a> {
 }
 
 /// A suspect that only waits, until this is dropped.
-struct Waiting<'a>(&'a Suspects);
+struct WaitingSuspect<'a>(&'a Suspects);
 
 impl<'a> Suspect<'a> {
     pub(crate) fn new(all: &'a Suspects, claimed: Claimed) -> Self {
@@ -103,14 +103,14 @@ impl<'a> Suspect<'a> {
     /// Lets others run whenever the flow only waits, such as for a lock, and notifies `changed` then. It waits a second
     /// alone for each death in a row: so one that kills the process behind a lock is alone in the end when it does.
     /// Does not complete.
-    pub(crate) async fn makes_way(&self, activity: &Activity, changed: &Notify) {
+    pub(crate) async fn makes_way(&self, activity: &FlowActivity, changed: &Notify) {
         if !self.claimed.is_suspect {
             return std::future::pending().await;
         }
         loop {
             activity.at_rest(self.claimed.deaths.max(1)).await;
             self.gets_through();
-            let _waiting = Waiting::new(self.all);
+            let _waiting = WaitingSuspect::new(self.all);
             changed.notify_waiters();
             activity.changed().await;
         }
@@ -123,14 +123,14 @@ impl Drop for Suspect<'_> {
     }
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingSuspect<'a> {
     fn new(all: &'a Suspects) -> Self {
         all.waiting.set(all.waiting.get() + 1);
         Self(all)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingSuspect<'_> {
     fn drop(&mut self) {
         self.0.waiting.set(self.0.waiting.get() - 1);
     }

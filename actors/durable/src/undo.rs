@@ -10,8 +10,8 @@ use asyncsteps_executor::recorder::{Begun, Part};
 use asyncsteps_journal::record::{Done, Effect, Intent};
 use asyncsteps_journal::{Event, Part as PathPart, Path};
 
-use crate::flow::{Flow, LeaveReason};
-use crate::records::{AtPath, End, Records, cut, is_part_of};
+use crate::flow::{DurableFlow, LeaveReason};
+use crate::records::{AtPath, RecordedEnd, Records, cut, is_part_of};
 
 /// How many bytes of the error of an undo an operator is shown.
 const MOST_OF_ERROR: usize = 500;
@@ -74,11 +74,11 @@ impl Records {
 impl AtPath {
     /// Whether the step failed, and has perhaps had its effect all the same.
     fn has_failed_after_all(&self) -> bool {
-        matches!(&self.end, Some(End::Failed(failed)) if failed.effect == Effect::Unknown)
+        matches!(&self.end, Some(RecordedEnd::Failed(failed)) if failed.effect == Effect::Unknown)
     }
 }
 
-impl Flow {
+impl DurableFlow {
     /// Whether the request only ends: its end was decided before this node has loaded it, and no step has committed it.
     fn only_ends(&self) -> bool {
         self.knew_end && !self.is_committed()

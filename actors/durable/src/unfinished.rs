@@ -3,7 +3,7 @@
 use asyncsteps_journal::Path;
 use asyncsteps_journal::record::Ending;
 
-use crate::records::{AtPath, End, Records, is_part_of};
+use crate::records::{AtPath, RecordedEnd, Records, is_part_of};
 use crate::settled::Settle;
 
 impl Records {
@@ -81,6 +81,6 @@ impl Records {
 impl AtPath {
     /// Whether the step began, and did not end well.
     fn is_cut(&self) -> bool {
-        self.is_open && !self.may_stay_open && !matches!(self.end, Some(End::Done(_)))
+        self.is_open && !self.may_stay_open && !matches!(self.end, Some(RecordedEnd::Done(_)))
     }
 }

@@ -9,7 +9,7 @@ use asyncsteps_journal::record::Unwinding;
 use asyncsteps_journal::{Event, POLL, Path};
 
 use crate::causes::cause_of;
-use crate::flow::{Flow, LeaveReason};
+use crate::flow::{DurableFlow, LeaveReason};
 use crate::records::failure_of;
 
 /// The branch of a step at which it is recorded how often a lock has refused it since a crash.
@@ -21,7 +21,7 @@ const LONGEST_PAUSE: u32 = 8;
 /// How long the pause after a refusal is at the most.
 const LONGEST: Duration = Duration::from_secs(30);
 
-impl Flow {
+impl DurableFlow {
     /// The steps inside of the step at this path are undone from now on, because of this error: of the step that failed
     /// last inside, or of `itself`.
     pub(crate) fn unwinds(&self, step: &DefinedStep, path: &Path, itself: &Path, error: &Error) {

@@ -23,16 +23,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A record of a flow, for its owner: later ones have higher numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct RecordTicket(u64);
 
 /// Appends the records of one flow, in order. Records that are added while an append is in flight go
 /// with the next one. One task appends them, from the first record to the end of the flow.
-pub(crate) struct Writer {
+pub(crate) struct FlowWriter {
     journal: Arc<dyn Journal>,
     uid: Uid,
     epoch: Epoch,
     version: u32,
-    queue: RefCell<Queue>,
+    queue: RefCell<AppendQueue>,
     /// The highest number in the inbox that this flow has seen.
     seen: Cell<u64>,
     /// The highest number in the inbox that this flow was notified of.
@@ -54,35 +54,35 @@ pub(crate) struct Writer {
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: Vec<(Ticket, Record)>,
+struct AppendQueue {
+    waiting: Vec<(RecordTicket, Record)>,
     /// Stored records that the waiting records replace.
     replaces: Vec<RecordId>,
     /// The names of the stored records that may be replaced.
-    stored_as: HashMap<Ticket, RecordId>,
+    stored_as: HashMap<RecordTicket, RecordId>,
     /// Records that are being appended, and are not needed any more.
-    outdated: HashSet<Ticket>,
+    outdated: HashSet<RecordTicket>,
     /// The number of the next record in the journal.
     next: u64,
     /// The ticket of the next record that is added.
-    added: Ticket,
+    added: RecordTicket,
     /// Records with lower tickets wait no more.
-    stored: Ticket,
+    stored: RecordTicket,
     /// Something is being appended.
     is_appending: bool,
     failed: Option<Stopped>,
 }
 
-impl Queue {
+impl AppendQueue {
     /// A ticket for a record.
-    fn ticket(&mut self) -> Ticket {
+    fn ticket(&mut self) -> RecordTicket {
         let ticket = self.added;
-        self.added = Ticket(ticket.0 + 1);
+        self.added = RecordTicket(ticket.0 + 1);
         ticket
     }
 
     /// Records were stored under these names.
-    fn written(&mut self, records: impl Iterator<Item = (Ticket, RecordId)>) {
+    fn written(&mut self, records: impl Iterator<Item = (RecordTicket, RecordId)>) {
         for (ticket, id) in records {
             if self.outdated.remove(&ticket) {
                 self.replaces.push(id);
@@ -94,14 +94,14 @@ impl Queue {
     }
 
     /// Records up to this one wait no more.
-    fn settled(&mut self, last: Option<&Ticket>) {
-        if let Some(Ticket(last)) = last {
-            self.stored = self.stored.max(Ticket(last + 1));
+    fn settled(&mut self, last: Option<&RecordTicket>) {
+        if let Some(RecordTicket(last)) = last {
+            self.stored = self.stored.max(RecordTicket(last + 1));
         }
     }
 
     /// These records are not needed any more. One that waits is never written.
-    fn replace(&mut self, replaced: &[Ticket]) {
+    fn replace(&mut self, replaced: &[RecordTicket]) {
         for ticket in replaced {
             if let Some(id) = self.stored_as.remove(ticket) {
                 self.replaces.push(id);
@@ -124,14 +124,14 @@ pub(crate) enum Stopped {
 }
 
 /// The answer to an append.
-pub(crate) enum Answer {
+pub(crate) enum AppendAnswer {
     Written(Written),
     /// The inbox has news on which the append depends.
     Unseen,
     Stopped(Stopped),
 }
 
-impl Writer {
+impl FlowWriter {
     /// `next` is the number that the next record gets.
     pub(crate) fn new(
         journal: Arc<dyn Journal>,
@@ -139,7 +139,7 @@ impl Writer {
         next: u64,
         seen: u64,
     ) -> Rc<Self> {
-        let queue = RefCell::new(Queue { next, ..Queue::default() });
+        let queue = RefCell::new(AppendQueue { next, ..AppendQueue::default() });
         Rc::new(Self {
             journal,
             uid,
@@ -159,7 +159,7 @@ impl Writer {
     }
 
     /// The ticket of a record that was stored before.
-    pub(crate) fn loaded(&self, id: RecordId) -> Ticket {
+    pub(crate) fn loaded(&self, id: RecordId) -> RecordTicket {
         let mut queue = self.queue.borrow_mut();
         let ticket = queue.ticket();
         queue.stored = queue.added;
@@ -172,7 +172,7 @@ impl Writer {
     }
 
     /// Adds a record that replaces others, which are removed with it.
-    pub(crate) fn add(self: &Rc<Self>, record: Record, replaced: &[Ticket]) -> Ticket {
+    pub(crate) fn add(self: &Rc<Self>, record: Record, replaced: &[RecordTicket]) -> RecordTicket {
         let mut queue = self.queue.borrow_mut();
         queue.replace(replaced);
         let ticket = queue.ticket();
@@ -239,12 +239,12 @@ impl Writer {
             while let Some((entry, tickets)) = self.next_entry() {
                 let ids = ids(&entry);
                 match self.append(entry).await {
-                    Answer::Written(written) => {
+                    AppendAnswer::Written(written) => {
                         self.queue.borrow_mut().written(tickets.into_iter().zip(ids));
                         self.tell_inbox(written.inbox);
                     }
-                    Answer::Unseen => self.stop(Stopped::Lost),
-                    Answer::Stopped(stopped) => self.stop(stopped),
+                    AppendAnswer::Unseen => self.stop(Stopped::Lost),
+                    AppendAnswer::Stopped(stopped) => self.stop(stopped),
                 }
                 self.queue.borrow_mut().is_appending = false;
                 self.stored.notify_waiters();
@@ -259,7 +259,7 @@ impl Writer {
 
     /// The queued records; `None` if there is nothing to append, or something else is being
     /// appended.
-    fn next_entry(&self) -> Option<(Append, Vec<Ticket>)> {
+    fn next_entry(&self) -> Option<(Append, Vec<RecordTicket>)> {
         let mut queue = self.queue.borrow_mut();
         if queue.is_appending || queue.waiting.is_empty() || queue.failed.is_some() {
             return None;
@@ -277,10 +277,10 @@ impl Writer {
     pub(crate) async fn append_last(
         self: &Rc<Self>,
         change: impl FnOnce(&mut Append),
-    ) -> (Answer, Ticket) {
+    ) -> (AppendAnswer, RecordTicket) {
         let turn = match self.turn().await {
             Ok(turn) => turn,
-            Err(stopped) => return (Answer::Stopped(stopped), Ticket::default()),
+            Err(stopped) => return (AppendAnswer::Stopped(stopped), RecordTicket::default()),
         };
         let mut entry = self.entry(turn.next, Vec::new());
         change(&mut entry);
@@ -288,9 +288,9 @@ impl Writer {
         let ticket = tickets.first().copied().unwrap_or_default();
         let answer = self.append(entry).await;
         match &answer {
-            Answer::Written(written) => turn.written(tickets, ids, *written),
-            Answer::Unseen => self.queue.borrow_mut().settled(tickets.last()),
-            Answer::Stopped(stopped) => self.stop(stopped.clone()),
+            AppendAnswer::Written(written) => turn.written(tickets, ids, *written),
+            AppendAnswer::Unseen => self.queue.borrow_mut().settled(tickets.last()),
+            AppendAnswer::Stopped(stopped) => self.stop(stopped.clone()),
         }
         (answer, ticket)
     }
@@ -302,7 +302,7 @@ impl Writer {
         mut prepared: Box<dyn Prepared>,
         (path, attempt): (Path, u32),
         before: Vec<Record>,
-    ) -> Result<Vec<(Ticket, Record)>, NotCommitted> {
+    ) -> Result<Vec<(RecordTicket, Record)>, NotCommitted> {
         let turn = self.turn().await?;
         let append = self.entry(turn.next, before);
         let step = StepEntry { append, path, attempt };
@@ -323,13 +323,13 @@ impl Writer {
     }
 
     /// Tickets for `count` records.
-    fn tickets(&self, count: usize) -> Vec<Ticket> {
+    fn tickets(&self, count: usize) -> Vec<RecordTicket> {
         let mut queue = self.queue.borrow_mut();
         (0..count).map(|_| queue.ticket()).collect()
     }
 
     /// Waits until nothing is being appended, and keeps others from it.
-    async fn turn(self: &Rc<Self>) -> Result<Turn<'_>, Stopped> {
+    async fn turn(self: &Rc<Self>) -> Result<AppendTurn<'_>, Stopped> {
         let look = || {
             let mut queue = self.queue.borrow_mut();
             if let Some(stopped) = &queue.failed {
@@ -339,7 +339,7 @@ impl Writer {
                 return None;
             }
             queue.is_appending = true;
-            Some(Ok(Turn { writer: self, next: queue.next }))
+            Some(Ok(AppendTurn { writer: self, next: queue.next }))
         };
         until(&self.idle, look).await
     }
@@ -378,13 +378,13 @@ impl Writer {
         }
     }
 
-    async fn append(&self, entry: Append) -> Answer {
+    async fn append(&self, entry: Append) -> AppendAnswer {
         match self.answered(async || self.journal.append(vec![entry.clone()]).await).await {
             Ok(mut answers) => match answers.pop() {
                 Some(answer) => answer_of(answer),
-                None => Answer::Stopped(refused("the journal gave no answer")),
+                None => AppendAnswer::Stopped(refused("the journal gave no answer")),
             },
-            Err(stopped) => Answer::Stopped(stopped),
+            Err(stopped) => AppendAnswer::Stopped(stopped),
         }
     }
 
@@ -420,15 +420,15 @@ impl Writer {
 
 /// The only appender, until this is dropped; then the records that were added meanwhile are
 /// appended.
-struct Turn<'a> {
-    writer: &'a Rc<Writer>,
+struct AppendTurn<'a> {
+    writer: &'a Rc<FlowWriter>,
     /// The number of the next record.
     next: u64,
 }
 
-impl Turn<'_> {
+impl AppendTurn<'_> {
     /// Records with these tickets were stored under these names.
-    fn written(&self, tickets: Vec<Ticket>, ids: Vec<RecordId>, written: Written) {
+    fn written(&self, tickets: Vec<RecordTicket>, ids: Vec<RecordId>, written: Written) {
         let mut queue = self.writer.queue.borrow_mut();
         queue.next += ids.len() as u64;
         queue.written(tickets.into_iter().zip(ids));
@@ -437,7 +437,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for AppendTurn<'_> {
     fn drop(&mut self) {
         self.writer.queue.borrow_mut().is_appending = false;
         self.writer.stored.notify_waiters();
@@ -465,11 +465,11 @@ fn ids(entry: &Append) -> Vec<RecordId> {
     ids.take(entry.records.len()).collect()
 }
 
-fn answer_of(answer: Result<Written, NotWritten>) -> Answer {
+fn answer_of(answer: Result<Written, NotWritten>) -> AppendAnswer {
     match answer {
-        Ok(written) => Answer::Written(written),
-        Err(NotWritten::Unseen { .. }) => Answer::Unseen,
-        Err(why) => Answer::Stopped(stopped_by(why)),
+        Ok(written) => AppendAnswer::Written(written),
+        Err(NotWritten::Unseen { .. }) => AppendAnswer::Unseen,
+        Err(why) => AppendAnswer::Stopped(stopped_by(why)),
     }
 }
 

@@ -88,7 +88,7 @@ impl Client {
     pub async fn call(&self, call: Call) -> Result<Response, CallError> {
         let policy = self.policies.get(call.function().as_str()).unwrap_or(&self.others);
         let ends = call.time_limit.and_then(|limit| Instant::now().checked_add(limit));
-        let attempts = Attempts { fabric: &*self.fabric, policy: *policy, ends };
+        let attempts = CallAttempts { fabric: &*self.fabric, policy: *policy, ends };
         match self.placements.get(call.function().as_str()) {
             Some(placement) if call.node.is_none() => attempts.make_placed(call, placement).await,
             _ => attempts.make(call).await,
@@ -98,14 +98,14 @@ impl Client {
 
 /// The attempts at one call.
 #[derive(Clone, Copy)]
-struct Attempts<'a> {
+struct CallAttempts<'a> {
     fabric: &'a dyn Fabric,
     policy: Policy,
     /// When the time of the call ends, which all attempts share.
     ends: Option<Instant>,
 }
 
-impl Attempts<'_> {
+impl CallAttempts<'_> {
     async fn make(self, call: Call) -> Result<Response, CallError> {
         let call = self.keyed(call);
         let mut before = None;

@@ -27,14 +27,14 @@ use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
 /// services that run as one process.
 #[derive(Clone, Debug, Default)]
 pub struct LocalFabric {
-    members: Arc<RwLock<Vec<Arc<Member>>>>,
+    members: Arc<RwLock<Vec<Arc<LocalMember>>>>,
     /// Whose turn it is.
     turn: Arc<AtomicUsize>,
 }
 
 /// An executor that serves.
 #[derive(derive_more::Debug)]
-struct Member {
+struct LocalMember {
     name: String,
     endpoints: Vec<Endpoint>,
     executor: Executor,
@@ -53,9 +53,9 @@ impl LocalFabric {
     }
 
     /// One that serves a function, and takes calls.
-    fn member(&self, call: &Call) -> Option<(Arc<Member>, DrainGuard)> {
+    fn member(&self, call: &Call) -> Option<(Arc<LocalMember>, DrainGuard)> {
         let members = self.members.read();
-        let suits = |member: &&Arc<Member>| {
+        let suits = |member: &&Arc<LocalMember>| {
             member.serves(call.function())
                 && call.node.as_ref().is_none_or(|node| node.as_str() == member.name)
         };
@@ -95,7 +95,7 @@ impl Fabric for LocalFabric {
         Box::pin(async move {
             let mut members = self.members.write();
             let number = self.turn.fetch_add(1, Ordering::Relaxed);
-            let member = Arc::new(Member {
+            let member = Arc::new(LocalMember {
                 name: format!("local-{number}"),
                 endpoints,
                 executor,
@@ -123,7 +123,7 @@ impl Fabric for LocalFabric {
     }
 }
 
-impl Member {
+impl LocalMember {
     fn serves(&self, function: &FunctionName) -> bool {
         self.endpoints.iter().any(|endpoint| endpoint.serves(function))
             && !self.drain.is_closing()
@@ -145,7 +145,7 @@ impl Member {
 /// A member as long as this is there.
 struct Membership {
     fabric: LocalFabric,
-    member: Arc<Member>,
+    member: Arc<LocalMember>,
 }
 
 impl Serving for Membership {

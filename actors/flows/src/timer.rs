@@ -111,7 +111,7 @@ pub async fn sleep_until(at: Time) {
 /// Its callers wake and drop wakers after they have released it, because a waker may set a timer.
 struct TimerQueue {
     /// Timers that were armed, the earliest first.
-    entries: BinaryHeap<Reverse<Entry>>,
+    entries: BinaryHeap<Reverse<TimerEntry>>,
     timers: Slab<Armed>,
     /// How many timers are armed; other entries are garbage.
     armed: usize,
@@ -125,7 +125,7 @@ struct TimerQueue {
 
 /// Of those for the same time, the one that was armed first comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct TimerEntry {
     at: Time,
     number: u32,
     timer: TimerId,
@@ -176,7 +176,7 @@ impl TimerQueue {
         self.last = self.last.wrapping_add(1);
         let before = timer.waker.replace(waker.clone());
         (timer.at, timer.number) = (at, self.last);
-        self.entries.push(Reverse(Entry { at, timer: id, number: self.last }));
+        self.entries.push(Reverse(TimerEntry { at, timer: id, number: self.last }));
         self.clean();
         let driver = match self.until {
             None => Driver::Missing,
@@ -227,7 +227,7 @@ impl TimerQueue {
     }
 }
 
-fn counts(timers: &Slab<Armed>, entry: Entry) -> bool {
+fn counts(timers: &Slab<Armed>, entry: TimerEntry) -> bool {
     let timer = timers.get(entry.timer.index());
     timer.is_some_and(|timer| timer.waker.is_some() && timer.number == entry.number)
 }

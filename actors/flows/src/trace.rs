@@ -161,7 +161,7 @@ pub fn current() -> Option<TraceParent> {
 }
 
 /// Restores the span of the enclosing flow when it is dropped.
-pub(crate) struct Scope {
+pub(crate) struct TraceScope {
     before: Option<TraceParent>,
     /// There is no span, as before.
     is_same: bool,
@@ -169,13 +169,13 @@ pub(crate) struct Scope {
 
 /// Flows that start until the scope is dropped belong to this span.
 #[inline]
-pub(crate) fn enter(span: Option<TraceParent>) -> Scope {
+pub(crate) fn enter(span: Option<TraceParent>) -> TraceScope {
     let is_same = span.is_none() && CURRENT.get().is_none();
     let before = if is_same { None } else { CURRENT.replace(span) };
-    Scope { before, is_same }
+    TraceScope { before, is_same }
 }
 
-impl Drop for Scope {
+impl Drop for TraceScope {
     #[inline]
     fn drop(&mut self) {
         if !self.is_same {

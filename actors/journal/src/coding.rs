@@ -10,7 +10,7 @@ use crate::record::{Cause, Ending, Event, Failure, Record};
 /// The kind of an event. The numbers are those on disk: a number is never used for another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     Started = 1,
     Intent = 2,
     Done = 3,
@@ -25,9 +25,9 @@ pub(crate) enum Kind {
 }
 
 /// Kinds that end the effect of an earlier intent at the same path.
-pub(crate) const CLOSING: [Kind; 3] = [Kind::Done, Kind::Failed, Kind::Outcome];
+pub(crate) const CLOSING: [EventKind; 3] = [EventKind::Done, EventKind::Failed, EventKind::Outcome];
 
-impl Kind {
+impl EventKind {
     /// Whether a flow that writes it got further: after a crash it does not come here again.
     pub(crate) const fn is_progress(self) -> bool {
         match self {
@@ -153,19 +153,19 @@ impl Encoded {
 }
 
 impl Event {
-    pub(crate) const fn kind(&self) -> Kind {
+    pub(crate) const fn kind(&self) -> EventKind {
         match self {
-            Self::Started(_) => Kind::Started,
-            Self::Intent(_) => Kind::Intent,
-            Self::Done(_) => Kind::Done,
-            Self::Failed(_) => Kind::Failed,
-            Self::Outcome(_) => Kind::Outcome,
-            Self::Timer(_) => Kind::Timer,
-            Self::Signal(_) => Kind::Signal,
-            Self::Keys(_) => Kind::Keys,
-            Self::Iteration(_) => Kind::Iteration,
-            Self::Unwinding(_) => Kind::Unwinding,
-            Self::Ended(_) => Kind::Ended,
+            Self::Started(_) => EventKind::Started,
+            Self::Intent(_) => EventKind::Intent,
+            Self::Done(_) => EventKind::Done,
+            Self::Failed(_) => EventKind::Failed,
+            Self::Outcome(_) => EventKind::Outcome,
+            Self::Timer(_) => EventKind::Timer,
+            Self::Signal(_) => EventKind::Signal,
+            Self::Keys(_) => EventKind::Keys,
+            Self::Iteration(_) => EventKind::Iteration,
+            Self::Unwinding(_) => EventKind::Unwinding,
+            Self::Ended(_) => EventKind::Ended,
         }
     }
 }

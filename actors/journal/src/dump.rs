@@ -4,7 +4,7 @@ use minicbor::{Decode, Encode};
 
 use crate::coding::{Encoded, encoded};
 use crate::error::{Error, Refused};
-use crate::head::Head;
+use crate::head::FlowHead;
 use crate::id::{Epoch, RecordId, Uid};
 use crate::journal::Journal;
 use crate::limits::BATCH;
@@ -29,15 +29,15 @@ pub struct ParseDumpError(String);
 const FORMAT: u8 = 1;
 
 #[derive(Encode, Decode)]
-struct File {
+struct DumpFile {
     #[n(0)]
     format: u8,
     #[n(1)]
-    flows: Vec<Flow>,
+    flows: Vec<DumpedFlow>,
 }
 
 #[derive(Encode, Decode)]
-struct Flow {
+struct DumpedFlow {
     #[cbor(n(0), with = "minicbor::bytes")]
     uid: [u8; 16],
     #[n(1)]
@@ -45,11 +45,11 @@ struct Flow {
     #[n(2)]
     run: u32,
     #[n(3)]
-    records: Vec<Record>,
+    records: Vec<DumpedRecord>,
 }
 
 #[derive(Encode, Decode)]
-struct Record {
+struct DumpedRecord {
     #[n(0)]
     epoch: u64,
     #[n(1)]
@@ -102,7 +102,7 @@ impl Dump {
     pub fn to_bytes(&self) -> Result<Vec<u8>, Refused> {
         let flows = self.flows.iter().map(written).collect::<Result<_, _>>()?;
         let mut bytes = Vec::new();
-        let written = minicbor::encode(File { format: FORMAT, flows }, &mut bytes);
+        let written = minicbor::encode(DumpFile { format: FORMAT, flows }, &mut bytes);
         debug_assert!(written.is_ok(), "a vector takes all bytes");
         Ok(bytes)
     }
@@ -114,7 +114,7 @@ impl Dump {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ParseDumpError> {
         let wrong = |error: minicbor::decode::Error| ParseDumpError(error.to_string());
         let mut decoder = minicbor::Decoder::new(bytes);
-        let File { format, flows } = decoder.decode().map_err(wrong)?;
+        let DumpFile { format, flows } = decoder.decode().map_err(wrong)?;
         if format != FORMAT {
             return Err(ParseDumpError(format!("it has the format {format}, and not {FORMAT}")));
         }
@@ -125,20 +125,20 @@ impl Dump {
     }
 }
 
-fn written(loaded: &Loaded) -> Result<Flow, Refused> {
+fn written(loaded: &Loaded) -> Result<DumpedFlow, Refused> {
     let records = loaded.records.iter().map(|StoredRecord { id, record }| {
         let Encoded { path, kind, body } = encoded(record)?;
-        Ok(Record { epoch: id.epoch.get(), sequence: id.sequence, path, kind, body })
+        Ok(DumpedRecord { epoch: id.epoch.get(), sequence: id.sequence, path, kind, body })
     });
     let records = records.collect::<Result<_, _>>()?;
     let flow = &loaded.flow;
-    Ok(Flow { uid: *flow.uid.as_bytes(), version: flow.version, run: flow.run, records })
+    Ok(DumpedFlow { uid: *flow.uid.as_bytes(), version: flow.version, run: flow.run, records })
 }
 
-fn read(Flow { uid, version, run, records }: Flow) -> Result<Loaded, ParseDumpError> {
+fn read(DumpedFlow { uid, version, run, records }: DumpedFlow) -> Result<Loaded, ParseDumpError> {
     let uid = Uid::from_bytes(uid);
     let wrong = |reason| ParseDumpError(format!("the flow {uid}: {reason}"));
-    let records = records.into_iter().map(|Record { epoch, sequence, path, kind, body }| {
+    let records = records.into_iter().map(|DumpedRecord { epoch, sequence, path, kind, body }| {
         let id = RecordId { epoch: Epoch::new(epoch), sequence };
         let record = Encoded { path, kind, body }.decoded().map_err(wrong)?;
         Ok(StoredRecord { id, record })
@@ -153,7 +153,7 @@ fn read(Flow { uid, version, run, records }: Flow) -> Result<Loaded, ParseDumpEr
     });
     let started = started.ok_or_else(|| wrong("it has no beginning".to_owned()))?;
     let submit = Submit { uid, started, key: None, owner: FirstOwner::Any, quota: None };
-    let mut head = Head::new(&submit, Moment::default());
+    let mut head = FlowHead::new(&submit, Moment::default());
     (head.version, head.run) = (version, run);
     Ok(Loaded { flow: head.info(), records, inbox: Inbox::default() })
 }

@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 
 /// The stored state of a flow in addition to its records and signals.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct FlowHead {
     pub(crate) uid: Uid,
     /// Assigned by the storage: older flows have lower numbers.
     pub(crate) number: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Head {
     pub(crate) cancel: Option<Cancel>,
 }
 
-impl Head {
+impl FlowHead {
     /// A flow that is submitted. The storage assigns it a number.
     pub(crate) fn new(submit: &Submit, moment: Moment) -> Self {
         let (state, owner, due) = match submit.owner {

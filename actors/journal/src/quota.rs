@@ -41,9 +41,9 @@ impl FlowState {
 
 /// How many flows wait, as far as they were counted in one transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(HashMap<String, u64>);
+pub(crate) struct WaitingCounts(HashMap<String, u64>);
 
-impl Waiting {
+impl WaitingCounts {
     pub(crate) fn get(&self, counted: &CallerRange<'_>) -> Option<u64> {
         self.0.get(counted.from).copied()
     }

@@ -91,7 +91,7 @@ impl Value {
     }
 
     fn write<T: Serialize + ?Sized>(value: &T, unit: Unit) -> Result<Self, ValueError> {
-        let mut bytes = Bounded::default();
+        let mut bytes = BoundedBytes::default();
         let mut serializer = minicbor_serde::Serializer::new(&mut bytes);
         serializer.serialize_unit_as_null(unit == Unit::Null);
         let written = value.serialize(&mut serializer);
@@ -148,7 +148,7 @@ impl Value {
 
 /// Takes as many bytes as a value may have: one that is too large costs no more memory than that.
 #[derive(Default)]
-struct Bounded {
+struct BoundedBytes {
     written: Vec<u8>,
     is_full: bool,
 }
@@ -158,7 +158,7 @@ struct Bounded {
 #[error("a value is too large")]
 struct Full;
 
-impl Write for Bounded {
+impl Write for BoundedBytes {
     type Error = Full;
 
     fn write_all(&mut self, bytes: &[u8]) -> Result<(), Full> {

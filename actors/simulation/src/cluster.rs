@@ -13,15 +13,15 @@ use futures_util::FutureExt as _;
 
 use crate::context::NodeContext;
 use crate::disk::Disk;
-use crate::faults::{Fault, Faults};
+use crate::faults::{Faults, NodeFault};
 use crate::figures::{Figures, Struck};
-use crate::history::History;
+use crate::history::ClusterHistory;
 use crate::locks::NodeLocks;
-use crate::machine::{Birth, Machine, Start, take_turns};
+use crate::machine::{Birth, NodeMachine, Start, take_turns};
 use crate::network::Network;
-use crate::node::{Phase, SimNode};
+use crate::node::{NodePhase, SimNode};
 use crate::processor::Processor;
-use crate::repeat::{FaultId, Repeat};
+use crate::repeat::{FaultId, RepeatedRun};
 
 /// How long a node runs in its turn, at the most: the others see its effects after that.
 const MOST_TURN: usize = 50;
@@ -46,21 +46,21 @@ pub struct Cluster {
     faults: Faults,
     now: Duration,
     /// The coming events, by time and in the order in which they were decided.
-    events: BTreeMap<(Duration, u64), Event>,
+    events: BTreeMap<(Duration, u64), ClusterEvent>,
     decided: u64,
-    history: History,
+    history: ClusterHistory,
     figures: Figures,
     /// The part of the seed that is repeated.
-    repeat: Repeat,
+    repeat: RepeatedRun,
     struck: Vec<Struck>,
 }
 
 /// An event at a time.
 #[derive(Clone, Copy)]
-enum Event {
+enum ClusterEvent {
     /// The faults of another second are drawn.
     Second,
-    Fault(usize, usize, Fault),
+    Fault(usize, usize, NodeFault),
     /// A node starts or goes on, if it still waits for this.
     Runs(usize),
     /// A disk is as fast as before.
@@ -75,11 +75,11 @@ impl Cluster {
     /// A cluster without nodes and without faults, whose choices come from this seed.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
-        Self::repeating(Repeat::of(seed))
+        Self::repeating(RepeatedRun::of(seed))
     }
 
-    pub(crate) fn repeating(repeat: Repeat) -> Self {
-        let (mut random, history) = (Random::new(repeat.seed), History::default());
+    pub(crate) fn repeating(repeat: RepeatedRun) -> Self {
+        let (mut random, history) = (Random::new(repeat.seed), ClusterHistory::default());
         Self {
             network: Network::new(random.number(), history.clone()),
             random,
@@ -141,13 +141,13 @@ impl Cluster {
         let is_left_out = self.repeat.without.contains(&name);
         self.nodes.push(SimNode::new(name, start, disk, seed, is_safe));
         if is_left_out {
-            self.nodes[number].phase = Phase::LeftOut;
+            self.nodes[number].phase = NodePhase::LeftOut;
         } else {
-            self.plan(self.now, Event::Runs(number));
+            self.plan(self.now, ClusterEvent::Runs(number));
         }
     }
 
-    fn plan(&mut self, at: Duration, event: Event) {
+    fn plan(&mut self, at: Duration, event: ClusterEvent) {
         // timers of nodes have no part of a millisecond
         let at = Duration::from_millis(at.as_millis().try_into().unwrap_or(u64::MAX));
         self.decided += 1;
@@ -163,8 +163,9 @@ impl Cluster {
     /// Sets the faults from now on.
     pub fn faults(&mut self, faults: Faults) {
         self.faults = faults;
-        self.events.retain(|_, event| !matches!(event, Event::Fault(..) | Event::Second));
-        self.plan(self.now, Event::Second);
+        self.events
+            .retain(|_, event| !matches!(event, ClusterEvent::Fault(..) | ClusterEvent::Second));
+        self.plan(self.now, ClusterEvent::Second);
     }
 
     /// Runs the nodes for so long. In each round of turns, of 1 to 50 ms, one node runs after the other.
@@ -193,7 +194,7 @@ impl Cluster {
             rounds.push(length);
             left -= length;
         }
-        let mut machines: Vec<&mut Machine> =
+        let mut machines: Vec<&mut NodeMachine> =
             self.nodes.iter_mut().filter_map(SimNode::running).collect();
         // so that no node is always the first
         let first = self.random.below(machines.len());
@@ -204,7 +205,7 @@ impl Cluster {
     /// Nothing goes wrong any more: nodes that are down start, stopped ones go on, and clocks are right.
     pub fn heal(&mut self) {
         self.faults(Faults::none());
-        self.events.retain(|_, event| matches!(event, Event::Runs(_)));
+        self.events.retain(|_, event| matches!(event, ClusterEvent::Runs(_)));
         self.ahead = 0;
         self.network.heal();
         for number in 0..self.nodes.len() {
@@ -213,9 +214,9 @@ impl Cluster {
             self.set_clock(number);
             let node = &mut self.nodes[number];
             node.disk.state().heal();
-            if let Phase::Down(until) | Phase::Stands(_, until) = &mut node.phase {
+            if let NodePhase::Down(until) | NodePhase::Stands(_, until) = &mut node.phase {
                 *until = self.now;
-                self.plan(self.now, Event::Runs(number));
+                self.plan(self.now, ClusterEvent::Runs(number));
             }
         }
     }
@@ -264,14 +265,14 @@ impl Cluster {
         self.nodes.iter().map(|node| &*node.name)
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: ClusterEvent) {
         match event {
-            Event::Second => self.next_second(),
-            Event::Fault(node, number, fault) => self.strike(node, number, fault),
-            Event::Runs(node) => self.go_on(node),
-            Event::Fast(node) => self.nodes[node].disk.state().set_stall(None),
-            Event::Room(node) => self.nodes[node].disk.state().set_full(false),
-            Event::Passes => self.network.pass(self.now),
+            ClusterEvent::Second => self.next_second(),
+            ClusterEvent::Fault(node, number, fault) => self.strike(node, number, fault),
+            ClusterEvent::Runs(node) => self.go_on(node),
+            ClusterEvent::Fast(node) => self.nodes[node].disk.state().set_stall(None),
+            ClusterEvent::Room(node) => self.nodes[node].disk.state().set_full(false),
+            ClusterEvent::Passes => self.network.pass(self.now),
         }
     }
 
@@ -293,11 +294,11 @@ impl Cluster {
             for (count, at, fault) in node.schedule.next_second(&self.faults) {
                 let id = FaultId { node: number, count };
                 if self.repeat.only.as_ref().is_none_or(|only| only.contains(&id)) {
-                    self.plan(self.now + at, Event::Fault(number, count, fault));
+                    self.plan(self.now + at, ClusterEvent::Fault(number, count, fault));
                 }
             }
         }
-        self.plan(self.now + SECOND, Event::Second);
+        self.plan(self.now + SECOND, ClusterEvent::Second);
     }
 
     /// A node starts, or goes on after it stood still.
@@ -305,7 +306,7 @@ impl Cluster {
         let now = self.now;
         let node = &mut self.nodes[number];
         match node.phase {
-            Phase::Down(until) if until <= now => {
+            NodePhase::Down(until) if until <= now => {
                 node.starts += 1;
                 let context = NodeContext {
                     name: node.name.clone(),
@@ -317,18 +318,19 @@ impl Cluster {
                 };
                 let (start, seed) = (Arc::clone(&node.start), node.random.number());
                 let (wall, processor) = (node.wall(now), self.processor);
-                node.machine = Some(Machine::new(Birth { start, context, seed, wall, processor }));
-                node.phase = Phase::Runs;
+                node.machine =
+                    Some(NodeMachine::new(Birth { start, context, seed, wall, processor }));
+                node.phase = NodePhase::Runs;
             }
-            Phase::Stands(since, until) if until <= now => node.go_on(since, now),
-            Phase::Runs | Phase::Stands(..) | Phase::Down(_) | Phase::LeftOut => {}
+            NodePhase::Stands(since, until) if until <= now => node.go_on(since, now),
+            NodePhase::Runs | NodePhase::Stands(..) | NodePhase::Down(_) | NodePhase::LeftOut => {}
         }
     }
 
     /// A fault strikes a node that runs; one that is down is left alone.
-    fn strike(&mut self, number: usize, count: usize, fault: Fault) {
+    fn strike(&mut self, number: usize, count: usize, fault: NodeFault) {
         let node = &self.nodes[number];
-        if node.phase != Phase::Runs {
+        if node.phase != NodePhase::Runs {
             return;
         }
         let in_flight = self.in_flight(number);
@@ -338,44 +340,44 @@ impl Cluster {
         self.struck.push(Struck { id, at, name, fault });
         let node = &mut self.nodes[number];
         match fault {
-            Fault::Kill(down) => self.kill(number, down),
-            Fault::Stop(time) => {
+            NodeFault::Kill(down) => self.kill(number, down),
+            NodeFault::Stop(time) => {
                 let until = self.now + time;
-                node.phase = Phase::Stands(self.now, until);
-                self.plan(until, Event::Runs(number));
+                node.phase = NodePhase::Stands(self.now, until);
+                self.plan(until, ClusterEvent::Runs(number));
             }
-            Fault::Jump(by) => {
+            NodeFault::Jump(by) => {
                 node.ahead = by;
                 self.set_clock(number);
             }
-            Fault::JournalJump(by) => {
+            NodeFault::JournalJump(by) => {
                 self.ahead = by;
                 (0..self.nodes.len()).for_each(|number| self.set_clock(number));
             }
-            Fault::Drift(parts) => node.drift = parts,
-            Fault::Stall(by) => {
+            NodeFault::Drift(parts) => node.drift = parts,
+            NodeFault::Stall(by) => {
                 node.disk.state().set_stall(Some(by));
-                self.plan(self.now + 5 * SECOND, Event::Fast(number));
+                self.plan(self.now + 5 * SECOND, ClusterEvent::Fast(number));
             }
-            Fault::Full(time) => {
+            NodeFault::Full(time) => {
                 node.disk.state().set_full(true);
-                self.plan(self.now + time, Event::Room(number));
+                self.plan(self.now + time, ClusterEvent::Room(number));
             }
-            Fault::Cut(cut, time) => {
+            NodeFault::Cut(cut, time) => {
                 self.network.cut(number, cut, self.now + time);
-                self.plan(self.now + time, Event::Passes);
+                self.plan(self.now + time, ClusterEvent::Passes);
             }
-            Fault::NotDone => node.disk.state().fail_next(memory::Fault::NotDone),
-            Fault::AnswerLost => node.disk.state().fail_next(memory::Fault::AnswerLost),
+            NodeFault::NotDone => node.disk.state().fail_next(memory::Fault::NotDone),
+            NodeFault::AnswerLost => node.disk.state().fail_next(memory::Fault::AnswerLost),
         }
     }
 
     fn kill(&mut self, number: usize, down: Duration) {
         let until = self.now + down;
-        if self.nodes[number].phase != Phase::LeftOut {
+        if self.nodes[number].phase != NodePhase::LeftOut {
             self.network.kill(number);
             self.nodes[number].kill(until);
-            self.plan(until, Event::Runs(number));
+            self.plan(until, ClusterEvent::Runs(number));
         }
     }
 

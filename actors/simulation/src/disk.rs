@@ -19,7 +19,7 @@ use asyncsteps_journal::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::history::History;
+use crate::history::ClusterHistory;
 use crate::wall::moved;
 
 /// How long an operation of the journal takes, typically.
@@ -31,7 +31,7 @@ const LATENCY: Duration = Duration::from_millis(2);
 pub struct Disk {
     memory: Memory,
     state: Arc<Mutex<DiskState>>,
-    history: History,
+    history: ClusterHistory,
 }
 
 /// The faults of the disk of a node, and the node's use of it.
@@ -56,9 +56,9 @@ pub(crate) struct DiskState {
 
 /// The time of day of the journal, as it is while an operation of this node is done.
 #[derive(Debug)]
-struct JournalClock(Arc<Mutex<DiskState>>);
+struct DiskClock(Arc<Mutex<DiskState>>);
 
-impl Clock for JournalClock {
+impl Clock for DiskClock {
     fn now(&self) -> Timestamp {
         self.0.lock().journal_time().into()
     }
@@ -103,7 +103,7 @@ impl DiskState {
 }
 
 impl Disk {
-    pub(crate) fn new(memory: &Memory, node: usize, seed: u64, history: History) -> Self {
+    pub(crate) fn new(memory: &Memory, node: usize, seed: u64, history: ClusterHistory) -> Self {
         let state = DiskState {
             node,
             random: Random::new(seed),
@@ -118,7 +118,7 @@ impl Disk {
         let state = Arc::new(Mutex::new(state));
         let faults = Arc::clone(&state);
         let faults = move |operation: Operation| faults.lock().fault(operation.writes());
-        let memory = memory.clone().clock(JournalClock(Arc::clone(&state))).faults(faults);
+        let memory = memory.clone().clock(DiskClock(Arc::clone(&state))).faults(faults);
         Self { memory, state, history }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use asyncsteps_core::sim::Random;
 
-use crate::network::Cut;
+use crate::network::NetworkCut;
 
 /// How long a node is down after a kill, or paused, at the most.
 const MOST_DOWN: Duration = Duration::from_secs(20);
@@ -120,7 +120,7 @@ impl Faults {
 
 /// Something that goes wrong with a node, and how: for how long, or by how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fault {
+pub(crate) enum NodeFault {
     Kill(Duration),
     Stop(Duration),
     /// Its clock is this number of milliseconds ahead from now on, or behind.
@@ -133,29 +133,31 @@ pub(crate) enum Fault {
     Full(Duration),
     NotDone,
     AnswerLost,
-    Cut(Cut, Duration),
+    Cut(NetworkCut, Duration),
 }
 
-impl Fault {
+impl NodeFault {
     /// Its place in the figures.
-    pub(crate) const fn kind(self) -> Kind {
+    pub(crate) const fn kind(self) -> FaultKind {
         match self {
-            Self::Kill(_) => Kind::Kill,
-            Self::Stop(_) => Kind::Stop,
-            Self::Jump(_) => Kind::Jump,
-            Self::JournalJump(_) => Kind::JournalJump,
-            Self::Drift(_) => Kind::Drift,
-            Self::Stall(_) => Kind::Stall,
-            Self::Full(_) => Kind::Full,
-            Self::NotDone => Kind::NotDone,
-            Self::AnswerLost => Kind::AnswerLost,
-            Self::Cut(Cut::Lost, _) => Kind::ConnectionLoss,
-            Self::Cut(Cut::Silent | Cut::Mute | Cut::Deaf, _) => Kind::Partition,
+            Self::Kill(_) => FaultKind::Kill,
+            Self::Stop(_) => FaultKind::Stop,
+            Self::Jump(_) => FaultKind::Jump,
+            Self::JournalJump(_) => FaultKind::JournalJump,
+            Self::Drift(_) => FaultKind::Drift,
+            Self::Stall(_) => FaultKind::Stall,
+            Self::Full(_) => FaultKind::Full,
+            Self::NotDone => FaultKind::NotDone,
+            Self::AnswerLost => FaultKind::AnswerLost,
+            Self::Cut(NetworkCut::Lost, _) => FaultKind::ConnectionLoss,
+            Self::Cut(NetworkCut::Silent | NetworkCut::Mute | NetworkCut::Deaf, _) => {
+                FaultKind::Partition
+            }
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for NodeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kill(down) => write!(f, "is killed, down for {down:?}"),
@@ -167,10 +169,12 @@ impl fmt::Display for Fault {
             Self::Full(time) => write!(f, "its disk is full for {time:?}"),
             Self::NotDone => f.write_str("an operation of its journal is not done"),
             Self::AnswerLost => f.write_str("an answer of its journal is lost"),
-            Self::Cut(Cut::Lost, time) => write!(f, "it loses its connection for {time:?}"),
-            Self::Cut(Cut::Silent, time) => write!(f, "no message passes for {time:?}"),
-            Self::Cut(Cut::Mute, time) => write!(f, "what it sends is lost for {time:?}"),
-            Self::Cut(Cut::Deaf, time) => write!(f, "what is sent to it is lost for {time:?}"),
+            Self::Cut(NetworkCut::Lost, time) => write!(f, "it loses its connection for {time:?}"),
+            Self::Cut(NetworkCut::Silent, time) => write!(f, "no message passes for {time:?}"),
+            Self::Cut(NetworkCut::Mute, time) => write!(f, "what it sends is lost for {time:?}"),
+            Self::Cut(NetworkCut::Deaf, time) => {
+                write!(f, "what is sent to it is lost for {time:?}")
+            }
         }
     }
 }
@@ -178,7 +182,7 @@ impl fmt::Display for Fault {
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum FaultKind {
     /// A node is killed.
     Kill,
     /// A node is paused for a time.
@@ -203,7 +207,7 @@ pub enum Kind {
     Partition,
 }
 
-impl Kind {
+impl FaultKind {
     /// All kinds.
     pub const ALL: [Self; 11] = [
         Self::Kill,
@@ -223,19 +227,19 @@ impl Kind {
 /// The faults of a node, second by second: they follow from its seed and the rates alone, whatever else happens, so that
 /// a run can be repeated without some of them.
 #[derive(Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct FaultSchedule {
     random: Random,
     /// How many faults there were.
     count: usize,
 }
 
-impl Schedule {
+impl FaultSchedule {
     pub(crate) const fn new(seed: u64) -> Self {
         Self { random: Random::new(seed), count: 0 }
     }
 
     /// The faults of the next second: the number of each, when in that second it happens, and its kind.
-    pub(crate) fn next_second(&mut self, rates: &Faults) -> Vec<(usize, Duration, Fault)> {
+    pub(crate) fn next_second(&mut self, rates: &Faults) -> Vec<(usize, Duration, NodeFault)> {
         let kinds = [
             rates.kills,
             rates.stops,
@@ -256,22 +260,22 @@ impl Schedule {
             let at = Duration::from_millis(random.below(1000) as u64);
             let is_first = random.one_in(2);
             let fault = match kind {
-                0 => Fault::Kill(random.within(MOST_DOWN)),
-                1 => Fault::Stop(random.within(MOST_STOP)),
+                0 => NodeFault::Kill(random.within(MOST_DOWN)),
+                1 => NodeFault::Stop(random.within(MOST_STOP)),
                 2 => {
                     let by = millis(random.within(rates.most_jump));
                     let by = if random.one_in(2) { by } else { -by };
-                    if is_first { Fault::Jump(by) } else { Fault::JournalJump(by) }
+                    if is_first { NodeFault::Jump(by) } else { NodeFault::JournalJump(by) }
                 }
-                3 => Fault::Drift(u32::try_from(random.below(100)).unwrap_or(0)),
-                4 => Fault::Stall(random.within(rates.most_stall)),
-                5 => Fault::Full(random.within(Duration::from_secs(5))),
-                6 if is_first => Fault::NotDone,
-                6 => Fault::AnswerLost,
-                7 => Fault::Cut(Cut::Lost, random.within(MOST_CUT)),
+                3 => NodeFault::Drift(u32::try_from(random.below(100)).unwrap_or(0)),
+                4 => NodeFault::Stall(random.within(rates.most_stall)),
+                5 => NodeFault::Full(random.within(Duration::from_secs(5))),
+                6 if is_first => NodeFault::NotDone,
+                6 => NodeFault::AnswerLost,
+                7 => NodeFault::Cut(NetworkCut::Lost, random.within(MOST_CUT)),
                 _ => {
-                    let cuts = [Cut::Silent, Cut::Mute, Cut::Deaf];
-                    Fault::Cut(cuts[random.below(cuts.len())], random.within(MOST_CUT))
+                    let cuts = [NetworkCut::Silent, NetworkCut::Mute, NetworkCut::Deaf];
+                    NodeFault::Cut(cuts[random.below(cuts.len())], random.within(MOST_CUT))
                 }
             };
             faults.push((self.count, at, fault));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::time::Duration;
 
-use crate::faults::{Fault, Kind};
+use crate::faults::{FaultKind, NodeFault};
 use crate::repeat::FaultId;
 
 /// The figures of one run or of several, with the faults that struck.
@@ -24,7 +24,7 @@ pub struct Figures {
     pub effects: usize,
     /// Messages that were lost on their way.
     pub messages_lost: u32,
-    pub(crate) struck: [Strikes; Kind::ALL.len()],
+    pub(crate) struck: [Strikes; FaultKind::ALL.len()],
 }
 
 /// How often a kind of fault struck.
@@ -45,11 +45,11 @@ pub(crate) struct Struck {
     pub(crate) id: FaultId,
     pub(crate) at: Duration,
     pub(crate) name: String,
-    pub(crate) fault: Fault,
+    pub(crate) fault: NodeFault,
 }
 
 impl Figures {
-    pub(crate) fn count(&mut self, kind: Kind, in_flight: bool) {
+    pub(crate) fn count(&mut self, kind: FaultKind, in_flight: bool) {
         let strikes = &mut self.struck[kind as usize];
         strikes.times += 1;
         if in_flight {
@@ -60,7 +60,7 @@ impl Figures {
 
     /// How often this kind of fault struck.
     #[must_use]
-    pub const fn struck(&self, kind: Kind) -> Strikes {
+    pub const fn struck(&self, kind: FaultKind) -> Strikes {
         self.struck[kind as usize]
     }
 
@@ -99,7 +99,7 @@ impl fmt::Display for Figures {
         write!(f, "{seeds} seeds, {time} virtual seconds: {requests} requests ended, ")?;
         write!(f, "{effects} effects begun, {} messages lost, ", self.messages_lost)?;
         writeln!(f, "{} faults in flight, history {:016x}", self.in_flight(), self.history)?;
-        for kind in Kind::ALL {
+        for kind in FaultKind::ALL {
             let Strikes { times, in_flight, seeds } = self.struck(kind);
             writeln!(f, "  {kind:?}: {times}, {in_flight} in flight, in {seeds} seeds")?;
         }

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 /// The history of a cluster. Cloning shares.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct History(Arc<Mutex<Fnv>>);
+pub(crate) struct ClusterHistory(Arc<Mutex<Fnv>>);
 
-impl History {
+impl ClusterHistory {
     /// This happened next.
     pub(crate) fn note(&self, what: impl Hash) {
         what.hash(&mut *self.0.lock());

@@ -66,6 +66,6 @@ pub use asyncsteps_core::sim::Random;
 pub use cluster::Cluster;
 pub use context::NodeContext;
 pub use disk::Disk;
-pub use faults::{Faults, Kind};
+pub use faults::{FaultKind, Faults};
 pub use figures::{Figures, Strikes};
 pub use simulate::simulate;

@@ -25,8 +25,8 @@ pub(crate) type Start = Arc<dyn Fn(NodeContext) -> Starting + Send + Sync>;
 pub(crate) type Starting = Pin<Box<dyn Future<Output = Box<dyn Any>>>>;
 
 /// A node that runs. Dropping it kills the node.
-pub(crate) struct Machine {
-    orders: Option<Sender<Order>>,
+pub(crate) struct NodeMachine {
+    orders: Option<Sender<MachineOrder>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Birth {
     pub(crate) processor: Processor,
 }
 
-enum Order {
+enum MachineOrder {
     /// Run, and hand the turn on.
     Turn(Turns),
     /// Find that so long has passed.
@@ -52,7 +52,7 @@ enum Order {
 /// next one, without the thread of the cluster, because a switch of threads is most of what a turn costs.
 struct Turns {
     rounds: Arc<[Duration]>,
-    nodes: Arc<[Sender<Order>]>,
+    nodes: Arc<[Sender<MachineOrder>]>,
     taken: usize,
     done: Sender<()>,
 }
@@ -69,7 +69,7 @@ impl Turns {
             let _ = self.done.send(());
         } else {
             let next = self.nodes[self.taken % self.nodes.len()].clone();
-            let _ = next.send(Order::Turn(self));
+            let _ = next.send(MachineOrder::Turn(self));
         }
     }
 }
@@ -78,12 +78,12 @@ impl Turns {
 ///
 /// # Panics
 /// With the panic of a node.
-pub(crate) fn take_turns(machines: &mut [&mut Machine], rounds: Vec<Duration>) {
+pub(crate) fn take_turns(machines: &mut [&mut NodeMachine], rounds: Vec<Duration>) {
     let nodes: Arc<[_]> = machines.iter().filter_map(|machine| machine.orders.clone()).collect();
     let Some(first) = nodes.first().cloned() else { return };
     let (done, all_done) = channel();
     let turns = Turns { rounds: rounds.into(), nodes, taken: 0, done };
-    let is_sent = !turns.rounds.is_empty() && first.send(Order::Turn(turns)).is_ok();
+    let is_sent = !turns.rounds.is_empty() && first.send(MachineOrder::Turn(turns)).is_ok();
     // a thread ends when nothing can send it an order
     drop(first);
     if !(is_sent && all_done.recv().is_ok()) {
@@ -94,7 +94,7 @@ pub(crate) fn take_turns(machines: &mut [&mut Machine], rounds: Vec<Duration>) {
     }
 }
 
-impl Machine {
+impl NodeMachine {
     /// A node that starts in its first turn.
     pub(crate) fn new(birth: Birth) -> Self {
         let (orders, todo) = channel();
@@ -106,16 +106,16 @@ impl Machine {
 
     /// The node stood still for so long.
     pub(crate) fn skip(&self, time: Duration) {
-        self.order(Order::Skip(time));
+        self.order(MachineOrder::Skip(time));
     }
 
     pub(crate) fn set_wall(&self, wall: SystemTime) {
-        self.order(Order::SetWall(wall));
+        self.order(MachineOrder::SetWall(wall));
     }
 
     /// Sends the node an order to carry out before its next turn, which shows whether it still
     /// lives.
-    fn order(&self, order: Order) {
+    fn order(&self, order: MachineOrder) {
         if let Some(orders) = &self.orders {
             let _ = orders.send(order);
         }
@@ -133,13 +133,13 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for NodeMachine {
     fn drop(&mut self) {
         self.join();
     }
 }
 
-fn run(birth: Birth, todo: &Receiver<Order>) {
+fn run(birth: Birth, todo: &Receiver<MachineOrder>) {
     // nothing runs before its first turn
     let Ok(mut order) = todo.recv() else { return };
     birth.processor.keep_thread();
@@ -158,7 +158,7 @@ fn run(birth: Birth, todo: &Receiver<Order>) {
     let (mut skipped, mut new_wall) = (Duration::ZERO, None);
     loop {
         match order {
-            Order::Turn(turns) => {
+            MachineOrder::Turn(turns) => {
                 let (skipped, new_wall) = (mem::take(&mut skipped), new_wall.take());
                 runner.block_on(async {
                     if !skipped.is_zero() {
@@ -175,8 +175,8 @@ fn run(birth: Birth, todo: &Receiver<Order>) {
                 }
                 turns.pass();
             }
-            Order::Skip(time) => skipped += time,
-            Order::SetWall(wall) => new_wall = Some(wall),
+            MachineOrder::Skip(time) => skipped += time,
+            MachineOrder::SetWall(wall) => new_wall = Some(wall),
         }
         match todo.recv() {
             Ok(next) => order = next,

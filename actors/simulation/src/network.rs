@@ -12,7 +12,7 @@ use asyncsteps_fabric::nats::connection::{
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
-use crate::history::History;
+use crate::history::ClusterHistory;
 
 /// How long a message takes between a node and the server, typically.
 const LATENCY: Duration = Duration::from_millis(1);
@@ -22,11 +22,11 @@ pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
 
 /// The network of a cluster. Cloning shares.
 #[derive(Clone)]
-pub(crate) struct Network(Arc<Mutex<Server>>);
+pub(crate) struct Network(Arc<Mutex<SimulatedServer>>);
 
 /// A fault of the way between a node and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Cut {
+pub(crate) enum NetworkCut {
     /// The connection and the messages in flight on it are lost; the node notices.
     Lost,
     /// Nothing passes, without notice.
@@ -37,11 +37,11 @@ pub(crate) enum Cut {
     Deaf,
 }
 
-struct Server {
+struct SimulatedServer {
     random: Random,
-    history: History,
+    history: ClusterHistory,
     /// The faults of the ways to nodes, and until when.
-    cuts: BTreeMap<usize, (Cut, Duration)>,
+    cuts: BTreeMap<usize, (NetworkCut, Duration)>,
     connections: BTreeMap<u64, Joined>,
     subscriptions: BTreeMap<u64, Subscribed>,
     /// How many connections and subscriptions there were.
@@ -78,8 +78,8 @@ pub(crate) struct Parcel {
 }
 
 impl Network {
-    pub(crate) fn new(seed: u64, history: History) -> Self {
-        Self(Arc::new(Mutex::new(Server {
+    pub(crate) fn new(seed: u64, history: ClusterHistory) -> Self {
+        Self(Arc::new(Mutex::new(SimulatedServer {
             random: Random::new(seed),
             history,
             cuts: BTreeMap::new(),
@@ -91,11 +91,11 @@ impl Network {
     }
 
     /// Cuts the way to a node until this time; an earlier fault of it has ended.
-    pub(crate) fn cut(&self, node: usize, cut: Cut, until: Duration) {
+    pub(crate) fn cut(&self, node: usize, cut: NetworkCut, until: Duration) {
         let mut server = self.0.lock();
         server.restore(node);
         server.cuts.insert(node, (cut, until));
-        if cut == Cut::Lost {
+        if cut == NetworkCut::Lost {
             server.losses_of(node, Losses::lose);
         }
     }
@@ -212,7 +212,7 @@ impl Network {
     }
 }
 
-impl Server {
+impl SimulatedServer {
     fn number(&mut self) -> u64 {
         self.made += 1;
         self.made
@@ -224,12 +224,13 @@ impl Server {
     }
 
     /// The fault of the way of a connection.
-    fn cut_of(&self, connection: u64) -> Option<Cut> {
+    fn cut_of(&self, connection: u64) -> Option<NetworkCut> {
         Some(self.cuts.get(&self.node(connection)?)?.0)
     }
 
     fn is_connected(&self, connection: u64) -> bool {
-        self.connections.contains_key(&connection) && self.cut_of(connection) != Some(Cut::Lost)
+        self.connections.contains_key(&connection)
+            && self.cut_of(connection) != Some(NetworkCut::Lost)
     }
 
     fn losses_of(&self, node: usize, change: fn(&mut Losses)) {
@@ -239,7 +240,7 @@ impl Server {
 
     /// Nothing is wrong with the way to a node any more; one that had lost its connection sends what waits.
     fn restore(&mut self, node: usize) {
-        if self.cuts.remove(&node).is_none_or(|(cut, _)| cut != Cut::Lost) {
+        if self.cuts.remove(&node).is_none_or(|(cut, _)| cut != NetworkCut::Lost) {
             return;
         }
         self.losses_of(node, Losses::end);
@@ -261,7 +262,7 @@ impl Server {
     fn route(&mut self, from: u64, message: OutboundMessage) {
         let OutboundMessage { subject, reply, payload, headers } = message;
         self.history.note((from, subject.as_str(), &payload[..]));
-        if matches!(self.cut_of(from), Some(Cut::Silent | Cut::Mute)) {
+        if matches!(self.cut_of(from), Some(NetworkCut::Silent | NetworkCut::Mute)) {
             self.messages_lost += 1;
             return;
         }
@@ -316,7 +317,7 @@ impl Server {
         let Some(subscribed) = self.subscriptions.get_mut(&number) else { return };
         let Some(joined) = self.connections.get(&subscribed.connection) else { return };
         let cut = self.cuts.get(&joined.node).map(|(cut, _)| *cut);
-        if matches!(cut, Some(Cut::Silent | Cut::Deaf)) {
+        if matches!(cut, Some(NetworkCut::Silent | NetworkCut::Deaf)) {
             self.messages_lost += 1;
             return;
         }
@@ -360,7 +361,7 @@ mod tests {
     use super::*;
 
     fn network() -> Network {
-        Network::new(1, History::default())
+        Network::new(1, ClusterHistory::default())
     }
 
     fn message(subject: &str, reply: Option<&str>) -> OutboundMessage {
@@ -406,11 +407,11 @@ mod tests {
     #[test]
     fn a_cut_says_what_is_lost() {
         for (cut, sent, got) in [
-            (Cut::Silent, 0, 0),
-            (Cut::Mute, 0, 1),
-            (Cut::Deaf, 1, 0),
+            (NetworkCut::Silent, 0, 0),
+            (NetworkCut::Mute, 0, 1),
+            (NetworkCut::Deaf, 1, 0),
             // its messages wait until it is connected again
-            (Cut::Lost, 1, 0),
+            (NetworkCut::Lost, 1, 0),
         ] {
             let network = network();
             let [(one, _), (other, _)] = [1, 2].map(|node| network.connect(node));
@@ -419,7 +420,7 @@ mod tests {
             };
             let (mut to_one, mut to_other) = (subscribe(one, "one"), subscribe(other, "other"));
             network.cut(1, cut, Duration::from_secs(1));
-            assert_eq!(network.is_connected(one), cut != Cut::Lost);
+            assert_eq!(network.is_connected(one), cut != NetworkCut::Lost);
             network.publish(one, message("other", None)).expect("it is sent");
             network.publish(other, message("one", None)).expect("it is sent");
             network.pass(Duration::from_secs(1));

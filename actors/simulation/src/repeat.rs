@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A run: a seed, and the parts that are left out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Repeat {
+pub(crate) struct RepeatedRun {
     pub(crate) seed: u64,
     /// Until when there are faults.
     pub(crate) until: Option<Duration>,
@@ -27,16 +27,16 @@ pub(crate) struct FaultId {
 
 /// The run that the variable `SEEDS` asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AskedRuns {
     /// One run, with its log.
-    One(Repeat),
+    One(RepeatedRun),
     /// `5..10`, without the last one.
     Range(std::ops::Range<u64>),
     /// `5..`: until one fails.
     From(RangeFrom<u64>),
 }
 
-impl Repeat {
+impl RepeatedRun {
     pub(crate) const fn of(seed: u64) -> Self {
         Self { seed, until: None, without: BTreeSet::new(), only: None }
     }
@@ -57,7 +57,7 @@ impl FromStr for FaultId {
     }
 }
 
-impl fmt::Display for Repeat {
+impl fmt::Display for RepeatedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.seed)?;
         if let Some(until) = self.until {
@@ -73,7 +73,7 @@ impl fmt::Display for Repeat {
     }
 }
 
-impl FromStr for Asked {
+impl FromStr for AskedRuns {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -85,7 +85,7 @@ impl FromStr for Asked {
             });
         }
         let mut words = text.split_whitespace();
-        let mut repeat = Repeat::of(number(words.next().unwrap_or_default())?);
+        let mut repeat = RepeatedRun::of(number(words.next().unwrap_or_default())?);
         for word in words {
             match word.split_once('=') {
                 Some(("until", time)) => {
@@ -122,17 +122,17 @@ mod tests {
     fn what_is_printed_is_read_again() {
         let faults = [FaultId { node: 0, count: 3 }, FaultId { node: 2, count: 11 }];
         for only in [None, Some(BTreeSet::new()), Some(BTreeSet::from(faults))] {
-            let repeat = Repeat {
+            let repeat = RepeatedRun {
                 seed: 7,
                 until: Some(Duration::from_millis(45_020)),
                 without: BTreeSet::from(["shop-1".to_owned(), "two".to_owned()]),
                 only,
             };
-            assert_eq!(repeat.to_string().parse(), Ok(Asked::One(repeat)));
+            assert_eq!(repeat.to_string().parse(), Ok(AskedRuns::One(repeat)));
         }
-        assert_eq!("7".parse(), Ok(Asked::One(Repeat::of(7))));
-        assert_eq!("3..5".parse(), Ok(Asked::Range(3..5)));
-        assert_eq!("3..".parse(), Ok(Asked::From(3..)));
+        assert_eq!("7".parse(), Ok(AskedRuns::One(RepeatedRun::of(7))));
+        assert_eq!("3..5".parse(), Ok(AskedRuns::Range(3..5)));
+        assert_eq!("3..".parse(), Ok(AskedRuns::From(3..)));
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         for (text, word) in
             [("x", "\"x\""), ("7 when=3", "when=3"), ("7 only=3", "3"), ("..5", "\"\"")]
         {
-            let refused = text.parse::<Asked>().expect_err(text);
+            let refused = text.parse::<AskedRuns>().expect_err(text);
             assert!(refused.contains(word), "{refused}");
         }
     }

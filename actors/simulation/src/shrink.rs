@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::figures::Struck;
-use crate::repeat::{FaultId, Repeat};
+use crate::repeat::{FaultId, RepeatedRun};
 
 /// How many runs it may take.
 const MOST_RUNS: usize = 100;
@@ -15,14 +15,14 @@ const LEAST_TIME: Duration = Duration::from_secs(1);
 
 /// A run that failed.
 #[derive(Clone, Debug)]
-pub(crate) struct Failed {
-    pub(crate) repeat: Repeat,
+pub(crate) struct FailedRun {
+    pub(crate) repeat: RepeatedRun,
     pub(crate) why: String,
     pub(crate) nodes: Vec<String>,
     pub(crate) struck: Vec<Struck>,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for FailedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}: {}", self.repeat.seed, self.why)?;
         let left_out: Vec<_> = self.repeat.without.iter().map(String::as_str).collect();
@@ -39,9 +39,9 @@ impl fmt::Display for Failed {
 
 /// Looks for a run with fewer nodes, less time and fewer faults that fails as well; `run` returns how a run failed.
 pub(crate) fn shrink(
-    first: Box<Failed>,
-    run: impl Fn(Repeat) -> Option<Box<Failed>>,
-) -> Box<Failed> {
+    first: Box<FailedRun>,
+    run: impl Fn(RepeatedRun) -> Option<Box<FailedRun>>,
+) -> Box<FailedRun> {
     let mut search = Search { best: first, run, left: MOST_RUNS };
     search.nodes();
     search.time();
@@ -51,14 +51,14 @@ pub(crate) fn shrink(
 }
 
 struct Search<R> {
-    best: Box<Failed>,
+    best: Box<FailedRun>,
     run: R,
     left: usize,
 }
 
-impl<R: Fn(Repeat) -> Option<Box<Failed>>> Search<R> {
+impl<R: Fn(RepeatedRun) -> Option<Box<FailedRun>>> Search<R> {
     /// Takes a smaller run for the best one if it fails.
-    fn fails(&mut self, smaller: Repeat) -> bool {
+    fn fails(&mut self, smaller: RepeatedRun) -> bool {
         if self.left == 0 {
             return false;
         }
@@ -73,7 +73,7 @@ impl<R: Fn(Repeat) -> Option<Box<Failed>>> Search<R> {
         for node in self.best.nodes.clone() {
             let mut smaller = self.best.repeat.clone();
             smaller.without.insert(node);
-            let calm = Repeat { only: Some(BTreeSet::new()), ..smaller.clone() };
+            let calm = RepeatedRun { only: Some(BTreeSet::new()), ..smaller.clone() };
             if (self.run)(calm).is_none() {
                 self.fails(smaller);
             }
@@ -88,7 +88,7 @@ impl<R: Fn(Repeat) -> Option<Box<Failed>>> Search<R> {
         let mut until = self.best.repeat.until.map_or(end, |until| until.min(end));
         let mut step = until / 2;
         while step >= LEAST_TIME {
-            let smaller = Repeat { until: Some(until - step), ..self.best.repeat.clone() };
+            let smaller = RepeatedRun { until: Some(until - step), ..self.best.repeat.clone() };
             if self.fails(smaller) {
                 until -= step;
             }
@@ -108,7 +108,7 @@ impl<R: Fn(Repeat) -> Option<Box<Failed>>> Search<R> {
             let found = all.chunks(size).any(|part| {
                 let only: BTreeSet<_> =
                     all.iter().filter(|id| !part.contains(id)).copied().collect();
-                self.fails(Repeat { only: Some(only), ..self.best.repeat.clone() })
+                self.fails(RepeatedRun { only: Some(only), ..self.best.repeat.clone() })
             });
             if found {
                 parts = parts.max(3) - 1;
@@ -124,17 +124,17 @@ impl<R: Fn(Repeat) -> Option<Box<Failed>>> Search<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::Fault;
+    use crate::faults::NodeFault;
 
     /// A run fails if node a is there for twenty seconds and its faults 3 and 5 strike, and always without node c.
-    fn fails(repeat: Repeat) -> Option<Box<Failed>> {
+    fn fails(repeat: RepeatedRun) -> Option<Box<FailedRun>> {
         let until = repeat.until.unwrap_or(Duration::from_secs(100));
         let struck: Vec<Struck> = (0..10)
             .map(|count| Struck {
                 id: FaultId { node: 0, count },
                 at: Duration::from_secs(4 * count as u64),
                 name: "a".to_owned(),
-                fault: Fault::NotDone,
+                fault: NodeFault::NotDone,
             })
             .filter(|struck| struck.at < until)
             .filter(|struck| repeat.only.as_ref().is_none_or(|only| only.contains(&struck.id)))
@@ -144,17 +144,17 @@ mod tests {
         let is_empty = repeat.without.contains("c");
         (is_empty || is_there && has(3) && has(5)).then(|| {
             let nodes = ["a", "b", "c"].map(str::to_owned).to_vec();
-            Box::new(Failed { repeat, why: "no".to_owned(), nodes, struck })
+            Box::new(FailedRun { repeat, why: "no".to_owned(), nodes, struck })
         })
     }
 
     #[test]
     fn what_a_failure_does_not_need_is_left_out() {
-        let first = fails(Repeat::of(7)).expect("it fails");
+        let first = fails(RepeatedRun::of(7)).expect("it fails");
         let smallest = shrink(first, fails).repeat;
         let until = smallest.until.expect("it is over after the last fault");
         assert!((20..=22).contains(&until.as_secs()), "{until:?}");
-        let rest = Repeat { until: None, ..smallest };
+        let rest = RepeatedRun { until: None, ..smallest };
         assert_eq!(rest.to_string(), "7 without=b only=0.3,0.5");
     }
 }

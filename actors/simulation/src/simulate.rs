@@ -16,8 +16,8 @@ use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::cluster::Cluster;
 use crate::figures::Figures;
-use crate::repeat::{Asked, Repeat};
-use crate::shrink::{Failed, shrink};
+use crate::repeat::{AskedRuns, RepeatedRun};
+use crate::shrink::{FailedRun, shrink};
 
 /// After how many seeds of the endless run it prints where it is.
 const REPORT: u64 = 100;
@@ -38,12 +38,12 @@ pub fn simulate(
     seeds: Range<u64>,
     scenario: impl Fn(&mut Cluster) -> Result<(), String> + Sync,
 ) -> Figures {
-    let asked = env::var("SEEDS").ok().map(|asked| asked.parse::<Asked>());
+    let asked = env::var("SEEDS").ok().map(|asked| asked.parse::<AskedRuns>());
     match asked {
         None => all(seeds, &scenario),
-        Some(Ok(Asked::Range(seeds))) => all(seeds, &scenario),
-        Some(Ok(Asked::From(from))) => endless(from.start, &scenario),
-        Some(Ok(Asked::One(repeat))) => {
+        Some(Ok(AskedRuns::Range(seeds))) => all(seeds, &scenario),
+        Some(Ok(AskedRuns::From(from))) => endless(from.start, &scenario),
+        Some(Ok(AskedRuns::One(repeat))) => {
             log();
             match run(repeat, &scenario) {
                 Ok(figures) => figures,
@@ -67,7 +67,7 @@ fn all(
             if seed >= seeds.end {
                 return;
             }
-            match run(Repeat::of(seed), scenario) {
+            match run(RepeatedRun::of(seed), scenario) {
                 Ok(figures) => done.lock().push(figures),
                 Err(why) => failed.lock().push(why),
             }
@@ -107,9 +107,9 @@ fn endless(from: u64, scenario: &(dyn Fn(&mut Cluster) -> Result<(), String> + S
 
 /// One run.
 fn run(
-    repeat: Repeat,
+    repeat: RepeatedRun,
     scenario: &(dyn Fn(&mut Cluster) -> Result<(), String> + Sync),
-) -> Result<Figures, Box<Failed>> {
+) -> Result<Figures, Box<FailedRun>> {
     let mut cluster = Cluster::repeating(repeat.clone());
     let outcome = catch_unwind(AssertUnwindSafe(|| scenario(&mut cluster)));
     let why = match outcome {
@@ -118,7 +118,7 @@ fn run(
         Err(panic) => format!("panicked: {}", message(&*panic)),
     };
     let nodes = cluster.names().map(str::to_owned).collect();
-    Err(Box::new(Failed { repeat, why, nodes, struck: cluster.struck().to_vec() }))
+    Err(Box::new(FailedRun { repeat, why, nodes, struck: cluster.struck().to_vec() }))
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {
@@ -127,7 +127,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// The command that runs a test again.
-fn command(repeat: &Repeat) -> String {
+fn command(repeat: &RepeatedRun) -> String {
     let package =
         env::var("CARGO_PKG_NAME").map_or_else(|_| String::new(), |name| format!(" -p {name}"));
     let thread = thread::current();

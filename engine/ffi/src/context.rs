@@ -14,7 +14,7 @@ use asyncsteps_core::{AsyncSteps, Error, SharedState, StepLocation};
 use crate::guard::{Misuse, c_text};
 use crate::handle::OpenHandle;
 use crate::host::{self, EventLoop};
-use crate::memory::Memory;
+use crate::memory::MemoryBlocks;
 use crate::value::Value;
 
 /// One for each flow.
@@ -28,7 +28,7 @@ pub(crate) struct Context {
     /// The variables of Rust that foreign code looked up, as they were then.
     views: RefCell<BTreeMap<String, Box<Value>>>,
     /// The memory that lives as long as the root.
-    pub(crate) memory: RefCell<Memory>,
+    pub(crate) memory: RefCell<MemoryBlocks>,
     /// The last value of each [`Text`], which foreign code may point to.
     texts: RefCell<[CString; 3]>,
     /// The error that ended the flow.

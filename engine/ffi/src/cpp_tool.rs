@@ -22,15 +22,15 @@ const IS_VALID: usize = CANCEL + 1;
 
 /// The virtual function table of the object, without type information.
 #[repr(C)]
-struct Table {
+struct VirtualTable {
     offset_to_top: isize,
     type_info: *const c_void,
-    functions: [Function; FUNCTIONS],
+    functions: [VirtualFunction; FUNCTIONS],
 }
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-union Function {
+union VirtualFunction {
     nothing: unsafe extern "C" fn() -> usize,
     cancel: unsafe extern "C" fn(*const Tool, *mut FutoInHandle),
     is_valid: unsafe extern "C" fn(*const Tool, *mut FutoInHandle) -> c_int,
@@ -38,18 +38,18 @@ union Function {
 
 /// The object: it begins with the address of its first function.
 #[repr(transparent)]
-struct Tool(*const Function);
+struct Tool(*const VirtualFunction);
 
 // SAFETY: it does not change
 unsafe impl Sync for Tool {}
 // SAFETY: it does not change
-unsafe impl Sync for Table {}
+unsafe impl Sync for VirtualTable {}
 
-static TABLE: Table = {
-    let mut functions = [Function { nothing }; FUNCTIONS];
-    functions[CANCEL] = Function { cancel };
-    functions[IS_VALID] = Function { is_valid };
-    Table { offset_to_top: 0, type_info: ptr::null(), functions }
+static TABLE: VirtualTable = {
+    let mut functions = [VirtualFunction { nothing }; FUNCTIONS];
+    functions[CANCEL] = VirtualFunction { cancel };
+    functions[IS_VALID] = VirtualFunction { is_valid };
+    VirtualTable { offset_to_top: 0, type_info: ptr::null(), functions }
 };
 
 static TOOL: Tool = Tool((&raw const TABLE.functions).cast());
@@ -71,7 +71,7 @@ pub(crate) fn item_of(handle: &FutoInHandle) -> Option<ItemId> {
     is_ours.then(|| ItemId::of_numbers(index, handle.data3))
 }
 
-const _: () = assert!(size_of::<Function>() == size_of::<usize>());
+const _: () = assert!(size_of::<VirtualFunction>() == size_of::<usize>());
 
 /// Any other function. It ignores its arguments.
 unsafe extern "C" fn nothing() -> usize {

@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// The end of one execution of a root, which happens once.
 #[derive(Default)]
-pub(crate) struct End {
+pub(crate) struct RootEnd {
     is_over: Mutex<bool>,
     changed: Condvar,
 }
@@ -15,9 +15,9 @@ pub(crate) struct End {
 static WAITS: Mutex<Vec<(ThreadId, ThreadId)>> = Mutex::new(Vec::new());
 
 /// The wait of the current thread for another one.
-struct Waits;
+struct ThreadWait;
 
-impl Waits {
+impl ThreadWait {
     /// `None` if the other thread waits for this one, directly or through others: both would wait for
     /// ever.
     fn begin(on: ThreadId) -> Option<Self> {
@@ -34,14 +34,14 @@ impl Waits {
     }
 }
 
-impl Drop for Waits {
+impl Drop for ThreadWait {
     fn drop(&mut self) {
         let this = thread::current().id();
         WAITS.lock().retain(|(waiting, _)| *waiting != this);
     }
 }
 
-impl End {
+impl RootEnd {
     /// Wakes the threads that wait.
     pub(crate) fn signal(&self) {
         *self.is_over.lock() = true;
@@ -51,7 +51,7 @@ impl End {
     /// Waits until the thread `on` has ended the execution. Returns at once if that is this thread or
     /// one that waits for it.
     pub(crate) fn wait(&self, on: ThreadId) {
-        let Some(_waits) = Waits::begin(on) else { return };
+        let Some(_waits) = ThreadWait::begin(on) else { return };
         let mut is_over = self.is_over.lock();
         while !*is_over {
             self.changed.wait(&mut is_over);

@@ -19,7 +19,7 @@ use crate::handle::Handle;
 use crate::host::EventLoop;
 use crate::own_sync::{self, OwnObject};
 use crate::root;
-use crate::sync_object::{Object, mutex_options, throttle_options};
+use crate::sync_object::{SyncObject, mutex_options, throttle_options};
 
 /// An event loop for foreign code: not a pointer, but a number that looks like one.
 #[repr(C)]
@@ -29,11 +29,11 @@ pub struct AsyncStepsLoop {
 }
 
 struct Loops {
-    loops: Slab<Entry>,
+    loops: Slab<LoopEntry>,
     count: u32,
 }
 
-struct Entry {
+struct LoopEntry {
     number: u32,
     shared: Arc<StandaloneLoop>,
     thread: Option<JoinHandle<()>>,
@@ -55,7 +55,7 @@ impl Loops {
     ) -> *mut AsyncStepsLoop {
         self.count = self.count.wrapping_add(1);
         let number = self.count;
-        let at = self.loops.insert(Entry { number, shared, thread });
+        let at = self.loops.insert(LoopEntry { number, shared, thread });
         ptr::without_provenance_mut((number as usize) << HALF | (at + 1))
     }
 
@@ -110,14 +110,14 @@ pub extern "C" fn asyncsteps_clear_error() {
 
 /// Data that goes with a callback from outside.
 #[derive(Clone, Copy)]
-struct Data(*mut c_void);
+struct CallbackData(*mut c_void);
 
 // SAFETY: the header says that the callbacks are called from any thread
-unsafe impl Send for Data {}
+unsafe impl Send for CallbackData {}
 // SAFETY: as above
-unsafe impl Sync for Data {}
+unsafe impl Sync for CallbackData {}
 
-impl Data {
+impl CallbackData {
     fn get(self) -> *mut c_void {
         self.0
     }
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn asyncsteps_set_log(
     log: Option<unsafe extern "C" fn(*mut c_void, *const c_char)>,
     data: *mut c_void,
 ) {
-    let data = Data(data);
+    let data = CallbackData(data);
     contained("asyncsteps_set_log", || {
         guard::set_log(log.map(|log| -> guard::Log {
             // SAFETY: the caller's promise
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn asyncsteps_loop_on_wake(
     wake: Option<Scheduled>,
     data: *mut c_void,
 ) -> c_int {
-    let data = Data(data);
+    let data = CallbackData(data);
     status(checked("asyncsteps_loop_on_wake", || {
         let wake = wake.ok_or(Misuse::Null("wake"))?;
         // SAFETY: the caller's promise
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn asyncsteps_last_exception(bsi: *mut FutoInAsyncSteps) -
 /// A mutex for steps of any technology.
 #[unsafe(no_mangle)]
 pub extern "C" fn asyncsteps_mutex_new(max: u32, max_queue: u32) -> *mut FutoInSync {
-    opened("asyncsteps_mutex_new", || Ok(Object::mutex(mutex_options(max, max_queue)?)))
+    opened("asyncsteps_mutex_new", || Ok(SyncObject::mutex(mutex_options(max, max_queue)?)))
 }
 
 /// A throttle for steps of any technology, with the time of this loop.
@@ -276,7 +276,7 @@ pub extern "C" fn asyncsteps_throttle_new(
     max_queue: u32,
 ) -> *mut FutoInSync {
     opened("asyncsteps_throttle_new", || {
-        Ok(Object::throttle(throttle_options(max, period_ms, max_queue)?, find(event_loop)?))
+        Ok(SyncObject::throttle(throttle_options(max, period_ms, max_queue)?, find(event_loop)?))
     })
 }
 
@@ -293,11 +293,11 @@ pub extern "C" fn asyncsteps_limiter_new(
     opened("asyncsteps_limiter_new", || {
         let outer = mutex_options(concurrent, max_queue)?;
         let inner = throttle_options(rate, period_ms, burst)?;
-        Ok(Object::limiter(outer, inner, find(event_loop)?))
+        Ok(SyncObject::limiter(outer, inner, find(event_loop)?))
     })
 }
 
-fn opened(what: &str, new: impl FnOnce() -> Result<Object, Misuse>) -> *mut FutoInSync {
+fn opened(what: &str, new: impl FnOnce() -> Result<SyncObject, Misuse>) -> *mut FutoInSync {
     checked(what, || Ok(Some(own_sync::open(OwnObject::ForAll(Arc::new(new()?))))))
         .flatten()
         .unwrap_or(ptr::null_mut())

@@ -10,9 +10,9 @@ use asyncsteps_core::{AsyncSteps, Foreign, StepResult, codes};
 use crate::abi::{FutoInAsyncSteps, FutoInSync, FutoInSyncAPI};
 use crate::context::Context;
 use crate::handle::{Handle, OpenHandle};
-use crate::local::Local;
+use crate::local::LocalPart;
 use crate::own_sync::{self, OwnObject};
-use crate::steps::{self, Addition, Handler, Step};
+use crate::steps::{self, Addition, ForeignHandler, ForeignStep};
 
 /// A foreign synchronisation object, for [`AsyncSteps::sync`].
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl ISync for BinarySync {
             return asi.error(codes::INTERNAL_ERROR, broken);
         };
         let (context, sync) = (Context::of(asi), self.0);
-        let unlock = Unlock::new(*self, unlock, &context, asi);
+        let unlock = UnlockGuard::new(*self, unlock, &context, asi);
         asi.hold(unlock);
         // SAFETY: FTN12 §2.7.3 wants it called in a step
         asi.add_inner(move |asi, ()| steps::call(&context, asi, |bsi| unsafe { lock(bsi, sync) }));
@@ -110,13 +110,13 @@ impl Drop for SyncPointer {
 }
 
 /// Unlocks when it is dropped: on every way out of the step that keeps it.
-struct Unlock {
+struct UnlockGuard {
     sync: BinarySync,
     unlock: Function,
     attached: OpenHandle,
 }
 
-impl Unlock {
+impl UnlockGuard {
     fn new(
         sync: BinarySync,
         unlock: Function,
@@ -126,13 +126,13 @@ impl Unlock {
         let handle = Handle::open();
         handle.set_id(steps::id(asi));
         let context = Some(Rc::clone(context));
-        let unlock_local = Local { context, attached: true, ..Local::default() };
+        let unlock_local = LocalPart { context, attached: true, ..LocalPart::default() };
         handle.init(|local| *local = unlock_local);
         Self { sync, unlock, attached: OpenHandle(handle) }
     }
 }
 
-impl Drop for Unlock {
+impl Drop for UnlockGuard {
     fn drop(&mut self) {
         let unlock = self.unlock;
         // SAFETY: FTN12 §2.7.3 wants it called once for each lock
@@ -143,7 +143,7 @@ impl Drop for Unlock {
 /// A step that is synchronised against an object.
 pub(crate) struct SyncStep {
     pub(crate) sync: BinarySync,
-    pub(crate) step: Step,
+    pub(crate) step: ForeignStep,
 }
 
 impl Addition for SyncStep {
@@ -151,6 +151,6 @@ impl Addition for SyncStep {
         let Self { sync, step } = self;
         let handler = step.handler();
         let section = move |asi: &mut AsyncSteps, Foreign(values)| step.execute(asi, values);
-        Handler::set(handler, &mut asi.sync(&sync, section));
+        ForeignHandler::set(handler, &mut asi.sync(&sync, section));
     }
 }

@@ -3,7 +3,7 @@
 //! A handle is one use of a slot. A slot is memory that is never freed and has several addresses
 //! ([`Aliases`]), so that every pointer that was ever handed out can be checked: its address and a
 //! counter say whether it is the current use. A slot stays in quarantine before it is used again
-//! ([`Pool`]).
+//! ([`SlotPool`]).
 //!
 //! A handle has three parts: the callback that may be running, a local part for the thread that owns
 //! the handle, and a remote part for every thread. The owner is the thread of the event loop, or
@@ -21,13 +21,13 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::abi::{FutoInAsyncSteps, FutoInAsyncStepsAPI};
 use crate::aliases::Aliases;
 use crate::guard::Misuse;
-use crate::pool::{Pool, Use};
+use crate::pool::{SlotPool, Use};
 
 /// The types of the parts of a handle, and its table.
 ///
 /// A layer above implements it for [`Handle`], because the parts hold handles, and the table is made
 /// of functions that take them.
-pub(crate) trait Parts {
+pub(crate) trait HandleParts {
     /// The function table behind every pointer to a handle.
     const TABLE: *const FutoInAsyncStepsAPI;
 
@@ -45,17 +45,17 @@ pub(crate) trait Parts {
     fn release(self, local: Self::Local, is_answered: bool) -> Use;
 }
 
-type Local = <Handle as Parts>::Local;
-type Remote = <Handle as Parts>::Remote;
+type Local = <Handle as HandleParts>::Local;
+type Remote = <Handle as HandleParts>::Remote;
 
-const TABLE: *const FutoInAsyncStepsAPI = <Handle as Parts>::TABLE;
+const TABLE: *const FutoInAsyncStepsAPI = <Handle as HandleParts>::TABLE;
 
 /// How many slots are made at a time.
 const CHUNK: usize = 16;
 
 /// The memory of one handle after the other.
 #[repr(C)]
-pub(crate) struct Slot {
+pub(crate) struct HandleSlot {
     aliases: Aliases<FutoInAsyncSteps>,
     /// Counts beginnings and ends of uses: odd while in use.
     generation: AtomicU32,
@@ -63,7 +63,7 @@ pub(crate) struct Slot {
     owner: AtomicUsize,
     /// `rootId`, 0 while it is not known.
     id: AtomicIsize,
-    callback: Callback,
+    callback: RunningCallback,
     local: RefCell<Local>,
     remote: Mutex<Remote>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Slot {
 /// The callback that runs with a handle. Only the owning thread touches the fields that are not
 /// atomic.
 #[derive(Default)]
-struct Callback {
+struct RunningCallback {
     /// The interface that the callback got; null between callbacks. Other threads only see whether
     /// there is one.
     asi: AtomicPtr<AsyncSteps>,
@@ -86,7 +86,7 @@ struct Callback {
 // SAFETY: `aliases` never change; `local` and `callback` are reached only after a check that the
 // current thread is the owner, or by the code that has just opened the handle; everything else is
 // made for several threads
-unsafe impl Sync for Slot {}
+unsafe impl Sync for HandleSlot {}
 
 /// The owner of a handle without one. Only [`Handle::adopt`] assigns an owner.
 const NO_THREAD: usize = 0;
@@ -97,15 +97,15 @@ const UNCLAIMED: usize = 1;
 thread_local! {
     /// The slot of the callback that runs, or ran last. The address of this cell identifies the
     /// thread.
-    static RUNNING: Cell<*const Slot> = const { Cell::new(ptr::null()) };
-    static FREE: OfThread = const { OfThread(RefCell::new(Pool::new())) };
+    static RUNNING: Cell<*const HandleSlot> = const { Cell::new(ptr::null()) };
+    static FREE: OfThread = const { OfThread(RefCell::new(SlotPool::new())) };
 }
 
 /// Free slots of threads that ended.
-static ORPHANS: Mutex<Pool<Slot>> = Mutex::new(Pool::new());
+static ORPHANS: Mutex<SlotPool<HandleSlot>> = Mutex::new(SlotPool::new());
 
 /// The free slots of a thread.
-struct OfThread(RefCell<Pool<Slot>>);
+struct OfThread(RefCell<SlotPool<HandleSlot>>);
 
 impl Drop for OfThread {
     fn drop(&mut self) {
@@ -116,20 +116,20 @@ impl Drop for OfThread {
 /// A use of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handle {
-    slot: &'static Slot,
+    slot: &'static HandleSlot,
     generation: u32,
 }
 
 /// The pool states how much memory its quarantine takes at most.
-const _: () = assert!(size_of::<Slot>() <= 384);
+const _: () = assert!(size_of::<HandleSlot>() <= 384);
 
-impl PartialEq for Slot {
+impl PartialEq for HandleSlot {
     fn eq(&self, other: &Self) -> bool {
         ptr::eq(self, other)
     }
 }
 
-impl Eq for Slot {}
+impl Eq for HandleSlot {}
 
 /// A number of the current thread that no other living thread has.
 fn thread_mark() -> usize {
@@ -143,7 +143,7 @@ impl Handle {
             let pool = &mut *pool.0.borrow_mut();
             pool.take().or_else(|| refill(pool))
         });
-        let slot = pooled.ok().flatten().unwrap_or_else(Slot::leak);
+        let slot = pooled.ok().flatten().unwrap_or_else(HandleSlot::leak);
         let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
         slot.owner.store(thread_mark(), Ordering::Relaxed);
         slot.callback.is_used.set(false);
@@ -172,7 +172,7 @@ impl Handle {
         // SAFETY: it points to one
         let slot = unsafe { Aliases::find(alias) }.ok_or(Misuse::Rule("bsi is a copy"))?;
         // SAFETY: aliases with this table are at the beginning of slots, which are never freed
-        let slot: &'static Slot = unsafe { &*slot.cast() };
+        let slot: &'static HandleSlot = unsafe { &*slot.cast() };
         let generation = slot.generation.load(Ordering::Acquire);
         let found = Self { slot, generation };
         let is_valid = generation % 2 == 1 && bsi == found.as_ptr();
@@ -181,8 +181,8 @@ impl Handle {
 
     /// A pointer that was never valid, where callers do not expect null.
     pub(crate) fn stale_ptr() -> *mut FutoInAsyncSteps {
-        static STALE: OnceLock<&'static Slot> = OnceLock::new();
-        STALE.get_or_init(Slot::leak).aliases.pointer(0)
+        static STALE: OnceLock<&'static HandleSlot> = OnceLock::new();
+        STALE.get_or_init(HandleSlot::leak).aliases.pointer(0)
     }
 
     /// The pointer that foreign code gets.
@@ -341,9 +341,9 @@ impl Handle {
         Self::running_in(RUNNING.get())
     }
 
-    fn running_in(slot: *const Slot) -> Option<Self> {
+    fn running_in(slot: *const HandleSlot) -> Option<Self> {
         // SAFETY: only slots are kept in `RUNNING`, and they live forever
-        let slot: &'static Slot = unsafe { slot.as_ref() }?;
+        let slot: &'static HandleSlot = unsafe { slot.as_ref() }?;
         let handle = Self { slot, generation: slot.generation.load(Ordering::Relaxed) };
         handle.is_running().then_some(handle)
     }
@@ -400,7 +400,7 @@ impl Drop for OpenHandle {
 }
 
 /// A callback that runs with a slot. It also ends if the callback panics.
-struct InCall(&'static Slot);
+struct InCall(&'static HandleSlot);
 
 impl Drop for InCall {
     fn drop(&mut self) {
@@ -418,7 +418,7 @@ impl Drop for Lent<'_> {
 }
 
 /// The callback around the running one, if there is one.
-struct Outer(*const Slot);
+struct Outer(*const HandleSlot);
 
 impl Drop for Outer {
     fn drop(&mut self) {
@@ -428,7 +428,7 @@ impl Drop for Outer {
     }
 }
 
-impl Slot {
+impl HandleSlot {
     fn leak() -> &'static Self {
         let slot = Box::leak(Box::new(Self::new()));
         slot.aliases.pin();
@@ -441,7 +441,7 @@ impl Slot {
             generation: AtomicU32::new(0),
             owner: AtomicUsize::new(NO_THREAD),
             id: AtomicIsize::new(0),
-            callback: Callback::default(),
+            callback: RunningCallback::default(),
             local: RefCell::default(),
             remote: Mutex::default(),
         }
@@ -450,14 +450,14 @@ impl Slot {
 
 /// Makes free slots and returns one of them.
 #[cold]
-fn refill(pool: &mut Pool<Slot>) -> Option<&'static Slot> {
+fn refill(pool: &mut SlotPool<HandleSlot>) -> Option<&'static HandleSlot> {
     let mut orphans = ORPHANS.lock();
     pool.fill(std::iter::from_fn(|| orphans.take()).take(CHUNK));
     drop(orphans);
     if let Some(orphan) = pool.take() {
         return Some(orphan);
     }
-    let chunk: Vec<Slot> = (0..CHUNK).map(|_| Slot::new()).collect();
+    let chunk: Vec<HandleSlot> = (0..CHUNK).map(|_| HandleSlot::new()).collect();
     let chunk = chunk.leak();
     chunk.iter().for_each(|slot| slot.aliases.pin());
     pool.fill(chunk.iter());

@@ -11,14 +11,14 @@ use crate::context::{Context, ToldError};
 use crate::guard::Misuse;
 use crate::handle::Handle;
 use crate::host::Stop;
-use crate::memory::Memory;
+use crate::memory::MemoryBlocks;
 
 #[derive(Default)]
-pub(crate) struct Local {
+pub(crate) struct LocalPart {
     pub(crate) target: Target,
     pub(crate) context: Option<Rc<Context>>,
     /// The memory that lives as long as the step.
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemoryBlocks,
     /// The last error that the running callback passed to `handle_error`.
     pub(crate) error: Option<ToldError>,
     /// The callbacks that were called, if they have data to release.
@@ -54,7 +54,7 @@ pub(crate) type Branches = Rc<RefCell<Option<Vec<Branch>>>>;
 /// Adds one branch.
 pub(crate) type Branch = Box<dyn FnOnce(&mut Parallel)>;
 
-impl Local {
+impl LocalPart {
     /// The context of the flow.
     pub(crate) fn context(&self) -> Result<&Rc<Context>, Misuse> {
         self.context.as_ref().ok_or(Misuse::Stale)

@@ -9,7 +9,7 @@ use crate::abi::CleanupMemory;
 
 /// Blocks of memory, released newest first.
 #[derive(Default)]
-pub(crate) struct Memory(Vec<Block>);
+pub(crate) struct MemoryBlocks(Vec<Block>);
 
 struct Block {
     at: NonNull<u8>,
@@ -17,7 +17,7 @@ struct Block {
     cleanup: Option<CleanupMemory>,
 }
 
-impl Memory {
+impl MemoryBlocks {
     /// Makes a block of `size` bytes; null if there is no memory.
     pub(crate) fn add(&mut self, size: usize, cleanup: Option<CleanupMemory>) -> *mut c_void {
         let Ok(layout) = Layout::from_size_align(size.max(1), 16) else {
@@ -32,7 +32,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for MemoryBlocks {
     fn drop(&mut self) {
         while let Some(block) = self.0.pop() {
             drop(block);

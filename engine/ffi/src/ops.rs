@@ -13,9 +13,9 @@ use crate::context::Context;
 use crate::guard::Misuse;
 use crate::handle::{Handle, OpenHandle};
 use crate::host::EventLoop;
-use crate::local::{Local, Target};
-use crate::remote::{Answer, External};
-use crate::steps::{self, Addition, Handler, ParallelStep};
+use crate::local::{LocalPart, Target};
+use crate::remote::{External, ExternalAnswer};
+use crate::steps::{self, Addition, ForeignHandler, ParallelStep};
 use crate::value::{UnknownFlags, Values};
 
 type Done = Result<(), Misuse>;
@@ -28,7 +28,7 @@ impl Handle {
         self.add_made(&mut local, addition)
     }
 
-    fn add_made(self, local: &mut Local, addition: impl Addition) -> Done {
+    fn add_made(self, local: &mut LocalPart, addition: impl Addition) -> Done {
         if self.is_running() {
             self.with_asi(|asi| {
                 self.attach(local, asi);
@@ -52,7 +52,11 @@ impl Handle {
     }
 
     /// Calls `run` with the interface of the running callback, or of a root that is being configured.
-    fn with_steps<R>(self, local: &mut Local, run: impl FnOnce(&mut AsyncSteps) -> R) -> Option<R> {
+    fn with_steps<R>(
+        self,
+        local: &mut LocalPart,
+        run: impl FnOnce(&mut AsyncSteps) -> R,
+    ) -> Option<R> {
         self.reopen(local);
         match &mut local.target {
             Target::Root(flow) => Some(run(flow.steps())),
@@ -61,7 +65,7 @@ impl Handle {
     }
 
     /// Makes the handle live as long as the running step.
-    fn attach(self, local: &mut Local, asi: &mut AsyncSteps) {
+    fn attach(self, local: &mut LocalPart, asi: &mut AsyncSteps) {
         // a flow that is being configured has no running step
         if asi.is_valid() && !mem::replace(&mut local.attached, true) {
             self.mark_used();
@@ -78,8 +82,11 @@ impl Handle {
         let mut local = self.local()?;
         let context = local.context()?;
         let root = if local.is_root { Some(self) } else { local.root };
-        let handler =
-            handler.map(|handle_error| Handler { context: Rc::clone(context), data, handle_error });
+        let handler = handler.map(|handle_error| ForeignHandler {
+            context: Rc::clone(context),
+            data,
+            handle_error,
+        });
         let parallel = ParallelStep::new(context, root, handler);
         let handle = parallel.handle();
         self.add_made(&mut local, parallel)?;
@@ -112,7 +119,7 @@ impl Handle {
                 None => {}
             });
         }
-        values.map_or(Ok(()), |values| self.answer(Answer::Success(values)))
+        values.map_or(Ok(()), |values| self.answer(ExternalAnswer::Success(values)))
     }
 
     pub(crate) fn handle_error(self, code: String, info: Option<String>) -> Done {
@@ -129,11 +136,11 @@ impl Handle {
                 return Ok(());
             }
         }
-        self.answer(Answer::Error(code, info))
+        self.answer(ExternalAnswer::Error(code, info))
     }
 
     /// Completes the step from outside.
-    fn answer(self, answer: Answer) -> Done {
+    fn answer(self, answer: ExternalAnswer) -> Done {
         let mut remote = self.remote()?;
         match mem::take(&mut remote.external) {
             External::Waiting(completion) => {

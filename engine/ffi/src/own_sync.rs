@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 use crate::abi::{FutoInAsyncSteps, FutoInSync, FutoInSyncAPI};
 use crate::aliases::Aliases;
 use crate::guard::{Misuse, contained, report};
-use crate::sync_object::{GONE, Object, Waiter};
+use crate::sync_object::{GONE, StepWaiter, SyncObject};
 
 /// The table of all objects here.
 static API: FutoInSyncAPI = FutoInSyncAPI { lock, unlock };
 
 /// The memory behind our `FutoInSync*` pointers. It is never freed, see `aliases.rs`.
 #[repr(C)]
-pub(crate) struct Slot {
+pub(crate) struct SyncSlot {
     aliases: Aliases<FutoInSync>,
     generation: AtomicU32,
     object: Mutex<Option<OwnObject>>,
@@ -29,21 +29,21 @@ pub(crate) struct Slot {
 #[derive(Clone)]
 pub(crate) enum OwnObject {
     /// For steps of every implementation: it uses their tables.
-    ForAll(Arc<Object>),
+    ForAll(Arc<SyncObject>),
     /// For steps of this library only.
     ForOurs(Arc<dyn ISync + Send + Sync>),
 }
 
 // SAFETY: `aliases` never change, everything else is made for several threads
-unsafe impl Sync for Slot {}
+unsafe impl Sync for SyncSlot {}
 
-static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<&'static SyncSlot>> = Mutex::new(Vec::new());
 
 /// Makes a pointer for an object.
 pub(crate) fn open(object: OwnObject) -> *mut FutoInSync {
     let free = FREE.lock().pop();
     let slot = free.unwrap_or_else(|| {
-        let slot = Box::leak(Box::new(Slot {
+        let slot = Box::leak(Box::new(SyncSlot {
             aliases: Aliases::new(|| FutoInSync { api: &raw const API }),
             generation: AtomicU32::new(0),
             object: Mutex::default(),
@@ -79,7 +79,7 @@ pub(crate) unsafe fn close(sync: *mut FutoInSync) -> Result<(), Misuse> {
     Ok(())
 }
 
-impl Slot {
+impl SyncSlot {
     fn pointer(&'static self) -> *mut FutoInSync {
         self.aliases.pointer(self.generation.load(Ordering::Acquire))
     }
@@ -87,7 +87,7 @@ impl Slot {
 
 /// # Safety
 /// `sync` is null or follows FTN12 §2.7.3.
-unsafe fn find(sync: *mut FutoInSync) -> Result<&'static Slot, Misuse> {
+unsafe fn find(sync: *mut FutoInSync) -> Result<&'static SyncSlot, Misuse> {
     // SAFETY: the caller's promise
     let Some(alias) = (unsafe { sync.as_ref() }) else { return Err(Misuse::Null("sync")) };
     if !ptr::eq(alias.api, &raw const API) {
@@ -122,7 +122,7 @@ pub(crate) unsafe fn for_ours(sync: *mut FutoInSync) -> Option<Arc<dyn ISync + S
 
 /// # Safety
 /// As `find`.
-unsafe fn object(sync: *mut FutoInSync) -> Result<Arc<Object>, Misuse> {
+unsafe fn object(sync: *mut FutoInSync) -> Result<Arc<SyncObject>, Misuse> {
     // SAFETY: the caller's promise
     match unsafe { held(sync) }? {
         OwnObject::ForAll(object) => Ok(object),
@@ -141,7 +141,7 @@ unsafe extern "C" fn lock(bsi: *mut FutoInAsyncSteps, sync: *mut FutoInSync) {
             return;
         }
         // SAFETY: the caller's promise
-        let waiter = unsafe { Waiter::new(bsi) };
+        let waiter = unsafe { StepWaiter::new(bsi) };
         // SAFETY: the caller's promise
         if let Err(misuse) = unsafe { object(sync) }.and_then(|object| object.lock(waiter)) {
             report(&format!("lock: {misuse}"));
@@ -160,7 +160,7 @@ unsafe extern "C" fn unlock(bsi: *mut FutoInAsyncSteps, sync: *mut FutoInSync) {
             _ if bsi.is_null() => report("unlock: bsi is NULL"),
             Ok(object) => {
                 // SAFETY: the caller's promise
-                object.unlock(unsafe { Waiter::new(bsi) });
+                object.unlock(unsafe { StepWaiter::new(bsi) });
             }
             Err(misuse) => report(&format!("unlock: {misuse}")),
         }

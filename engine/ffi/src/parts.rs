@@ -2,24 +2,24 @@
 
 use crate::abi::FutoInAsyncStepsAPI;
 use crate::guard;
-use crate::handle::{Handle, Parts};
-use crate::local::Local;
+use crate::handle::{Handle, HandleParts};
+use crate::local::LocalPart;
 use crate::pool::Use;
-use crate::remote::{External, Remote};
+use crate::remote::{External, RemotePart};
 use crate::table::API;
 
-impl Parts for Handle {
+impl HandleParts for Handle {
     const TABLE: *const FutoInAsyncStepsAPI = &raw const API;
 
-    type Local = Local;
+    type Local = LocalPart;
 
-    type Remote = Remote;
+    type Remote = RemotePart;
 
-    fn root_of(local: &Local) -> Option<Self> {
+    fn root_of(local: &LocalPart) -> Option<Self> {
         local.root
     }
 
-    fn release(self, mut local: Local, is_answered: bool) -> Use {
+    fn release(self, mut local: LocalPart, is_answered: bool) -> Use {
         let mut after = if local.attached { Use::Ended } else { Use::Brief };
         if local.has_remote || is_answered {
             let remote = self.take_remote();

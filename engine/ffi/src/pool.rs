@@ -25,7 +25,7 @@ pub(crate) enum Use {
 }
 
 /// Free slots.
-pub(crate) struct Pool<T: 'static> {
+pub(crate) struct SlotPool<T: 'static> {
     /// Without quarantine. The one used last, which is in the cache, is taken first.
     ready: Vec<&'static T>,
     /// In quarantine, the oldest first.
@@ -33,7 +33,7 @@ pub(crate) struct Pool<T: 'static> {
     unanswered: VecDeque<&'static T>,
 }
 
-impl<T> Pool<T> {
+impl<T> SlotPool<T> {
     pub(crate) const fn new() -> Self {
         Self { ready: Vec::new(), ended: VecDeque::new(), unanswered: VecDeque::new() }
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn brief_uses_share_one_slot_and_others_wait_in_quarantine() {
         for (after, quarantine) in [(Use::Ended, ENDED), (Use::Unanswered, UNANSWERED)] {
-            let (mut pool, mut slots) = (Pool::new(), slots());
+            let (mut pool, mut slots) = (SlotPool::new(), slots());
             let first = slots.next().unwrap();
             pool.give(first, Use::Brief);
             assert!(std::ptr::eq(pool.take().unwrap(), first));
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn slots_of_another_thread_stay_in_quarantine() {
-        let (mut pool, mut left, mut slots) = (Pool::new(), Pool::new(), slots());
+        let (mut pool, mut left, mut slots) = (SlotPool::new(), SlotPool::new(), slots());
         slots.by_ref().take(ENDED).for_each(|slot| left.give(slot, Use::Ended));
         left.fill(slots.take(2));
         pool.join(&mut left);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use asyncsteps_core::{Canceller, Completion, Foreign, SharedState, Stale, codes};
 
-use crate::end::End;
+use crate::end::RootEnd;
 use crate::host::EventLoop;
 use crate::value::{UnknownFlags, Values};
 
 #[derive(Default)]
-pub(crate) struct Remote {
+pub(crate) struct RemotePart {
     pub(crate) external: External,
     pub(crate) host: Option<Arc<dyn EventLoop>>,
     /// The state variables of the flow that all threads see.
@@ -20,16 +20,16 @@ pub(crate) struct Remote {
 
 pub(crate) struct Root {
     pub(crate) canceller: Canceller,
-    pub(crate) phase: Phase,
+    pub(crate) phase: RootPhase,
     /// Counts executions.
     pub(crate) run: u32,
     /// The end of the current execution.
-    pub(crate) end: Option<Arc<End>>,
+    pub(crate) end: Option<Arc<RootEnd>>,
 }
 
 /// The phase of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum RootPhase {
     Configuring,
     Executing,
     /// The handler for the error that ended it is called.
@@ -39,37 +39,37 @@ pub(crate) enum Phase {
 
 impl Root {
     pub(crate) fn new(canceller: Canceller) -> Self {
-        Self { canceller, phase: Phase::Configuring, run: 0, end: None }
+        Self { canceller, phase: RootPhase::Configuring, run: 0, end: None }
     }
 
     /// Whether it can be configured and executed. While it ends, only its handler can do that, which
     /// runs on its own thread.
     pub(crate) fn is_idle(&self, is_own: bool) -> bool {
         match self.phase {
-            Phase::Configuring | Phase::Over => true,
-            Phase::Ending => is_own,
-            Phase::Executing => false,
+            RootPhase::Configuring | RootPhase::Over => true,
+            RootPhase::Ending => is_own,
+            RootPhase::Executing => false,
         }
     }
 
     /// Whether `run` is the current execution.
     pub(crate) fn is_executing(&self, run: u32) -> bool {
-        self.run == run && matches!(self.phase, Phase::Executing | Phase::Ending)
+        self.run == run && matches!(self.phase, RootPhase::Executing | RootPhase::Ending)
     }
 
     /// Begins an execution and returns its number and its end; `None` during another one.
-    pub(crate) fn start(&mut self, is_own: bool) -> Option<(u32, Arc<End>)> {
+    pub(crate) fn start(&mut self, is_own: bool) -> Option<(u32, Arc<RootEnd>)> {
         if !self.is_idle(is_own) {
             return None;
         }
-        self.phase = Phase::Executing;
+        self.phase = RootPhase::Executing;
         self.run = self.run.wrapping_add(1);
         let end = self.end.insert(Arc::default());
         Some((self.run, Arc::clone(end)))
     }
 
     pub(crate) fn end(&mut self) {
-        self.phase = Phase::Over;
+        self.phase = RootPhase::Over;
         self.end = None;
     }
 }
@@ -83,18 +83,18 @@ pub(crate) enum External {
     None,
     /// An answer that another thread sent during the callback, which may still say that its step
     /// waits. The number is the generation of the handle.
-    Early(u32, Box<Answer>),
+    Early(u32, Box<ExternalAnswer>),
     Waiting(Box<Completion>),
     Completed,
 }
 
 /// The answer that completes a step from outside.
-pub(crate) enum Answer {
+pub(crate) enum ExternalAnswer {
     Success(Result<Values, UnknownFlags>),
     Error(String, Option<String>),
 }
 
-impl Answer {
+impl ExternalAnswer {
     pub(crate) fn send(self, to: &Completion) -> Result<(), Stale> {
         match self {
             Self::Success(Ok(values)) => to.success(Foreign(values)),

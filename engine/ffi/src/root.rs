@@ -10,12 +10,12 @@ use asyncsteps_core::{Flow, Outcome};
 
 use crate::abi::HandleError;
 use crate::context::Context;
-use crate::end::End;
+use crate::end::RootEnd;
 use crate::guard::{Misuse, c_text, report};
 use crate::handle::Handle;
 use crate::host::EventLoop;
-use crate::local::{Local, Target};
-use crate::remote::{Phase, Remote, Root};
+use crate::local::{LocalPart, Target};
+use crate::remote::{RemotePart, Root, RootPhase};
 use crate::steps;
 
 /// Makes a flow a root, whose handle lives until it is freed.
@@ -30,13 +30,13 @@ pub(crate) fn open(mut flow: Flow, host: Arc<dyn EventLoop>) -> Handle {
         remote.host = Some(host);
     }
     handle.set_id(steps::id(flow.steps()));
-    let root = Local {
+    let root = LocalPart {
         target: Target::Root(Box::new(flow)),
         context: Some(context),
         attached: true,
         has_remote: true,
         is_root: true,
-        ..Local::default()
+        ..LocalPart::default()
     };
     handle.init(|local| *local = root);
     handle
@@ -85,7 +85,7 @@ impl Handle {
     }
 
     /// A root that ended can be configured again: it is a new flow with the same state.
-    pub(crate) fn reopen(self, local: &mut Local) {
+    pub(crate) fn reopen(self, local: &mut LocalPart) {
         let (Target::Ended, Some(context)) = (&local.target, &local.context) else { return };
         let mut flow = Flow::new();
         context.attach_to(flow.steps());
@@ -119,7 +119,7 @@ impl Handle {
     /// Whether the flow or step has ended.
     pub(crate) fn is_over(self) -> bool {
         let is_own = self.is_same_thread();
-        let is_over = |root: &Root| root.is_idle(is_own) && root.phase != Phase::Configuring;
+        let is_over = |root: &Root| root.is_idle(is_own) && root.phase != RootPhase::Configuring;
         self.remote().map_or(true, |remote| remote.root.as_deref().is_some_and(is_over))
     }
 
@@ -136,7 +136,7 @@ impl Handle {
         let host = {
             let mut remote = self.remote()?;
             let root = remote.root.as_ref().ok_or(Misuse::NotRoot)?;
-            if root.phase == Phase::Configuring {
+            if root.phase == RootPhase::Configuring {
                 // this thread takes it over, and others find no root to execute or free
                 remote.root = None;
                 self.take_over();
@@ -172,7 +172,7 @@ impl Handle {
 struct Executing {
     root: Handle,
     run: u32,
-    end: Arc<End>,
+    end: Arc<RootEnd>,
 }
 
 impl Executing {
@@ -187,7 +187,7 @@ impl Executing {
         context.is_ended.set(false);
         let stop = host.run(*flow, Box::new(move |outcome| self.over(context, outcome, unhandled)));
         let is_executing =
-            |remote: &Remote| remote.root.as_ref().is_some_and(|root| root.is_executing(run));
+            |remote: &RemotePart| remote.root.as_ref().is_some_and(|root| root.is_executing(run));
         // otherwise it has ended, and another thread may have the root
         if root.remote().is_ok_and(|remote| is_executing(&remote))
             && let Ok(mut local) = root.local()
@@ -202,7 +202,7 @@ impl Executing {
         context.fail(&error);
         drop(context);
         // not if the root was freed in the meantime
-        if self.with_root(|root| root.phase = Phase::Ending).is_some() {
+        if self.with_root(|root| root.phase = RootPhase::Ending).is_some() {
             unhandled.tell(self.root, error.code());
         }
     }
@@ -220,7 +220,7 @@ impl Executing {
     }
 
     /// The local part of the root, unless it was freed or executed again.
-    fn local(&self) -> Option<RefMut<'static, Local>> {
+    fn local(&self) -> Option<RefMut<'static, LocalPart>> {
         self.with_root(|_| ())?;
         self.root.local().ok()
     }

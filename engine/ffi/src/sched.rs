@@ -24,19 +24,19 @@ thread_local! {
 }
 
 struct Items {
-    items: Slab<Item>,
+    items: Slab<QueuedCall>,
     /// How many items were ever made.
     count: isize,
 }
 
-struct Item {
+struct QueuedCall {
     number: isize,
     call: Scheduled,
     data: *mut c_void,
 }
 
 // SAFETY: the caller of the scheduler hands the data to the thread of the loop (FTN12 §2.7.2)
-unsafe impl Send for Item {}
+unsafe impl Send for QueuedCall {}
 
 /// Identifies an item for ever: its index in the table and its number among all items.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,17 +46,17 @@ pub(crate) struct ItemId {
 }
 
 /// The duty to call an item. If it is dropped instead, the item is forgotten.
-struct Ticket(ItemId);
+struct CallTicket(ItemId);
 
-impl Ticket {
+impl CallTicket {
     fn call(self) {
-        let Some(Item { call, data, .. }) = self.0.take() else { return };
+        let Some(QueuedCall { call, data, .. }) = self.0.take() else { return };
         // SAFETY: FTN12 §2.7.2 wants it called with its data; nothing is locked meanwhile
         contained("a scheduled callback", || unsafe { call(data) });
     }
 }
 
-impl Drop for Ticket {
+impl Drop for CallTicket {
     fn drop(&mut self) {
         self.0.take();
     }
@@ -67,11 +67,11 @@ impl ItemId {
         let mut items = ITEMS.lock();
         items.count += 1;
         let number = items.count;
-        Self { index: items.items.insert(Item { number, call, data }), number }
+        Self { index: items.items.insert(QueuedCall { number, call, data }), number }
     }
 
     /// Takes the item out, if it was neither called nor cancelled.
-    fn take(self) -> Option<Item> {
+    fn take(self) -> Option<QueuedCall> {
         let _ = STOPS.try_with(|stops| stops.borrow_mut().remove(&self));
         if self.is_valid() { ITEMS.lock().items.try_remove(self.index) } else { None }
     }
@@ -106,7 +106,7 @@ impl ItemId {
 /// Calls `call` soon on the loop.
 pub(crate) fn immediate(host: &Arc<dyn EventLoop>, call: Scheduled, data: *mut c_void) -> ItemId {
     let id = ItemId::new(call, data);
-    let ticket = Ticket(id);
+    let ticket = CallTicket(id);
     host.post(Box::new(move || ticket.call()));
     id
 }
@@ -119,7 +119,7 @@ pub(crate) fn deferred(
     data: *mut c_void,
 ) -> ItemId {
     let id = ItemId::new(call, data);
-    let ticket = Ticket(id);
+    let ticket = CallTicket(id);
     let at = host.now() + delay;
     if host.is_same_thread() {
         defer(host, at, ticket);
@@ -130,7 +130,7 @@ pub(crate) fn deferred(
     id
 }
 
-fn defer(host: &Arc<dyn EventLoop>, at: Time, ticket: Ticket) {
+fn defer(host: &Arc<dyn EventLoop>, at: Time, ticket: CallTicket) {
     let id = ticket.0;
     if id.is_valid() {
         let stop = host.defer_until(at, Box::new(move || ticket.call()));

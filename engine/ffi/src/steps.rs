@@ -11,7 +11,7 @@ use crate::abi::{Cancel, Execute, FutoInAsyncSteps, HandleError};
 use crate::context::{self, Context};
 use crate::guard::{c_text, report};
 use crate::handle::{Handle, OpenHandle};
-use crate::local::{Branches, Local, Target};
+use crate::local::{Branches, LocalPart, Target};
 use crate::value::Values;
 
 /// Calls `run` with a handle for the running callback `asi`.
@@ -90,27 +90,30 @@ pub(crate) trait Addition: Sized + 'static {
 
 /// A step: two callbacks and their data.
 #[derive(Clone)]
-pub(crate) struct Step {
+pub(crate) struct ForeignStep {
     pub(crate) context: Rc<Context>,
     pub(crate) data: *mut c_void,
     pub(crate) execute: Execute,
     pub(crate) handle_error: Option<HandleError>,
 }
 
-impl Addition for Step {
+impl Addition for ForeignStep {
     fn add_to(self, asi: &mut AsyncSteps) {
         let handler = self.handler();
-        Handler::set(handler, &mut asi.add(move |asi, Foreign(values)| self.execute(asi, values)));
+        ForeignHandler::set(
+            handler,
+            &mut asi.add(move |asi, Foreign(values)| self.execute(asi, values)),
+        );
     }
 
     fn branch_of(self, parallel: &mut Parallel) {
         let handler = self.handler();
         let added = &mut parallel.add(move |asi, ()| self.execute(asi, Values::NONE));
-        Handler::set(handler, added);
+        ForeignHandler::set(handler, added);
     }
 }
 
-impl Step {
+impl ForeignStep {
     pub(crate) fn execute(&self, asi: &mut AsyncSteps, mut values: Values) -> StepResult {
         let (execute, data) = (self.execute, self.data);
         // SAFETY: FTN12 §2.1 wants the callback called with its data; values that it does not take
@@ -118,20 +121,20 @@ impl Step {
         call(&self.context, asi, |bsi| unsafe { execute(bsi, data, values.as_args()) })
     }
 
-    pub(crate) fn handler(&self) -> Option<Handler> {
+    pub(crate) fn handler(&self) -> Option<ForeignHandler> {
         let handle_error = self.handle_error?;
-        Some(Handler { context: Rc::clone(&self.context), data: self.data, handle_error })
+        Some(ForeignHandler { context: Rc::clone(&self.context), data: self.data, handle_error })
     }
 }
 
 /// An error handler and its data.
-pub(crate) struct Handler {
+pub(crate) struct ForeignHandler {
     pub(crate) context: Rc<Context>,
     pub(crate) data: *mut c_void,
     pub(crate) handle_error: HandleError,
 }
 
-impl Handler {
+impl ForeignHandler {
     pub(crate) fn set(handler: Option<Self>, added: &mut Added<'_>) {
         if let Some(handler) = handler {
             added.on_error(move |asi, error| handler.call(asi, error));
@@ -150,20 +153,20 @@ impl Handler {
 pub(crate) struct ParallelStep {
     attached: OpenHandle,
     branches: Branches,
-    handler: Option<Handler>,
+    handler: Option<ForeignHandler>,
 }
 
 impl ParallelStep {
     pub(crate) fn new(
         context: &Rc<Context>,
         root: Option<Handle>,
-        handler: Option<Handler>,
+        handler: Option<ForeignHandler>,
     ) -> Self {
         let (handle, branches) = (Handle::open(), Branches::default());
         branches.replace(Some(Vec::new()));
         let target = Target::Branches(Rc::clone(&branches));
         let context = Some(Rc::clone(context));
-        let parallel = Local { target, context, root, attached: true, ..Local::default() };
+        let parallel = LocalPart { target, context, root, attached: true, ..LocalPart::default() };
         handle.init(|local| *local = parallel);
         Self { attached: OpenHandle(handle), branches, handler }
     }
@@ -183,7 +186,7 @@ impl Addition for ParallelStep {
             let branches = branches.take().unwrap_or_default();
             asi.parallel(|parallel| branches.into_iter().for_each(|add| add(parallel)));
         });
-        Handler::set(handler, added);
+        ForeignHandler::set(handler, added);
     }
 }
 
@@ -198,7 +201,7 @@ pub(crate) struct LoopStep<F> {
 impl<F: FnMut(*mut FutoInAsyncSteps, usize) + 'static> Addition for LoopStep<F> {
     fn add_to(self, asi: &mut AsyncSteps) {
         let Self { context, run, count, label } = self;
-        let mut iterations = Iterations { context, run, handle: None };
+        let mut iterations = ForeignIterations { context, run, handle: None };
         let mut added = match count {
             Some(count) => asi.repeat(count, move |asi, i| iterations.next(asi, i)),
             None => asi.make_loop(move |asi| iterations.next(asi, 0)),
@@ -210,13 +213,13 @@ impl<F: FnMut(*mut FutoInAsyncSteps, usize) + 'static> Addition for LoopStep<F> 
 }
 
 /// Calls the body of a loop. Iterations share a handle until one of them uses it.
-struct Iterations<F> {
+struct ForeignIterations<F> {
     context: Rc<Context>,
     run: F,
     handle: Option<OpenHandle>,
 }
 
-impl<F: FnMut(*mut FutoInAsyncSteps, usize)> Iterations<F> {
+impl<F: FnMut(*mut FutoInAsyncSteps, usize)> ForeignIterations<F> {
     // the cost of an iteration: rare work is in other functions
     #[inline]
     fn next(&mut self, asi: &mut AsyncSteps, i: usize) {

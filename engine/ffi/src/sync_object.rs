@@ -20,7 +20,7 @@ use crate::host::EventLoop;
 
 /// A flow or branch of an implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Identity {
+struct ForeignIdentity {
     /// The address of its function table.
     api: usize,
     id: isize,
@@ -28,13 +28,13 @@ struct Identity {
 
 /// The handle of a step that waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiter(*mut FutoInAsyncSteps);
+pub(crate) struct StepWaiter(*mut FutoInAsyncSteps);
 
 // SAFETY: the only thing done with it on other threads is to complete the step, which FTN12 allows
 // on any thread
-unsafe impl Send for Waiter {}
+unsafe impl Send for StepWaiter {}
 
-impl Waiter {
+impl StepWaiter {
     /// The step that `bsi` belongs to.
     ///
     /// # Safety
@@ -50,12 +50,12 @@ impl Waiter {
         unsafe { *api }
     }
 
-    fn identity(self) -> Identity {
+    fn identity(self) -> ForeignIdentity {
         // SAFETY: the promise of `new`
         let api = unsafe { (*self.0).api };
         let root_id = self.api().root_id;
         // SAFETY: FTN12 §2.7.2
-        Identity { api: api.addr(), id: unsafe { root_id(self.0) } }
+        ForeignIdentity { api: api.addr(), id: unsafe { root_id(self.0) } }
     }
 
     fn wait(self) {
@@ -72,44 +72,44 @@ impl Waiter {
         unsafe { handle_error(self.0, code.as_ptr(), info.as_ptr()) };
     }
 
-    fn answer(self, answer: Answer) {
+    fn answer(self, answer: SyncAnswer) {
         match answer {
-            Answer::Enter => {
+            SyncAnswer::Enter => {
                 let success = self.api().success;
                 // SAFETY: FTN12 §2.7.2
                 unsafe { success(self.0, ptr::null_mut()) };
             }
-            Answer::Reject(info) => self.fail(codes::DEFENSE_REJECTED, info),
+            SyncAnswer::Reject(info) => self.fail(codes::DEFENSE_REJECTED, info),
         }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Answer {
+enum SyncAnswer {
     Enter,
     Reject(&'static str),
 }
 
 /// A mutex, a throttle, or a mutex around a throttle.
-pub(crate) struct Object {
-    state: Mutex<State>,
+pub(crate) struct SyncObject {
+    state: Mutex<SyncObjectState>,
     /// The clock of a throttle.
     host: Option<Arc<dyn EventLoop>>,
 }
 
-struct State {
-    mutex: Option<mutex::Queue<Waiter, Identity>>,
-    throttle: Option<throttle::Queue<Waiter>>,
+struct SyncObjectState {
+    mutex: Option<mutex::Queue<StepWaiter, ForeignIdentity>>,
+    throttle: Option<throttle::Queue<StepWaiter>>,
     /// The waits in the mutex, and those in the throttle.
-    in_mutex: HashMap<Identity, Ticket>,
-    in_throttle: HashMap<Identity, (Ticket, Waiter)>,
+    in_mutex: HashMap<ForeignIdentity, Ticket>,
+    in_throttle: HashMap<ForeignIdentity, (Ticket, StepWaiter)>,
     /// There is a timer for the end of the throttle's period.
     is_watched: bool,
     /// The object was freed: no flow enters any more.
     is_retired: bool,
 }
 
-impl Object {
+impl SyncObject {
     pub(crate) fn mutex(options: mutex::Options) -> Self {
         Self::new(Some(mutex::Queue::new(options)), None, None)
     }
@@ -128,13 +128,19 @@ impl Object {
     }
 
     fn new(
-        mutex: Option<mutex::Queue<Waiter, Identity>>,
-        throttle: Option<throttle::Queue<Waiter>>,
+        mutex: Option<mutex::Queue<StepWaiter, ForeignIdentity>>,
+        throttle: Option<throttle::Queue<StepWaiter>>,
         host: Option<Arc<dyn EventLoop>>,
     ) -> Self {
         let (in_mutex, in_throttle) = (HashMap::new(), HashMap::new());
-        let state =
-            State { mutex, throttle, in_mutex, in_throttle, is_watched: false, is_retired: false };
+        let state = SyncObjectState {
+            mutex,
+            throttle,
+            in_mutex,
+            in_throttle,
+            is_watched: false,
+            is_retired: false,
+        };
         Self { state: Mutex::new(state), host }
     }
 
@@ -148,7 +154,7 @@ impl Object {
         Ok(())
     }
 
-    pub(crate) fn lock(self: &Arc<Self>, waiter: Waiter) -> Result<(), Misuse> {
+    pub(crate) fn lock(self: &Arc<Self>, waiter: StepWaiter) -> Result<(), Misuse> {
         let (identity, now) = (waiter.identity(), self.now());
         let mut result = Ok(());
         answer_all(self.change(|state, answers| {
@@ -161,13 +167,13 @@ impl Object {
                 Ok(true) => {}
                 // before the lock is released, so that the step waits before it is completed
                 Ok(false) => waiter.wait(),
-                Err(full) => answers.push((waiter, Answer::Reject(full))),
+                Err(full) => answers.push((waiter, SyncAnswer::Reject(full))),
             }
         }));
         result
     }
 
-    pub(crate) fn unlock(self: &Arc<Self>, waiter: Waiter) {
+    pub(crate) fn unlock(self: &Arc<Self>, waiter: StepWaiter) {
         let (identity, now) = (waiter.identity(), self.now());
         answer_all(self.change(|state, answers| state.leave(identity, now, answers)));
     }
@@ -177,7 +183,10 @@ impl Object {
     }
 
     /// Changes the state, and sets a timer for the end of the period if a flow waits for it.
-    fn change(self: &Arc<Self>, change: impl FnOnce(&mut State, &mut Answers)) -> Answers {
+    fn change(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut SyncObjectState, &mut Answers),
+    ) -> Answers {
         let mut answers = Answers::new();
         let mut state = self.state.lock();
         change(&mut state, &mut answers);
@@ -205,7 +214,7 @@ impl Object {
     }
 }
 
-type Answers = Vec<(Waiter, Answer)>;
+type Answers = Vec<(StepWaiter, SyncAnswer)>;
 
 /// Answers without a lock held, because a step may lock the object again at once.
 fn answer_all(answers: Answers) {
@@ -214,7 +223,7 @@ fn answer_all(answers: Answers) {
     }
 }
 
-impl State {
+impl SyncObjectState {
     fn is_idle(&self) -> bool {
         let mutex = self.mutex.as_ref().is_none_or(|mutex| mutex.holders() + mutex.queued() == 0);
         mutex && self.throttle.as_ref().is_none_or(|throttle| throttle.queued() == 0)
@@ -223,8 +232,8 @@ impl State {
     /// Enters or queues. `true` if it entered; the error says why it was rejected.
     fn join(
         &mut self,
-        identity: Identity,
-        waiter: Waiter,
+        identity: ForeignIdentity,
+        waiter: StepWaiter,
         now: Time,
     ) -> Result<bool, &'static str> {
         let lock =
@@ -242,8 +251,8 @@ impl State {
     /// The same for the throttle, inside of the mutex.
     fn pass(
         &mut self,
-        identity: Identity,
-        waiter: Waiter,
+        identity: ForeignIdentity,
+        waiter: StepWaiter,
         now: Time,
     ) -> Result<bool, &'static str> {
         let Some(throttle) = &mut self.throttle else { return Ok(true) };
@@ -258,7 +267,7 @@ impl State {
     }
 
     /// Withdraws from both queues, or leaves once.
-    fn leave(&mut self, identity: Identity, now: Time, answers: &mut Answers) {
+    fn leave(&mut self, identity: ForeignIdentity, now: Time, answers: &mut Answers) {
         if let (Some((ticket, _)), Some(throttle)) =
             (self.in_throttle.remove(&identity), &mut self.throttle)
         {
@@ -273,9 +282,9 @@ impl State {
         let Some((next, waiter)) = mutex.unlock(identity) else { return };
         self.in_mutex.remove(&next);
         match self.pass(next, waiter, now) {
-            Ok(true) => answers.push((waiter, Answer::Enter)),
+            Ok(true) => answers.push((waiter, SyncAnswer::Enter)),
             Ok(false) => {}
-            Err(full) => answers.push((waiter, Answer::Reject(full))),
+            Err(full) => answers.push((waiter, SyncAnswer::Reject(full))),
         }
     }
 
@@ -287,7 +296,7 @@ impl State {
                 self.in_throttle.iter().find(|(_, (_, other))| ptr::eq(other.0, waiter.0));
             if let Some(identity) = admitted.map(|(identity, _)| *identity) {
                 self.in_throttle.remove(&identity);
-                answers.push((waiter, Answer::Enter));
+                answers.push((waiter, SyncAnswer::Enter));
             }
         }
     }

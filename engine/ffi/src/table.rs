@@ -18,7 +18,7 @@ use crate::foreign_sync::{BinarySync, SyncStep};
 use crate::guard::{self, Misuse, contained, report};
 use crate::handle::Handle;
 use crate::root::{self, Unhandled};
-use crate::steps::{LoopStep, Step};
+use crate::steps::{ForeignStep, LoopStep};
 use crate::value::Values;
 use crate::{sched, variables};
 
@@ -156,7 +156,7 @@ functions! {
     fn add(bsi, data: *mut c_void, f: Option<Execute>, eh: Option<HandleError>) {
         let add = |handle: Handle| {
             let execute = f.ok_or(Misuse::Null("f"))?;
-            handle.add(|context| Step { context: Rc::clone(context), data, execute, handle_error: eh })
+            handle.add(|context| ForeignStep { context: Rc::clone(context), data, execute, handle_error: eh })
         };
         // SAFETY: the caller's promise
         unsafe { with_steps(bsi, "add", add) };
@@ -298,7 +298,7 @@ functions! {
             let sync = unsafe { BinarySync::new(sync) };
             handle.add(|context| {
                 let context = Rc::clone(context);
-                SyncStep { sync, step: Step { context, data, execute, handle_error: eh } }
+                SyncStep { sync, step: ForeignStep { context, data, execute, handle_error: eh } }
             })
         };
         // SAFETY: the caller's promise

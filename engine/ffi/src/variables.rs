@@ -13,7 +13,7 @@ use crate::abi::{Allocate, CleanupVariable};
 use crate::context::{Context, Text};
 use crate::guard::Misuse;
 use crate::handle::Handle;
-use crate::local::{Local, Target};
+use crate::local::{LocalPart, Target};
 use crate::value::Value;
 
 /// A state variable that foreign code made (FTN12 §2.7.2 `stateVariable`).
@@ -57,12 +57,12 @@ impl fmt::Debug for Variable {
 
 /// The value that foreign code sees of a shared variable of Rust. It is kept next to the variable,
 /// under the same name.
-struct View(Value);
+struct VariableView(Value);
 
 // SAFETY: it does not change, and owns nothing but copies of numbers and texts
-unsafe impl Send for View {}
+unsafe impl Send for VariableView {}
 // SAFETY: as above
-unsafe impl Sync for View {}
+unsafe impl Sync for VariableView {}
 
 /// The target of `last_exception`: a null `exception_ptr` for the C++ binding, and an empty text for
 /// C.
@@ -102,11 +102,11 @@ fn pointer_in(shared: &SharedState, name: &str) -> Option<*mut c_void> {
 
 /// A shared variable, of foreign code or of Rust, as foreign code sees it.
 fn seen_in(shared: &SharedState, name: &str) -> Option<*mut c_void> {
-    let view = || shared.get::<View>(name).map(|View(value)| value.as_object());
+    let view = || shared.get::<VariableView>(name).map(|VariableView(value)| value.as_object());
     pointer_in(shared, name).or_else(view).or_else(|| {
         let value = Value::seen(shared.get_any(name)?);
         // another thread that is faster adds an equal view
-        drop(shared.add(name.to_owned(), View(value)));
+        drop(shared.add(name.to_owned(), VariableView(value)));
         view()
     })
 }
@@ -190,7 +190,7 @@ impl Handle {
     /// Calls `see` with the flow where it can be reached: in its callbacks, and before it is executed.
     fn with_flow<R>(
         self,
-        local: &mut Local,
+        local: &mut LocalPart,
         context: &Rc<Context>,
         see: impl FnOnce(&mut AsyncSteps) -> R,
     ) -> Option<R> {

@@ -24,7 +24,7 @@ use crate::handle::Handle;
 use crate::steps::Addition;
 use crate::table::API;
 use crate::value::Values;
-use crate::wrapped::{Turn, WrappedFlows};
+use crate::wrapped::{FlowTurn, WrappedFlows};
 
 /// Steps that could not be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,8 @@ where
         flow.add(body);
         flow
     });
-    let id = HOSTED.with(|flows| flows.add(Hosted::New(start)));
-    let foreign = Steps(bsi);
+    let id = HOSTED.with(|flows| flows.add(HostedFlow::New(start)));
+    let foreign = ForeignSteps(bsi);
     // if the step never starts, the end of the steps around it forgets it
     foreign.remember(id);
     let add = foreign.api().add;
@@ -113,9 +113,9 @@ impl Addition for Own {
 
 /// Foreign steps, on the thread of their event loop.
 #[derive(Clone, Copy)]
-struct Steps(*mut FutoInAsyncSteps);
+struct ForeignSteps(*mut FutoInAsyncSteps);
 
-impl Steps {
+impl ForeignSteps {
     fn api(self) -> FutoInAsyncStepsAPI {
         // SAFETY: the promise of `wrap`; later a handle of a step in progress
         let api = unsafe { (*self.0).api };
@@ -160,17 +160,17 @@ thread_local! {
 /// keep the ids only.
 #[derive(Default)]
 struct HostedFlows {
-    hosted: RefCell<BTreeMap<u64, Hosted>>,
+    hosted: RefCell<BTreeMap<u64, HostedFlow>>,
     last_id: Cell<u64>,
 }
 
-enum Hosted {
+enum HostedFlow {
     New(Box<dyn FnOnce(Values) -> Flow>),
-    Running(Rc<Driver>),
+    Running(Rc<FlowDriver>),
 }
 
 impl HostedFlows {
-    fn add(&self, hosted: Hosted) -> u64 {
+    fn add(&self, hosted: HostedFlow) -> u64 {
         let id = self.last_id.get() + 1;
         self.last_id.set(id);
         self.hosted.borrow_mut().insert(id, hosted);
@@ -178,14 +178,14 @@ impl HostedFlows {
     }
 }
 
-fn take(id: u64) -> Option<Hosted> {
+fn take(id: u64) -> Option<HostedFlow> {
     HOSTED.try_with(|flows| flows.hosted.borrow_mut().remove(&id)).ok().flatten()
 }
 
-fn running(id: u64) -> Option<Rc<Driver>> {
+fn running(id: u64) -> Option<Rc<FlowDriver>> {
     HOSTED.with(|flows| match flows.hosted.borrow().get(&id)? {
-        Hosted::Running(driver) => Some(Rc::clone(driver)),
-        Hosted::New(_) => None,
+        HostedFlow::Running(driver) => Some(Rc::clone(driver)),
+        HostedFlow::New(_) => None,
     })
 }
 
@@ -198,9 +198,9 @@ fn id_of(pointer: *mut c_void) -> u64 {
 }
 
 /// A flow and the foreign step that hosts it.
-struct Driver {
+struct FlowDriver {
     id: u64,
-    step: Steps,
+    step: ForeignSteps,
     /// `None` while it runs.
     flows: RefCell<Option<WrappedFlows>>,
     wake: Arc<TurnWaker>,
@@ -211,20 +211,20 @@ struct Driver {
     timer: Cell<Option<(Time, FutoInHandle)>>,
 }
 
-impl Driver {
+impl FlowDriver {
     /// One turn; `true` if the flow goes on. The step must be in progress.
     fn turn(&self) -> bool {
         let Some(mut flows) = self.flows.take() else { return true };
         let now = self.now();
         match flows.run(now, &Waker::from(Arc::clone(&self.wake))) {
-            Turn::Over(outcome) => {
+            FlowTurn::Over(outcome) => {
                 self.disarm();
                 self.wake.arm(None);
                 self.step.end(outcome);
                 return false;
             }
-            Turn::Ready => self.wake.wake_by_ref(),
-            Turn::Waiting(deadline) => self.arm(deadline, now),
+            FlowTurn::Ready => self.wake.wake_by_ref(),
+            FlowTurn::Waiting(deadline) => self.arm(deadline, now),
         }
         self.flows.replace(Some(flows));
         true
@@ -286,7 +286,7 @@ unsafe impl Send for WakeableStep {}
 
 impl TurnWaker {
     /// Lets the waker use this step once; `None` ends its use.
-    fn arm(&self, step: Option<Steps>) {
+    fn arm(&self, step: Option<ForeignSteps>) {
         let step = step.map(|step| WakeableStep { bsi: step.0, is_woken: false });
         *self.step.lock() = step;
     }
@@ -302,7 +302,7 @@ impl Wake for TurnWaker {
         let mut step = self.step.lock();
         if let Some(step) = step.as_mut().filter(|step| !step.is_woken) {
             step.is_woken = true;
-            let schedule = Steps(step.bsi).api().sched_immediate;
+            let schedule = ForeignSteps(step.bsi).api().sched_immediate;
             // SAFETY: FTN12 §2.7.2: the step is in progress
             unsafe { schedule(step.bsi, pointer(self.id), Some(go_on)) };
         }
@@ -316,17 +316,17 @@ unsafe extern "C" fn start_hosted(
 ) {
     contained("wrap", || {
         let id = id_of(data);
-        let Some(Hosted::New(start)) = take(id) else { return };
+        let Some(HostedFlow::New(start)) = take(id) else { return };
         // SAFETY: a callback may take its arguments
         let values = unsafe { Values::take(args.cast_mut()) }.unwrap_or(Values::NONE);
-        start_driver(Steps(bsi), id, start(values));
+        start_driver(ForeignSteps(bsi), id, start(values));
     });
 }
 
 #[expect(clippy::disallowed_methods, reason = "foreign engines tell no time")]
-fn start_driver(step: Steps, id: u64, flow: Flow) {
+fn start_driver(step: ForeignSteps, id: u64, flow: Flow) {
     let wake = Arc::new(TurnWaker { id, step: Mutex::new(None) });
-    let driver = Rc::new(Driver {
+    let driver = Rc::new(FlowDriver {
         id,
         step,
         flows: RefCell::new(Some(WrappedFlows::new(flow))),
@@ -344,12 +344,12 @@ fn start_driver(step: Steps, id: u64, flow: Flow) {
     // SAFETY: FTN12 §2.7.2
     unsafe { set_cancel(step.0, pointer(id), Some(cancel_hosted)) };
     HOSTED.with(|flows| {
-        flows.hosted.borrow_mut().insert(id, Hosted::Running(Rc::clone(&driver)));
+        flows.hosted.borrow_mut().insert(id, HostedFlow::Running(Rc::clone(&driver)));
     });
     turn(&driver);
 }
 
-fn turn(driver: &Rc<Driver>) {
+fn turn(driver: &Rc<FlowDriver>) {
     if !driver.turn() {
         take(driver.id);
     }
@@ -375,7 +375,7 @@ unsafe extern "C" fn expire(data: *mut c_void) {
 
 unsafe extern "C" fn cancel_hosted(_: *mut FutoInAsyncSteps, data: *mut c_void) {
     contained("wrap", || {
-        if let Some(Hosted::Running(driver)) = take(id_of(data)) {
+        if let Some(HostedFlow::Running(driver)) = take(id_of(data)) {
             driver.disarm();
             driver.cancel();
         }
@@ -387,7 +387,7 @@ unsafe extern "C" fn forget(memory: *mut c_void) {
     // SAFETY: `remember` wrote it there
     let id = unsafe { memory.cast::<u64>().read() };
     contained("wrap", || {
-        if let Some(Hosted::Running(driver)) = take(id) {
+        if let Some(HostedFlow::Running(driver)) = take(id) {
             driver.cancel();
         }
     });

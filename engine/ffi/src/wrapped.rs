@@ -22,7 +22,7 @@ pub(crate) struct WrappedFlows {
 }
 
 /// The result of a turn.
-pub(crate) enum Turn {
+pub(crate) enum FlowTurn {
     Over(Outcome),
     /// There is more to do at once.
     Ready,
@@ -37,7 +37,7 @@ impl WrappedFlows {
 
     /// Runs one turn of each flow. The step has ended when its flow has, with all of its parts;
     /// other flows that were launched end with it, and are undone as well.
-    pub(crate) fn run(&mut self, now: Time, waker: &Waker) -> Turn {
+    pub(crate) fn run(&mut self, now: Time, waker: &Waker) -> FlowTurn {
         let mut is_ready = false;
         if self.outcome.is_none() {
             let progress = self.main.run(now, waker);
@@ -55,9 +55,9 @@ impl WrappedFlows {
         if self.launched.is_empty()
             && let Some(outcome) = self.outcome.take()
         {
-            return Turn::Over(outcome);
+            return FlowTurn::Over(outcome);
         }
-        if is_ready { Turn::Ready } else { Turn::Waiting(self.deadline()) }
+        if is_ready { FlowTurn::Ready } else { FlowTurn::Waiting(self.deadline()) }
     }
 
     /// Runs one turn of each flow that was launched; says whether one of them has more to do at once.
@@ -106,7 +106,7 @@ impl WrappedFlows {
         self.main.cancel();
         take(&mut self.main, &mut self.launched);
         self.cancel_others();
-        let woken = Arc::new(Woken(AtomicBool::new(true)));
+        let woken = Arc::new(FlowWoken(AtomicBool::new(true)));
         let waker = Waker::from(Arc::clone(&woken));
         for _ in 0..LAST_TURNS {
             if !woken.0.swap(false, Ordering::SeqCst) {
@@ -139,9 +139,9 @@ fn take(flow: &mut Execution, launched: &mut Vec<Execution>) {
 }
 
 /// Whether something woke a flow.
-struct Woken(AtomicBool);
+struct FlowWoken(AtomicBool);
 
-impl Wake for Woken {
+impl Wake for FlowWoken {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
     }

@@ -124,14 +124,14 @@ const AGAIN: usize = 100;
 struct Tasks<I: Iterator> {
     futures: I,
     /// The futures that started and are not over, by their slots.
-    running: Vec<Option<Task<I::Item>>>,
+    running: Vec<Option<GatherTask<I::Item>>>,
     free: Vec<usize>,
     started: usize,
     at_once: usize,
     woken: Arc<Woken>,
 }
 
-struct Task<F> {
+struct GatherTask<F> {
     /// Its number in the order of the items.
     number: usize,
     future: Pin<Box<F>>,
@@ -231,7 +231,7 @@ where
         while self.running.len() - self.free.len() < self.at_once
             && let Some(future) = self.futures.next()
         {
-            let task = Some(Task { number: self.started, future: Box::pin(future) });
+            let task = Some(GatherTask { number: self.started, future: Box::pin(future) });
             self.started += 1;
             let slot = match self.free.pop() {
                 Some(slot) => {

@@ -68,7 +68,7 @@ pub(crate) type Arrival = (WaitKey, u32, Message);
 /// Where completions, wake-ups and `cancel` arrive, from any thread.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    waits: Mutex<Waits>,
+    waits: Mutex<WaitTable>,
     /// Something came that was not received; set within the lock, read anywhere.
     has_news: AtomicBool,
     /// The flow is cancelled: completions are refused from now on. Set within the lock, read
@@ -78,9 +78,9 @@ pub(crate) struct Inbox {
 
 /// The waits of a flow.
 #[derive(Default)]
-pub(crate) struct Waits {
+pub(crate) struct WaitTable {
     /// Most flows have one wait at a time.
-    table: SmallVec<[Wait; 1]>,
+    table: SmallVec<[WaitEntry; 1]>,
     /// The free indices in `table`.
     free: IndexList,
     /// The indices in `table` for which a message came, in the order in which they came.
@@ -90,7 +90,7 @@ pub(crate) struct Waits {
 }
 
 /// An element of the table of waits.
-pub(crate) struct Wait {
+pub(crate) struct WaitEntry {
     generation: NonZeroU32,
     strand: u32,
     /// How many handles can complete it.
@@ -108,7 +108,7 @@ enum WaitState {
 }
 
 impl Inbox {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Waits> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, WaitTable> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -192,7 +192,7 @@ impl Inbox {
                 return Ok(());
             }
             if let WaitState::Open = mem::replace(&mut wait.state, WaitState::Came(message)) {
-                let Waits { table, news, .. } = &mut *waits;
+                let WaitTable { table, news, .. } = &mut *waits;
                 news.push(key.index, table);
             }
             self.has_news.store(true, Ordering::Relaxed);
@@ -210,7 +210,7 @@ impl Inbox {
     }
 }
 
-impl Waits {
+impl WaitTable {
     fn open(&mut self, strand: u32, handles: u32) -> WaitKey {
         let state = WaitState::Open;
         if let Some((index, wait)) = self.free.pop(&mut self.table) {
@@ -220,7 +220,7 @@ impl Waits {
             return WaitKey { index, generation };
         }
         let generation = NonZeroU32::MIN;
-        self.table.push(Wait { generation, strand, handles, next: NONE, state });
+        self.table.push(WaitEntry { generation, strand, handles, next: NONE, state });
         WaitKey { index: index(self.table.len() - 1), generation }
     }
 
@@ -241,7 +241,7 @@ impl Waits {
     }
 
     /// The wait of this key, unless it has ended or was completed.
-    pub(crate) fn get_mut(&mut self, key: WaitKey) -> Option<&mut Wait> {
+    pub(crate) fn get_mut(&mut self, key: WaitKey) -> Option<&mut WaitEntry> {
         let wait = self.table.get_mut(key.index as usize)?;
         let is_open = match &wait.state {
             WaitState::Open | WaitState::Came(Message::Poll) => true,
@@ -294,7 +294,7 @@ impl IndexList {
         self.last == NONE
     }
 
-    fn push(&mut self, index: u32, table: &mut [Wait]) {
+    fn push(&mut self, index: u32, table: &mut [WaitEntry]) {
         let first = match table.get_mut(self.last as usize) {
             Some(last) => mem::replace(&mut last.next, index),
             None => index,
@@ -305,7 +305,7 @@ impl IndexList {
         self.last = index;
     }
 
-    fn pop<'a>(&mut self, table: &'a mut [Wait]) -> Option<(u32, &'a mut Wait)> {
+    fn pop<'a>(&mut self, table: &'a mut [WaitEntry]) -> Option<(u32, &'a mut WaitEntry)> {
         let index = table.get(self.last as usize)?.next;
         if index == self.last {
             self.last = NONE;

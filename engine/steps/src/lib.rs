@@ -139,4 +139,4 @@ pub use undo::UndoPolicy;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct ReadmeExamples;

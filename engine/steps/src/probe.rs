@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::location::StepLocation;
 
 /// Is asked before the work of each step, and by undos; a flow without one pays a check per step.
-pub(crate) trait Probe {
+pub(crate) trait StepProbe {
     /// A step is about to do its work; an error is raised instead of it.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ pub(crate) enum UndoMoment {
 /// Has each undo that succeeded run a second time.
 pub(crate) struct UndoTwice;
 
-impl Probe for UndoTwice {
+impl StepProbe for UndoTwice {
     fn ask(&self, _: StepLocation, _: ProbedWork) -> Result<(), Error> {
         Ok(())
     }

@@ -27,15 +27,15 @@ use std::sync::{Arc, OnceLock};
 /// assert_eq!(progress.load(Ordering::Relaxed), 7);
 /// ```
 #[derive(Clone, Default)]
-pub struct SharedState(Arc<Variables>);
+pub struct SharedState(Arc<SharedVariables>);
 
 /// A list that only grows.
 #[derive(Default)]
-struct Variables(Link);
+struct SharedVariables(Link);
 
-type Link = OnceLock<Box<Variable>>;
+type Link = OnceLock<Box<SharedVariable>>;
 
-struct Variable {
+struct SharedVariable {
     name: Cow<'static, str>,
     value: Box<dyn Any + Send + Sync>,
     next: Link,
@@ -52,7 +52,7 @@ impl SharedState {
         value: T,
     ) -> Result<(), T> {
         let (name, value) = (name.into(), Box::new(value));
-        let mut new = Box::new(Variable { name, value, next: Link::new() });
+        let mut new = Box::new(SharedVariable { name, value, next: Link::new() });
         let mut link = &self.0.0;
         loop {
             if let Some(old) = link.get() {
@@ -87,17 +87,17 @@ impl SharedState {
         self.variables().map(|variable| &*variable.name)
     }
 
-    fn named(&self, name: &str) -> impl Iterator<Item = &Variable> {
+    fn named(&self, name: &str) -> impl Iterator<Item = &SharedVariable> {
         self.variables().filter(move |variable| variable.name == name)
     }
 
-    fn variables(&self) -> impl Iterator<Item = &Variable> {
+    fn variables(&self) -> impl Iterator<Item = &SharedVariable> {
         successors(self.0.0.get(), |variable| variable.next.get()).map(|variable| &**variable)
     }
 }
 
 /// Drops the newest variable first, because it may depend on older ones, and without recursion.
-impl Drop for Variables {
+impl Drop for SharedVariables {
     fn drop(&mut self) {
         let mut variables = Vec::new();
         let mut next = self.0.take();

@@ -16,7 +16,7 @@ use crate::time::Time;
 thread_local! {
     static POLLING: Cell<Polling> = const { Cell::new(Polling { now: Time::ZERO, depth: 0, set: 0 }) };
     /// The alarms that were set and not taken by their flow yet.
-    static SET: RefCell<Vec<Weak<Alarm>>> = const { RefCell::new(Vec::new()) };
+    static SET: RefCell<Vec<Weak<SleepAlarm>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The futures of flows that this thread polls.
@@ -31,14 +31,14 @@ struct Polling {
 }
 
 /// When a sleep ends, and what to wake then.
-struct Alarm {
+struct SleepAlarm {
     at: Time,
     waker: RefCell<Waker>,
 }
 
 /// The alarms of a flow; those whose sleep was dropped count no more.
 #[derive(Default)]
-pub(crate) struct Alarms(Vec<Weak<Alarm>>);
+pub(crate) struct Alarms(Vec<Weak<SleepAlarm>>);
 
 /// Waits for this long, in the body of a step: in [`run`](crate::AsyncSteps::run),
 /// [`await_`](crate::AsyncSteps::await_) and the like.
@@ -85,7 +85,7 @@ pub fn turn_time() -> Option<Time> {
 pub struct Sleep {
     pause: Duration,
     /// Set when it is first polled.
-    alarm: Option<Rc<Alarm>>,
+    alarm: Option<Rc<SleepAlarm>>,
 }
 
 impl Future for Sleep {
@@ -104,7 +104,8 @@ impl Future for Sleep {
         if self.pause.is_zero() {
             return Poll::Ready(());
         }
-        let alarm = Alarm { at: polling.now + self.pause, waker: RefCell::new(cx.waker().clone()) };
+        let alarm =
+            SleepAlarm { at: polling.now + self.pause, waker: RefCell::new(cx.waker().clone()) };
         let alarm = self.alarm.insert(Rc::new(alarm));
         SET.with_borrow_mut(|set| set.push(Rc::downgrade(alarm)));
         POLLING.set(Polling { set: polling.set + 1, ..polling });

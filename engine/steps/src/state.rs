@@ -30,11 +30,11 @@ pub struct State(Option<Box<Variables>>);
 /// Boxed, because many flows have no variables, and the size of the state counts in every flow.
 #[derive(Default)]
 struct Variables {
-    own: BTreeMap<Cow<'static, str>, Value>,
+    own: BTreeMap<Cow<'static, str>, VariableValue>,
     shared: Option<SharedState>,
 }
 
-enum Value {
+enum VariableValue {
     Own(Box<dyn Any>),
     /// From a template: copied when the flow first changes it.
     Shared(Arc<dyn SharedValue>),
@@ -50,7 +50,7 @@ impl<T: Clone + Send + Sync + 'static> SharedValue for T {
     }
 }
 
-impl Value {
+impl VariableValue {
     fn as_any(&self) -> &dyn Any {
         match self {
             Self::Own(value) => &**value,
@@ -62,7 +62,7 @@ impl Value {
 impl State {
     /// Sets a variable, replacing a value of any type.
     pub fn set<T: 'static>(&mut self, name: impl Into<Cow<'static, str>>, value: T) {
-        self.0.get_or_insert_default().own.insert(name.into(), Value::Own(Box::new(value)));
+        self.0.get_or_insert_default().own.insert(name.into(), VariableValue::Own(Box::new(value)));
     }
 
     /// Reads a variable; `None` if it is not there or has another type. If the flow has none of its
@@ -78,7 +78,7 @@ impl State {
     #[must_use]
     pub fn get_any(&self, name: &str) -> Option<&dyn Any> {
         let variables = self.0.as_ref()?;
-        let own = variables.own.get(name).map(Value::as_any);
+        let own = variables.own.get(name).map(VariableValue::as_any);
         own.or_else(|| Some(variables.shared.as_ref()?.get_any(name)? as &dyn Any))
     }
 
@@ -87,12 +87,12 @@ impl State {
     #[must_use]
     pub fn get_mut<T: 'static>(&mut self, name: &str) -> Option<&mut T> {
         let value = self.0.as_mut()?.own.get_mut(name)?;
-        if let Value::Shared(shared) = value {
-            *value = Value::Own((**shared).copy());
+        if let VariableValue::Shared(shared) = value {
+            *value = VariableValue::Own((**shared).copy());
         }
         match value {
-            Value::Own(value) => value.downcast_mut(),
-            Value::Shared(_) => None,
+            VariableValue::Own(value) => value.downcast_mut(),
+            VariableValue::Shared(_) => None,
         }
     }
 
@@ -104,8 +104,8 @@ impl State {
             return None;
         }
         let value = match own.remove(name)? {
-            Value::Own(value) => value,
-            Value::Shared(shared) => (*shared).copy(),
+            VariableValue::Own(value) => value,
+            VariableValue::Shared(shared) => (*shared).copy(),
         };
         value.downcast().ok().map(|value| *value)
     }
@@ -155,7 +155,7 @@ impl State {
     pub(crate) fn copy_missing(&mut self, model: &TemplateState) {
         for (name, value) in &model.0 {
             let own = &mut self.0.get_or_insert_default().own;
-            own.entry(name.clone()).or_insert_with(|| Value::Shared(Arc::clone(value)));
+            own.entry(name.clone()).or_insert_with(|| VariableValue::Shared(Arc::clone(value)));
         }
     }
 }

@@ -64,7 +64,7 @@ impl PaymentPhase {
 }
 
 /// A payment in the books. One that was refunded before it came has no customer.
-struct Payment {
+struct BookedPayment {
     customer: Option<String>,
     amount: i64,
     stage: PaymentPhase,
@@ -95,7 +95,7 @@ pub(super) fn authorize(
 }
 
 /// The answer to a repeated authorization.
-fn first_answer(known: &Payment, new: &NewPayment) -> Answer {
+fn first_answer(known: &BookedPayment, new: &NewPayment) -> Answer {
     let is_same = known.customer.as_ref() == Some(&new.customer) && known.amount == new.amount;
     match known.stage {
         PaymentPhase::Refunded => Err(BankError::Refunded),
@@ -155,17 +155,17 @@ pub(super) fn audit(db: &Connection) -> Result<Audit, StoreError> {
     Ok(Audit { accounts, held, shop: balance(db, SHOP)? })
 }
 
-fn find(db: &Connection, key: &str) -> Result<Option<Payment>, StoreError> {
+fn find(db: &Connection, key: &str) -> Result<Option<BookedPayment>, StoreError> {
     let mut query =
         db.prepare_cached("SELECT customer, amount, stage FROM bank_payment WHERE key = ?1")?;
     Ok(query.query_row([key], payment).optional()?)
 }
 
-fn payment(row: &Row<'_>) -> rusqlite::Result<Payment> {
+fn payment(row: &Row<'_>) -> rusqlite::Result<BookedPayment> {
     let name: String = row.get(2)?;
     let stage = PaymentPhase::ALL.into_iter().find(|stage| stage.name() == name);
     let stage = stage.ok_or(rusqlite::Error::InvalidQuery)?;
-    Ok(Payment { customer: row.get(0)?, amount: row.get(1)?, stage })
+    Ok(BookedPayment { customer: row.get(0)?, amount: row.get(1)?, stage })
 }
 
 /// The balance of an account.

@@ -61,7 +61,7 @@ pub struct DrainOptions {
 }
 
 /// Nodes as a table.
-struct Table<'a>(&'a [NodeInfo]);
+struct NodeTable<'a>(&'a [NodeInfo]);
 
 impl CallOptions {
     /// Makes the call; returns its result as JSON.
@@ -93,7 +93,7 @@ impl NodesOptions {
     /// If they cannot be asked.
     pub async fn run(&self) -> anyhow::Result<String> {
         let nodes = join(&self.nats).await?.nodes().await?;
-        Ok(Table(&nodes).to_string())
+        Ok(NodeTable(&nodes).to_string())
     }
 }
 
@@ -123,7 +123,7 @@ fn service(url: &str, function: &FunctionName) -> anyhow::Result<HttpFabric> {
     Ok(fabric)
 }
 
-impl fmt::Display for Table<'_> {
+impl fmt::Display for NodeTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.0.iter().map(|it| it.node.len());
         let width = names.max().unwrap_or_default().max("NODE".len());

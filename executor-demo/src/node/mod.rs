@@ -22,7 +22,7 @@ pub use options::{Hosted, NatsOptions, NodeOptions};
 
 /// This process among the nodes; alone unless it has joined them.
 #[derive(Clone, Debug)]
-pub(crate) struct Node(Option<NatsFabric>);
+pub(crate) struct ShopNode(Option<NatsFabric>);
 
 /// The services of this node for others, until it is drained.
 pub(crate) struct Serves {
@@ -31,7 +31,7 @@ pub(crate) struct Serves {
     arbiters: ArbiterPool,
 }
 
-impl Node {
+impl ShopNode {
     /// A process that knows no others.
     pub(crate) fn alone() -> Self {
         Self(None)

@@ -42,20 +42,20 @@ impl<T> Future for Pending<T> {
 
 /// Where jobs are done.
 #[derive(Clone)]
-pub(super) enum Jobs {
+pub(super) enum StoreJobs {
     /// By a thread, which ends with the last copy of its queue.
-    Queued(Adder<Box<dyn Job>>, Gauge),
+    Queued(Adder<Box<dyn StoreJob>>, Gauge),
     /// By the caller.
     AtOnce(Arc<Mutex<Connection>>),
 }
 
-impl fmt::Debug for Jobs {
+impl fmt::Debug for StoreJobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Jobs").finish_non_exhaustive()
+        f.debug_struct("StoreJobs").finish_non_exhaustive()
     }
 }
 
-impl Jobs {
+impl StoreJobs {
     /// Starts a thread that changes the database, in groups of jobs that share a transaction. `waiting`
     /// counts the jobs that are not answered.
     pub(super) fn writing(db: Connection, waiting: Gauge) -> Result<Self, StoreError> {
@@ -75,7 +75,7 @@ impl Jobs {
     fn start(
         name: &str,
         waiting: Gauge,
-        work: impl FnOnce(Taker<Box<dyn Job>>) + Send + 'static,
+        work: impl FnOnce(Taker<Box<dyn StoreJob>>) + Send + 'static,
     ) -> Result<Self, StoreError> {
         let (jobs, todo) = queue(QUEUE);
         let thread = thread::Builder::new().name(name.to_owned());
@@ -90,14 +90,14 @@ impl Jobs {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
         let (asker, answer) = oneshot::channel();
-        let mut job = Box::new(Asked::new(work, asker));
+        let mut job = Box::new(AskedJob::new(work, asker));
         match self {
             Self::AtOnce(db) => {
                 job.run(&db.lock());
                 job.answer(Ok(()));
             }
             Self::Queued(jobs, waiting) => {
-                job.counted = Some(CountGuard::new(waiting));
+                job.counted = Some(JobCountGuard::new(waiting));
                 if let Err((job, error)) = jobs.add(products, job) {
                     job.answer(Err(error));
                 }
@@ -108,7 +108,7 @@ impl Jobs {
 }
 
 /// A job in a queue, whatever its result.
-pub(super) trait Job: Send {
+pub(super) trait StoreJob: Send {
     /// Whether its answer is waited for.
     fn is_wanted(&self) -> bool;
 
@@ -119,38 +119,38 @@ pub(super) trait Job: Send {
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
-struct Asked<T, F> {
+struct AskedJob<T, F> {
     /// Until it is done.
     work: Option<F>,
     result: Result<T, StoreError>,
     asker: oneshot::Sender<Result<T, StoreError>>,
     /// Dropped with the job.
-    counted: Option<CountGuard>,
+    counted: Option<JobCountGuard>,
 }
 
 /// Counts a job until this is dropped.
-struct CountGuard(Gauge);
+struct JobCountGuard(Gauge);
 
-impl CountGuard {
+impl JobCountGuard {
     fn new(waiting: &Gauge) -> Self {
         waiting.inc();
         Self(waiting.clone())
     }
 }
 
-impl Drop for CountGuard {
+impl Drop for JobCountGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-impl<T, F> Asked<T, F> {
+impl<T, F> AskedJob<T, F> {
     fn new(work: F, asker: oneshot::Sender<Result<T, StoreError>>) -> Self {
         Self { work: Some(work), result: Err(StoreError::Closed), asker, counted: None }
     }
 }
 
-impl<T, F> Job for Asked<T, F>
+impl<T, F> StoreJob for AskedJob<T, F>
 where
     T: Send,
     F: FnOnce(&Connection) -> Result<T, StoreError> + Send,
@@ -171,8 +171,8 @@ where
     }
 }
 
-/// Takes groups of jobs until the last [`Jobs`] is gone.
-fn write(db: &Connection, todo: &Taker<Box<dyn Job>>) {
+/// Takes groups of jobs until the last [`StoreJobs`] is gone.
+fn write(db: &Connection, todo: &Taker<Box<dyn StoreJob>>) {
     loop {
         let mut group = todo.take(GROUP);
         if group.is_empty() {
@@ -194,7 +194,7 @@ fn write(db: &Connection, todo: &Taker<Box<dyn Job>>) {
 ///
 /// Here it is decided between an asker that leaves and a job that is done: a job begins if it is
 /// wanted when the transaction has begun, and is done then.
-fn commit(db: &Connection, group: &mut Vec<Box<dyn Job>>) -> rusqlite::Result<()> {
+fn commit(db: &Connection, group: &mut Vec<Box<dyn StoreJob>>) -> rusqlite::Result<()> {
     group.retain(|job| job.is_wanted());
     if group.is_empty() {
         return Ok(());
@@ -218,8 +218,8 @@ fn commit(db: &Connection, group: &mut Vec<Box<dyn Job>>) -> rusqlite::Result<()
     db.execute_batch("COMMIT")
 }
 
-/// Takes jobs one by one until the last [`Jobs`] is gone.
-fn read(db: &Connection, todo: &Taker<Box<dyn Job>>) {
+/// Takes jobs one by one until the last [`StoreJobs`] is gone.
+fn read(db: &Connection, todo: &Taker<Box<dyn StoreJob>>) {
     while let Some(mut job) = todo.take(1).pop() {
         if job.is_wanted() {
             job.run(db);
@@ -253,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_and_jobs_without_an_asker_are_not_done() {
-        let jobs = Jobs::writing(Connection::open_in_memory().unwrap(), Gauge::default()).unwrap();
+        let jobs =
+            StoreJobs::writing(Connection::open_in_memory().unwrap(), Gauge::default()).unwrap();
         let ((begins, begun), (go, wait)) = (mpsc::channel(), mpsc::channel::<()>());
         let first = jobs.add(&[], move |_| {
             begins.send(()).expect("the test waits");
@@ -279,7 +280,8 @@ mod tests {
     #[test]
     fn jobs_of_a_product_that_all_want_do_not_delay_those_of_others() {
         const HOT: usize = 1000;
-        let jobs = Jobs::writing(Connection::open_in_memory().unwrap(), Gauge::default()).unwrap();
+        let jobs =
+            StoreJobs::writing(Connection::open_in_memory().unwrap(), Gauge::default()).unwrap();
         let ((begins, begun), (go, wait)) = (mpsc::channel(), mpsc::channel::<()>());
         let first = jobs.add(&[], move |_| {
             begins.send(()).expect("the test waits");
@@ -314,7 +316,7 @@ mod tests {
             false
         }))
         .unwrap();
-        let jobs = Jobs::writing(db, Gauge::default()).unwrap();
+        let jobs = StoreJobs::writing(db, Gauge::default()).unwrap();
         let left = jobs.add(&[], |db| Ok(db.execute("INSERT INTO t VALUES (1)", [])?));
         let kept = jobs.add(&[], |db| Ok(db.execute("INSERT INTO t VALUES (2)", [])?));
         while TRIES.load(Ordering::Relaxed) < 3 {
@@ -343,11 +345,11 @@ mod tests {
                 })
             }
         };
-        let mut group: Vec<Box<dyn Job>> = Vec::new();
+        let mut group: Vec<Box<dyn StoreJob>> = Vec::new();
         let mut answers = Vec::new();
         for work in [insert(1, 1), insert(2, 2), insert(3, 1)] {
             let (asker, answer) = oneshot::channel();
-            group.push(Box::new(Asked::new(work, asker)));
+            group.push(Box::new(AskedJob::new(work, asker)));
             answers.push(answer);
         }
         commit(&db, &mut group).unwrap();

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 pub(super) struct Left(Arc<Mutex<HashSet<String>>>);
 
 /// A payment that was opened, for the order that waits for it.
-pub(super) struct Opened {
+pub(super) struct OpenedPayment {
     pub(super) key: String,
     /// `None` if the payment is of a durable request, which opens it again or abandons it.
     pub(super) left: Option<UnlessTaken>,
@@ -26,7 +26,7 @@ pub(super) struct UnlessTaken {
 }
 
 impl Left {
-    /// Notes the step unless its payment is [taken](Opened::take).
+    /// Notes the step unless its payment is [taken](OpenedPayment::take).
     pub(super) fn unless_taken(self, step: String) -> UnlessTaken {
         UnlessTaken { left: self, step: Some(step) }
     }
@@ -45,7 +45,7 @@ impl Left {
     }
 }
 
-impl Opened {
+impl OpenedPayment {
     /// The order has got the payment, and looks after it from now on.
     pub(super) fn take(mut self) -> String {
         if let Some(left) = &mut self.left {

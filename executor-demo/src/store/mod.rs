@@ -26,8 +26,8 @@ use asyncsteps::metrics::prometheus_client::metrics::gauge::Gauge;
 use asyncsteps::metrics::prometheus_client::registry::Registry;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
-use jobs::Jobs;
-use left::{Left, Opened};
+use jobs::StoreJobs;
+use left::{Left, OpenedPayment};
 
 pub use jobs::Pending;
 pub use orders::{NewOrder, Order, SoldItem, Summary, Terms};
@@ -38,8 +38,8 @@ const NEW_PRICE: i64 = 100;
 /// A handle to the threads of the database, which end with the last handle.
 #[derive(Clone, Debug)]
 pub struct Store {
-    writes: Jobs,
-    reads: Jobs,
+    writes: StoreJobs,
+    reads: StoreJobs,
     queues: Queues,
     /// The debts of orders that left while their payment was opened.
     left: Left,
@@ -97,14 +97,14 @@ impl Store {
         let queues = Queues::default();
         let waiting = |queue| queues.get_or_create(&[("queue", queue)]).clone();
         let writes = match &*mode {
-            "memory" => Jobs::at_once(writing),
-            _ => Jobs::writing(writing, waiting("write"))?,
+            "memory" => StoreJobs::at_once(writing),
+            _ => StoreJobs::writing(writing, waiting("write"))?,
         };
         let reads = match &*mode {
             "wal" => {
                 let reading = Connection::open(file)?;
                 reading.pragma_update(None, "query_only", true)?;
-                Jobs::reading(reading, waiting("read"))?
+                StoreJobs::reading(reading, waiting("read"))?
             }
             // in memory, or where the file system cannot share memory, there is one connection
             _ => writes.clone(),
@@ -198,7 +198,7 @@ impl Store {
         let opened = self.write_of(order.items.keys(), move |db| {
             let key = payments::open(db, &paid, amount, owner.as_deref(), &step)?;
             let left = owner.map(|_| left.unless_taken(step));
-            Ok(Opened { key, left })
+            Ok(OpenedPayment { key, left })
         });
         Ok(opened.await?.take())
     }

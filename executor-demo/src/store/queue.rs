@@ -16,24 +16,24 @@ const OTHERS: &str = "";
 
 /// Makes a queue with room for this number of jobs; it ends with either end.
 pub(super) fn queue<T>(room: usize) -> (Adder<T>, Taker<T>) {
-    let waiting = Waiting { lanes: HashMap::new(), turns: VecDeque::new(), count: 0, ended: false };
-    let queue = Arc::new(Queue { room, waiting: Mutex::new(waiting), changed: Condvar::new() });
-    (Adder(Arc::new(End(Arc::clone(&queue)))), Taker(End(queue)))
+    let waiting = Lanes { lanes: HashMap::new(), turns: VecDeque::new(), count: 0, ended: false };
+    let queue = Arc::new(LaneQueue { room, waiting: Mutex::new(waiting), changed: Condvar::new() });
+    (Adder(Arc::new(QueueEnd(Arc::clone(&queue)))), Taker(QueueEnd(queue)))
 }
 
 /// The end that jobs are added at; cheap to clone.
-pub(super) struct Adder<T>(Arc<End<T>>);
+pub(super) struct Adder<T>(Arc<QueueEnd<T>>);
 
 /// The end that jobs are taken from.
-pub(super) struct Taker<T>(End<T>);
+pub(super) struct Taker<T>(QueueEnd<T>);
 
-struct Queue<T> {
+struct LaneQueue<T> {
     room: usize,
-    waiting: Mutex<Waiting<T>>,
+    waiting: Mutex<Lanes<T>>,
     changed: Condvar,
 }
 
-struct Waiting<T> {
+struct Lanes<T> {
     /// None of them is empty.
     lanes: HashMap<Arc<str>, VecDeque<T>>,
     /// The lanes, the next one first.
@@ -59,7 +59,7 @@ impl<T> Adder<T> {
         products: impl IntoIterator<Item = &'a Arc<str>>,
         job: T,
     ) -> Result<(), (T, StoreError)> {
-        let Queue { room, changed, .. } = &*self.0.0;
+        let LaneQueue { room, changed, .. } = &*self.0.0;
         let mut waiting = self.0.0.waiting.lock();
         if waiting.ended {
             return Err((job, StoreError::Closed));
@@ -83,7 +83,7 @@ impl<T> Taker<T> {
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> Lanes<T> {
     fn length(&self, lane: &str) -> usize {
         self.lanes.get(lane).map_or(0, VecDeque::len)
     }
@@ -130,9 +130,9 @@ impl<T> Waiting<T> {
 }
 
 /// Ends the queue when it is dropped.
-struct End<T>(Arc<Queue<T>>);
+struct QueueEnd<T>(Arc<LaneQueue<T>>);
 
-impl<T> Drop for End<T> {
+impl<T> Drop for QueueEnd<T> {
     fn drop(&mut self) {
         self.0.waiting.lock().ended = true;
         self.0.changed.notify_one();

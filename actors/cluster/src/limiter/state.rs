@@ -7,8 +7,8 @@ use asyncsteps_core::{Error, codes};
 
 use super::options::Limits;
 use super::places::Places;
-use crate::node::Node;
-use crate::shares::{Attempt, Keeper, Line, Standing};
+use crate::node::ClusterNode;
+use crate::shares::{EntryAttempt, EntryQueue, Keeper, Standing};
 use crate::store::{LockId, Quota};
 
 /// The state that the handles of one key share on this node.
@@ -20,13 +20,13 @@ pub(crate) struct LimiterState {
 
 /// A place in a limiter. Dropping it releases the place.
 #[derive(derive_more::Debug)]
-#[debug("Place({:?})", self.0.id)]
-pub(super) struct Place(Arc<LimiterState>);
+#[debug("LimiterPlace({:?})", self.0.id)]
+pub(super) struct LimiterPlace(Arc<LimiterState>);
 
 impl LimiterState {
-    pub(crate) fn new(node: Arc<Node>, id: LockId, limits: Limits) -> Self {
+    pub(crate) fn new(node: Arc<ClusterNode>, id: LockId, limits: Limits) -> Self {
         let quota = Quota::new("places", &id, limits.concurrent, Duration::ZERO);
-        let line = Line::new(limits.max_queue, "Mutex queue limit");
+        let line = EntryQueue::new(limits.max_queue, "Mutex queue limit");
         Self { id, limits, keeper: Arc::new(Keeper::new(node, quota, line)) }
     }
 
@@ -44,26 +44,26 @@ impl LimiterState {
     }
 
     /// Takes a place, after the waiting ones.
-    pub(super) async fn enter(self: &Arc<Self>) -> Result<Place, Error> {
+    pub(super) async fn enter(self: &Arc<Self>) -> Result<LimiterPlace, Error> {
         self.id.check()?;
         let keeper = &self.keeper;
         let poll = keeper.node().config().poll;
         keeper.line().enter(|| keeper.changed(), poll, || self.attempt()).await?;
-        Ok(Place(Arc::clone(self)))
+        Ok(LimiterPlace(Arc::clone(self)))
     }
 
-    async fn attempt(&self) -> Result<Attempt, Error> {
+    async fn attempt(&self) -> Result<EntryAttempt, Error> {
         self.keeper.know().await;
         self.keeper.with(|places, standing| match standing {
             Standing::None => Err(database_away()),
             Standing::Lost if !self.limits.goes_on() => Err(database_away()),
-            Standing::Valid | Standing::Lost if places.enter() => Ok(Attempt::Entered),
-            Standing::Valid | Standing::Lost => Ok(Attempt::Full(None)),
+            Standing::Valid | Standing::Lost if places.enter() => Ok(EntryAttempt::Entered),
+            Standing::Valid | Standing::Lost => Ok(EntryAttempt::Full(None)),
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for LimiterPlace {
     fn drop(&mut self) {
         self.0.keeper.change(Places::leave);
     }

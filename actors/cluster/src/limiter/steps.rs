@@ -8,7 +8,7 @@ use asyncsteps_core::sync::{ISync, Section};
 use asyncsteps_core::{AsyncSteps, Identity, StepResult};
 
 use super::options::Limits;
-use super::state::{LimiterState, Place};
+use super::state::{LimiterPlace, LimiterState};
 use crate::cluster::Cluster;
 use crate::store::LockId;
 use crate::throttle::Throttle;
@@ -48,7 +48,7 @@ pub struct Limiter {
 struct PlaceGuard {
     state: Arc<LimiterState>,
     owner: Identity,
-    place: Rc<RefCell<Option<Place>>>,
+    place: Rc<RefCell<Option<LimiterPlace>>>,
 }
 
 impl Cluster {

@@ -16,9 +16,9 @@ use crate::node;
 
 /// The step's hold on the lock; dropped when the step and everything inside of it have ended.
 #[derive(Clone)]
-struct SectionGuard(Rc<RefCell<Option<Taken>>>);
+struct SectionGuard(Rc<RefCell<Option<TakenLock>>>);
 
-struct Taken {
+struct TakenLock {
     _hold: Arc<Hold>,
     _registration: Option<Registration>,
     // the node's tasks run as long as a lock is held
@@ -81,7 +81,7 @@ impl Mutex {
         fence.set(hold.fence());
         let registration = interrupter.map(|section| hold.term().register(section));
         let cluster = self.cluster.clone();
-        let taken = Taken { _hold: hold, _registration: registration, _cluster: cluster };
+        let taken = TakenLock { _hold: hold, _registration: registration, _cluster: cluster };
         held.0.replace(Some(taken));
     }
 }

@@ -7,12 +7,12 @@ use asyncsteps_actors::clock;
 use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 
-use super::line::Line;
+use super::line::EntryQueue;
 use crate::error::Error;
 use crate::lease_term::LeaseTerm;
-use crate::node::Node;
+use crate::node::ClusterNode;
 use crate::store::{Quota, Share};
-use crate::watched::Watched;
+use crate::watched::WatchedValue;
 
 /// The units of a limit that a node has.
 pub(crate) trait Units: Default + Send + 'static {
@@ -32,14 +32,14 @@ pub(crate) trait Units: Default + Send + 'static {
 
 /// The share of this node in a limit.
 pub(crate) struct Keeper<U> {
-    node: Arc<Node>,
+    node: Arc<ClusterNode>,
     quota: Quota,
-    line: Line,
-    shared: Watched<Shared<U>>,
+    line: EntryQueue,
+    shared: WatchedValue<KeeperState<U>>,
 }
 
 #[derive(Default)]
-struct Shared<U> {
+struct KeeperState<U> {
     share: U,
     /// The term in which the share was granted.
     term: Option<Arc<LeaseTerm>>,
@@ -72,15 +72,15 @@ pub(crate) enum Standing {
 struct IsLess(bool);
 
 impl<U: Units> Keeper<U> {
-    pub(crate) fn new(node: Arc<Node>, quota: Quota, line: Line) -> Self {
-        Self { node, quota, line, shared: Watched::default() }
+    pub(crate) fn new(node: Arc<ClusterNode>, quota: Quota, line: EntryQueue) -> Self {
+        Self { node, quota, line, shared: WatchedValue::default() }
     }
 
-    pub(crate) fn node(&self) -> &Arc<Node> {
+    pub(crate) fn node(&self) -> &Arc<ClusterNode> {
         &self.node
     }
 
-    pub(crate) fn line(&self) -> &Line {
+    pub(crate) fn line(&self) -> &EntryQueue {
         &self.line
     }
 
@@ -108,7 +108,7 @@ impl<U: Units> Keeper<U> {
 
     /// Waits for the first answer of the database; the share is kept from now on.
     pub(crate) async fn know(self: &Arc<Self>) {
-        let is_known = |shared: &mut Shared<U>| {
+        let is_known = |shared: &mut KeeperState<U>| {
             if shared.keeping == Keeping::None {
                 self.node.spawn(Arc::clone(self).keep());
             }
@@ -164,8 +164,9 @@ impl<U: Units> Keeper<U> {
     /// to the server.
     async fn renew(&self, term: &Arc<LeaseTerm>) -> Result<IsLess, Error> {
         let has = {
-            let is_of =
-                |shared: &Shared<U>| shared.term.as_ref().is_some_and(|of| Arc::ptr_eq(of, term));
+            let is_of = |shared: &KeeperState<U>| {
+                shared.term.as_ref().is_some_and(|of| Arc::ptr_eq(of, term))
+            };
             // the one of another term is lost
             self.shared.with(|shared| if is_of(shared) { shared.share.units() } else { 0 })
         };

@@ -11,7 +11,7 @@ use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 
 /// The queue of entries that wait for room.
-pub(crate) struct Line {
+pub(crate) struct EntryQueue {
     queue: LocalMutex,
     waiting: AtomicUsize,
     /// How many may wait; `None` = no limit.
@@ -21,22 +21,22 @@ pub(crate) struct Line {
 }
 
 /// A try to enter.
-pub(crate) enum Attempt {
+pub(crate) enum EntryAttempt {
     Entered,
     /// There may be room at this time of the boot-time clock, or when the share changes.
     Full(Option<Duration>),
 }
 
 /// A waiting entry.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingEntry<'a>(&'a AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingEntry<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Line {
+impl EntryQueue {
     pub(crate) fn new(most: Option<u32>, full: &'static str) -> Self {
         let queue = LocalMutex::new(mutex::Options::default());
         Self { queue, waiting: AtomicUsize::new(0), most, full }
@@ -57,16 +57,16 @@ impl Line {
         attempt: impl Fn() -> F,
     ) -> Result<(), Error>
     where
-        F: Future<Output = Result<Attempt, Error>>,
+        F: Future<Output = Result<EntryAttempt, Error>>,
     {
-        if self.is_empty() && matches!(attempt().await?, Attempt::Entered) {
+        if self.is_empty() && matches!(attempt().await?, EntryAttempt::Entered) {
             return Ok(());
         }
         let _waiting = self.join()?;
         let _turn = self.queue.lock().await?;
         loop {
             let changed = changed();
-            let Attempt::Full(until) = attempt().await? else { return Ok(()) };
+            let EntryAttempt::Full(until) = attempt().await? else { return Ok(()) };
             let pause = until.map_or(poll, |at| at.saturating_sub(clock::boottime()));
             tokio::select! {
                 biased;
@@ -77,10 +77,10 @@ impl Line {
         }
     }
 
-    fn join(&self) -> Result<Waiting<'_>, Error> {
+    fn join(&self) -> Result<WaitingEntry<'_>, Error> {
         let most = self.most.map_or(usize::MAX, |most| most as usize);
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting(&self.waiting);
+        let waiting = WaitingEntry(&self.waiting);
         let full = || Error::with_info(codes::DEFENSE_REJECTED, self.full);
         (before < most).then_some(waiting).ok_or_else(full)
     }

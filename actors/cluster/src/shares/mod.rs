@@ -4,4 +4,4 @@ mod keeper;
 mod line;
 
 pub(crate) use keeper::{Keeper, Standing, Units};
-pub(crate) use line::{Attempt, Line};
+pub(crate) use line::{EntryAttempt, EntryQueue};

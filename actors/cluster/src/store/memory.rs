@@ -21,14 +21,14 @@ const NOTICES: usize = 64;
 #[derive(Clone, derive_more::Debug)]
 #[debug("Memory {{ .. }}")]
 pub struct Memory {
-    tables: Arc<Mutex<Tables>>,
+    tables: Arc<Mutex<LockTables>>,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     freed: broadcast::Sender<LockId>,
 }
 
 /// The state that the nodes share. Times are since 1970.
 #[derive(Default)]
-struct Tables {
+struct LockTables {
     /// The last time: no later one is before it, although the clocks of several machines differ.
     now: Duration,
     /// The last number of a holder, of any lock.
@@ -37,12 +37,12 @@ struct Tables {
     /// When the lease of each node ends.
     leases: BTreeMap<NodeId, Duration>,
     /// The locks that have a holder.
-    held: BTreeMap<LockId, HeldLock>,
+    held: BTreeMap<LockId, LockRow>,
     quotas: BTreeMap<(String, Arc<str>), Shares>,
     counters: BTreeMap<LockId, Counter>,
 }
 
-struct HeldLock {
+struct LockRow {
     holder: NodeId,
     epoch: u64,
     is_wanted: bool,
@@ -78,7 +78,7 @@ impl Memory {
 
     fn answer<'a, T: Send + 'a>(
         &'a self,
-        work: impl FnOnce(&mut Tables, Duration) -> T + Send + 'a,
+        work: impl FnOnce(&mut LockTables, Duration) -> T + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let now = (self.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -185,7 +185,7 @@ impl LockStore for Memory {
     }
 }
 
-impl Tables {
+impl LockTables {
     fn is_alive(&self, node: NodeId, now: Duration) -> bool {
         self.leases.get(&node).is_some_and(|ends| *ends > now)
     }
@@ -204,7 +204,7 @@ impl Tables {
         }
         self.epoch += 1;
         let epoch = self.epoch;
-        self.held.insert(lock.clone(), HeldLock { holder: node, epoch, is_wanted });
+        self.held.insert(lock.clone(), LockRow { holder: node, epoch, is_wanted });
         Taken::Epoch(epoch)
     }
 

@@ -6,5 +6,5 @@ mod state;
 mod steps;
 
 pub use options::{Counting, OnDisconnect, Rate};
-pub(crate) use state::KeyState;
+pub(crate) use state::ThrottleState;
 pub use steps::Throttle;

@@ -6,7 +6,7 @@ use crate::shares::Units;
 
 /// The units that a node has, and what it has used of them. Times are of the boot-time clock.
 #[derive(Debug, Default)]
-pub(super) struct Share {
+pub(super) struct ThrottleShare {
     units: u32,
     /// More units, from this time on.
     grows: Option<(u32, Duration)>,
@@ -14,7 +14,7 @@ pub(super) struct Share {
     period: Option<(Duration, u32)>,
 }
 
-impl Share {
+impl ThrottleShare {
     /// Enters; else returns the time at which there may be room, if that is known.
     pub(super) fn enter(
         &mut self,
@@ -39,7 +39,7 @@ impl Share {
     }
 }
 
-impl Units for Share {
+impl Units for ThrottleShare {
     fn units(&self) -> u32 {
         self.grows.map_or(self.units, |(units, _)| units.max(self.units))
     }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     /// How many entries there are at this time.
-    fn enter_all(share: &mut Share, now: Duration) -> (u32, Option<Duration>) {
+    fn enter_all(share: &mut ThrottleShare, now: Duration) -> (u32, Option<Duration>) {
         for count in 0.. {
             if let Err(next) = share.enter(now, ms(1000)) {
                 return (count, next);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn each_period_has_the_units_once() {
-        let mut share = Share::default();
+        let mut share = ThrottleShare::default();
         assert_eq!(enter_all(&mut share, ms(5)), (0, None));
         share.grant(3, ms(10), ms(10));
         assert_eq!(enter_all(&mut share, ms(20)), (3, Some(ms(1020))));
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn less_counts_at_once_and_more_when_others_have_used_theirs() {
-        let mut share = Share::default();
+        let mut share = ThrottleShare::default();
         share.grant(4, ms(0), ms(0));
         assert_eq!(enter_all(&mut share, ms(0)).0, 4);
         share.grant(2, ms(100), ms(0));
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_share_that_shrinks_before_it_grew_does_not_grow() {
-        let mut share = Share::default();
+        let mut share = ThrottleShare::default();
         share.grant(5, ms(0), ms(500));
         share.grant(0, ms(100), ms(0));
         assert_eq!(enter_all(&mut share, ms(900)), (0, None));

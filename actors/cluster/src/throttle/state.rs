@@ -6,23 +6,23 @@ use asyncsteps_actors::clock;
 use asyncsteps_core::{Error, codes};
 
 use super::options::{Counting, OnDisconnect, Rate};
-use super::share::Share;
+use super::share::ThrottleShare;
 use crate::error::Error as ClusterError;
-use crate::node::Node;
-use crate::shares::{Attempt, Keeper, Line, Standing};
+use crate::node::ClusterNode;
+use crate::shares::{EntryAttempt, EntryQueue, Keeper, Standing};
 use crate::store::{LockId, Quota};
 
 /// The state that the handles of one key share on this node.
-pub(crate) struct KeyState {
+pub(crate) struct ThrottleState {
     id: LockId,
     rate: Rate,
-    keeper: Arc<Keeper<Share>>,
+    keeper: Arc<Keeper<ThrottleShare>>,
 }
 
-impl KeyState {
-    pub(crate) fn new(node: Arc<Node>, id: LockId, rate: Rate) -> Self {
+impl ThrottleState {
+    pub(crate) fn new(node: Arc<ClusterNode>, id: LockId, rate: Rate) -> Self {
         let quota = Quota::new("rate", &id, rate.max, rate.period);
-        let line = Line::new(rate.max_queue, "Throttle queue limit");
+        let line = EntryQueue::new(rate.max_queue, "Throttle queue limit");
         Self { id, rate, keeper: Arc::new(Keeper::new(node, quota, line)) }
     }
 
@@ -42,7 +42,7 @@ impl KeyState {
         keeper.line().enter(|| keeper.changed(), poll, || self.attempt()).await
     }
 
-    async fn attempt(&self) -> Result<Attempt, Error> {
+    async fn attempt(&self) -> Result<EntryAttempt, Error> {
         match self.rate.counting {
             Counting::Shares(away) => {
                 self.keeper.know().await;
@@ -54,26 +54,26 @@ impl KeyState {
 
     fn attempt_by(
         &self,
-        share: &mut Share,
+        share: &mut ThrottleShare,
         standing: &Standing,
         away: OnDisconnect,
-    ) -> Result<Attempt, Error> {
+    ) -> Result<EntryAttempt, Error> {
         match (standing, away) {
             (Standing::None, _) | (Standing::Lost, OnDisconnect::Reject) => Err(database_away()),
             (Standing::Valid, _) | (Standing::Lost, OnDisconnect::GoOn) => {
                 Ok(match share.enter(clock::boottime(), self.rate.period) {
-                    Ok(()) => Attempt::Entered,
-                    Err(until) => Attempt::Full(until),
+                    Ok(()) => EntryAttempt::Entered,
+                    Err(until) => EntryAttempt::Full(until),
                 })
             }
         }
     }
 
-    async fn attempt_exact(&self) -> Result<Attempt, Error> {
+    async fn attempt_exact(&self) -> Result<EntryAttempt, Error> {
         let Rate { max, period, .. } = self.rate;
         match self.keeper.node().store().count(&self.id, max, period).await {
-            Ok(None) => Ok(Attempt::Entered),
-            Ok(Some(left)) => Ok(Attempt::Full(Some(clock::boottime() + left))),
+            Ok(None) => Ok(EntryAttempt::Entered),
+            Ok(Some(left)) => Ok(EntryAttempt::Full(Some(clock::boottime() + left))),
             Err(ClusterError::Unavailable(cause)) => {
                 Err(database_away().with_cause(ClusterError::Unavailable(cause)))
             }

@@ -6,7 +6,7 @@ use asyncsteps_core::sync::{ISync, Section};
 use asyncsteps_core::{AsyncSteps, Error, StepResult};
 
 use super::options::Rate;
-use super::state::KeyState;
+use super::state::ThrottleState;
 use crate::cluster::Cluster;
 use crate::store::LockId;
 
@@ -35,7 +35,7 @@ use crate::store::LockId;
 pub struct Throttle {
     // the node's tasks run as long as there is a lock of it
     cluster: Cluster,
-    state: Arc<KeyState>,
+    state: Arc<ThrottleState>,
 }
 
 impl Cluster {

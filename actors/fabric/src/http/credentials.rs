@@ -12,13 +12,13 @@ use crate::call_error::CallError;
 
 /// How a service learns who calls.
 #[derive(Clone, Debug)]
-pub(super) enum Credentials {
+pub(super) enum ServiceCredentials {
     Anonymous,
     Password(String, Secret),
     Signature(String, MacAlgorithm, MacKey),
 }
 
-impl Credentials {
+impl ServiceCredentials {
     /// The request with them, for a message in `coding`. Nothing of it may change afterwards.
     pub(super) fn seal(
         &self,

@@ -16,9 +16,9 @@ use super::connector::Connector;
 use super::error::HttpError;
 use super::post::{HttpClient, Poster, client};
 use super::remote::Remote;
-use super::service::{Service, Transport};
-use super::socket::Socket;
-use super::url::{Kind, ServiceUrl};
+use super::service::{RegisteredService, Transport};
+use super::socket::ServiceSocket;
+use super::url::{ServiceUrl, UrlTransport};
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
@@ -36,7 +36,7 @@ pub struct HttpFabric {
     config: Config,
     connector: Connector,
     client: HttpClient,
-    services: RwLock<HashMap<Box<str>, Arc<Service>>>,
+    services: RwLock<HashMap<Box<str>, Arc<RegisteredService>>>,
     calls: Semaphore,
 }
 
@@ -62,17 +62,17 @@ impl HttpFabric {
         let url = ServiceUrl::parse(&remote.url)?;
         check_definition(&interface, &remote, &url)?;
         let transport = match url.kind {
-            Kind::Http => {
+            UrlTransport::Http => {
                 let poster = Poster::new(self.client.clone(), url.http, &self.config);
                 Transport::Http(Box::new(poster))
             }
-            Kind::WebSocket => {
-                let socket = Socket::new(self.connector.clone(), url, &self.config);
+            UrlTransport::WebSocket => {
+                let socket = ServiceSocket::new(self.connector.clone(), url, &self.config);
                 Transport::WebSocket(Box::new(socket))
             }
         };
         let name = interface.iface().into();
-        let service = Arc::new(Service {
+        let service = Arc::new(RegisteredService {
             endpoint: Endpoint::new(interface),
             credentials: remote.credentials,
             names_user: remote.names_user,
@@ -91,7 +91,7 @@ impl HttpFabric {
         services.remove(iface);
     }
 
-    fn service(&self, call: &Call) -> Result<Arc<Service>, CallError> {
+    fn service(&self, call: &Call) -> Result<Arc<RegisteredService>, CallError> {
         let function = call.function();
         if let Some(node) = &call.node {
             return Err(CallError::connect(format!("{node} is no node here: services have URLs")));
@@ -170,7 +170,7 @@ fn check_definition(
     if definition.requires("SecureChannel") && !url.is_secure {
         return lacks("SecureChannel", "https:// or wss://");
     }
-    if definition.requires("BiDirectChannel") && url.kind == Kind::Http {
+    if definition.requires("BiDirectChannel") && url.kind == UrlTransport::Http {
         return lacks("BiDirectChannel", "ws:// or wss://");
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use asyncsteps_executor::iface::Definition;
 use asyncsteps_executor::security::{MacAlgorithm, MacKey, Secret};
 
-use super::credentials::Credentials;
+use super::credentials::ServiceCredentials;
 
 /// A FutoIn service elsewhere: its URL, and how it is called.
 ///
@@ -18,7 +18,7 @@ use super::credentials::Credentials;
 #[must_use = "a fabric registers it"]
 pub struct Remote {
     pub(super) url: String,
-    pub(super) credentials: Credentials,
+    pub(super) credentials: ServiceCredentials,
     pub(super) names_user: bool,
     pub(super) definition: Option<Arc<Definition>>,
 }
@@ -27,20 +27,20 @@ impl Remote {
     /// A service at a URL, see [`http`](super). It is looked at when the service is
     /// [registered](super::HttpFabric::register).
     pub fn new(url: impl Into<String>) -> Self {
-        let credentials = Credentials::Anonymous;
+        let credentials = ServiceCredentials::Anonymous;
         Self { url: url.into(), credentials, names_user: false, definition: None }
     }
 
     /// Calls as a user with a password (FTN8.1 §2.1), in place of a signature. It is sent as it is: use TLS.
     pub fn password(self, user: impl Into<String>, password: Secret) -> Self {
-        Self { credentials: Credentials::Password(user.into(), password), ..self }
+        Self { credentials: ServiceCredentials::Password(user.into(), password), ..self }
     }
 
     /// Calls as a user, with a signature of each message (FTN8.1 §2.2), in place of a password. A result
     /// has to be signed with the same key; an error may be unsigned, because an executor that refuses
     /// the credentials has no key.
     pub fn signature(self, user: impl Into<String>, algorithm: MacAlgorithm, key: MacKey) -> Self {
-        Self { credentials: Credentials::Signature(user.into(), algorithm, key), ..self }
+        Self { credentials: ServiceCredentials::Signature(user.into(), algorithm, key), ..self }
     }
 
     /// Names the user that a call acts for (FTN3 §1.11, field `obf`). The service has to grant the

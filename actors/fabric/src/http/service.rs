@@ -11,11 +11,11 @@ use asyncsteps_executor::observe::TraceParent;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::credentials::Credentials;
+use super::credentials::ServiceCredentials;
 use super::post::Poster;
 use super::sent::Sent;
 use super::session::rid;
-use super::socket::Socket;
+use super::socket::ServiceSocket;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
@@ -23,9 +23,9 @@ use crate::on_behalf::on_behalf_of;
 
 /// A registered service.
 #[derive(Debug)]
-pub(super) struct Service {
+pub(super) struct RegisteredService {
     pub(super) endpoint: Endpoint,
-    pub(super) credentials: Credentials,
+    pub(super) credentials: ServiceCredentials,
     pub(super) names_user: bool,
     pub(super) definition: Option<Arc<Definition>>,
     pub(super) max_message: usize,
@@ -36,11 +36,11 @@ pub(super) struct Service {
 #[derive(Debug)]
 pub(super) enum Transport {
     Http(Box<Poster>),
-    WebSocket(Box<Socket>),
+    WebSocket(Box<ServiceSocket>),
 }
 
 /// A call as a message.
-struct Outgoing {
+struct OutgoingMessage {
     message: Bytes,
     /// On a WebSocket.
     number: Option<u64>,
@@ -48,7 +48,7 @@ struct Outgoing {
     max_answer: usize,
 }
 
-impl Service {
+impl RegisteredService {
     pub(super) fn interface(&self) -> &IfaceVer {
         self.endpoint.interface()
     }
@@ -86,7 +86,11 @@ impl Service {
         }
     }
 
-    fn prepare(&self, call: Call, declared: Option<&Function>) -> Result<Outgoing, CallError> {
+    fn prepare(
+        &self,
+        call: Call,
+        declared: Option<&Function>,
+    ) -> Result<OutgoingMessage, CallError> {
         let Invocation { function, mut params, caller, trace, .. } = call.invocation;
         if let Some(declared) = declared {
             let checked = declared.check_params(&function, &mut params);
@@ -114,7 +118,7 @@ impl Service {
         }
         let declared_max = declared.map_or(usize::MAX, Function::max_response_size);
         let max_answer = self.max_message.min(declared_max);
-        Ok(Outgoing { message: message.into(), number, trace, max_answer })
+        Ok(OutgoingMessage { message: message.into(), number, trace, max_answer })
     }
 
     /// The answer of the service; `None` is an empty answer.
@@ -149,8 +153,12 @@ impl Transport {
         }
     }
 
-    async fn exchange(&self, call: Outgoing, sent: &Sent) -> Result<Option<Answer>, CallError> {
-        let Outgoing { message, number, trace, max_answer } = call;
+    async fn exchange(
+        &self,
+        call: OutgoingMessage,
+        sent: &Sent,
+    ) -> Result<Option<Answer>, CallError> {
+        let OutgoingMessage { message, number, trace, max_answer } = call;
         match self {
             Self::Http(poster) => poster.exchange(message, trace, max_answer, sent).await,
             Self::WebSocket(socket) => {

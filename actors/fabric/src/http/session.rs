@@ -31,14 +31,14 @@ pub(super) type Channel = WebSocketStream<TokioIo<Stream>>;
 
 /// A connection in use; a cheap handle. It closes when all are dropped.
 #[derive(Clone, Debug)]
-pub(super) struct Session {
-    queue: mpsc::UnboundedSender<Outgoing>,
-    waiting: Arc<Waiting>,
+pub(super) struct SocketSession {
+    queue: mpsc::UnboundedSender<OutgoingCall>,
+    waiting: Arc<WaitingCalls>,
 }
 
 /// A message to send. There are no more than calls in flight, and these are limited.
 #[derive(Debug)]
-struct Outgoing {
+struct OutgoingCall {
     number: u64,
     message: Bytes,
     sent: Sent,
@@ -46,11 +46,11 @@ struct Outgoing {
 
 /// The calls that wait for their answers, by number; `None` after the connection ended.
 #[derive(Debug)]
-struct Waiting(Mutex<Option<HashMap<u64, oneshot::Sender<Response>>>>);
+struct WaitingCalls(Mutex<Option<HashMap<u64, oneshot::Sender<Response>>>>);
 
 /// A call that waits; dropping this forgets it.
-struct Waits<'a> {
-    waiting: &'a Waiting,
+struct WaitingCall<'a> {
+    waiting: &'a WaitingCalls,
     number: u64,
     answer: oneshot::Receiver<Response>,
 }
@@ -60,12 +60,12 @@ pub(super) fn rid(number: u64) -> Option<Rid> {
     Rid::new(format!("C{number}").into())
 }
 
-impl Session {
+impl SocketSession {
     /// Uses a connection, on the arbiter that opened it.
     pub(super) fn start(channel: Channel) -> Self {
         let (queue, outgoing) = mpsc::unbounded_channel();
-        let waiting = Arc::new(Waiting(Mutex::new(Some(HashMap::new()))));
-        let end = End(Arc::clone(&waiting));
+        let waiting = Arc::new(WaitingCalls(Mutex::new(Some(HashMap::new()))));
+        let end = SessionEnd(Arc::clone(&waiting));
         tokio::spawn(async move {
             let (sink, stream) = channel.split();
             // a service that does not read must not keep its answers from being read
@@ -90,7 +90,7 @@ impl Session {
     ) -> Result<Response, CallError> {
         let ended = || sent.failure("the connection ended");
         let mut waits = self.waiting.add(number).ok_or_else(ended)?;
-        let outgoing = Outgoing { number, message, sent: sent.clone() };
+        let outgoing = OutgoingCall { number, message, sent: sent.clone() };
         self.queue.send(outgoing).map_err(|_| ended())?;
         (&mut waits.answer)
             .await
@@ -98,11 +98,11 @@ impl Session {
     }
 }
 
-impl Waiting {
-    fn add(&self, number: u64) -> Option<Waits<'_>> {
+impl WaitingCalls {
+    fn add(&self, number: u64) -> Option<WaitingCall<'_>> {
         let (sender, answer) = oneshot::channel();
         self.0.lock().as_mut()?.insert(number, sender);
-        Some(Waits { waiting: self, number, answer })
+        Some(WaitingCall { waiting: self, number, answer })
     }
 
     fn contains(&self, number: u64) -> bool {
@@ -122,7 +122,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         if let Some(calls) = &mut *self.waiting.0.lock() {
             calls.remove(&self.number);
@@ -131,9 +131,9 @@ impl Drop for Waits<'_> {
 }
 
 /// The end of the connection, also if its arbiter ends.
-struct End(Arc<Waiting>);
+struct SessionEnd(Arc<WaitingCalls>);
 
-impl Drop for End {
+impl Drop for SessionEnd {
     fn drop(&mut self) {
         let calls = self.0.0.lock().take();
         drop(calls);
@@ -143,8 +143,8 @@ impl Drop for End {
 /// Sends messages and pings until there are no more callers or the connection ends.
 async fn send(
     mut sink: SplitSink<Channel, Frame>,
-    mut queue: mpsc::UnboundedReceiver<Outgoing>,
-    waiting: &Waiting,
+    mut queue: mpsc::UnboundedReceiver<OutgoingCall>,
+    waiting: &WaitingCalls,
 ) {
     let mut pings = interval(PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -154,7 +154,7 @@ async fn send(
         let frame = tokio::select! {
             outgoing = queue.recv() => match outgoing {
                 Some(outgoing) if !waiting.contains(outgoing.number) => continue,
-                Some(Outgoing { message, sent, .. }) => {
+                Some(OutgoingCall { message, sent, .. }) => {
                     sent.set();
                     Frame::Binary(message)
                 }
@@ -170,7 +170,7 @@ async fn send(
 }
 
 /// Passes answers to their calls until the connection ends.
-async fn receive(mut stream: SplitStream<Channel>, waiting: &Waiting) {
+async fn receive(mut stream: SplitStream<Channel>, waiting: &WaitingCalls) {
     while let Ok(Some(Ok(frame))) = timeout(SILENCE, stream.next()).await {
         let frame = match frame {
             Frame::Binary(bytes) => bytes,

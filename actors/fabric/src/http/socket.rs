@@ -14,23 +14,23 @@ use tower_service::Service;
 use super::config::Config;
 use super::connector::Connector;
 use super::sent::{Sent, with_causes};
-use super::session::{Channel, Session};
+use super::session::{Channel, SocketSession};
 use super::url::ServiceUrl;
 use crate::call_error::CallError;
 
 /// Calls one service.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct ServiceSocket {
     connector: Connector,
     url: ServiceUrl,
     max_message: usize,
     connect_timeout: Duration,
     /// The open connection. Locked while one is opened, so that there is one at most.
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<SocketSession>>,
     made: AtomicU64,
 }
 
-impl Socket {
+impl ServiceSocket {
     pub(super) fn new(connector: Connector, url: ServiceUrl, config: &Config) -> Self {
         Self {
             connector,
@@ -58,7 +58,7 @@ impl Socket {
     }
 
     /// The open connection, or a new one.
-    async fn session(&self) -> Result<Session, CallError> {
+    async fn session(&self) -> Result<SocketSession, CallError> {
         let mut session = self.session.lock().await;
         match &*session {
             Some(open) if !open.is_over() => Ok(open.clone()),
@@ -66,7 +66,7 @@ impl Socket {
                 let opens = tokio::time::timeout(self.connect_timeout, self.open());
                 let channel =
                     opens.await.map_err(|_| CallError::connect("not connected in time"))?;
-                Ok(session.insert(Session::start(channel?)).clone())
+                Ok(session.insert(SocketSession::start(channel?)).clone())
             }
         }
     }

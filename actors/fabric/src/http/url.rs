@@ -7,7 +7,7 @@ use super::error::HttpError;
 /// Where a service is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServiceUrl {
-    pub(super) kind: Kind,
+    pub(super) kind: UrlTransport,
     /// Nothing on the way can read or change a message.
     pub(super) is_secure: bool,
     /// The URL with `http` or `https`.
@@ -16,7 +16,7 @@ pub(super) struct ServiceUrl {
 
 /// The transport of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum UrlTransport {
     Http,
     WebSocket,
 }
@@ -27,10 +27,10 @@ impl ServiceUrl {
         let forced = text.strip_prefix("secure+");
         let uri: Uri = forced.unwrap_or(text).parse().map_err(|why| wrong(format!("{why}")))?;
         let (kind, has_tls) = match uri.scheme_str() {
-            Some("http") => (Kind::Http, false),
-            Some("https") => (Kind::Http, true),
-            Some("ws") => (Kind::WebSocket, false),
-            Some("wss") => (Kind::WebSocket, true),
+            Some("http") => (UrlTransport::Http, false),
+            Some("https") => (UrlTransport::Http, true),
+            Some("ws") => (UrlTransport::WebSocket, false),
+            Some("wss") => (UrlTransport::WebSocket, true),
             _ => return Err(wrong("it begins with http://, https://, ws:// or wss://".to_owned())),
         };
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
@@ -65,11 +65,17 @@ mod tests {
     #[test]
     fn a_url_says_transport_and_security() {
         for (text, kind, is_secure, http, websocket) in [
-            ("http://a/ftn/", Kind::Http, false, "http://a/ftn/", "ws://a/ftn/"),
-            ("https://a:1", Kind::Http, true, "https://a:1/", "wss://a:1/"),
-            ("ws://[::1]:8/x", Kind::WebSocket, false, "http://[::1]:8/x", "ws://[::1]:8/x"),
-            ("wss://a/?b=c", Kind::WebSocket, true, "https://a/?b=c", "wss://a/?b=c"),
-            ("secure+ws://a/", Kind::WebSocket, true, "http://a/", "ws://a/"),
+            ("http://a/ftn/", UrlTransport::Http, false, "http://a/ftn/", "ws://a/ftn/"),
+            ("https://a:1", UrlTransport::Http, true, "https://a:1/", "wss://a:1/"),
+            (
+                "ws://[::1]:8/x",
+                UrlTransport::WebSocket,
+                false,
+                "http://[::1]:8/x",
+                "ws://[::1]:8/x",
+            ),
+            ("wss://a/?b=c", UrlTransport::WebSocket, true, "https://a/?b=c", "wss://a/?b=c"),
+            ("secure+ws://a/", UrlTransport::WebSocket, true, "http://a/", "ws://a/"),
         ] {
             let url = ServiceUrl::parse(text).expect(text);
             assert_eq!((url.kind, url.is_secure, &*url.http.to_string()), (kind, is_secure, http));

@@ -30,10 +30,10 @@ pub(super) fn is_of_node(reply_subject: &str) -> bool {
 /// The client of NATS has such a table too. It keeps abandoned calls for ever, and does not know the
 /// messages of nodes that probe.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct NatsCalls {
     /// Answers come to subjects below.
     inbox: String,
-    waiting: Mutex<BTreeMap<u64, Waiting>>,
+    waiting: Mutex<BTreeMap<u64, WaitingAnswer>>,
     /// How many wait, so that the limit needs no lock.
     count: AtomicUsize,
     max: usize,
@@ -44,7 +44,7 @@ pub(super) struct Calls {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingAnswer {
     answer: oneshot::Sender<Message>,
     /// The node that carries the call out, once it has probed.
     node: Option<NodeId>,
@@ -52,15 +52,15 @@ struct Waiting {
 
 /// A call that waits; dropping this abandons it.
 #[derive(Debug)]
-pub(super) struct Waits<'a> {
-    calls: &'a Calls,
+pub(super) struct CallWait<'a> {
+    calls: &'a NatsCalls,
     token: u64,
     answer: oneshot::Receiver<Message>,
     /// There is an answer, and the call is no longer in the table.
     is_answered: bool,
 }
 
-impl Calls {
+impl NatsCalls {
     /// No calls yet; at most `max` at once. `id` distinguishes the inbox from all others.
     pub(super) fn new(id: &str, max: usize) -> Self {
         let mut tokens = DefaultHasher::new();
@@ -86,7 +86,7 @@ impl Calls {
     }
 
     /// Registers a call, unless too many wait.
-    pub(super) fn begin(&self) -> Option<Waits<'_>> {
+    pub(super) fn begin(&self) -> Option<CallWait<'_>> {
         if self.count.fetch_add(1, Ordering::Relaxed) >= self.max {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -95,19 +95,19 @@ impl Calls {
     }
 
     /// Registers a message of the node itself, such as a probe, for which there is always room.
-    pub(super) fn begin_own(&self) -> Waits<'_> {
+    pub(super) fn begin_own(&self) -> CallWait<'_> {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.wait()
     }
 
-    fn wait(&self) -> Waits<'_> {
+    fn wait(&self) -> CallWait<'_> {
         let (sender, answer) = oneshot::channel();
-        let token = self.register(Waiting { answer: sender, node: None });
-        Waits { calls: self, token, answer, is_answered: false }
+        let token = self.register(WaitingAnswer { answer: sender, node: None });
+        CallWait { calls: self, token, answer, is_answered: false }
     }
 
     /// Assigns a call a token that no other waiting call has.
-    fn register(&self, call: Waiting) -> u64 {
+    fn register(&self, call: WaitingAnswer) -> u64 {
         let mut waiting = self.waiting.lock();
         loop {
             let mut token = self.tokens.clone();
@@ -123,7 +123,7 @@ impl Calls {
     /// Takes the answer to the call with this token. An answer to an abandoned call is dropped.
     pub(super) fn answer(&self, token: u64, message: Message) {
         let waiting = self.waiting.lock().remove(&token);
-        if let Some(Waiting { answer, .. }) = waiting {
+        if let Some(WaitingAnswer { answer, .. }) = waiting {
             // the call may be abandoned at this moment
             let _ = answer.send(message);
         }
@@ -154,10 +154,10 @@ impl Calls {
     }
 }
 
-impl Waits<'_> {
+impl CallWait<'_> {
     /// The subject that the answer comes to.
     pub(super) fn reply_subject(&self) -> String {
-        let Self { calls: Calls { inbox, .. }, token, .. } = self;
+        let Self { calls: NatsCalls { inbox, .. }, token, .. } = self;
         // the most digits of a token
         let mut subject = String::with_capacity(inbox.len() + 21);
         subject += inbox;
@@ -182,7 +182,7 @@ impl Waits<'_> {
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for CallWait<'_> {
     fn drop(&mut self) {
         self.calls.count.fetch_sub(1, Ordering::Relaxed);
         drop(self.give_up());
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn answers_find_their_calls_and_others_are_dropped() {
-        let calls = Calls::new("x", 2);
+        let calls = NatsCalls::new("x", 2);
         let (mut one, two) = (calls.begin().expect("room"), calls.begin().expect("room"));
         assert!(calls.begin().is_none(), "two at most");
         assert_eq!(one.reply_subject(), format!("_INBOX.ftn-x.{}", one.token));
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn nodes_are_told_which_calls_were_given_up() {
-        let calls = Calls::new("x", 9);
+        let calls = NatsCalls::new("x", 9);
         let (kept, dropped) = (calls.begin().expect("room"), calls.begin().expect("room"));
         let unwanted = format!("{}\njunk\n", dropped.token);
         let tokens = format!("{}\n{unwanted}", kept.token);
@@ -241,8 +241,8 @@ mod tests {
 
     #[test]
     fn a_token_says_nothing_about_others() {
-        let (one, other) = (Calls::new("x", 9), Calls::new("x", 9));
-        let tokens = |calls: &Calls| -> Vec<u64> {
+        let (one, other) = (NatsCalls::new("x", 9), NatsCalls::new("x", 9));
+        let tokens = |calls: &NatsCalls| -> Vec<u64> {
             (0..9).filter_map(|_| calls.begin().map(|call| call.token)).collect()
         };
         let (one, other) = (tokens(&one), tokens(&other));
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_lost_connection_ends_all_calls() {
-        let calls = Calls::new("x", 9);
+        let calls = NatsCalls::new("x", 9);
         let mut one = calls.begin().expect("room");
         calls.lose_all();
         assert!(one.answer().now_or_never().expect("it has ended").is_none());

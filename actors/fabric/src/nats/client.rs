@@ -32,7 +32,7 @@ pub(super) struct ServerConnection {
     /// The client of now.
     client: watch::Sender<Arc<Client>>,
     /// The subscriptions, by number.
-    subscriptions: Mutex<BTreeMap<u64, Subscribed>>,
+    subscriptions: Mutex<BTreeMap<u64, RenewedSubscription>>,
     numbers: AtomicU64,
     losses: Arc<watch::Sender<Losses>>,
     /// Takes the client that a subscription finds to have ended.
@@ -44,16 +44,16 @@ pub(super) struct ServerConnection {
 }
 
 #[derive(Debug)]
-struct Subscribed {
+struct RenewedSubscription {
     subject: String,
     queue_group: Option<String>,
     /// The same on a client that took the place of the one that the subscription knows.
-    renewed: Option<Source>,
+    renewed: Option<MessageSource>,
 }
 
 /// Where the messages of a subscription come from.
 #[derive(Debug)]
-struct Source {
+struct MessageSource {
     client: Arc<Client>,
     messages: Subscriber,
 }
@@ -62,9 +62,9 @@ struct Source {
 struct ServerSubscription {
     connection: Arc<ServerConnection>,
     number: u64,
-    source: Source,
+    source: MessageSource,
     /// Waits for the client that takes the place of one that has ended.
-    renewal: Option<BoxFuture<'static, Option<Source>>>,
+    renewal: Option<BoxFuture<'static, Option<MessageSource>>>,
 }
 
 impl ServerConnection {
@@ -105,10 +105,10 @@ impl ServerConnection {
         let (wanted, group) = (subject.clone(), queue_group.clone());
         self.subscriptions
             .lock()
-            .insert(number, Subscribed { subject, queue_group, renewed: None });
+            .insert(number, RenewedSubscription { subject, queue_group, renewed: None });
         match subscribe(&client, wanted, group).await {
             Ok(messages) => {
-                let source = Source { client, messages };
+                let source = MessageSource { client, messages };
                 Ok(ServerSubscription { connection: self, number, source, renewal: None })
             }
             Err(error) => {
@@ -145,7 +145,7 @@ impl ServerConnection {
     /// A client with all subscriptions: answers come to them before anything is asked.
     async fn dial_again(&self) -> Result<Arc<Client>, NatsError> {
         let client = Arc::new(dial(&self.config, &self.node, &self.losses).await?);
-        let subscribed = |(number, it): (&u64, &Subscribed)| {
+        let subscribed = |(number, it): (&u64, &RenewedSubscription)| {
             (*number, it.subject.clone(), it.queue_group.clone())
         };
         let all: Vec<_> = self.subscriptions.lock().iter().map(subscribed).collect();
@@ -153,14 +153,14 @@ impl ServerConnection {
             let messages = subscribe(&client, subject, queue_group).await;
             let messages = messages.map_err(|_| NatsError::lost(&self.config.servers))?;
             if let Some(subscribed) = self.subscriptions.lock().get_mut(&number) {
-                subscribed.renewed = Some(Source { client: Arc::clone(&client), messages });
+                subscribed.renewed = Some(MessageSource { client: Arc::clone(&client), messages });
             }
         }
         Ok(client)
     }
 
     /// Where the messages of a subscription come from after this client; `None` once the node has left.
-    async fn renewed(self: Arc<Self>, number: u64, ended: Arc<Client>) -> Option<Source> {
+    async fn renewed(self: Arc<Self>, number: u64, ended: Arc<Client>) -> Option<MessageSource> {
         let mut clients = self.client.subscribe();
         let mut ended = Some(ended);
         loop {

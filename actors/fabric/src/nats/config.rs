@@ -49,7 +49,7 @@ const VIEW_INTERVAL: Duration = Duration::from_secs(1);
 #[must_use = "a fabric connects with it"]
 pub struct Config {
     pub(super) servers: String,
-    pub(super) credentials: Credentials,
+    pub(super) credentials: NodeCredentials,
     pub(super) root_certificates: Option<PathBuf>,
     pub(super) client_certificate: Option<(PathBuf, PathBuf)>,
     pub(super) min_server: (u32, u32),
@@ -69,7 +69,7 @@ pub struct Config {
 
 /// How a node proves to the server who it is.
 #[derive(Clone)]
-pub(super) enum Credentials {
+pub(super) enum NodeCredentials {
     Anonymous,
     User(String, Secret),
     Token(Secret),
@@ -83,7 +83,7 @@ impl Config {
     pub fn new(servers: impl Into<String>) -> Self {
         Self {
             servers: servers.into(),
-            credentials: Credentials::Anonymous,
+            credentials: NodeCredentials::Anonymous,
             root_certificates: None,
             client_certificate: None,
             min_server: (2, 9),
@@ -104,17 +104,17 @@ impl Config {
 
     /// The user of the server and the password; no credentials unless one is set.
     pub fn user(self, user: impl Into<String>, password: Secret) -> Self {
-        Self { credentials: Credentials::User(user.into(), password), ..self }
+        Self { credentials: NodeCredentials::User(user.into(), password), ..self }
     }
 
     /// A token, in place of a user.
     pub fn token(self, token: Secret) -> Self {
-        Self { credentials: Credentials::Token(token), ..self }
+        Self { credentials: NodeCredentials::Token(token), ..self }
     }
 
     /// A file with JWT and seed as `nsc` writes it, in place of a user.
     pub fn credentials_file(self, path: impl Into<PathBuf>) -> Self {
-        Self { credentials: Credentials::File(path.into()), ..self }
+        Self { credentials: NodeCredentials::File(path.into()), ..self }
     }
 
     /// The certificates that sign the certificates of the servers, as PEM; the certificates of the

@@ -30,7 +30,7 @@ const MAX_DESCRIPTION: usize = 1 << 16;
 
 /// A node's description of itself.
 #[derive(Serialize, Deserialize)]
-struct Description {
+struct NodeDescription {
     #[serde(flatten)]
     info: NodeInfo,
     /// It knows the secret of nodes.
@@ -61,7 +61,7 @@ pub(super) async fn take_orders(
                 let is_there = is_named || !info.interfaces.is_empty();
                 if let Some(reply) = reply.filter(|_| is_there && !link.is_closed()) {
                     let proof = link.config.trust.prove(&link.node, &reply);
-                    if let Ok(description) = serde_json::to_vec(&Description { info, proof }) {
+                    if let Ok(description) = serde_json::to_vec(&NodeDescription { info, proof }) {
                         link.publish(reply, description.into()).await;
                     }
                 }
@@ -146,7 +146,7 @@ pub(super) async fn compare_secrets(link: Arc<Link>) {
 /// are left out.
 fn read_description(link: &Link, answer: &Message) -> Option<NodeInfo> {
     let text = Some(&answer.payload).filter(|text| text.len() <= MAX_DESCRIPTION)?;
-    let Description { mut info, proof } = serde_json::from_slice(text).ok()?;
+    let NodeDescription { mut info, proof } = serde_json::from_slice(text).ok()?;
     let _: NodeId = info.node.parse().ok()?;
     let (trust, reply) = (&link.config.trust, &answer.subject);
     info.has_other_secret = trust.has_other_secret(&info.node, reply, proof.as_deref());

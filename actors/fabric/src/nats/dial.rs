@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use tokio::sync::watch;
 
-use super::config::{Config, Credentials};
+use super::config::{Config, NodeCredentials};
 use super::connection::Losses;
 use super::error::NatsError;
 use crate::node::NodeId;
@@ -66,16 +66,16 @@ async fn options(
         options = options.add_client_certificate(certificate.clone(), key.clone());
     }
     Ok(match &config.credentials {
-        Credentials::Anonymous => match credentials_of_url(&config.servers) {
+        NodeCredentials::Anonymous => match credentials_of_url(&config.servers) {
             Some((user, Some(password))) => options.user_and_password(user, password),
             Some((token, None)) => options.token(token),
             None => options,
         },
-        Credentials::User(user, password) => {
+        NodeCredentials::User(user, password) => {
             options.user_and_password(user.clone(), password.expose().to_owned())
         }
-        Credentials::Token(token) => options.token(token.expose().to_owned()),
-        Credentials::File(path) => options.credentials_file(path).await.map_err(|source| {
+        NodeCredentials::Token(token) => options.token(token.expose().to_owned()),
+        NodeCredentials::File(path) => options.credentials_file(path).await.map_err(|source| {
             NatsError::CredentialsFile { path: path.display().to_string(), source }
         })?,
     })

@@ -8,7 +8,7 @@ use asyncsteps_core::codes;
 use bytes::Bytes;
 use futures_util::FutureExt;
 
-use super::calls::Waits;
+use super::calls::CallWait;
 use super::connection::NotSent;
 use super::link::Link;
 use crate::call_error::CallError;
@@ -44,7 +44,7 @@ impl Link {
 
     async fn send(
         &self,
-        waits: Waits<'_>,
+        waits: CallWait<'_>,
         subject: String,
         headers: HeaderMap,
         payload: Bytes,
@@ -53,7 +53,7 @@ impl Link {
         if !self.is_connected() {
             return Err(CallError::connect("the NATS server cannot be reached"));
         }
-        let mut sent = Sent { link: self, waits };
+        let mut sent = SentCall { link: self, waits };
         let answered = tokio::time::timeout(limit, sent.carry_out(subject, headers, payload));
         match answered.await {
             Ok(answered) => answered,
@@ -73,12 +73,12 @@ impl Link {
 }
 
 /// A message on its way.
-struct Sent<'a> {
+struct SentCall<'a> {
     link: &'a Link,
-    waits: Waits<'a>,
+    waits: CallWait<'a>,
 }
 
-impl Sent<'_> {
+impl SentCall<'_> {
     async fn carry_out(
         &mut self,
         subject: String,
@@ -106,7 +106,7 @@ impl Sent<'_> {
     }
 }
 
-impl Drop for Sent<'_> {
+impl Drop for SentCall<'_> {
     fn drop(&mut self) {
         let Some(node) = self.waits.give_up() else { return };
         let subject = self.link.subjects.control(node.as_str(), "cancel");

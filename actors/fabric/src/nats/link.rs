@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::calls::Calls;
+use super::calls::NatsCalls;
 use super::config::Config;
 use super::connection::{Connection, Losses, NotSent, Subscription};
 use super::subjects::Subjects;
@@ -29,7 +29,7 @@ pub(super) struct Link {
     pub(super) config: Config,
     pub(super) node: NodeId,
     pub(super) subjects: Subjects,
-    pub(super) calls: Calls,
+    pub(super) calls: NatsCalls,
     /// The node has left.
     is_closed: AtomicBool,
     reconnected: Mutex<Option<Instant>>,
@@ -40,7 +40,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(connection: Arc<dyn Connection>, config: Config, node: NodeId) -> Self {
         // each node has an inbox of its own: one that was restarted gets no old answers
-        let calls = Calls::new(&random::id(), config.max_calls);
+        let calls = NatsCalls::new(&random::id(), config.max_calls);
         let subjects = Subjects::new(&config.prefix);
         Self {
             connection,

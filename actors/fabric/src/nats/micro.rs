@@ -16,20 +16,20 @@ use super::node_server::NodeServer;
 /// The services of a node: one for each interface and major version.
 #[derive(Clone, Debug)]
 pub(super) struct Services {
-    services: Arc<[Service]>,
+    services: Arc<[MicroService]>,
     queue_group: String,
 }
 
 #[derive(Debug)]
-struct Service {
+struct MicroService {
     /// `demo-bank-v1`: the protocol allows no dots.
     name: String,
     interface: IfaceVer,
-    functions: Vec<Function>,
+    functions: Vec<MicroFunction>,
 }
 
 #[derive(Debug)]
-struct Function {
+struct MicroFunction {
     name: String,
     subject: String,
 }
@@ -53,11 +53,11 @@ impl Services {
             let functions = names.filter(|function| function.implemented).map(|function| {
                 let called = format!("{interface}:{}", function.name);
                 let subject = called.parse().map(|called| server.link.subjects.call(&called, None));
-                Function { name: function.name.clone(), subject: subject.unwrap_or_default() }
+                MicroFunction { name: function.name.clone(), subject: subject.unwrap_or_default() }
             });
             let name = format!("{}-v{}", iface.replace('.', "-"), version.major);
             let functions = functions.collect();
-            Service { name, interface, functions }
+            MicroService { name, interface, functions }
         });
         Self { services: services.collect(), queue_group: server.link.config.queue_group.clone() }
     }
@@ -68,7 +68,7 @@ impl Services {
         link: &Link,
     ) -> Result<Vec<Box<dyn Subscription>>, NotSent> {
         let mut subjects = vec!["$SRV.*".to_owned()];
-        for Service { name, .. } in &*self.services {
+        for MicroService { name, .. } in &*self.services {
             subjects.push(format!("$SRV.*.{name}"));
             subjects.push(format!("$SRV.*.{name}.{}", link.node));
         }
@@ -113,7 +113,7 @@ impl Services {
         answers.collect()
     }
 
-    fn info(&self, service: &Service, server: &NodeServer) -> Value {
+    fn info(&self, service: &MicroService, server: &NodeServer) -> Value {
         let mut info = service.identity("info", server);
         let endpoints = service.functions.iter().map(|function| self.endpoint(function));
         info["description"] = format!("{} of FutoIn", service.interface).into();
@@ -121,7 +121,7 @@ impl Services {
         info
     }
 
-    fn stats(&self, service: &Service, server: &NodeServer) -> Value {
+    fn stats(&self, service: &MicroService, server: &NodeServer) -> Value {
         let mut stats = service.identity("stats", server);
         let figures = server.executor.figures().functions;
         let endpoints = service.functions.iter().map(|function| {
@@ -137,13 +137,13 @@ impl Services {
         stats
     }
 
-    fn endpoint(&self, function: &Function) -> Value {
-        let Function { name, subject } = function;
+    fn endpoint(&self, function: &MicroFunction) -> Value {
+        let MicroFunction { name, subject } = function;
         json!({ "name": name, "subject": subject, "queue_group": self.queue_group })
     }
 }
 
-impl Service {
+impl MicroService {
     fn identity(&self, kind: &str, server: &NodeServer) -> Value {
         json!({
             "type": format!("io.nats.micro.v1.{kind}_response"),

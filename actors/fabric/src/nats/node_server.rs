@@ -38,7 +38,7 @@ pub(super) struct NodeServer {
     pub(super) executor: Executor,
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) drain: Arc<Drain>,
-    pub(super) phase: watch::Receiver<Phase>,
+    pub(super) phase: watch::Receiver<ServePhase>,
     pub(super) workers: Vec<WorkerHandle>,
     /// The bytes of the requests that are admitted.
     pub(super) bytes: Arc<AtomicUsize>,
@@ -54,7 +54,7 @@ pub(super) struct NodeServer {
 
 /// How far serving is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ServePhase {
     Serving,
     /// Subscriptions end.
     Draining,
@@ -65,7 +65,7 @@ pub(super) enum Phase {
 /// An arbiter that carries out requests.
 #[derive(Debug)]
 pub(super) struct WorkerHandle {
-    pub(super) orders: mpsc::UnboundedSender<Order>,
+    pub(super) orders: mpsc::UnboundedSender<WorkerOrder>,
     /// How many requests it has.
     pub(super) load: Arc<AtomicUsize>,
 }
@@ -77,8 +77,8 @@ pub(super) struct WorkerHandle {
     clippy::large_enum_variant,
     reason = "almost all of them are requests, and none allocates"
 )]
-pub(super) enum Order {
-    CarryOut(Admitted),
+pub(super) enum WorkerOrder {
+    CarryOut(AdmittedRequest),
     /// The call with this reply subject is not wanted.
     Cancel {
         reply: Arc<str>,
@@ -88,17 +88,17 @@ pub(super) enum Order {
 
 /// A request that a worker has to carry out; counted until this is dropped.
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(super) struct AdmittedRequest {
     pub(super) message: Message,
     /// When its caller waits no more.
     pub(super) deadline: Option<Instant>,
     pub(super) entered: DrainGuard,
-    pub(super) _load: Load,
+    pub(super) _load: LoadGuard,
 }
 
 /// Counts a request of a worker, and its bytes, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct LoadGuard {
     requests: Arc<AtomicUsize>,
     bytes: Arc<AtomicUsize>,
     size: usize,
@@ -120,9 +120,9 @@ impl NodeServer {
                     None => return,
                 },
                 changed = phase.changed() => match (changed, *phase.borrow()) {
-                    (Ok(()), Phase::Serving) => {}
-                    (Ok(()), Phase::Draining) => break,
-                    (Ok(()), Phase::Ended) | (Err(_), _) => return,
+                    (Ok(()), ServePhase::Serving) => {}
+                    (Ok(()), ServePhase::Draining) => break,
+                    (Ok(()), ServePhase::Ended) | (Err(_), _) => return,
                 },
             }
         }
@@ -194,14 +194,15 @@ impl NodeServer {
         let Some(entered) = self.drain.admit() else { return Some(message) };
         let worker = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed));
         let Some(worker) = worker else { return Some(message) };
-        let load = Load::new(&worker.load, &self.bytes, message.length);
+        let load = LoadGuard::new(&worker.load, &self.bytes, message.length);
         if self.bytes.load(Ordering::Relaxed) > self.link.config.max_bytes_in_flight {
             return Some(message);
         }
-        let order = Order::CarryOut(Admitted { message, deadline, entered, _load: load });
+        let order =
+            WorkerOrder::CarryOut(AdmittedRequest { message, deadline, entered, _load: load });
         match worker.orders.send(order) {
-            Err(SendError(Order::CarryOut(admitted))) => Some(admitted.message),
-            Ok(()) | Err(SendError(Order::Cancel { .. })) => None,
+            Err(SendError(WorkerOrder::CarryOut(admitted))) => Some(admitted.message),
+            Ok(()) | Err(SendError(WorkerOrder::Cancel { .. })) => None,
         }
     }
 
@@ -221,7 +222,7 @@ impl NodeServer {
             let Ok(room) = Arc::clone(&self.cancels).try_acquire_owned() else { return };
             let reply = Arc::clone(&reply);
             // a worker that is gone has no requests
-            let _ = worker.orders.send(Order::Cancel { reply, _room: room });
+            let _ = worker.orders.send(WorkerOrder::Cancel { reply, _room: room });
         }
     }
 
@@ -234,11 +235,11 @@ impl NodeServer {
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        *self.phase.borrow() != Phase::Serving
+        *self.phase.borrow() != ServePhase::Serving
     }
 }
 
-impl Load {
+impl LoadGuard {
     fn new(requests: &Arc<AtomicUsize>, bytes: &Arc<AtomicUsize>, size: usize) -> Self {
         requests.fetch_add(1, Ordering::Relaxed);
         bytes.fetch_add(size, Ordering::Relaxed);
@@ -246,7 +247,7 @@ impl Load {
     }
 }
 
-impl Drop for Load {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         self.requests.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(self.size, Ordering::Relaxed);

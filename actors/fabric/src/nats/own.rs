@@ -6,7 +6,7 @@ use asyncsteps_executor::iface::FunctionName;
 use tokio::sync::watch;
 
 use super::config::Config;
-use super::node_server::Phase;
+use super::node_server::ServePhase;
 use super::serve::Members;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
@@ -16,7 +16,7 @@ use crate::pending::wait;
 pub(super) struct OwnCall {
     executor: Executor,
     entered: DrainGuard,
-    phase: watch::Receiver<Phase>,
+    phase: watch::Receiver<ServePhase>,
 }
 
 /// Admits a call of a function that this node serves; `None` if it does not, or has too many calls: then
@@ -46,7 +46,9 @@ impl OwnCall {
             result = called => result.map(Response::new).map_err(|error| CallError::of_flow(&error)),
             () = wait(time_limit) => Err(CallError::lost("no answer in time")),
             // without a sender it has ended too
-            _ = self.phase.wait_for(|phase| *phase == Phase::Ended) => return Err(CallError::cancelled()),
+            _ = self.phase.wait_for(|phase| *phase == ServePhase::Ended) => {
+                return Err(CallError::cancelled());
+            }
         };
         self.entered.finish();
         result

@@ -11,7 +11,7 @@ use futures_util::{StreamExt, stream};
 use super::calls::PROBE as PROBE_TOKEN;
 use super::headers::{NODE, PROBE};
 use super::link::Link;
-use super::worker::Worker;
+use super::worker::NatsWorker;
 use crate::call_error::{CallError, Outcome};
 
 /// After this number of probes without an answer a caller is gone.
@@ -40,7 +40,7 @@ enum Contact {
 }
 
 /// Asks the callers of longer requests, again and again, and cancels unwanted ones.
-pub(super) async fn probe_callers(worker: Rc<Worker>) {
+pub(super) async fn probe_callers(worker: Rc<NatsWorker>) {
     let interval = worker.link.config.probe_interval;
     let mut missed: BTreeMap<String, u8> = BTreeMap::new();
     loop {
@@ -74,8 +74,8 @@ pub(super) async fn probe_callers(worker: Rc<Worker>) {
 }
 
 /// Asks a caller which of these calls it wants, in as many messages as that takes, and cancels the others.
-async fn ask(worker: &Worker, inbox: &str, replies: &[Rc<str>], limit: Duration) -> Contact {
-    let Worker { link, .. } = worker;
+async fn ask(worker: &NatsWorker, inbox: &str, replies: &[Rc<str>], limit: Duration) -> Contact {
+    let NatsWorker { link, .. } = worker;
     let room = link.connection.max_payload().saturating_sub(HEADERS) / TOKEN;
     for replies in replies.chunks(room.clamp(1, MAX_TOKENS)) {
         match unwanted(link, inbox, replies, limit).await {

@@ -21,9 +21,9 @@ use tokio::task::JoinHandle;
 use super::connection::{NotSent, Subscription};
 use super::link::Link;
 use super::micro::Services;
-use super::node_server::{CANCELS_THAT_WAIT, NodeServer, Phase, WorkerHandle};
+use super::node_server::{CANCELS_THAT_WAIT, NodeServer, ServePhase, WorkerHandle};
 use super::probe::probe_callers;
-use super::worker::Worker;
+use super::worker::NatsWorker;
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
 use crate::serve_guard::{CANCEL_GRACE, ServeGuard, Serving};
@@ -50,7 +50,7 @@ pub(super) async fn serve(
     executor: Executor,
 ) -> Result<ServeGuard, CallError> {
     check(&arbiters, &endpoints)?;
-    let (to_phase, phase) = watch::channel(Phase::Serving);
+    let (to_phase, phase) = watch::channel(ServePhase::Serving);
     let traffic = executor.traffic();
     let workers = arbiters.iter().map(|arbiter| start_worker(arbiter, link, &executor, &phase));
     let server = Arc::new(NodeServer {
@@ -66,7 +66,7 @@ pub(super) async fn serve(
         executor,
         started: time_of_day(),
     });
-    let mut serves = Serves { server, phase: to_phase, tasks: Vec::new() };
+    let mut serves = ServingExecutor { server, phase: to_phase, tasks: Vec::new() };
     if let Err(error) = serves.begin(link).await {
         ServeGuard::new(serves).give_up();
         return Err(error);
@@ -102,13 +102,13 @@ fn start_worker(
     arbiter: &ArbiterHandle,
     link: &Arc<Link>,
     executor: &Executor,
-    phase: &watch::Receiver<Phase>,
+    phase: &watch::Receiver<ServePhase>,
 ) -> WorkerHandle {
     let (orders, taken) = mpsc::unbounded_channel();
     let (link, executor, phase) = (Arc::clone(link), executor.clone(), phase.clone());
     // false for an arbiter that is gone: then the orders come back
     let _: bool = arbiter.spawn_fn(move || {
-        let worker = Rc::new(Worker::new(link, executor));
+        let worker = Rc::new(NatsWorker::new(link, executor));
         let probes = actix_rt::spawn(probe_callers(Rc::clone(&worker)));
         actix_rt::spawn(async move {
             worker.run(taken, phase).await;
@@ -137,14 +137,14 @@ async fn subscribe(
 }
 
 /// An executor that closes takes no more requests from here.
-async fn drain_at_close(executor: Executor, phase: watch::Sender<Phase>) {
+async fn drain_at_close(executor: Executor, phase: watch::Sender<ServePhase>) {
     tokio::select! {
         biased;
         () = executor.closing() => {
             phase.send_if_modified(|phase| {
-                let is_serving = *phase == Phase::Serving;
+                let is_serving = *phase == ServePhase::Serving;
                 if is_serving {
-                    *phase = Phase::Draining;
+                    *phase = ServePhase::Draining;
                 }
                 is_serving
             });
@@ -154,14 +154,14 @@ async fn drain_at_close(executor: Executor, phase: watch::Sender<Phase>) {
 }
 
 /// An executor that serves, until this is dropped.
-struct Serves {
+struct ServingExecutor {
     server: Arc<NodeServer>,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<ServePhase>,
     /// One for each subscription.
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Serves {
+impl ServingExecutor {
     /// Subscribes, and returns when the server has taken that. Requests may come before.
     async fn begin(&mut self, link: &Link) -> Result<(), CallError> {
         let server = &self.server;
@@ -177,11 +177,11 @@ impl Serves {
     }
 }
 
-impl Serving for Serves {
+impl Serving for ServingExecutor {
     fn drain(mut self: Box<Self>, grace: Duration) -> BoxFuture<'static, Drained> {
         Box::pin(async move {
             let ends = tokio::time::Instant::now() + grace;
-            self.phase.send_replace(Phase::Draining);
+            self.phase.send_replace(ServePhase::Draining);
             for task in self.tasks.drain(..) {
                 // it only ends early if the runtime does
                 let _ = task.await;
@@ -189,7 +189,7 @@ impl Serving for Serves {
             let drain: &Arc<Drain> = &self.server.drain;
             drain.close();
             if tokio::time::timeout_at(ends, drain.idle()).await.is_err() {
-                self.phase.send_replace(Phase::Ended);
+                self.phase.send_replace(ServePhase::Ended);
                 // an arbiter that is stuck is not waited for
                 let _ = tokio::time::timeout(CANCEL_GRACE, drain.idle()).await;
             }
@@ -200,8 +200,8 @@ impl Serving for Serves {
     }
 }
 
-impl Drop for Serves {
+impl Drop for ServingExecutor {
     fn drop(&mut self) {
-        self.phase.send_replace(Phase::Ended);
+        self.phase.send_replace(ServePhase::Ended);
     }
 }

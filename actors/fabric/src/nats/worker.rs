@@ -19,24 +19,24 @@ use tokio::task::AbortHandle;
 
 use super::calls::is_of_node;
 use super::link::Link;
-use super::node_server::{Admitted, Order, Phase};
+use super::node_server::{AdmittedRequest, ServePhase, WorkerOrder};
 use super::request::{answer, carry_out};
 
 /// Carries out requests on its arbiter.
-pub(super) struct Worker {
+pub(super) struct NatsWorker {
     pub(super) link: Arc<Link>,
     executor: Executor,
     traffic: Traffic,
-    running: RefCell<BTreeMap<Rc<str>, Running>>,
+    running: RefCell<BTreeMap<Rc<str>, RunningRequest>>,
 }
 
 /// A request that did not end in its first turn.
-struct Running {
+struct RunningRequest {
     since: Time,
     task: AbortHandle,
 }
 
-impl Worker {
+impl NatsWorker {
     pub(super) fn new(link: Arc<Link>, executor: Executor) -> Self {
         // other threads can send calls to this arbiter from now on
         let _ = executor.address();
@@ -47,20 +47,20 @@ impl Worker {
     /// Carries out orders until serving ends; then it cancels the rest.
     pub(super) async fn run(
         self: Rc<Self>,
-        mut orders: mpsc::UnboundedReceiver<Order>,
-        mut phase: watch::Receiver<Phase>,
+        mut orders: mpsc::UnboundedReceiver<WorkerOrder>,
+        mut phase: watch::Receiver<ServePhase>,
     ) {
         let mut ended = std::pin::pin!(async move {
             // without a sender it has ended too
-            let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+            let _ = phase.wait_for(|phase| *phase == ServePhase::Ended).await;
         });
         loop {
             tokio::select! {
                 biased;
                 () = &mut ended => break,
                 order = orders.recv() => match order {
-                    Some(Order::CarryOut(admitted)) => self.begin(admitted),
-                    Some(Order::Cancel { reply, .. }) => self.end_cancelled(&reply),
+                    Some(WorkerOrder::CarryOut(admitted)) => self.begin(admitted),
+                    Some(WorkerOrder::Cancel { reply, .. }) => self.end_cancelled(&reply),
                     None => break,
                 },
             }
@@ -69,7 +69,7 @@ impl Worker {
     }
 
     /// Begins a request. One that does not wait has ended when this returns.
-    fn begin(self: &Rc<Self>, admitted: Admitted) {
+    fn begin(self: &Rc<Self>, admitted: AdmittedRequest) {
         let Some(reply) = admitted.message.reply.clone() else { return };
         if self.running.borrow().contains_key(reply.as_str()) {
             // its answer would be taken for the answer of the running request
@@ -78,7 +78,7 @@ impl Worker {
         }
         let worker = Rc::clone(self);
         let mut request: Pin<Box<_>> = Box::pin(async move {
-            let Admitted { message, deadline, mut entered, _load } = admitted;
+            let AdmittedRequest { message, deadline, mut entered, _load } = admitted;
             let Self { link, executor, traffic, .. } = &*worker;
             carry_out(link, executor, traffic, message, deadline).await;
             entered.finish();
@@ -87,12 +87,12 @@ impl Worker {
             return;
         }
         let reply: Rc<str> = reply.as_str().into();
-        let entry = Entry { worker: Rc::clone(self), reply: Rc::clone(&reply) };
+        let entry = RunningEntry { worker: Rc::clone(self), reply: Rc::clone(&reply) };
         let task = actix_rt::spawn(async move {
             let _entry = entry;
             request.await;
         });
-        let running = Running { since: clock::now(), task: task.abort_handle() };
+        let running = RunningRequest { since: clock::now(), task: task.abort_handle() };
         self.running.borrow_mut().insert(reply, running);
     }
 
@@ -100,7 +100,7 @@ impl Worker {
     /// have asked for the cancel.
     fn end_cancelled(self: &Rc<Self>, reply: &str) {
         let running = self.running.borrow_mut().remove(reply);
-        if let Some(Running { task, .. }) = running {
+        if let Some(RunningRequest { task, .. }) = running {
             task.abort();
             let (worker, reply) = (Rc::clone(self), Subject::from(reply));
             actix_rt::spawn(async move { worker.answer_cancelled(reply).await });
@@ -124,7 +124,7 @@ impl Worker {
     }
 
     /// Cancels and answers the remaining requests.
-    async fn end(&self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    async fn end(&self, mut orders: mpsc::UnboundedReceiver<WorkerOrder>) {
         let running = std::mem::take(&mut *self.running.borrow_mut());
         let mut left = Vec::with_capacity(running.len());
         for (reply, running) in running {
@@ -133,7 +133,7 @@ impl Worker {
         }
         orders.close();
         while let Some(order) = orders.recv().await {
-            if let Order::CarryOut(Admitted { message, .. }) = order {
+            if let WorkerOrder::CarryOut(AdmittedRequest { message, .. }) = order {
                 left.extend(message.reply);
             }
         }
@@ -151,12 +151,12 @@ impl Worker {
 }
 
 /// A request among the running ones.
-struct Entry {
-    worker: Rc<Worker>,
+struct RunningEntry {
+    worker: Rc<NatsWorker>,
     reply: Rc<str>,
 }
 
-impl Drop for Entry {
+impl Drop for RunningEntry {
     fn drop(&mut self) {
         let mut running = self.worker.running.borrow_mut();
         // the entry may belong to a later request with the same reply subject

@@ -8,26 +8,26 @@ use std::sync::Arc;
 use super::client::Client;
 use super::holdings::Holdings;
 use super::limits::{Limits, Usage};
-use super::signal::Signal;
+use super::signal::HoldingSignal;
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum BudgetRefusal {
     TooMany,
     Memory,
 }
 
 /// The decision about a request.
 #[derive(Debug)]
-pub(super) enum Decision {
+pub(super) enum AdmissionDecision {
     Admitted,
-    Waits(Ticket),
-    Refused(Refusal),
+    Waits(BudgetTicket),
+    Refused(BudgetRefusal),
 }
 
 /// Names a request in the queue of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(super) struct BudgetTicket {
     client: Client,
     number: u64,
 }
@@ -52,20 +52,20 @@ pub(super) struct FairQueue<W> {
     /// Numbers turns and tickets.
     last: u64,
     usage: Usage,
-    holdings: Holdings<Arc<Signal>>,
+    holdings: Holdings<Arc<HoldingSignal>>,
     /// Holdings that were displaced, whose owners are not notified yet.
-    displaced: Vec<(usize, Arc<Signal>)>,
+    displaced: Vec<(usize, Arc<HoldingSignal>)>,
 }
 
 #[derive(Debug)]
 struct ClientQueue<W> {
     turn: u64,
     /// By ticket, the oldest first.
-    waiting: BTreeMap<u64, Waiting<W>>,
+    waiting: BTreeMap<u64, QueuedRequest<W>>,
 }
 
 #[derive(Debug)]
-struct Waiting<W> {
+struct QueuedRequest<W> {
     bytes: usize,
     waiter: W,
 }
@@ -106,13 +106,13 @@ impl<W> FairQueue<W> {
         client: &Client,
         bytes: usize,
         waiter: impl FnOnce() -> W,
-    ) -> (Decision, Option<W>) {
+    ) -> (AdmissionDecision, Option<W>) {
         let is_full = self.usage.running >= self.limits.concurrent
             || self.inside_of(client) >= self.of_client;
         let refusal = if !self.make_room(bytes) {
-            Some(Refusal::Memory)
+            Some(BudgetRefusal::Memory)
         } else if is_full && self.usage.queued >= self.limits.queued {
-            Some(Refusal::TooMany)
+            Some(BudgetRefusal::TooMany)
         } else {
             None
         };
@@ -121,18 +121,20 @@ impl<W> FairQueue<W> {
             displaced = self.displace(client, bytes);
             if displaced.is_none() {
                 self.usage.refused += 1;
-                return (Decision::Refused(refusal), None);
+                return (AdmissionDecision::Refused(refusal), None);
             }
         }
         self.usage.memory += bytes;
         if is_full {
             return (
-                Decision::Waits(self.push(client, Waiting { bytes, waiter: waiter() })),
+                AdmissionDecision::Waits(
+                    self.push(client, QueuedRequest { bytes, waiter: waiter() }),
+                ),
                 displaced,
             );
         }
         self.admit(client);
-        (Decision::Admitted, displaced)
+        (AdmissionDecision::Admitted, displaced)
     }
 
     /// Corrects the estimate of a running request; false if there is no room for it.
@@ -145,7 +147,7 @@ impl<W> FairQueue<W> {
     }
 
     /// Adds a holding of a client; no bytes so far.
-    pub(super) fn hold(&mut self, client: Client, signal: Arc<Signal>) -> usize {
+    pub(super) fn hold(&mut self, client: Client, signal: Arc<HoldingSignal>) -> usize {
         self.holdings.insert(client, signal)
     }
 
@@ -173,7 +175,7 @@ impl<W> FairQueue<W> {
         self.usage.memory -= bytes;
     }
 
-    pub(super) fn take_displaced(&mut self) -> Vec<(usize, Arc<Signal>)> {
+    pub(super) fn take_displaced(&mut self) -> Vec<(usize, Arc<HoldingSignal>)> {
         mem::take(&mut self.displaced)
     }
 
@@ -211,7 +213,7 @@ impl<W> FairQueue<W> {
         }
         let client = self.next_client()?.clone();
         let number = *self.queues.get(&client)?.waiting.first_key_value()?.0;
-        let next = self.remove(&client, number, Turn::Next)?;
+        let next = self.remove(&client, number, ClientTurn::Next)?;
         self.admit(&client);
         Some((next.waiter, client, next.bytes))
     }
@@ -240,8 +242,8 @@ impl<W> FairQueue<W> {
     }
 
     /// Takes a request out of its queue; `None` if it was admitted or displaced before.
-    pub(super) fn withdraw(&mut self, ticket: &Ticket) -> Option<W> {
-        let waiting = self.remove(&ticket.client, ticket.number, Turn::Stays)?;
+    pub(super) fn withdraw(&mut self, ticket: &BudgetTicket) -> Option<W> {
+        let waiting = self.remove(&ticket.client, ticket.number, ClientTurn::Stays)?;
         self.usage.memory -= waiting.bytes;
         self.usage.withdrawn += 1;
         Some(waiting.waiter)
@@ -262,7 +264,7 @@ impl<W> FairQueue<W> {
             return None;
         }
         let number = *number;
-        let latest = self.remove(&longest, number, Turn::Stays)?;
+        let latest = self.remove(&longest, number, ClientTurn::Stays)?;
         self.usage.memory = memory;
         self.usage.refused += 1;
         Some(latest.waiter)
@@ -273,7 +275,7 @@ impl<W> FairQueue<W> {
         self.last
     }
 
-    fn push(&mut self, client: &Client, waiting: Waiting<W>) -> Ticket {
+    fn push(&mut self, client: &Client, waiting: QueuedRequest<W>) -> BudgetTicket {
         let number = self.next_number();
         self.usage.queued += 1;
         let turns = &mut self.turns;
@@ -284,10 +286,15 @@ impl<W> FairQueue<W> {
         self.lengths.remove(&(queue.waiting.len(), queue.turn));
         queue.waiting.insert(number, waiting);
         self.lengths.insert((queue.waiting.len(), queue.turn));
-        Ticket { client: client.clone(), number }
+        BudgetTicket { client: client.clone(), number }
     }
 
-    fn remove(&mut self, client: &Client, number: u64, turn: Turn) -> Option<Waiting<W>> {
+    fn remove(
+        &mut self,
+        client: &Client,
+        number: u64,
+        turn: ClientTurn,
+    ) -> Option<QueuedRequest<W>> {
         let after = self.last + 1;
         let queue = self.queues.get_mut(client)?;
         let length = queue.waiting.len();
@@ -299,7 +306,7 @@ impl<W> FairQueue<W> {
             self.queues.remove(client);
             return Some(removed);
         }
-        if let Turn::Next = turn
+        if let ClientTurn::Next = turn
             && let Some(client) = self.turns.remove(&queue.turn)
         {
             (self.last, queue.turn) = (after, after);
@@ -311,7 +318,7 @@ impl<W> FairQueue<W> {
 }
 
 /// Whether a client had its turn.
-enum Turn {
+enum ClientTurn {
     Next,
     Stays,
 }
@@ -329,10 +336,10 @@ mod tests {
     }
 
     /// Enters with one byte; returns the ticket if it waits.
-    fn enter(queue: &mut FairQueue<String>, name: &str, waiter: &str) -> Option<Ticket> {
+    fn enter(queue: &mut FairQueue<String>, name: &str, waiter: &str) -> Option<BudgetTicket> {
         match queue.enter(&client(name), 1, || waiter.to_owned()) {
-            (Decision::Waits(ticket), _) => Some(ticket),
-            (Decision::Admitted | Decision::Refused(_), _) => None,
+            (AdmissionDecision::Waits(ticket), _) => Some(ticket),
+            (AdmissionDecision::Admitted | AdmissionDecision::Refused(_), _) => None,
         }
     }
 
@@ -359,10 +366,10 @@ mod tests {
         let mut queue = FairQueue::new(limits(2, 3, 100), usize::MAX);
         let outcomes: String = (0..6)
             .map(|_| match queue.enter(&Client::Unknown, 10, || ()).0 {
-                Decision::Admitted => 'i',
-                Decision::Waits(_) => 'w',
-                Decision::Refused(Refusal::TooMany) => 'r',
-                Decision::Refused(Refusal::Memory) => 'm',
+                AdmissionDecision::Admitted => 'i',
+                AdmissionDecision::Waits(_) => 'w',
+                AdmissionDecision::Refused(BudgetRefusal::TooMany) => 'r',
+                AdmissionDecision::Refused(BudgetRefusal::Memory) => 'm',
             })
             .collect();
         assert_eq!(outcomes, "iiwwwr");
@@ -381,11 +388,11 @@ mod tests {
     fn memory_counts_those_inside_and_those_that_wait() {
         let mut queue = FairQueue::new(limits(1, 10, 100), usize::MAX);
         let mut enter = |bytes| queue.enter(&Client::Unknown, bytes, || ()).0;
-        assert!(matches!(enter(101), Decision::Refused(Refusal::Memory)));
-        assert!(matches!(enter(60), Decision::Admitted));
-        assert!(matches!(enter(40), Decision::Waits(_)));
-        assert!(matches!(enter(1), Decision::Refused(Refusal::Memory)));
-        assert!(matches!(enter(0), Decision::Waits(_)));
+        assert!(matches!(enter(101), AdmissionDecision::Refused(BudgetRefusal::Memory)));
+        assert!(matches!(enter(60), AdmissionDecision::Admitted));
+        assert!(matches!(enter(40), AdmissionDecision::Waits(_)));
+        assert!(matches!(enter(1), AdmissionDecision::Refused(BudgetRefusal::Memory)));
+        assert!(matches!(enter(0), AdmissionDecision::Waits(_)));
         assert_eq!(queue.leave(&Client::Unknown, 60), Some(((), Client::Unknown, 40)));
         assert_eq!(queue.usage().memory, 40);
         // a running request may turn out to be larger
@@ -397,12 +404,12 @@ mod tests {
     fn what_waits_for_clients_makes_room_for_requests() {
         let mut queue = FairQueue::new(limits(10, 10, 100), usize::MAX);
         let hold = |queue: &mut FairQueue<()>, bytes, waits| {
-            let signal = Arc::<Signal>::default();
+            let signal = Arc::<HoldingSignal>::default();
             let key = queue.hold(client("eve"), Arc::clone(&signal));
             queue.set_held(key, bytes, waits).then_some((key, signal))
         };
         let enter = |queue: &mut FairQueue<()>, bytes| {
-            matches!(queue.enter(&client("ann"), bytes, || ()).0, Decision::Admitted)
+            matches!(queue.enter(&client("ann"), bytes, || ()).0, AdmissionDecision::Admitted)
         };
         let (_, first) = hold(&mut queue, 30, true).expect("there is room");
         let (at_work, second) = hold(&mut queue, 30, false).expect("there is room");
@@ -477,7 +484,7 @@ mod tests {
         assert_eq!(enter(&mut queue, "flood", "more"), None, "not for the client that filled it");
         for (name, displaced) in [("a", "f3"), ("b", "f2")] {
             let (entered, gone) = queue.enter(&client(name), 1, || name.to_owned());
-            assert!(matches!(entered, Decision::Waits(_)));
+            assert!(matches!(entered, AdmissionDecision::Waits(_)));
             assert_eq!(gone.as_deref(), Some(displaced));
         }
         assert!(enter(&mut queue, "c", "c").is_some(), "two to one");
@@ -494,8 +501,8 @@ mod tests {
             queue.enter(&client("flood"), bytes, || "flood".to_owned());
         }
         let mut late = |bytes| queue.enter(&client("late"), bytes, || "late".to_owned());
-        assert!(matches!(late(3), (Decision::Refused(Refusal::Memory), None)));
-        assert!(matches!(late(2), (Decision::Waits(_), Some(_))));
+        assert!(matches!(late(3), (AdmissionDecision::Refused(BudgetRefusal::Memory), None)));
+        assert!(matches!(late(2), (AdmissionDecision::Waits(_), Some(_))));
         assert_eq!(queue.usage().memory, 10);
     }
 
@@ -503,7 +510,7 @@ mod tests {
     fn a_request_that_is_withdrawn_leaves_nothing_behind() {
         let mut queue = FairQueue::new(limits(1, 100, 1000), usize::MAX);
         enter(&mut queue, "a", "inside");
-        let mut tickets: Vec<Ticket> = (0..50)
+        let mut tickets: Vec<BudgetTicket> = (0..50)
             .filter_map(|n| enter(&mut queue, &format!("client {}", n % 7), &n.to_string()))
             .collect();
         let kept = tickets.swap_remove(20);

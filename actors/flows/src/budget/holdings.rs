@@ -13,7 +13,7 @@ use super::client::Client;
 pub(super) struct Holdings<S> {
     all: Slab<ClientHolding<S>>,
     /// The clients with holdings that wait.
-    clients: HashMap<Client, Waiting>,
+    clients: HashMap<Client, WaitingHoldings>,
     /// Bytes of all holdings that wait.
     waiting: usize,
     /// Numbers turns.
@@ -31,7 +31,7 @@ struct ClientHolding<S> {
 
 /// The holdings of a client that wait, the longest first.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingHoldings {
     bytes: usize,
     turns: BTreeMap<u64, usize>,
 }

@@ -30,8 +30,8 @@ use tokio::sync::oneshot;
 pub use client::Client;
 pub use limits::{Limits, Usage};
 
-use fair_queue::{Decision, FairQueue, Refusal, Ticket};
-use signal::Signal;
+use fair_queue::{AdmissionDecision, BudgetRefusal, BudgetTicket, FairQueue};
+use signal::HoldingSignal;
 
 /// Admits requests up to its [`Limits`], from any thread; a cheap handle.
 ///
@@ -49,9 +49,9 @@ use signal::Signal;
 /// ```
 #[derive(Clone, derive_more::Debug)]
 #[debug("Budget({:?})", self.usage())]
-pub struct Budget(Arc<Shared>);
+pub struct Budget(Arc<BudgetState>);
 
-struct Shared {
+struct BudgetState {
     queue: Mutex<FairQueue<Waiter>>,
     /// Bytes from which on displaced holdings are waited for.
     most_leaving: usize,
@@ -77,7 +77,7 @@ impl Budget {
     pub fn with_most_of_client(limits: Limits, most: usize) -> Self {
         let queue = Mutex::new(FairQueue::new(limits, most));
         let (most_leaving, leaving) = (limits.memory / LEAVING, AtomicUsize::new(0));
-        Self(Arc::new(Shared { queue, most_leaving, leaving }))
+        Self(Arc::new(BudgetState { queue, most_leaving, leaving }))
     }
 
     /// Asks for a permit for a request that takes about `bytes`.
@@ -102,15 +102,19 @@ impl Budget {
         // dropping their waiters notifies them
         drop(displaced);
         PendingPermit(match (entered, answer) {
-            (Decision::Waits(ticket), Some(answer)) => {
-                State::Waits(Waits { budget: self.clone(), ticket, answer })
+            (AdmissionDecision::Waits(ticket), Some(answer)) => {
+                AdmissionState::Waits(AdmissionWait { budget: self.clone(), ticket, answer })
             }
-            (Decision::Admitted | Decision::Waits(_), _) => State::Decided(Some(Ok(Permit {
-                budget: self.clone(),
-                client: client.clone(),
-                bytes,
-            }))),
-            (Decision::Refused(why), _) => State::Decided(Some(Err(refused(why)))),
+            (AdmissionDecision::Admitted | AdmissionDecision::Waits(_), _) => {
+                AdmissionState::Decided(Some(Ok(Permit {
+                    budget: self.clone(),
+                    client: client.clone(),
+                    bytes,
+                })))
+            }
+            (AdmissionDecision::Refused(why), _) => {
+                AdmissionState::Decided(Some(Err(refused(why))))
+            }
         })
     }
 
@@ -171,7 +175,7 @@ impl Permit {
     /// DefenseRejected if there is no room for them.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Error> {
         if !self.budget.with(|queue| queue.resize(self.bytes, bytes)) {
-            return Err(refused(Refusal::Memory));
+            return Err(refused(BudgetRefusal::Memory));
         }
         self.bytes = bytes;
         Ok(())
@@ -192,7 +196,7 @@ pub struct Holding {
     key: Option<usize>,
     bytes: usize,
     waits: bool,
-    signal: Arc<Signal>,
+    signal: Arc<HoldingSignal>,
 }
 
 impl Holding {
@@ -231,7 +235,7 @@ impl Holding {
             set(queue, key, bytes, waits)
         });
         if !is_set {
-            return Err(refused(Refusal::Memory));
+            return Err(refused(BudgetRefusal::Memory));
         }
         (self.bytes, self.waits) = (bytes, waits);
         Ok(())
@@ -246,7 +250,7 @@ impl Holding {
     /// Whether much was displaced that is not released yet: new requests should wait a turn.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        let Shared { most_leaving, leaving, .. } = &*self.budget.0;
+        let BudgetState { most_leaving, leaving, .. } = &*self.budget.0;
         leaving.load(Ordering::Relaxed) > *most_leaving
     }
 
@@ -290,18 +294,18 @@ impl Drop for Permit {
 /// Waits for a [`Permit`]; made by [`Budget::admit`].
 #[derive(Debug)]
 #[must_use = "dropping it leaves the queue"]
-pub struct PendingPermit(State);
+pub struct PendingPermit(AdmissionState);
 
 #[derive(Debug)]
-enum State {
+enum AdmissionState {
     Decided(Option<Result<Permit, Error>>),
-    Waits(Waits),
+    Waits(AdmissionWait),
 }
 
 #[derive(Debug)]
-struct Waits {
+struct AdmissionWait {
     budget: Budget,
-    ticket: Ticket,
+    ticket: BudgetTicket,
     answer: oneshot::Receiver<Permit>,
 }
 
@@ -309,7 +313,7 @@ impl PendingPermit {
     /// Whether the request waits in the queue.
     #[must_use]
     pub fn is_queued(&self) -> bool {
-        matches!(&self.0, State::Waits(waits) if waits.answer.is_empty())
+        matches!(&self.0, AdmissionState::Waits(waits) if waits.answer.is_empty())
     }
 }
 
@@ -318,27 +322,27 @@ impl Future for PendingPermit {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            State::Decided(decision) => {
-                Poll::Ready(decision.take().unwrap_or_else(|| Err(refused(Refusal::TooMany))))
+            AdmissionState::Decided(decision) => {
+                Poll::Ready(decision.take().unwrap_or_else(|| Err(refused(BudgetRefusal::TooMany))))
             }
-            State::Waits(waits) => Pin::new(&mut waits.answer)
+            AdmissionState::Waits(waits) => Pin::new(&mut waits.answer)
                 .poll(cx)
-                .map(|told| told.map_err(|_| refused(Refusal::TooMany))),
+                .map(|told| told.map_err(|_| refused(BudgetRefusal::TooMany))),
         }
     }
 }
 
-impl Drop for Waits {
+impl Drop for AdmissionWait {
     fn drop(&mut self) {
         let waiter = self.budget.0.queue.lock().withdraw(&self.ticket);
         drop(waiter);
     }
 }
 
-fn refused(why: Refusal) -> Error {
+fn refused(why: BudgetRefusal) -> Error {
     let why = match why {
-        Refusal::TooMany => "Too many requests",
-        Refusal::Memory => "Too much memory",
+        BudgetRefusal::TooMany => "Too many requests",
+        BudgetRefusal::Memory => "Too much memory",
     };
     Error::with_info(codes::DEFENSE_REJECTED, why)
 }

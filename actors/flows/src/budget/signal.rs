@@ -7,12 +7,12 @@ use futures_util::task::AtomicWaker;
 
 /// Notifies the owner of a holding.
 #[derive(Debug, Default)]
-pub(super) struct Signal {
+pub(super) struct HoldingSignal {
     is_displaced: AtomicBool,
     waker: AtomicWaker,
 }
 
-impl Signal {
+impl HoldingSignal {
     /// The holding is not counted any more; called while the budget is locked.
     pub(super) fn displace(&self) {
         self.is_displaced.store(true, Ordering::SeqCst);

@@ -16,10 +16,10 @@ use super::{Canceller, Stack};
 /// [`FlowRef::address`]: super::FlowRef::address
 #[derive(derive_more::Debug)]
 #[debug("FlowActor {{ over: {:?}, .. }}", self.is_over())]
-pub struct FlowActor(Phase);
+pub struct FlowActor(ActorPhase);
 
 #[expect(clippy::large_enum_variant, reason = "one allocation instead of two")]
-enum Phase {
+enum ActorPhase {
     Running(Execution),
     /// With the outcome until the handle takes it.
     Ended(Option<Outcome>),
@@ -43,26 +43,26 @@ pub enum CompleteError {
 impl FlowActor {
     #[inline]
     pub(crate) fn new(execution: Execution) -> Self {
-        Self(Phase::Running(execution))
+        Self(ActorPhase::Running(execution))
     }
 
     /// The actor of a flow that ended in its first turn.
     pub(super) fn ended() -> Self {
-        Self(Phase::Ended(None))
+        Self(ActorPhase::Ended(None))
     }
 
     /// The flow, unless it has ended.
     #[inline]
     pub(super) fn execution(&mut self) -> Option<&mut Execution> {
         match &mut self.0 {
-            Phase::Running(execution) => Some(execution),
-            Phase::Ended(_) => None,
+            ActorPhase::Running(execution) => Some(execution),
+            ActorPhase::Ended(_) => None,
         }
     }
 
     #[inline]
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.0, Phase::Ended(_))
+        matches!(self.0, ActorPhase::Ended(_))
     }
 
     /// Cancels the flow from any thread.
@@ -101,7 +101,7 @@ impl FlowActor {
     pub(super) fn end(&mut self, tell: impl FnOnce(&mut Execution) -> Option<Outcome>) {
         if let Some(execution) = self.execution() {
             let outcome = tell(execution);
-            guarded(DROPPED, || self.0 = Phase::Ended(outcome));
+            guarded(DROPPED, || self.0 = ActorPhase::Ended(outcome));
         }
     }
 
@@ -109,17 +109,17 @@ impl FlowActor {
     /// is cancelled, because cancel handlers may ask about their flow.
     #[cfg(feature = "ffi")]
     pub(super) fn abandon(&mut self) -> Option<Execution> {
-        match std::mem::replace(&mut self.0, Phase::Ended(None)) {
-            Phase::Running(execution) => Some(execution),
-            Phase::Ended(_) => None,
+        match std::mem::replace(&mut self.0, ActorPhase::Ended(None)) {
+            ActorPhase::Running(execution) => Some(execution),
+            ActorPhase::Ended(_) => None,
         }
     }
 
     #[inline]
     pub(super) fn take_outcome(&mut self) -> Option<Outcome> {
         match &mut self.0 {
-            Phase::Running(_) => None,
-            Phase::Ended(outcome) => outcome.take(),
+            ActorPhase::Running(_) => None,
+            ActorPhase::Ended(outcome) => outcome.take(),
         }
     }
 }

@@ -11,15 +11,15 @@ thread_local! {
 }
 
 /// Restores the deadline of the enclosing flow when it is dropped.
-pub(super) struct Scope(Option<Time>);
+pub(super) struct DeadlineScope(Option<Time>);
 
 /// Whatever starts until the scope is dropped inherits `deadline`.
 #[inline]
-pub(super) fn enter(deadline: Option<Time>) -> Scope {
-    Scope(CURRENT.replace(deadline))
+pub(super) fn enter(deadline: Option<Time>) -> DeadlineScope {
+    DeadlineScope(CURRENT.replace(deadline))
 }
 
-impl Drop for Scope {
+impl Drop for DeadlineScope {
     fn drop(&mut self) {
         CURRENT.set(self.0);
     }

@@ -24,7 +24,7 @@ pub(super) struct Launched {
 }
 
 /// Whether a flow has more to do.
-pub(super) enum Next {
+pub(super) enum AfterTurn {
     Turn,
     Wait,
 }
@@ -39,7 +39,7 @@ pub(super) fn turn(
     owner: &impl FlowOwner,
     waker: &Waker,
     launched: &mut Vec<Launched>,
-) -> Result<Next, FlowEnd> {
+) -> Result<AfterTurn, FlowEnd> {
     let now = clock::now();
     let about = || (owner.deadline(), owner.trace(), enter_span(owner));
     let Some((limit, span, _entered)) = guarded(OWNER, about) else {
@@ -53,8 +53,8 @@ pub(super) fn turn(
     report(execution);
     take_launched(execution, launched);
     match progress {
-        Ok(Progress::Ready) => Ok(Next::Turn),
-        Ok(Progress::Waiting) => Ok(Next::Wait),
+        Ok(Progress::Ready) => Ok(AfterTurn::Turn),
+        Ok(Progress::Waiting) => Ok(AfterTurn::Wait),
         Ok(Progress::Done(Outcome::Cancelled)) => Err(FlowEnd::Cancelled),
         Ok(Progress::Done(outcome)) => Err(FlowEnd::Done(outcome)),
         Err(payload) => {

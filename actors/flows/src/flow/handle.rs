@@ -25,18 +25,18 @@ use super::{Canceller, Completer, FlowRef, Stack};
 #[debug("FlowHandle {{ valid: {:?} }}", self.is_valid())]
 #[must_use = "dropping the handle cancels the flow; `detach` it to let it run"]
 pub struct FlowHandle<A = ()> {
-    state: State,
+    state: HandleState,
     of: PhantomData<fn() -> A>,
 }
 
-enum State {
+enum HandleState {
     /// It ended in its first turn, or its outcome was taken.
     Ended(Option<Outcome>),
-    Waits(Handle),
+    Waits(FlowTaskHandle),
 }
 
 /// Cancels its flow when it is dropped.
-struct Handle {
+struct FlowTaskHandle {
     flow: FlowRef,
     task: JoinHandle<()>,
     detached: bool,
@@ -46,10 +46,10 @@ impl<A> FlowHandle<A> {
     #[inline]
     pub(super) fn new(started: Started) -> Self {
         let state = match started {
-            Started::Ended(outcome) => State::Ended(outcome),
+            Started::Ended(outcome) => HandleState::Ended(outcome),
             Started::Waits(Spawned { cell, canceller, task }) => {
                 let flow = FlowRef::new(cell, canceller);
-                State::Waits(Handle { flow, task, detached: false })
+                HandleState::Waits(FlowTaskHandle { flow, task, detached: false })
             }
         };
         Self { state, of: PhantomData }
@@ -57,8 +57,8 @@ impl<A> FlowHandle<A> {
 
     fn flow(&self) -> Option<&FlowRef> {
         match &self.state {
-            State::Ended(_) => None,
-            State::Waits(handle) => Some(&handle.flow),
+            HandleState::Ended(_) => None,
+            HandleState::Waits(handle) => Some(&handle.flow),
         }
     }
 
@@ -90,7 +90,7 @@ impl<A> FlowHandle<A> {
 
     /// Lets the flow run to its end without the handle.
     pub fn detach(mut self) {
-        if let State::Waits(handle) = &mut self.state {
+        if let HandleState::Waits(handle) = &mut self.state {
             handle.detached = true;
         }
     }
@@ -127,14 +127,14 @@ impl<A: Arguments> Future for FlowHandle<A> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = match &mut self.state {
-            State::Ended(outcome) => outcome.take(),
-            State::Waits(Handle { flow, task, .. }) => {
+            HandleState::Ended(outcome) => outcome.take(),
+            HandleState::Waits(FlowTaskHandle { flow, task, .. }) => {
                 if flow.is_valid() {
                     // the flow's outcome says how the task ended
                     let _ = ready!(Pin::new(task).poll(cx));
                 }
                 let outcome = flow.cell().actor.borrow_mut().take_outcome();
-                self.state = State::Ended(None);
+                self.state = HandleState::Ended(None);
                 outcome
             }
         };
@@ -142,7 +142,7 @@ impl<A: Arguments> Future for FlowHandle<A> {
     }
 }
 
-impl Drop for Handle {
+impl Drop for FlowTaskHandle {
     fn drop(&mut self) {
         if !self.detached && self.flow.is_valid() {
             self.flow.cancel();

@@ -150,13 +150,13 @@ pub struct FlowContext {
     address: WeakAddr<FlowActor>,
     canceller: Canceller,
     /// Futures of message handlers; most actors have none.
-    futures: Option<Box<Futures>>,
+    futures: Option<Box<MailboxFutures>>,
 }
 
 type BoxFuture = Pin<Box<dyn ActorFuture<FlowActor, Output = ()>>>;
 
 #[derive(Default)]
-struct Futures {
+struct MailboxFutures {
     last: SpawnHandle,
     spawned: Vec<(SpawnHandle, BoxFuture)>,
     /// No message is handled before these are ready, the last one first.
@@ -166,7 +166,8 @@ struct Futures {
 
 impl FlowContext {
     fn has_futures(&self) -> bool {
-        let empty = |futures: &Futures| futures.spawned.is_empty() && futures.waits.is_empty();
+        let empty =
+            |futures: &MailboxFutures| futures.spawned.is_empty() && futures.waits.is_empty();
         !self.futures.as_deref().is_none_or(empty)
     }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tracing::Span;
 
 use super::actor::FlowActor;
-use super::drive::{self, Launched, Next};
+use super::drive::{self, AfterTurn, Launched};
 use super::guarded::guarded;
 use super::mailbox::FlowCell;
 use super::owner::Unattended;
@@ -39,7 +39,7 @@ pub(super) fn run_inline<O: FlowOwner>(flow: Flow, mut owner: O) -> Started {
     let (mut actor, mut launched) = (FlowActor::new(flow.execute()), Vec::new());
     let Some(execution) = actor.execution() else { return Started::Ended(None) };
     match drive::turn(execution, &owner, Waker::noop(), &mut launched) {
-        Ok(Next::Turn | Next::Wait) => {
+        Ok(AfterTurn::Turn | AfterTurn::Wait) => {
             start(launched, &mut owner);
             Started::Waits(spawn(actor, owner, None))
         }
@@ -182,8 +182,8 @@ impl<O: FlowOwner> Future for FlowTask<O> {
         let mut launched = Vec::new();
         match drive::turn(execution, owner, cx.waker(), &mut launched) {
             // others on this arbiter get their turn first
-            Ok(Next::Turn) => cx.waker().wake_by_ref(),
-            Ok(Next::Wait) => {
+            Ok(AfterTurn::Turn) => cx.waker().wake_by_ref(),
+            Ok(AfterTurn::Wait) => {
                 let deadlines = [execution.deadline(), drive::deadline_of(owner)];
                 timer.set(deadlines.into_iter().flatten().min(), cx.waker());
             }

@@ -49,12 +49,12 @@ pub const UNDO_GRACE: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Debug)]
 pub struct ArbiterPool {
-    members: Vec<Member>,
+    members: Vec<PoolMember>,
 }
 
 #[derive(derive_more::Debug)]
-#[debug("Member {{ load: {:?}, .. }}", self.load.count())]
-struct Member {
+#[debug("PoolMember {{ load: {:?}, .. }}", self.load.count())]
+struct PoolMember {
     /// Taken when it is joined.
     arbiter: Option<Arbiter>,
     handle: ArbiterHandle,
@@ -68,7 +68,7 @@ impl ArbiterPool {
     /// Outside of an actix system, or if a thread cannot be started.
     #[must_use]
     pub fn new(arbiters: NonZeroUsize) -> Self {
-        Self { members: (0..arbiters.get()).map(|_| Member::new()).collect() }
+        Self { members: (0..arbiters.get()).map(|_| PoolMember::new()).collect() }
     }
 
     /// The arbiters, to start servers, actors or flows there.
@@ -178,7 +178,7 @@ impl ArbiterPool {
         };
         // the time has passed, or all is undone
         let _ = tokio::time::timeout(UNDO_GRACE, undone).await;
-        let left = self.members.iter().map(|Member { load, .. }| {
+        let left = self.members.iter().map(|PoolMember { load, .. }| {
             let parts = load.parts.count();
             let is_blocked = blocked.iter().any(|other| Arc::ptr_eq(other, load));
             // parts are counted among the flows, and so may be the flow that one undoes
@@ -203,7 +203,7 @@ impl Drop for ArbiterPool {
     }
 }
 
-impl Member {
+impl PoolMember {
     fn new() -> Self {
         let arbiter = Arbiter::new();
         let (load, handle) = (Arc::<ArbiterLoad>::default(), arbiter.handle());

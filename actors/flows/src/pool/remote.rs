@@ -30,16 +30,16 @@ use crate::trace::{self, TraceParent};
 #[debug("RemoteFlow {{ .. }}")]
 #[must_use = "dropping it cancels the flow; `detach` it to let it run"]
 pub struct RemoteFlow<A = ()> {
-    state: State<A>,
+    state: RemoteState<A>,
     of: PhantomData<fn() -> A>,
 }
 
-enum State<A> {
+enum RemoteState<A> {
     Refused(Option<Error>),
-    Runs(Remote<A>),
+    Runs(RemoteHandle<A>),
 }
 
-struct Remote<A> {
+struct RemoteHandle<A> {
     outcome: oneshot::Receiver<Result<A, Error>>,
     address: Addr<FlowActor>,
     detached: bool,
@@ -47,13 +47,13 @@ struct Remote<A> {
 
 impl<A> RemoteFlow<A> {
     pub(super) fn refused(error: Error) -> Self {
-        Self { state: State::Refused(Some(error)), of: PhantomData }
+        Self { state: RemoteState::Refused(Some(error)), of: PhantomData }
     }
 
     /// Cancels the flow (FTN12 §2.2.3 `cancel`) by a [`Cancel`] message. A flow that has ended stays
     /// as it ended; one that has not begun runs no step.
     pub fn cancel(&self) {
-        if let State::Runs(remote) = &self.state {
+        if let RemoteState::Runs(remote) = &self.state {
             remote.cancel();
         }
     }
@@ -63,14 +63,14 @@ impl<A> RemoteFlow<A> {
     #[must_use]
     pub fn address(&self) -> Option<Addr<FlowActor>> {
         match &self.state {
-            State::Refused(_) => None,
-            State::Runs(remote) => Some(remote.address.clone()),
+            RemoteState::Refused(_) => None,
+            RemoteState::Runs(remote) => Some(remote.address.clone()),
         }
     }
 
     /// Lets the flow run to its end without this.
     pub fn detach(mut self) {
-        if let State::Runs(remote) = &mut self.state {
+        if let RemoteState::Runs(remote) = &mut self.state {
             remote.detached = true;
         }
     }
@@ -89,22 +89,22 @@ impl<A: Arguments + Send> RemoteFlow<A> {
         let (sender, messages) = channel(flow::CAPACITY);
         let trace = trace::current();
         let span = FlowSpan::start(trace);
-        let job = Job { make: job, reply, deadline, span, trace, counted };
+        let job = RemoteJob { make: job, reply, deadline, span, trace, counted };
         // false if the arbiter is gone: then the reply is dropped, which notifies the caller
         let _: bool = arbiter.spawn_fn(move || job.begin(messages));
-        let remote = Remote { outcome, address: Addr::new(sender), detached: false };
-        Self { state: State::Runs(remote), of: PhantomData }
+        let remote = RemoteHandle { outcome, address: Addr::new(sender), detached: false };
+        Self { state: RemoteState::Runs(remote), of: PhantomData }
     }
 }
 
-impl<A> Remote<A> {
+impl<A> RemoteHandle<A> {
     #[expect(clippy::disallowed_methods, reason = "a full mailbox must not refuse a cancel")]
     fn cancel(&self) {
         self.address.do_send(Cancel);
     }
 }
 
-impl<A> Drop for Remote<A> {
+impl<A> Drop for RemoteHandle<A> {
     fn drop(&mut self) {
         if !self.detached {
             self.cancel();
@@ -118,8 +118,8 @@ impl<A: Arguments + Send> Future for RemoteFlow<A> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.state {
-            State::Refused(error) => Poll::Ready(Err(error.take().unwrap_or_else(gone))),
-            State::Runs(remote) => {
+            RemoteState::Refused(error) => Poll::Ready(Err(error.take().unwrap_or_else(gone))),
+            RemoteState::Runs(remote) => {
                 let told = Pin::new(&mut remote.outcome).poll(cx);
                 remote.detached |= told.is_ready();
                 told.map(|told| told.unwrap_or_else(|_| Err(gone())))
@@ -129,7 +129,7 @@ impl<A: Arguments + Send> Future for RemoteFlow<A> {
 }
 
 /// A flow on its way to its arbiter.
-struct Job<A, F> {
+struct RemoteJob<A, F> {
     make: F,
     reply: oneshot::Sender<Result<A, Error>>,
     deadline: Option<Instant>,
@@ -138,7 +138,7 @@ struct Job<A, F> {
     counted: DrainGuard,
 }
 
-impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
+impl<A: Arguments + Send, F: IntoFlow> RemoteJob<A, F> {
     /// Makes the flow and its actor; messages that came before are handled before its first turn.
     fn begin(self, messages: AddressReceiver<FlowActor>) {
         let Self { make, reply, deadline, span, trace, mut counted } = self;
@@ -156,21 +156,21 @@ impl<A: Arguments + Send, F: IntoFlow> Job<A, F> {
         };
         let deadline = deadline.map(clock::time);
         trace_started(&mut flow, || (trace, Some(span.span().clone())));
-        let owner = Caller { reply: Some(reply), deadline, span, trace };
+        let owner = RemoteOwner { reply: Some(reply), deadline, span, trace };
         flow::spawn(FlowActor::new(flow.execute()), Box::new(owner), Some(messages));
         counted.hand_over();
     }
 }
 
 /// The owner of a submitted flow: it sends the outcome back.
-struct Caller<A> {
+struct RemoteOwner<A> {
     reply: Option<oneshot::Sender<Result<A, Error>>>,
     deadline: Option<Time>,
     span: FlowSpan,
     trace: Option<TraceParent>,
 }
 
-impl<A: Arguments> FlowOwner for Box<Caller<A>> {
+impl<A: Arguments> FlowOwner for Box<RemoteOwner<A>> {
     fn deadline(&self) -> Option<Time> {
         self.deadline
     }

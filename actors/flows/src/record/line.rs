@@ -23,7 +23,8 @@ const LONG: Duration = Duration::from_millis(1);
 /// row, of which the first took 20 microseconds.
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = Line { length: self.length, left: Cell::new(SHOWN), is_cut: Cell::new(false) };
+        let line =
+            EventLine { length: self.length, left: Cell::new(SHOWN), is_cut: Cell::new(false) };
         let tree = self.tree();
         let shown: Vec<Shown<'_>> =
             tree.steps.iter().flat_map(|step| line.shown(step, None)).collect();
@@ -38,7 +39,7 @@ impl fmt::Display for Recorded {
     }
 }
 
-struct Line {
+struct EventLine {
     length: Duration,
     /// How many steps may still be shown.
     left: Cell<usize>,
@@ -49,27 +50,27 @@ struct Line {
 /// A step of the line.
 struct Shown<'a> {
     step: &'a RecordedStep,
-    label: Label,
+    label: LineLabel,
     inside: Vec<Self>,
 }
 
-enum Label {
+enum LineLabel {
     Step(StepLocation),
     Attempt(usize),
 }
 
-impl Line {
+impl EventLine {
     /// A step, or the steps inside of it if these say more.
     fn shown<'a>(&self, step: &'a RecordedStep, around: Option<&RecordedStep>) -> Vec<Shown<'a>> {
         let inside = step.steps.iter().flat_map(|inner| self.shown(inner, Some(step))).collect();
         let label = match around {
             Some(around) if is_part(step, around) => match attempt(step, around) {
-                Some(number) => Label::Attempt(number),
+                Some(number) => LineLabel::Attempt(number),
                 None => return inside,
             },
-            _ => Label::Step(step.location),
+            _ => LineLabel::Step(step.location),
         };
-        let has_name = matches!(label, Label::Attempt(_)) || step.location.name().is_some();
+        let has_name = matches!(label, LineLabel::Attempt(_)) || step.location.name().is_some();
         let tells =
             has_name || inside.is_empty() && (fails(step) || step.time(self.length) >= LONG);
         if tells { vec![Shown { step, label, inside }] } else { inside }
@@ -105,10 +106,10 @@ impl Line {
     fn write(&self, f: &mut fmt::Formatter<'_>, shown: &Shown<'_>) -> fmt::Result {
         let Shown { step, label, inside } = shown;
         match label {
-            Label::Attempt(number) => write!(f, "try {number}")?,
-            Label::Step(location) => match location.name() {
+            LineLabel::Attempt(number) => write!(f, "try {number}")?,
+            LineLabel::Step(location) => match location.name() {
                 Some(name) => f.write_str(name)?,
-                None => write!(f, "{}", Place(*location))?,
+                None => write!(f, "{}", PlaceText(*location))?,
             },
         }
         write!(f, " {}", HumanTime(step.time(self.length)))?;
@@ -121,11 +122,11 @@ impl Line {
             {
                 f.write_str(" recovered")?;
             }
-            Some((_, Ending::Recovered(error))) => write!(f, " {} recovered", What(error))?,
+            Some((_, Ending::Recovered(error))) => write!(f, " {} recovered", FailureText(error))?,
             // the step that it comes from says it
             Some((_, Ending::Error(error)))
                 if inside.iter().any(|inner| fails_with(inner.step, error)) => {}
-            Some((_, Ending::Error(error))) => write!(f, " {}", What(error))?,
+            Some((_, Ending::Error(error))) => write!(f, " {}", FailureText(error))?,
         }
         if !inside.is_empty() {
             f.write_str(" { ")?;
@@ -157,9 +158,9 @@ fn fails_with(step: &RecordedStep, error: &FailedStep) -> bool {
 }
 
 /// A place, with the name of its file alone.
-struct Place(StepLocation);
+struct PlaceText(StepLocation);
 
-impl fmt::Display for Place {
+impl fmt::Display for PlaceText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.0.file();
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
@@ -168,9 +169,9 @@ impl fmt::Display for Place {
 }
 
 /// The text of a step's failure.
-struct What<'a>(&'a FailedStep);
+struct FailureText<'a>(&'a FailedStep);
 
-impl fmt::Display for What<'_> {
+impl fmt::Display for FailureText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.code)?;
         self.0.limit.map_or(Ok(()), |limit| write!(f, "({})", HumanTime(limit)))

@@ -41,7 +41,7 @@ pub use event::{Ending, FailedStep, Recorded, StepEvent, StepEventKind};
 pub use recording::Recording;
 pub use tree::{RecordedStep, StepTree};
 
-use recorder::Recorder;
+use recorder::RecordingObserver;
 
 /// Traces the steps of a flow below the span `root`, if a subscriber wants that and the flow belongs to no trace or to
 /// a sampled one, and records them, if there is a recording; to be called before the flow starts. A recording takes
@@ -52,7 +52,7 @@ pub fn observe(
     trace: Option<TraceParent>,
     recording: Option<&Recording>,
 ) {
-    let recorder = recording.map(Recorder::new);
+    let recorder = recording.map(RecordingObserver::new);
     match (SpanObserver::wanted(root, trace), recorder) {
         (None, None) => {}
         (Some(spans), None) => flow.observe(spans),

@@ -5,10 +5,10 @@ use std::time::Duration;
 use asyncsteps_core::{Error, Observer, StepEnd, StepRef};
 
 use super::recording::Recording;
-use super::ring::{Written, WrittenKind};
+use super::ring::{WrittenEvent, WrittenKind};
 
 /// The observer of a flow that is recorded.
-pub(super) struct Recorder {
+pub(super) struct RecordingObserver {
     recording: Recording,
     flow: u32,
     /// The moment of the last event; that of the first one is another.
@@ -17,7 +17,7 @@ pub(super) struct Recorder {
     at: Duration,
 }
 
-impl Recorder {
+impl RecordingObserver {
     /// Another flow is recorded here.
     pub(super) fn new(recording: &Recording) -> Self {
         let (recording, flow) = (recording.clone(), recording.add_flow());
@@ -30,11 +30,11 @@ impl Recorder {
         if step.moment != self.moment {
             (self.moment, self.at) = (step.moment, self.recording.elapsed());
         }
-        self.recording.write(Written { at: self.at, flow: self.flow, step, kind });
+        self.recording.write(WrittenEvent { at: self.at, flow: self.flow, step, kind });
     }
 }
 
-impl Observer for Recorder {
+impl Observer for RecordingObserver {
     fn begin(&mut self, step: StepRef) {
         self.write(step, WrittenKind::Began);
     }

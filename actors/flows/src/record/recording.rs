@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::event::Recorded;
-use super::ring::{Ring, Written};
+use super::ring::{Ring, WrittenEvent};
 use crate::clock;
 
 /// Recordings that an arbiter keeps to be used again, about 7 KiB each.
@@ -15,15 +15,15 @@ const KEPT: usize = 64;
 
 thread_local! {
     /// Recordings that have ended and have no other owner.
-    static FREE: RefCell<Vec<Rc<Inner>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<Rc<RecordingState>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The history of the steps of a flow; for the arbiter of the flow. Cloning shares.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Recording {{ elapsed: {:?}, .. }}", self.elapsed())]
-pub struct Recording(Rc<Inner>);
+pub struct Recording(Rc<RecordingState>);
 
-struct Inner {
+struct RecordingState {
     began: Cell<Instant>,
     ring: RefCell<Ring>,
     /// How many flows write here.
@@ -43,7 +43,7 @@ impl Recording {
                 inner.began.set(began);
                 Self(inner)
             }
-            None => Self(Rc::new(Inner {
+            None => Self(Rc::new(RecordingState {
                 began: Cell::new(began),
                 ring: RefCell::new(Ring::new()),
                 flows: Cell::default(),
@@ -79,7 +79,7 @@ impl Recording {
     }
 
     #[inline]
-    pub(super) fn write(&self, event: Written) {
+    pub(super) fn write(&self, event: WrittenEvent) {
         self.0.ring.borrow_mut().write(event);
     }
 }

@@ -14,7 +14,7 @@ const LAST: usize = 64;
 
 /// An event as it is written, with as little work as possible.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct WrittenEvent {
     /// Since the recording began.
     pub(super) at: Duration,
     pub(super) flow: u32,
@@ -36,8 +36,8 @@ pub(super) enum WrittenKind {
 /// The first events and the last ones.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
-    first: Vec<Written>,
-    last: Vec<Written>,
+    first: Vec<WrittenEvent>,
+    last: Vec<WrittenEvent>,
     /// The oldest event in `last`, once that is full.
     oldest: usize,
     lost: usize,
@@ -56,7 +56,7 @@ impl Ring {
     }
 
     #[inline]
-    pub(super) fn write(&mut self, event: Written) {
+    pub(super) fn write(&mut self, event: WrittenEvent) {
         if self.first.len() < FIRST {
             self.first.push(event);
         } else if self.last.len() < LAST {
@@ -74,11 +74,11 @@ impl Ring {
     pub(super) fn recorded(&self, length: Duration) -> Recorded {
         let (newer, older) = self.last.split_at(self.oldest);
         let written = self.first.iter().chain(older).chain(newer);
-        Recorded { events: written.map(Written::event).collect(), lost: self.lost, length }
+        Recorded { events: written.map(WrittenEvent::event).collect(), lost: self.lost, length }
     }
 }
 
-impl Written {
+impl WrittenEvent {
     fn event(&self) -> StepEvent {
         let StepRef { branch, parent, depth, attempt, location, .. } = self.step;
         let kind = match &self.kind {

@@ -39,7 +39,7 @@ impl Recorded {
     /// The steps, as they are inside of each other. Those whose beginning was lost are left out.
     #[must_use]
     pub fn tree(&self) -> StepTree {
-        let mut builder = Builder::default();
+        let mut builder = TreeBuilder::default();
         self.events.iter().for_each(|event| builder.read(event));
         builder.finish()
     }
@@ -55,7 +55,7 @@ impl RecordedStep {
 }
 
 /// A step with the number of the one around it.
-struct Node {
+struct StepNode {
     step: RecordedStep,
     depth: u32,
     around: Option<usize>,
@@ -63,16 +63,16 @@ struct Node {
 
 /// Puts events together.
 #[derive(Default)]
-struct Builder {
-    nodes: Vec<Node>,
+struct TreeBuilder {
+    nodes: Vec<StepNode>,
     /// The steps that have not ended; within a branch the outer ones come first.
     open: Vec<usize>,
 }
 
-impl Builder {
+impl TreeBuilder {
     fn read(&mut self, event: &StepEvent) {
         let StepEvent { at, flow, branch, depth, .. } = *event;
-        let is_in = |node: &Node| node.step.flow == flow && node.step.branch == branch;
+        let is_in = |node: &StepNode| node.step.flow == flow && node.step.branch == branch;
         match &event.kind {
             StepEventKind::Began => {
                 // one step at a time: the end of an earlier one was lost
@@ -84,10 +84,10 @@ impl Builder {
                 let began = at;
                 let step = RecordedStep { location, flow, branch, attempt, began, ended, steps };
                 self.open.push(self.nodes.len());
-                self.nodes.push(Node { step, depth, around });
+                self.nodes.push(StepNode { step, depth, around });
             }
             StepEventKind::Ended(ending) => {
-                let is_it = |node: &Node| is_in(node) && node.depth == depth;
+                let is_it = |node: &StepNode| is_in(node) && node.depth == depth;
                 let Some(place) = self.open.iter().rposition(|at| is_it(&self.nodes[*at])) else {
                     return;
                 };
@@ -102,7 +102,7 @@ impl Builder {
         self.open.iter().rev().copied().find(|at| is_in(&self.nodes[*at].step))
     }
 
-    fn forget(&mut self, is_over: impl Fn(&Node) -> bool) {
+    fn forget(&mut self, is_over: impl Fn(&StepNode) -> bool) {
         let Self { nodes, open } = self;
         open.retain(|at| !is_over(&nodes[*at]));
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use asyncsteps_core::{AsyncSteps, Flow, FlowId, Identity};
 use smallvec::smallvec;
 
-use super::deadlock::{self, Contended, Holders, HoldsUpCaller, Resource, Wait, Watch};
+use super::deadlock::{self, Contended, GraphWait, Holders, HoldsUpCaller, Resource, WaitGuard};
 use super::mutex;
 
 /// A call whose caller has locks, in the table of waits until this is dropped.
@@ -14,7 +14,7 @@ use super::mutex;
 #[debug("Calling({call:?})")]
 pub struct Calling {
     call: Arc<Call>,
-    _watch: Watch,
+    _watch: WaitGuard,
 }
 
 /// The called side.
@@ -35,7 +35,7 @@ pub fn calling(asi: &mut AsyncSteps, function: &Arc<str>) -> Option<Calling> {
     let identity = asi.identity();
     let place = asi.locations().next()?;
     let resource: Arc<Call> = Arc::clone(&call);
-    let wait = Arc::new(Wait::new(asi, identity, place, resource, None));
+    let wait = Arc::new(GraphWait::new(asi, identity, place, resource, None));
     Some(Calling { _watch: wait.watch(), call })
 }
 

@@ -6,9 +6,9 @@ use dashmap::{DashMap, Entry};
 
 /// A table of objects. An object [forgets](Self::forget) its key when it is dropped.
 #[derive(Debug)]
-pub(super) struct Keys<T>(DashMap<Arc<str>, Weak<T>>);
+pub(super) struct KeyTable<T>(DashMap<Arc<str>, Weak<T>>);
 
-impl<T> Keys<T> {
+impl<T> KeyTable<T> {
     pub(super) fn new() -> Self {
         Self(DashMap::new())
     }
@@ -48,7 +48,7 @@ impl<T> Keys<T> {
 mod tests {
     use super::*;
 
-    struct Object<'a>(Arc<str>, &'a Keys<Self>);
+    struct Object<'a>(Arc<str>, &'a KeyTable<Self>);
 
     impl Drop for Object<'_> {
         fn drop(&mut self) {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_key_is_there_while_its_object_is() {
-        let keys = Box::leak(Box::new(Keys::new()));
+        let keys = Box::leak(Box::new(KeyTable::new()));
         let get = |key| keys.get(key, |key| Object(key, keys));
         let (one, same, other) = (get("a"), get("a"), get("b"));
         assert!(Arc::ptr_eq(&one, &same) && !Arc::ptr_eq(&one, &other));
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn an_object_that_goes_late_leaves_its_successor_alone() {
-        let keys = Box::leak(Box::new(Keys::new()));
+        let keys = Box::leak(Box::new(KeyTable::new()));
         let get = |key| keys.get(key, |key| Object(key, keys));
         let (one, two) = (get("a"), Arc::new(Object(Arc::from("a"), keys)));
         drop(two);

@@ -51,18 +51,18 @@ use super::{Limiter, Mutex, Throttle};
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
-pub struct Registry(Arc<Inner>);
+pub struct Registry(Arc<RegistryState>);
 
 #[derive(Debug)]
-struct Inner {
+struct RegistryState {
     /// Where the actors of throttles run; `None` for where they are first used.
     arbiter: Option<ArbiterHandle>,
-    objects: DashMap<&'static str, Object>,
+    objects: DashMap<&'static str, RegisteredLock>,
 }
 
 /// The object of a name, without its keys.
 #[derive(Clone, Debug)]
-enum Object {
+enum RegisteredLock {
     Mutex(Mutex),
     Throttle(Throttle),
     Limiter(Limiter),
@@ -115,7 +115,7 @@ impl Registry {
     }
 
     fn of(arbiter: Option<ArbiterHandle>) -> Self {
-        Self(Arc::new(Inner { arbiter, objects: DashMap::new() }))
+        Self(Arc::new(RegistryState { arbiter, objects: DashMap::new() }))
     }
 
     /// Defines what a name means; a name that was not defined gets the default limits of the kind
@@ -148,8 +148,8 @@ impl Registry {
     /// [`RegistryError::WrongKind`] if the name is in use for another kind.
     pub fn mutex(&self, name: &'static str, key: impl AsRef<str>) -> Result<Mutex, RegistryError> {
         self.get(name, Limits::Mutex(mutex::Options::default()), |object| match object {
-            Object::Mutex(mutex) => Ok(mutex.key(key)),
-            other @ (Object::Throttle(_) | Object::Limiter(_)) => Err(other.kind()),
+            RegisteredLock::Mutex(mutex) => Ok(mutex.key(key)),
+            other @ (RegisteredLock::Throttle(_) | RegisteredLock::Limiter(_)) => Err(other.kind()),
         })
     }
 
@@ -163,8 +163,8 @@ impl Registry {
         key: impl AsRef<str>,
     ) -> Result<Throttle, RegistryError> {
         self.get(name, Limits::Throttle(throttle::Options::default()), |object| match object {
-            Object::Throttle(throttle) => Ok(throttle.key(key)),
-            other @ (Object::Mutex(_) | Object::Limiter(_)) => Err(other.kind()),
+            RegisteredLock::Throttle(throttle) => Ok(throttle.key(key)),
+            other @ (RegisteredLock::Mutex(_) | RegisteredLock::Limiter(_)) => Err(other.kind()),
         })
     }
 
@@ -178,8 +178,8 @@ impl Registry {
         key: impl AsRef<str>,
     ) -> Result<Limiter, RegistryError> {
         self.get(name, Limits::Limiter(limiter::Options::default()), |object| match object {
-            Object::Limiter(limiter) => Ok(limiter.key(key)),
-            other @ (Object::Mutex(_) | Object::Throttle(_)) => Err(other.kind()),
+            RegisteredLock::Limiter(limiter) => Ok(limiter.key(key)),
+            other @ (RegisteredLock::Mutex(_) | RegisteredLock::Throttle(_)) => Err(other.kind()),
         })
     }
 
@@ -187,7 +187,7 @@ impl Registry {
         &self,
         name: &'static str,
         default: Limits,
-        with_key: impl FnOnce(&Object) -> Result<T, &'static str>,
+        with_key: impl FnOnce(&RegisteredLock) -> Result<T, &'static str>,
     ) -> Result<T, RegistryError> {
         let wrong = |is| RegistryError::WrongKind { name, is, wanted: default.kind() };
         if let Some(object) = self.0.objects.get(name) {
@@ -197,16 +197,16 @@ impl Registry {
         with_key(&object).map_err(wrong)
     }
 
-    fn make(&self, name: &'static str, limits: Limits) -> Object {
+    fn make(&self, name: &'static str, limits: Limits) -> RegisteredLock {
         let throttle = |options| match &self.0.arbiter {
             Some(arbiter) => Throttle::named_on(name, arbiter, options),
             None => Throttle::named(name, options),
         };
         match limits {
-            Limits::Mutex(options) => Object::Mutex(Mutex::named(name, options)),
-            Limits::Throttle(options) => Object::Throttle(throttle(options)),
+            Limits::Mutex(options) => RegisteredLock::Mutex(Mutex::named(name, options)),
+            Limits::Throttle(options) => RegisteredLock::Throttle(throttle(options)),
             Limits::Limiter(options) => {
-                Object::Limiter(Limiter::of(name, options, throttle(options.throttle())))
+                RegisteredLock::Limiter(Limiter::of(name, options, throttle(options.throttle())))
             }
         }
     }
@@ -218,7 +218,7 @@ impl Default for Registry {
     }
 }
 
-impl Object {
+impl RegisteredLock {
     fn kind(&self) -> &'static str {
         match self {
             Self::Mutex(_) => "mutex",

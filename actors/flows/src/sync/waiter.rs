@@ -55,13 +55,13 @@ impl Holder {
 /// A waiter in a queue. It is notified after the lock of the accounting is released, because that
 /// wakes foreign code.
 #[derive(Debug)]
-pub(super) enum Waiter {
+pub(super) enum LockWaiter {
     Step(Completion),
     /// A future, which looks for itself whether it has entered.
     Future(Waker),
 }
 
-impl Waiter {
+impl LockWaiter {
     /// It left the queue and has entered. If its step has ended, its guard is about to be dropped
     /// and passes the turn on.
     pub(super) fn admit(self) {

@@ -22,7 +22,7 @@ use crate::request::{
     Registered, Resume, Signal, Status, Submit, Submitted, Written,
 };
 use crate::time::{Clock, Reading, SystemClock};
-use store::Store;
+use store::MemoryStore;
 
 pub use faults::{Fault, Faults, NoFaults, Operation, SeededFaults};
 
@@ -34,7 +34,7 @@ pub use faults::{Fault, Faults, NoFaults, Operation, SeededFaults};
 #[derive(Clone, derive_more::Debug)]
 #[debug("Memory {{ .. }}")]
 pub struct Memory {
-    store: Arc<Mutex<Store>>,
+    store: Arc<Mutex<MemoryStore>>,
     faults: Arc<Mutex<dyn Faults>>,
     clock: Arc<dyn Clock>,
     changes: watch::Sender<u64>,
@@ -51,7 +51,7 @@ impl Memory {
     #[must_use]
     pub fn new(clock: impl Clock) -> Self {
         Self {
-            store: Arc::new(Mutex::new(Store::new(Limits::default()))),
+            store: Arc::new(Mutex::new(MemoryStore::new(Limits::default()))),
             faults: Arc::new(Mutex::new(NoFaults)),
             clock: Arc::new(clock),
             changes: watch::Sender::new(0),
@@ -80,7 +80,7 @@ impl Memory {
     fn answer<'a, T: Send + 'a>(
         &'a self,
         operation: Operation,
-        work: impl FnOnce(&mut Store, Moment) -> Result<T, Error> + Send + 'a,
+        work: impl FnOnce(&mut MemoryStore, Moment) -> Result<T, Error> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let fault = self.faults.lock().next(operation);

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use crate::check;
-use crate::coding::{CLOSING, Encoded, Kind};
+use crate::coding::{CLOSING, Encoded, EventKind};
 use crate::error::{Error, NotWritten, Refused};
-use crate::head::{Head, InFlight, OpenEffect};
+use crate::head::{FlowHead, InFlight, OpenEffect};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, Limits, TAKEN_SIGNALS};
 use crate::moment::{ClockState, Look, Moment};
-use crate::quota::{CallerRange, Waiting};
+use crate::quota::{CallerRange, WaitingCounts};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
     Append, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, FlowInfo, FlowState,
@@ -20,10 +20,10 @@ use crate::request::{
 use crate::time::{Reading, Timestamp};
 use crate::value::Value;
 
-pub(super) struct Store {
+pub(super) struct MemoryStore {
     pub(super) limits: Limits,
     /// By number, so oldest first.
-    flows: BTreeMap<u64, Flow>,
+    flows: BTreeMap<u64, StoredFlow>,
     /// The numbers of flows that have not ended, and of some that have since the last claim.
     open: BTreeSet<u64>,
     numbers: HashMap<Uid, u64>,
@@ -37,22 +37,22 @@ pub(super) struct Store {
     last_node: u64,
 }
 
-struct Flow {
-    head: Head,
+struct StoredFlow {
+    head: FlowHead,
     key: Option<CallerKey>,
     records: BTreeMap<RecordId, Encoded>,
     /// By number.
-    signals: BTreeMap<u64, Kept>,
+    signals: BTreeMap<u64, KeptSignal>,
 }
 
 /// A signal; without its value when it was taken.
-struct Kept {
+struct KeptSignal {
     id: Uid,
     name: String,
     value: Option<Value>,
 }
 
-impl Store {
+impl MemoryStore {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    fn flow(&mut self, uid: Uid) -> Result<&mut Flow, Refused> {
+    fn flow(&mut self, uid: Uid) -> Result<&mut StoredFlow, Refused> {
         let flow = self.numbers.get(&uid).and_then(|number| self.flows.get_mut(number));
         flow.ok_or(Refused::NoFlow(uid))
     }
@@ -87,7 +87,7 @@ impl Store {
             return check::known(&submit, known.head.uid, first);
         }
         if let Some(quota) = &submit.quota {
-            let mut waiting = Waiting::default();
+            let mut waiting = WaitingCounts::default();
             quota.counted().for_each(|it| waiting.set(it.from, self.waiting(&it)));
             waiting.check(quota)?;
         }
@@ -95,7 +95,7 @@ impl Store {
             self.check_lease(node, now)?;
         }
         self.last_flow += 1;
-        let head = Head { number: self.last_flow, ..Head::new(&submit, now) };
+        let head = FlowHead { number: self.last_flow, ..FlowHead::new(&submit, now) };
         self.numbers.insert(submit.uid, head.number);
         if let Some(key) = &submit.key {
             self.keys.insert(key.clone(), head.number);
@@ -104,7 +104,7 @@ impl Store {
             self.of_callers.insert((quota.caller, head.number));
         }
         let records = BTreeMap::from([(RecordId::FIRST, started)]);
-        let flow = Flow { key: submit.key, records, signals: BTreeMap::new(), head };
+        let flow = StoredFlow { key: submit.key, records, signals: BTreeMap::new(), head };
         self.flows.insert(self.last_flow, flow);
         self.open.insert(self.last_flow);
         Ok(Submitted::New)
@@ -145,7 +145,7 @@ impl Store {
         let mut claimable = Vec::new();
         let mut suspects = 0;
         self.open.retain(|number| {
-            let Some(Flow { head, .. }) = self.flows.get_mut(number) else { return false };
+            let Some(StoredFlow { head, .. }) = self.flows.get_mut(number) else { return false };
             if head.is_due(now) {
                 head.wake();
             }
@@ -169,7 +169,7 @@ impl Store {
             if given.len() == limit {
                 break;
             }
-            let Some(Flow { head, .. }) = self.flows.get_mut(&number) else { continue };
+            let Some(StoredFlow { head, .. }) = self.flows.get_mut(&number) else { continue };
             let is_suspect = head.state == FlowState::Suspect;
             if is_suspect && suspects >= claim.suspects.max(1) || !head.suits(claim) {
                 continue;
@@ -189,7 +189,7 @@ impl Store {
         if dead.is_empty() {
             return;
         }
-        let owner_of = |flow: &Flow| flow.head.owner.filter(|owner| dead.contains(owner));
+        let owner_of = |flow: &StoredFlow| flow.head.owner.filter(|owner| dead.contains(owner));
         let mut in_flight: HashMap<Incarnation, InFlight> = HashMap::new();
         for flow in self.flows.values() {
             if let Some(owner) = owner_of(flow) {
@@ -223,7 +223,8 @@ impl Store {
 
     pub(super) fn status(&mut self, uid: Uid) -> Result<Status, Error> {
         let flow = self.flow(uid)?;
-        let last = flow.records.iter().rev().find(|(_, record)| record.kind == Kind::Ended as u8);
+        let last =
+            flow.records.iter().rev().find(|(_, record)| record.kind == EventKind::Ended as u8);
         let ending = match last.map(|(id, record)| decoded(uid, *id, record)).transpose()? {
             Some(Record { event: Event::Ended(ended), .. }) => Some(ended.ending),
             _ => None,
@@ -238,7 +239,7 @@ impl Store {
                 && query.state.is_none_or(|state| state == head.state)
                 && query.template.as_ref().is_none_or(|template| *template == head.template)
         });
-        wanted.take(check::limit(query.limit)).map(Head::info).collect()
+        wanted.take(check::limit(query.limit)).map(FlowHead::info).collect()
     }
 
     pub(super) fn signal(&mut self, uid: Uid, signal: Signal) -> Result<(), Error> {
@@ -290,7 +291,8 @@ impl Store {
     }
 
     pub(super) fn trim(&mut self, before: Timestamp) -> usize {
-        let has_ended = |flow: &&Flow| flow.head.ended_seen.is_some_and(|ended| ended <= before);
+        let has_ended =
+            |flow: &&StoredFlow| flow.head.ended_seen.is_some_and(|ended| ended <= before);
         let old = self.flows.values().filter(has_ended).take(BATCH);
         let old: Vec<_> =
             old.map(|flow| (flow.head.number, flow.head.uid, flow.key.clone())).collect();
@@ -331,7 +333,7 @@ impl Store {
     }
 }
 
-impl Flow {
+impl StoredFlow {
     /// Its records, oldest first.
     fn stored(&self) -> Result<Vec<StoredRecord>, Error> {
         let uid = self.head.uid;
@@ -377,13 +379,13 @@ impl Flow {
     }
 
     fn keep(&mut self, number: u64, Signal { id, name, value }: Signal) {
-        self.signals.insert(number, Kept { id, name, value: Some(value) });
+        self.signals.insert(number, KeptSignal { id, name, value: Some(value) });
     }
 
     fn open_effect(&self) -> OpenEffect {
         let mut open = HashMap::new();
         for (id, record) in &self.records {
-            if record.kind == Kind::Intent as u8 {
+            if record.kind == EventKind::Intent as u8 {
                 open.insert(&record.path, id.epoch);
             } else if CLOSING.iter().any(|kind| *kind as u8 == record.kind) {
                 open.remove(&record.path);

@@ -9,27 +9,27 @@ use crate::request::{Append, Cancelled, CancelledBy, Resume, Signal, Submit, Sub
 
 /// One request that changes flows.
 pub(super) enum Change {
-    Submit(Asked<Box<(Submit, Encoded)>, Submitted>),
-    Append(Asked<Entries, Vec<Result<Written, NotWritten>>>),
-    Signal(Asked<(Uid, Signal), ()>),
-    Cancel(Asked<(Uid, CancelledBy), Cancelled>),
-    Resume(Asked<(Uid, Resume), ()>),
+    Submit(AskedChange<Box<(Submit, Encoded)>, Submitted>),
+    Append(AskedChange<EncodedBatch, Vec<Result<Written, NotWritten>>>),
+    Signal(AskedChange<(Uid, Signal), ()>),
+    Cancel(AskedChange<(Uid, CancelledBy), Cancelled>),
+    Resume(AskedChange<(Uid, Resume), ()>),
 }
 
 /// A batch with its records as bytes.
-pub(super) struct Entries {
+pub(super) struct EncodedBatch {
     pub(super) batch: Vec<Append>,
     pub(super) records: Vec<Result<Vec<Encoded>, Refused>>,
 }
 
 /// A request, and its answer when there is one.
-pub(super) struct Asked<Q, A> {
+pub(super) struct AskedChange<Q, A> {
     pub(super) request: Q,
     pub(super) answer: Option<Result<A, Error>>,
     asker: oneshot::Sender<Result<A, Error>>,
 }
 
-impl<Q, A> Asked<Q, A> {
+impl<Q, A> AskedChange<Q, A> {
     pub(super) fn new(request: Q) -> (Self, oneshot::Receiver<Result<A, Error>>) {
         let (asker, answer) = oneshot::channel();
         (Self { request, answer: None, asker }, answer)

@@ -6,12 +6,12 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use tokio_postgres::types::ToSql;
 
-use super::session::{Failure, Session};
+use super::session::{JournalSession, SessionFailure};
 use super::tables::{head, head_columns, lease_is_over, look, moment, save};
 use crate::check;
-use crate::coding::Kind;
+use crate::coding::EventKind;
 use crate::error::Refused;
-use crate::head::{Head, InFlight, OpenEffect};
+use crate::head::{FlowHead, InFlight, OpenEffect};
 use crate::id::Incarnation;
 use crate::limits::{BATCH, Limits};
 use crate::moment::{Look, Moment};
@@ -19,7 +19,10 @@ use crate::request::{Claim, Claimed, FlowState, Registered};
 use crate::stored::{int, millis, unsigned};
 use crate::time::{Reading, Timestamp};
 
-pub(super) async fn register(session: &Session, lease: Duration) -> Result<Registered, Failure> {
+pub(super) async fn register(
+    session: &JournalSession,
+    lease: Duration,
+) -> Result<Registered, SessionFailure> {
     let (seen, time) = look(session, Look::Register).await?;
     let sql = "INSERT INTO node (ends, lease) VALUES ($1, $2) RETURNING id";
     let lease = lease_millis(lease);
@@ -29,10 +32,10 @@ pub(super) async fn register(session: &Session, lease: Duration) -> Result<Regis
 }
 
 pub(super) async fn renew(
-    session: &Session,
+    session: &JournalSession,
     node: Incarnation,
     lease: Duration,
-) -> Result<Reading, Failure> {
+) -> Result<Reading, SessionFailure> {
     let (seen, time) = look(session, Look::Renew).await?;
     let sql = concat!(
         "UPDATE node SET lease = $2, ends = $3::bigint + $2 WHERE id = $1 AND NOT ",
@@ -52,10 +55,10 @@ fn lease_millis(lease: Duration) -> i64 {
 
 /// The nodes among these that have a lease. They keep it until the end of the transaction.
 pub(super) async fn alive(
-    session: &Session,
+    session: &JournalSession,
     nodes: &[i64],
     now: Moment,
-) -> Result<HashSet<Incarnation>, Failure> {
+) -> Result<HashSet<Incarnation>, SessionFailure> {
     let sql = concat!(
         "SELECT id FROM node WHERE id = ANY($1) AND NOT ",
         lease_is_over!("$2"),
@@ -66,10 +69,10 @@ pub(super) async fn alive(
 }
 
 pub(super) async fn claim(
-    session: &Session,
+    session: &JournalSession,
     claim: &Claim,
     limits: &Limits,
-) -> Result<Vec<Claimed>, Failure> {
+) -> Result<Vec<Claimed>, SessionFailure> {
     let now = moment(session).await?;
     if alive(session, &[int(claim.node.get())], now).await?.is_empty() {
         return Err(Refused::NoLease(claim.node).into());
@@ -79,7 +82,7 @@ pub(super) async fn claim(
     let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE ticket = $1");
     let before = heads(session, sql, &[&claim.ticket.as_bytes().as_slice()]).await?;
     if !before.is_empty() {
-        return Ok(before.iter().map(Head::given).collect());
+        return Ok(before.iter().map(FlowHead::given).collect());
     }
     let limit = check::limit(claim.limit);
     let mut chosen = Vec::new();
@@ -98,7 +101,11 @@ pub(super) async fn claim(
 }
 
 /// Takes flows from nodes whose lease has ended, suspects first, then the oldest. A node is gone when it has none left.
-async fn expire(session: &Session, limits: &Limits, now: Moment) -> Result<(), Failure> {
+async fn expire(
+    session: &JournalSession,
+    limits: &Limits,
+    now: Moment,
+) -> Result<(), SessionFailure> {
     let sql = concat!(
         "SELECT id FROM node WHERE ",
         lease_is_over!("$1"),
@@ -137,16 +144,16 @@ async fn expire(session: &Session, limits: &Limits, now: Moment) -> Result<(), F
 
 /// The flows of these nodes that have an intent which nothing after it closes, by number, with the node.
 async fn open_effects(
-    session: &Session,
+    session: &JournalSession,
     nodes: &[i64],
-) -> Result<HashMap<u64, (Incarnation, OpenEffect)>, Failure> {
+) -> Result<HashMap<u64, (Incarnation, OpenEffect)>, SessionFailure> {
     let sql = "SELECT flow, owner, bool_or(of_owner) FROM (SELECT DISTINCT ON (r.flow, r.path) \
                r.flow, f.owner, r.kind, r.epoch = f.epoch AS of_owner \
                FROM flow f JOIN record r ON r.flow = f.number \
                WHERE f.owner = ANY($1) AND r.kind BETWEEN $2 AND $3 \
                ORDER BY r.flow, r.path, r.epoch DESC, r.sequence DESC) AS last \
                WHERE kind = $2 GROUP BY flow, owner";
-    let (intent, outcome) = (Kind::Intent as i64, Kind::Outcome as i64);
+    let (intent, outcome) = (EventKind::Intent as i64, EventKind::Outcome as i64);
     let rows = session.query(sql, &[&nodes, &intent, &outcome]).await?;
     let open = rows.iter().map(|row| {
         let owner = Incarnation::new(unsigned(row.try_get(1)?));
@@ -156,7 +163,7 @@ async fn open_effects(
 }
 
 /// Lets parked flows go on whose time has come.
-async fn wake(session: &Session, now: Moment) -> Result<(), Failure> {
+async fn wake(session: &JournalSession, now: Moment) -> Result<(), SessionFailure> {
     let by_clock = concat!(
         "SELECT ",
         head_columns!(),
@@ -170,14 +177,14 @@ async fn wake(session: &Session, now: Moment) -> Result<(), Failure> {
     );
     for (sql, now) in [(by_clock, now.now), (by_length, now.passed)] {
         let mut due = heads(session, sql, &[&millis(now), &int(BATCH as u64)]).await?;
-        due.iter_mut().for_each(Head::wake);
+        due.iter_mut().for_each(FlowHead::wake);
         save_all(session, &due).await?;
     }
     Ok(())
 }
 
 /// How many suspects a node has.
-async fn suspects_of(session: &Session, node: Incarnation) -> Result<usize, Failure> {
+async fn suspects_of(session: &JournalSession, node: Incarnation) -> Result<usize, SessionFailure> {
     let sql = "SELECT count(*) FROM flow WHERE owner = $1 AND claims > 0";
     let rows = session.query(sql, &[&int(node.get())]).await?;
     let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
@@ -187,11 +194,11 @@ async fn suspects_of(session: &Session, node: Incarnation) -> Result<usize, Fail
 /// The oldest flows in a state for which the node has a program and which no other node is about to
 /// get.
 async fn claimable(
-    session: &Session,
+    session: &JournalSession,
     state: FlowState,
     claim: &Claim,
     limit: usize,
-) -> Result<Vec<Head>, Failure> {
+) -> Result<Vec<FlowHead>, SessionFailure> {
     let (mut templates, mut versions, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for program in &claim.programs {
         let other = program.compatible.iter().filter(|version| **version != program.version);
@@ -217,7 +224,7 @@ async fn claimable(
     Ok(found)
 }
 
-pub(super) async fn trim(session: &Session, age: Duration) -> Result<usize, Failure> {
+pub(super) async fn trim(session: &JournalSession, age: Duration) -> Result<usize, SessionFailure> {
     let before = moment(session).await?.seen_before(age);
     let sql = "WITH old AS (DELETE FROM flow WHERE number IN (SELECT number FROM flow \
                WHERE ended_seen <= $1 ORDER BY ended_seen LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING number), \
@@ -230,15 +237,15 @@ pub(super) async fn trim(session: &Session, age: Duration) -> Result<usize, Fail
 }
 
 async fn heads(
-    session: &Session,
+    session: &JournalSession,
     sql: &'static str,
     values: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Head>, Failure> {
+) -> Result<Vec<FlowHead>, SessionFailure> {
     session.query(sql, values).await?.iter().map(head).collect()
 }
 
 /// All at once, in one turn of the network.
-async fn save_all(session: &Session, heads: &[Head]) -> Result<(), Failure> {
+async fn save_all(session: &JournalSession, heads: &[FlowHead]) -> Result<(), SessionFailure> {
     try_join_all(heads.iter().map(|head| save(session, head))).await?;
     Ok(())
 }

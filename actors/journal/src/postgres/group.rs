@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use futures_util::future::{try_join, try_join_all};
 
-use super::change::{Change, Entries};
+use super::change::{Change, EncodedBatch};
 use super::claims::alive;
-use super::session::{Failure, Session};
+use super::session::{JournalSession, SessionFailure};
 use super::tables::{head, head_columns, moment, save};
 use super::{reads, submits};
 use crate::check;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
-use crate::head::Head;
+use crate::head::FlowHead;
 use crate::id::{RecordId, Uid};
 use crate::limits::{Limits, TAKEN_SIGNALS};
 use crate::moment::Moment;
@@ -21,34 +21,34 @@ use crate::stored::{self, int, unsigned};
 
 /// Whether a group is written for the first time, or its answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Attempt {
+pub(super) enum GroupAttempt {
     First,
     Repeated,
 }
 
 /// Where a group is written.
 pub(super) struct Group<'a> {
-    pub(super) session: &'a Session,
+    pub(super) session: &'a JournalSession,
     /// The number of this program in the table of programs.
     pub(super) program: i64,
     pub(super) limits: Limits,
-    pub(super) attempt: Attempt,
+    pub(super) attempt: GroupAttempt,
 }
 
 /// Flows that are locked: as they were, and as they are to be.
-type Heads = HashMap<Uid, (Head, Head)>;
+type Heads = HashMap<Uid, (FlowHead, FlowHead)>;
 
 /// Whether an entry was written.
 pub(super) type Found = Result<Option<Written>, NotWritten>;
 
 impl Group<'_> {
     /// Finds the answers of all changes, and commits.
-    pub(super) async fn write(&self, changes: &mut [Change]) -> Result<(), Failure> {
+    pub(super) async fn write(&self, changes: &mut [Change]) -> Result<(), SessionFailure> {
         self.session.transaction(self.apply(changes)).await
     }
 
     /// Finds the answers of all changes, in an open transaction.
-    pub(super) async fn apply(&self, changes: &mut [Change]) -> Result<(), Failure> {
+    pub(super) async fn apply(&self, changes: &mut [Change]) -> Result<(), SessionFailure> {
         // nodes, then flows, then keys: in this order they are locked everywhere
         let owners = submits::owners(changes);
         let (now, alive, mut heads) = if owners.is_empty() {
@@ -60,12 +60,12 @@ impl Group<'_> {
             (now, alive, self.lock(changes).await?)
         };
         let known = self.known_records(changes, &heads).await?;
-        let (mut pending, mut index) = (Pending::default(), 0);
+        let (mut pending, mut index) = (PendingRows::default(), 0);
         for change in changes.iter_mut() {
             match change {
                 Change::Submit(_) => {}
                 Change::Append(asked) => {
-                    let Entries { batch, records } = &asked.request;
+                    let EncodedBatch { batch, records } = &asked.request;
                     let mut answers = Vec::with_capacity(batch.len());
                     for (entry, records) in batch.iter().zip(records) {
                         let known = known.get(&index).copied().unwrap_or(0);
@@ -97,7 +97,7 @@ impl Group<'_> {
     }
 
     /// Looks whether an entry was written, in an open transaction: it waits for one that may be at it.
-    pub(super) async fn find(&self, change: Change) -> Result<Found, Failure> {
+    pub(super) async fn find(&self, change: Change) -> Result<Found, SessionFailure> {
         let changes = [change];
         let heads = self.lock(&changes).await?;
         let known = self.known_records(&changes, &heads).await?;
@@ -110,7 +110,7 @@ impl Group<'_> {
     }
 
     /// Locks the flows of a group, in the order of their uid.
-    async fn lock(&self, changes: &[Change]) -> Result<Heads, Failure> {
+    async fn lock(&self, changes: &[Change]) -> Result<Heads, SessionFailure> {
         let uids: HashSet<_> = changes.iter().flat_map(Change::flows).collect();
         if uids.is_empty() {
             return Ok(Heads::new());
@@ -134,7 +134,7 @@ impl Group<'_> {
         &self,
         changes: &[Change],
         heads: &Heads,
-    ) -> Result<HashMap<i64, u64>, Failure> {
+    ) -> Result<HashMap<i64, u64>, SessionFailure> {
         let batches = changes.iter().filter_map(|change| match change {
             Change::Append(asked) => Some(&asked.request.batch),
             Change::Submit(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
@@ -161,7 +161,12 @@ impl Group<'_> {
         rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect()
     }
 
-    async fn signal(&self, uid: Uid, signal: &Signal, heads: &mut Heads) -> Result<(), Failure> {
+    async fn signal(
+        &self,
+        uid: Uid,
+        signal: &Signal,
+        heads: &mut Heads,
+    ) -> Result<(), SessionFailure> {
         let (_, new) = heads.get_mut(&uid).ok_or(Refused::NoFlow(uid))?;
         let Some(waiting) = self.waiting_unless_known(new.number, signal).await? else {
             return Ok(());
@@ -175,7 +180,7 @@ impl Group<'_> {
         &self,
         flow: u64,
         signal: &Signal,
-    ) -> Result<Option<u64>, Failure> {
+    ) -> Result<Option<u64>, SessionFailure> {
         let sql = "SELECT count(*) FILTER (WHERE id = $2), \
                    count(*) FILTER (WHERE value IS NOT NULL) FROM signal WHERE flow = $1";
         let id = signal.id.as_bytes().as_slice();
@@ -185,7 +190,12 @@ impl Group<'_> {
         Ok(if is_known { None } else { Some(unsigned(row.try_get(1)?)) })
     }
 
-    async fn insert_signal(&self, flow: u64, number: u64, signal: &Signal) -> Result<(), Failure> {
+    async fn insert_signal(
+        &self,
+        flow: u64,
+        number: u64,
+        signal: &Signal,
+    ) -> Result<(), SessionFailure> {
         let sql = "INSERT INTO signal (flow, number, id, name, value) VALUES ($1, $2, $3, $4, $5)";
         let (id, value) = (signal.id.as_bytes().as_slice(), stored::bytes(&signal.value));
         let (flow, number) = (int(flow), int(number));
@@ -193,7 +203,12 @@ impl Group<'_> {
         Ok(())
     }
 
-    async fn resume(&self, uid: Uid, how: &Resume, heads: &mut Heads) -> Result<(), Failure> {
+    async fn resume(
+        &self,
+        uid: Uid,
+        how: &Resume,
+        heads: &mut Heads,
+    ) -> Result<(), SessionFailure> {
         let (_, new) = heads.get_mut(&uid).ok_or(Refused::NoFlow(uid))?;
         if let Resume::Signal(signal) = how {
             if self.waiting_unless_known(new.number, signal).await?.is_none() {
@@ -204,7 +219,7 @@ impl Group<'_> {
         match (new.check_stopped(), self.attempt) {
             (Ok(()), _) => {}
             // the first attempt has let it go on
-            (Err(_), Attempt::Repeated) => return Ok(()),
+            (Err(_), GroupAttempt::Repeated) => return Ok(()),
             (Err(refused), _) => return Err(refused.into()),
         }
         let records = if how.removes_records() {
@@ -215,7 +230,7 @@ impl Group<'_> {
         new.resume(how, &records)?;
         new.removed += match how {
             Resume::Without(records) => {
-                let mut pending = Pending::default();
+                let mut pending = PendingRows::default();
                 records.iter().for_each(|id| pending.remove(new.number, *id));
                 pending.remove_records(self.session).await?.values().sum()
             }
@@ -232,7 +247,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    async fn store(&self, pending: Pending, heads: &mut Heads) -> Result<(), Failure> {
+    async fn store(&self, pending: PendingRows, heads: &mut Heads) -> Result<(), SessionFailure> {
         pending.insert_records(self.session, self.program).await?;
         let removed = pending.remove_records(self.session).await?;
         pending.take_signals(self.session).await?;
@@ -246,10 +261,10 @@ impl Group<'_> {
 }
 
 /// A refusal is an answer; other failures end the transaction.
-fn told<T>(result: Result<T, Failure>) -> Result<Result<T, Error>, Failure> {
+fn told<T>(result: Result<T, SessionFailure>) -> Result<Result<T, Error>, SessionFailure> {
     match result {
         Ok(value) => Ok(Ok(value)),
-        Err(Failure::Answered(error @ Error::Refused(_))) => Ok(Err(error)),
+        Err(SessionFailure::Answered(error @ Error::Refused(_))) => Ok(Err(error)),
         Err(failure) => Err(failure),
     }
 }
@@ -258,7 +273,7 @@ fn append(
     entry: &Append,
     records: &Result<Vec<Encoded>, Refused>,
     heads: &mut Heads,
-    pending: &mut Pending,
+    pending: &mut PendingRows,
     (known, now, limits): (u64, Moment, &Limits),
 ) -> Result<Written, NotWritten> {
     let records = records.as_ref().map_err(Clone::clone)?;
@@ -285,7 +300,7 @@ fn append(
 
 /// Rows of a group, by columns.
 #[derive(Default)]
-struct Pending {
+struct PendingRows {
     written: HashSet<(u64, RecordId)>,
     ids: Ids,
     paths: Vec<String>,
@@ -308,7 +323,7 @@ impl Ids {
     }
 }
 
-impl Pending {
+impl PendingRows {
     fn insert(&mut self, flow: u64, id: RecordId, record: &Encoded) {
         self.written.insert((flow, id));
         self.ids.push(flow, id);
@@ -323,7 +338,11 @@ impl Pending {
         }
     }
 
-    async fn insert_records(&self, session: &Session, program: i64) -> Result<(), Failure> {
+    async fn insert_records(
+        &self,
+        session: &JournalSession,
+        program: i64,
+    ) -> Result<(), SessionFailure> {
         if self.kinds.is_empty() {
             return Ok(());
         }
@@ -340,7 +359,10 @@ impl Pending {
     }
 
     /// Returns how many were there, by flow.
-    async fn remove_records(&self, session: &Session) -> Result<HashMap<i64, u64>, Failure> {
+    async fn remove_records(
+        &self,
+        session: &JournalSession,
+    ) -> Result<HashMap<i64, u64>, SessionFailure> {
         let Ids(flows, epochs, numbers) = &self.removed;
         let mut removed = HashMap::new();
         if flows.is_empty() {
@@ -355,7 +377,7 @@ impl Pending {
         Ok(removed)
     }
 
-    async fn take_signals(&self, session: &Session) -> Result<(), Failure> {
+    async fn take_signals(&self, session: &JournalSession) -> Result<(), SessionFailure> {
         let (flows, numbers, old) = &self.taken;
         if flows.is_empty() {
             return Ok(());

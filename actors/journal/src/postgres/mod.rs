@@ -53,10 +53,10 @@ use crate::request::{
 use crate::stored;
 use crate::time::Reading;
 use crate::transaction::Database;
-use change::{Change, Entries};
+use change::{Change, EncodedBatch};
 use pool::Pool;
-use session::{Failure, Server, Session};
-use writer::Writer;
+use session::{JournalSession, PostgresServer, SessionFailure};
+use writer::WriterHandle;
 
 pub use tokio_postgres::{Client, Config};
 pub use transaction::Transaction;
@@ -88,29 +88,29 @@ impl Options {
 /// A journal in PostgreSQL. Clones share its connections.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Postgres {{ .. }}")]
-pub struct Postgres(Arc<Inner>);
+pub struct Postgres(Arc<PostgresState>);
 
-struct Inner {
-    server: Arc<Server>,
+struct PostgresState {
+    server: Arc<PostgresServer>,
     limits: Limits,
     schema: String,
     /// The number of this program in the table of programs.
     program: i64,
     database: Database,
-    writer: Writer,
+    writer: WriterHandle,
     /// For transactions of the application.
     bodies: Pool,
     /// Shared by all who read.
-    reader: Mutex<Option<Arc<Session>>>,
+    reader: Mutex<Option<Arc<JournalSession>>>,
     /// For one claim at a time. A claim takes it out and puts it back, so one that is dropped
     /// in the middle leaves no open transaction behind.
-    claimer: Mutex<Option<Session>>,
+    claimer: Mutex<Option<JournalSession>>,
     changes: watch::Sender<u64>,
     wishes: Arc<Notify>,
     notices: JoinHandle<()>,
 }
 
-impl Drop for Inner {
+impl Drop for PostgresState {
     fn drop(&mut self) {
         self.notices.abort();
     }
@@ -134,10 +134,10 @@ impl Postgres {
         if !is_schema {
             return Err(Refused::NotSchema(schema).into());
         }
-        let server = Arc::new(Server::new(config, &schema));
+        let server = Arc::new(PostgresServer::new(config, &schema));
         let session = server.session().await.map_err(not_reached)?;
         let program = schema::set_up(&session, &schema, &program).await.map_err(not_reached)?;
-        let writer = Writer::start(Arc::clone(&server), session, program, limits);
+        let writer = WriterHandle::start(Arc::clone(&server), session, program, limits);
         let bodies = Pool::new(Arc::clone(&server), transactions.clamp(1, 1000));
         let (changes, wishes) = (watch::Sender::new(0), Arc::default());
         let exchange = notices::exchange(
@@ -148,7 +148,7 @@ impl Postgres {
         );
         let notices = tokio::spawn(exchange);
         let (reader, claimer) = (Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(PostgresState {
             server,
             limits,
             schema,
@@ -173,7 +173,7 @@ impl Postgres {
     /// Changes something after which there may be work or news.
     fn change<'a, Q: Send + 'a, A: Send + 'a>(
         &'a self,
-        wrap: impl FnOnce(change::Asked<Q, A>) -> Change + Send + 'a,
+        wrap: impl FnOnce(change::AskedChange<Q, A>) -> Change + Send + 'a,
         request: Q,
     ) -> Answer<'a, A> {
         Box::pin(async move {
@@ -183,7 +183,7 @@ impl Postgres {
         })
     }
 
-    async fn reader(&self) -> Result<Arc<Session>, Error> {
+    async fn reader(&self) -> Result<Arc<JournalSession>, Error> {
         let mut reader = self.0.reader.lock().await;
         match &*reader {
             Some(session) if !session.is_closed() => Ok(Arc::clone(session)),
@@ -195,9 +195,9 @@ impl Postgres {
     }
 
     /// Has something done on the connection for claims.
-    async fn claiming<T, F>(&self, work: impl FnOnce(Arc<Session>) -> F) -> Result<T, Error>
+    async fn claiming<T, F>(&self, work: impl FnOnce(Arc<JournalSession>) -> F) -> Result<T, Error>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, SessionFailure>>,
     {
         let mut claimer = self.0.claimer.lock().await;
         let session = match claimer.take() {
@@ -206,18 +206,18 @@ impl Postgres {
         };
         let session = Arc::new(session);
         let result = session::within(work(Arc::clone(&session))).await;
-        if !matches!(result, Err(Failure::Lost(_))) {
+        if !matches!(result, Err(SessionFailure::Lost(_))) {
             *claimer = Arc::into_inner(session);
         }
-        result.map_err(Failure::told)
+        result.map_err(SessionFailure::told)
     }
 }
 
 /// Nothing was asked yet, or nothing that changes.
-fn not_reached(failure: Failure) -> Error {
+fn not_reached(failure: SessionFailure) -> Error {
     match failure {
-        Failure::Lost(cause) | Failure::Conflict(cause) => Error::Unavailable(cause),
-        Failure::Answered(error) => error,
+        SessionFailure::Lost(cause) | SessionFailure::Conflict(cause) => Error::Unavailable(cause),
+        SessionFailure::Answered(error) => error,
     }
 }
 
@@ -239,7 +239,7 @@ impl Journal for Postgres {
         }
         let records = batch.iter().map(check::append).collect();
         let gives_up = stored::gives_up(&batch);
-        let entries = Entries { batch, records };
+        let entries = EncodedBatch { batch, records };
         if gives_up {
             self.change(Change::Append, entries)
         } else {
@@ -248,7 +248,7 @@ impl Journal for Postgres {
     }
 
     fn claim(&self, claim: Claim) -> Answer<'_, Vec<Claimed>> {
-        Box::pin(self.claiming(async move |session: Arc<Session>| {
+        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
             let work = claims::claim(&session, &claim, &self.0.limits);
             session.transaction(work).await
         }))
@@ -313,18 +313,20 @@ impl Journal for Postgres {
 
     fn trim(&self, age: Duration) -> Answer<'_, usize> {
         Box::pin(
-            self.claiming(async move |session: Arc<Session>| claims::trim(&session, age).await),
+            self.claiming(async move |session: Arc<JournalSession>| {
+                claims::trim(&session, age).await
+            }),
         )
     }
 
     fn register(&self, lease: Duration) -> Answer<'_, Registered> {
-        Box::pin(self.claiming(async move |session: Arc<Session>| {
+        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
             session.transaction(claims::register(&session, lease)).await
         }))
     }
 
     fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading> {
-        Box::pin(self.claiming(async move |session: Arc<Session>| {
+        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
             session.transaction(claims::renew(&session, node, lease)).await
         }))
     }

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client};
 
-use super::session::{Failure, Server};
+use super::session::{PostgresServer, SessionFailure};
 
 /// How long a notice waits for others: the server notifies all listeners of each one, and they look
 /// once for all of them.
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Listens for the notices of other nodes, and sends the notices of this one, until it is aborted.
 pub(super) async fn exchange(
-    server: Arc<Server>,
+    server: Arc<PostgresServer>,
     channel: String,
     changes: watch::Sender<u64>,
     wishes: Arc<Notify>,
@@ -32,11 +32,11 @@ pub(super) async fn exchange(
 }
 
 async fn connected(
-    server: &Server,
+    server: &PostgresServer,
     channel: &str,
     changes: &watch::Sender<u64>,
     wishes: &Notify,
-) -> Result<(), Failure> {
+) -> Result<(), SessionFailure> {
     let (client, mut connection) = server.connect().await?;
     let told = changes.clone();
     let listening = async move {
@@ -57,7 +57,7 @@ async fn sending(
     channel: &str,
     changes: &watch::Sender<u64>,
     wishes: &Notify,
-) -> Result<(), Failure> {
+) -> Result<(), SessionFailure> {
     client.batch_execute(&format!("LISTEN {channel}")).await?;
     // something may have happened before
     changes.send_modify(|number| *number += 1);

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::session::{Failure, Server, Session};
+use super::session::{JournalSession, PostgresServer, SessionFailure};
 
 /// Connections that are shared by the bodies of steps, one for each that runs.
 pub(super) struct Pool {
-    server: Arc<Server>,
+    server: Arc<PostgresServer>,
     room: Arc<Semaphore>,
-    free: Mutex<Vec<Session>>,
+    free: Mutex<Vec<JournalSession>>,
 }
 
 impl Pool {
     /// Up to `most` connections, which are made when they are needed.
-    pub(super) fn new(server: Arc<Server>, most: usize) -> Self {
+    pub(super) fn new(server: Arc<PostgresServer>, most: usize) -> Self {
         Self { server, room: Arc::new(Semaphore::new(most)), free: Mutex::default() }
     }
 
@@ -29,7 +29,7 @@ impl Pool {
     }
 
     /// A connection in no transaction, for one whose turn it is.
-    pub(super) async fn take(&self) -> Result<Session, Failure> {
+    pub(super) async fn take(&self) -> Result<JournalSession, SessionFailure> {
         let free = || self.free.lock().pop();
         while let Some(session) = free() {
             if !session.is_closed() {
@@ -40,7 +40,7 @@ impl Pool {
     }
 
     /// The connection is in no transaction any more.
-    pub(super) fn give_back(&self, session: Session) {
+    pub(super) fn give_back(&self, session: JournalSession) {
         self.free.lock().push(session);
     }
 }

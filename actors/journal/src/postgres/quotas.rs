@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::session::{Failure, Session};
-use crate::quota::{CallerRange, Waiting};
+use super::session::{JournalSession, SessionFailure};
+use crate::quota::{CallerRange, WaitingCounts};
 use crate::request::Quota;
 use crate::stored::{int, unsigned, waits};
 
 /// The requests of some callers in a group.
-struct Share<'a> {
+struct CallerShare<'a> {
     counted: CallerRange<'a>,
     /// How many flows of theirs it is to store.
     submits: u64,
@@ -18,18 +18,18 @@ struct Share<'a> {
 /// beyond a quarter of it the count is made under a lock of these callers. Other groups do not wait for each other, nor
 /// do those whose submits are refused: a caller that has used up its quota holds up no node.
 pub(super) async fn waiting<'a>(
-    session: &Session,
+    session: &JournalSession,
     quotas: impl Iterator<Item = &'a Quota>,
-) -> Result<Waiting, Failure> {
-    let mut shares: BTreeMap<&str, Share<'_>> = BTreeMap::new();
+) -> Result<WaitingCounts, SessionFailure> {
+    let mut shares: BTreeMap<&str, CallerShare<'_>> = BTreeMap::new();
     for counted in quotas.flat_map(Quota::counted) {
-        let share = Share { submits: 0, counted };
+        let share = CallerShare { submits: 0, counted };
         shares.entry(share.counted.from).or_insert(share).submits += 1;
     }
-    let mut waiting = Waiting::default();
+    let mut waiting = WaitingCounts::default();
     let mut shares: Vec<_> = shares.into_values().collect();
     count(session, &shares, &mut waiting).await?;
-    shares.retain(|Share { counted, submits }| {
+    shares.retain(|CallerShare { counted, submits }| {
         let waiting = waiting.get(counted).unwrap_or_default();
         waiting < counted.most && waiting + submits > counted.most / 4
     });
@@ -45,10 +45,10 @@ pub(super) async fn waiting<'a>(
 }
 
 async fn count(
-    session: &Session,
-    shares: &[Share<'_>],
-    waiting: &mut Waiting,
-) -> Result<(), Failure> {
+    session: &JournalSession,
+    shares: &[CallerShare<'_>],
+    waiting: &mut WaitingCounts,
+) -> Result<(), SessionFailure> {
     if shares.is_empty() {
         return Ok(());
     }

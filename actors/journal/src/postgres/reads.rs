@@ -1,25 +1,25 @@
 //! Requests that only read.
 
-use super::session::{Failure, Session};
+use super::session::{JournalSession, SessionFailure};
 use super::tables::{encoded, head, head_columns, uid};
 use crate::check;
-use crate::coding::Kind;
+use crate::coding::EventKind;
 use crate::error::{Error, Refused};
-use crate::head::Head;
+use crate::head::FlowHead;
 use crate::id::{Epoch, Incarnation, RecordId, Uid};
 use crate::limits::BATCH;
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
 use crate::stored::{self, int, unsigned};
 
-pub(super) async fn flow(session: &Session, uid: Uid) -> Result<Head, Failure> {
+pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead, SessionFailure> {
     let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE uid = $1");
     let rows = session.query(sql, &[&uid.as_bytes().as_slice()]).await?;
     head(rows.first().ok_or(Refused::NoFlow(uid))?)
 }
 
 /// The head is read first: entries that come into the inbox afterwards are not counted as seen.
-pub(super) async fn load(session: &Session, uid: Uid) -> Result<Loaded, Failure> {
+pub(super) async fn load(session: &JournalSession, uid: Uid) -> Result<Loaded, SessionFailure> {
     let flow = flow(session, uid).await?;
     let records = records(session, &flow, 0).await?;
     let inbox = inbox(session, &flow).await?;
@@ -28,10 +28,10 @@ pub(super) async fn load(session: &Session, uid: Uid) -> Result<Loaded, Failure>
 
 /// Records of a flow, oldest first: of one kind, or all for 0.
 pub(super) async fn records(
-    session: &Session,
-    flow: &Head,
+    session: &JournalSession,
+    flow: &FlowHead,
     kind: u8,
-) -> Result<Vec<StoredRecord>, Failure> {
+) -> Result<Vec<StoredRecord>, SessionFailure> {
     let sql = "SELECT r.epoch, r.sequence, p.name, r.path, r.kind, r.body \
                FROM record r LEFT JOIN program p ON p.id = r.program \
                WHERE r.flow = $1 AND ($2::bigint = 0 OR r.kind = $2) ORDER BY r.epoch, r.sequence";
@@ -51,7 +51,10 @@ pub(super) async fn records(
     rows.iter().map(read).collect()
 }
 
-pub(super) async fn inbox(session: &Session, flow: &Head) -> Result<Inbox, Failure> {
+pub(super) async fn inbox(
+    session: &JournalSession,
+    flow: &FlowHead,
+) -> Result<Inbox, SessionFailure> {
     let sql = "SELECT number, name, value FROM signal \
                WHERE flow = $1 AND number <= $2 AND value IS NOT NULL ORDER BY number";
     let rows = session.query(sql, &[&int(flow.number), &int(flow.inbox)]).await?;
@@ -59,11 +62,14 @@ pub(super) async fn inbox(session: &Session, flow: &Head) -> Result<Inbox, Failu
         let value = stored::value(row.try_get(2)?).ok_or_else(super::tables::foreign)?;
         Ok(StoredSignal { number: unsigned(row.try_get(0)?), name: row.try_get(1)?, value })
     };
-    let signals = rows.iter().map(read).collect::<Result<_, Failure>>()?;
+    let signals = rows.iter().map(read).collect::<Result<_, SessionFailure>>()?;
     Ok(Inbox { signals, cancel: flow.cancel.clone(), last: flow.inbox })
 }
 
-pub(super) async fn news(session: &Session, node: Incarnation) -> Result<Vec<News>, Failure> {
+pub(super) async fn news(
+    session: &JournalSession,
+    node: Incarnation,
+) -> Result<Vec<News>, SessionFailure> {
     let sql = "SELECT uid, inbox FROM flow WHERE owner = $1 AND inbox > seen LIMIT $2";
     let rows = session.query(sql, &[&int(node.get()), &int(BATCH as u64)]).await?;
     let read = |row: &tokio_postgres::Row| {
@@ -72,11 +78,11 @@ pub(super) async fn news(session: &Session, node: Incarnation) -> Result<Vec<New
     rows.iter().map(read).collect()
 }
 
-pub(super) async fn status(session: &Session, uid: Uid) -> Result<Status, Failure> {
+pub(super) async fn status(session: &JournalSession, uid: Uid) -> Result<Status, SessionFailure> {
     let flow = flow(session, uid).await?;
     let mut ending = None;
     if flow.state == FlowState::Ended {
-        let mut last = records(session, &flow, Kind::Ended as u8).await?;
+        let mut last = records(session, &flow, EventKind::Ended as u8).await?;
         if let Some(Record { event: Event::Ended(ended), .. }) =
             last.pop().map(|stored| stored.record)
         {
@@ -86,7 +92,10 @@ pub(super) async fn status(session: &Session, uid: Uid) -> Result<Status, Failur
     Ok(Status { flow: flow.info(), ending })
 }
 
-pub(super) async fn list(session: &Session, query: &Query) -> Result<Vec<FlowInfo>, Failure> {
+pub(super) async fn list(
+    session: &JournalSession,
+    query: &Query,
+) -> Result<Vec<FlowInfo>, SessionFailure> {
     let sql = concat!(
         "SELECT ",
         head_columns!(),

@@ -1,6 +1,6 @@
 //! The tables.
 
-use super::session::{Failure, Session};
+use super::session::{JournalSession, SessionFailure};
 use crate::error::Error;
 use crate::stored::second_format;
 
@@ -85,7 +85,11 @@ const SECOND_FORMAT: &str = concat!(
 
 /// Makes the tables unless they are there, or brings them to the format of this program, and returns the number of
 /// the program.
-pub(super) async fn set_up(session: &Session, schema: &str, program: &str) -> Result<i64, Failure> {
+pub(super) async fn set_up(
+    session: &JournalSession,
+    schema: &str,
+    program: &str,
+) -> Result<i64, SessionFailure> {
     session
         .transaction(async {
             // nodes that start together make them one after the other

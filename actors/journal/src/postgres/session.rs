@@ -25,13 +25,13 @@ const SETTINGS: &str = "-c synchronous_commit=on -c idle_in_transaction_session_
 
 /// Where the server is, and which tables are meant.
 #[derive(Clone, Debug)]
-pub(super) struct Server {
+pub(super) struct PostgresServer {
     config: Config,
     /// The same with the search path of the application.
     for_bodies: Config,
 }
 
-impl Server {
+impl PostgresServer {
     pub(super) fn new(mut config: Config, schema: &str) -> Self {
         let given = config.get_options().unwrap_or_default().to_owned();
         if config.get_connect_timeout().is_none() {
@@ -47,31 +47,31 @@ impl Server {
     }
 
     /// A connection whose messages someone else reads.
-    pub(super) async fn connect(&self) -> Result<Connected, Failure> {
+    pub(super) async fn connect(&self) -> Result<Connected, SessionFailure> {
         connect(&self.config).await
     }
 
     /// A connection with its task.
-    pub(super) async fn session(&self) -> Result<Session, Failure> {
-        Session::open(&self.config).await
+    pub(super) async fn session(&self) -> Result<JournalSession, SessionFailure> {
+        JournalSession::open(&self.config).await
     }
 
     /// A connection on which bodies of the application run, with its task.
-    pub(super) async fn session_for_bodies(&self) -> Result<Session, Failure> {
-        Session::open(&self.for_bodies).await
+    pub(super) async fn session_for_bodies(&self) -> Result<JournalSession, SessionFailure> {
+        JournalSession::open(&self.for_bodies).await
     }
 }
 
 /// A client, and the connection that has to be read for it.
 type Connected = (Client, Connection<Socket, tokio_postgres::tls::NoTlsStream>);
 
-async fn connect(config: &Config) -> Result<Connected, Failure> {
+async fn connect(config: &Config) -> Result<Connected, SessionFailure> {
     within(async { Ok(config.connect(NoTls).await?) }).await
 }
 
 /// Why a request was not answered.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum SessionFailure {
     /// The connection is lost: the request may have been done.
     Lost(Cause),
     /// It came into the way of another one, and nothing was done.
@@ -80,7 +80,7 @@ pub(super) enum Failure {
     Answered(Error),
 }
 
-impl Failure {
+impl SessionFailure {
     /// The failure, if the server has decided for another transaction.
     pub(super) fn conflict(error: &tokio_postgres::Error) -> Option<Self> {
         let conflicts = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
@@ -98,19 +98,19 @@ impl Failure {
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for SessionFailure {
     fn from(error: Error) -> Self {
         Self::Answered(error)
     }
 }
 
-impl From<crate::error::Refused> for Failure {
+impl From<crate::error::Refused> for SessionFailure {
     fn from(refused: crate::error::Refused) -> Self {
         Self::Answered(refused.into())
     }
 }
 
-impl From<tokio_postgres::Error> for Failure {
+impl From<tokio_postgres::Error> for SessionFailure {
     fn from(error: tokio_postgres::Error) -> Self {
         let code = error.as_db_error().map(|answer| answer.code().clone());
         // a conversion of a row fails in this process
@@ -146,19 +146,19 @@ struct Silent;
 
 /// Gives up after a while.
 pub(super) async fn within<T>(
-    request: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(Failure::Lost(Arc::new(Silent))))
+    request: impl Future<Output = Result<T, SessionFailure>>,
+) -> Result<T, SessionFailure> {
+    timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(SessionFailure::Lost(Arc::new(Silent))))
 }
 
 /// A connection, and its prepared statements.
-pub(super) struct Session {
+pub(super) struct JournalSession {
     client: Client,
     prepared: Mutex<HashMap<&'static str, Statement>>,
 }
 
-impl Session {
-    async fn open(config: &Config) -> Result<Self, Failure> {
+impl JournalSession {
+    async fn open(config: &Config) -> Result<Self, SessionFailure> {
         let (client, connection) = connect(config).await?;
         // it ends with the client, and the next request gets its error
         tokio::spawn(async move { connection.await.ok() });
@@ -173,7 +173,7 @@ impl Session {
         self.client.is_closed()
     }
 
-    async fn prepare(&self, sql: &'static str) -> Result<Statement, Failure> {
+    async fn prepare(&self, sql: &'static str) -> Result<Statement, SessionFailure> {
         let known = self.prepared.lock().get(sql).cloned();
         if let Some(statement) = known {
             return Ok(statement);
@@ -188,7 +188,7 @@ impl Session {
         &self,
         sql: &'static str,
         values: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<Vec<Row>, SessionFailure> {
         let statement = self.prepare(sql).await?;
         Ok(self.client.query(&statement, values).await?)
     }
@@ -197,13 +197,13 @@ impl Session {
         &self,
         sql: &'static str,
         values: &[&(dyn ToSql + Sync)],
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, SessionFailure> {
         let statement = self.prepare(sql).await?;
         Ok(self.client.execute(&statement, values).await?)
     }
 
     /// Statements without values or rows.
-    pub(super) async fn batch(&self, sql: &str) -> Result<(), Failure> {
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), SessionFailure> {
         Ok(self.client.batch_execute(sql).await?)
     }
 
@@ -211,8 +211,8 @@ impl Session {
     /// server ends the transaction with it.
     pub(super) async fn transaction<T>(
         &self,
-        work: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        work: impl Future<Output = Result<T, SessionFailure>>,
+    ) -> Result<T, SessionFailure> {
         within(async {
             self.batch("BEGIN").await?;
             match work.await {

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use super::change::Change;
 use super::quotas;
-use super::session::{Failure, Session};
+use super::session::{JournalSession, SessionFailure};
 use super::tables::{encoded, head, head_columns};
 use crate::check;
 use crate::coding::Encoded;
 use crate::error::{Error, Refused};
-use crate::head::Head;
+use crate::head::FlowHead;
 use crate::id::Incarnation;
 use crate::moment::Moment;
-use crate::quota::Waiting;
+use crate::quota::WaitingCounts;
 use crate::request::{FirstOwner, Submit, Submitted};
 use crate::stored::{int, millis};
 
@@ -31,12 +31,12 @@ pub(super) fn owners(changes: &[Change]) -> Vec<i64> {
 /// Writes the new flows, in the order of their keys: two groups with the same keys do not wait for each
 /// other.
 pub(super) async fn write(
-    session: &Session,
+    session: &JournalSession,
     program: i64,
     changes: &mut [Change],
     alive: &HashSet<Incarnation>,
     now: Moment,
-) -> Result<(), Failure> {
+) -> Result<(), SessionFailure> {
     let submits = changes.iter_mut().filter_map(|change| match change {
         Change::Submit(asked) => Some(asked),
         Change::Append(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
@@ -45,12 +45,12 @@ pub(super) async fn write(
     let quotas = submits.iter().filter_map(|asked| asked.request.0.quota.as_ref());
     let mut waiting = quotas::waiting(session, quotas).await?;
     submits.sort_by_key(|asked| (asked.request.0.key.clone(), asked.request.0.uid));
-    let place = Place { session, program, alive, now };
+    let place = SubmitPlace { session, program, alive, now };
     for asked in submits {
         let (submit, started) = &*asked.request;
         asked.answer = Some(match place.submit(submit, started, &mut waiting).await {
             Ok(submitted) => Ok(submitted),
-            Err(Failure::Answered(error @ Error::Refused(_))) => Err(error),
+            Err(SessionFailure::Answered(error @ Error::Refused(_))) => Err(error),
             Err(failure) => return Err(failure),
         });
     }
@@ -58,21 +58,21 @@ pub(super) async fn write(
 }
 
 /// Where new flows are written, and when.
-struct Place<'a> {
-    session: &'a Session,
+struct SubmitPlace<'a> {
+    session: &'a JournalSession,
     /// The number of this program in the table of programs.
     program: i64,
     alive: &'a HashSet<Incarnation>,
     now: Moment,
 }
 
-impl Place<'_> {
+impl SubmitPlace<'_> {
     async fn submit(
         &self,
         submit: &Submit,
         started: &Encoded,
-        waiting: &mut Waiting,
-    ) -> Result<Submitted, Failure> {
+        waiting: &mut WaitingCounts,
+    ) -> Result<Submitted, SessionFailure> {
         let Self { session, program, alive, now } = *self;
         if let Some(known) = known(session, submit).await? {
             return Ok(known);
@@ -92,7 +92,7 @@ impl Place<'_> {
          ON CONFLICT DO NOTHING RETURNING number) \
          INSERT INTO record (flow, epoch, sequence, path, kind, program, body) \
          SELECT number, 0, 0, $11, $12, $13, $14 FROM new";
-        let (new, key) = (Head::new(submit, now), submit.key.as_ref());
+        let (new, key) = (FlowHead::new(submit, now), submit.key.as_ref());
         let values: [&(dyn tokio_postgres::types::ToSql + Sync); 15] = [
             &new.uid.as_bytes().as_slice(),
             &new.template,
@@ -122,7 +122,10 @@ impl Place<'_> {
 }
 
 /// The answer, if there is a flow with the key or the uid.
-async fn known(session: &Session, submit: &Submit) -> Result<Option<Submitted>, Failure> {
+async fn known(
+    session: &JournalSession,
+    submit: &Submit,
+) -> Result<Option<Submitted>, SessionFailure> {
     let sql = concat!(
         "SELECT ",
         head_columns!(),

@@ -3,10 +3,10 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::session::{Failure, Session};
+use super::session::{JournalSession, SessionFailure};
 use crate::coding::Encoded;
 use crate::error::Error;
-use crate::head::Head;
+use crate::head::FlowHead;
 use crate::id::{Epoch, Incarnation, Uid};
 use crate::moment::{ClockState, Doubt, Look, Moment};
 use crate::path::ParsePathError;
@@ -45,7 +45,7 @@ macro_rules! lease_is_over {
 }
 pub(super) use lease_is_over;
 
-pub(super) fn head(row: &Row) -> Result<Head, Failure> {
+pub(super) fn head(row: &Row) -> Result<FlowHead, SessionFailure> {
     let number = |at: usize| row.try_get::<_, i64>(at).map(unsigned);
     let small = |at: usize| number(at).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
     let time = |at: usize| row.try_get::<_, Option<i64>>(at).map(|time| time.map(timestamp));
@@ -58,7 +58,7 @@ pub(super) fn head(row: &Row) -> Result<Head, Failure> {
         None => None,
     };
     let ticket = row.try_get::<_, Option<&[u8]>>(8)?.map(uid_of).transpose()?;
-    Ok(Head {
+    Ok(FlowHead {
         number: number(0)?,
         uid: uid(row, 1)?,
         template: row.try_get(2)?,
@@ -84,34 +84,34 @@ pub(super) fn head(row: &Row) -> Result<Head, Failure> {
     })
 }
 
-pub(super) fn uid(row: &Row, at: usize) -> Result<Uid, Failure> {
+pub(super) fn uid(row: &Row, at: usize) -> Result<Uid, SessionFailure> {
     uid_of(row.try_get(at)?)
 }
 
-fn uid_of(bytes: &[u8]) -> Result<Uid, Failure> {
+fn uid_of(bytes: &[u8]) -> Result<Uid, SessionFailure> {
     Ok(Uid::from_bytes(bytes.try_into().map_err(|_| foreign())?))
 }
 
 /// The columns `path, kind, body` from `at` on.
-pub(super) fn encoded(row: &Row, at: usize) -> Result<Encoded, Failure> {
+pub(super) fn encoded(row: &Row, at: usize) -> Result<Encoded, SessionFailure> {
     let path: &str = row.try_get(at)?;
     let path = path.parse().map_err(|wrong: ParsePathError| {
-        Failure::Answered(Error::Damaged(std::sync::Arc::new(wrong)))
+        SessionFailure::Answered(Error::Damaged(std::sync::Arc::new(wrong)))
     })?;
     let kind = u8::try_from(row.try_get::<_, i64>(at + 1)?).map_err(|_| foreign())?;
     Ok(Encoded { path, kind, body: row.try_get(at + 2)? })
 }
 
 /// No program writes such a row.
-pub(super) fn foreign() -> Failure {
+pub(super) fn foreign() -> SessionFailure {
     #[derive(Debug, thiserror::Error)]
     #[error("a row has a value that no program writes")]
     struct Foreign;
-    Failure::Answered(Error::Damaged(std::sync::Arc::new(Foreign)))
+    SessionFailure::Answered(Error::Damaged(std::sync::Arc::new(Foreign)))
 }
 
 /// The journal's record of time, and the time of the server's clock.
-async fn times(session: &Session) -> Result<(ClockState, Timestamp), Failure> {
+async fn times(session: &JournalSession) -> Result<(ClockState, Timestamp), SessionFailure> {
     let sql =
         concat!("SELECT wall, doubt_from, doubt_since, passed, seen, ", now!(), " FROM journal");
     let rows = session.query(sql, &[]).await?;
@@ -123,14 +123,17 @@ async fn times(session: &Session) -> Result<(ClockState, Timestamp), Failure> {
     Ok((times, time(5)?))
 }
 
-pub(super) async fn moment(session: &Session) -> Result<Moment, Failure> {
+pub(super) async fn moment(session: &JournalSession) -> Result<Moment, SessionFailure> {
     let (times, wall) = times(session).await?;
     Ok(times.at(wall))
 }
 
 /// A node looks at the clock, in an open transaction: nodes look one after the other. Returns the time that leases run
 /// by, and the reading of the node.
-pub(super) async fn look(session: &Session, look: Look) -> Result<(Timestamp, Reading), Failure> {
+pub(super) async fn look(
+    session: &JournalSession,
+    look: Look,
+) -> Result<(Timestamp, Reading), SessionFailure> {
     session.query("SELECT 1 FROM journal FOR UPDATE", &[]).await?;
     let (times, wall) = times(session).await?;
     let (times, reading) = times.look(wall, look);
@@ -148,7 +151,7 @@ pub(super) async fn look(session: &Session, look: Look) -> Result<(Timestamp, Re
 }
 
 /// Writes back the changes of a flow.
-pub(super) async fn save(session: &Session, new: &Head) -> Result<(), Failure> {
+pub(super) async fn save(session: &JournalSession, new: &FlowHead) -> Result<(), SessionFailure> {
     let sql = "UPDATE flow SET version = $2, pinned = $3, state = $4, epoch = $5, owner = $6, \
          ticket = $7, run = $8, claims = $9, deaths = $10, inbox = $11, seen = $12, removed = $13, \
          due = $14, ended = $15, reason = $16, cancel_number = $17, cancel_by = $18, \

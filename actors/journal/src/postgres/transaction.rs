@@ -11,9 +11,9 @@ use tokio::time::sleep;
 use tokio_postgres::Client;
 
 use super::Postgres;
-use super::change::{Asked, Change, Entries};
-use super::group::{Attempt, Found, Group};
-use super::session::{self, Failure, Session};
+use super::change::{AskedChange, Change, EncodedBatch};
+use super::group::{Found, Group, GroupAttempt};
+use super::session::{self, JournalSession, SessionFailure};
 use crate::error::Error;
 use crate::ran::{Ran, refused};
 use crate::time::{Clock, SystemClock};
@@ -82,11 +82,11 @@ impl Postgres {
 }
 
 /// Why a body has no result.
-enum NotRun {
+enum BodyFailure {
     /// It failed, and is rolled back.
     Failed(asyncsteps_core::Error),
     /// Nothing was committed: it may run again.
-    Again(Failure),
+    Again(SessionFailure),
 }
 
 impl<T, F> Transaction<T, F>
@@ -98,10 +98,10 @@ where
     async fn run<A>(
         &self,
         decide: impl Fn(T) -> Result<A, asyncsteps_core::Error>,
-    ) -> Result<(Session, A), NotRun> {
+    ) -> Result<(JournalSession, A), BodyFailure> {
         let bodies = &self.journal.0.bodies;
-        let session = bodies.take().await.map_err(NotRun::Again)?;
-        session::within(session.batch(BEGIN)).await.map_err(NotRun::Again)?;
+        let session = bodies.take().await.map_err(BodyFailure::Again)?;
+        session::within(session.batch(BEGIN)).await.map_err(BodyFailure::Again)?;
         let result = match (self.body)(session.client()).await {
             Ok(result) => decide(result),
             Err(raised) => Err(raised.into_error()),
@@ -109,18 +109,18 @@ where
         let error = match result {
             Ok(result) => match session::within(session.batch(END_OF_BODY)).await {
                 Ok(()) => return Ok((session, result)),
-                Err(Failure::Answered(error)) => refused(error),
-                Err(failure) => return Err(NotRun::Again(failure)),
+                Err(SessionFailure::Answered(error)) => refused(error),
+                Err(failure) => return Err(BodyFailure::Again(failure)),
             },
             Err(error) => error,
         };
         match session::within(session.batch("ROLLBACK")).await {
             Ok(()) => bodies.give_back(session),
-            Err(failure) => return Err(NotRun::Again(failure)),
+            Err(failure) => return Err(BodyFailure::Again(failure)),
         }
-        match error.find::<tokio_postgres::Error>().and_then(Failure::conflict) {
-            Some(conflict) => Err(NotRun::Again(conflict)),
-            None => Err(NotRun::Failed(error)),
+        match error.find::<tokio_postgres::Error>().and_then(SessionFailure::conflict) {
+            Some(conflict) => Err(BodyFailure::Again(conflict)),
+            None => Err(BodyFailure::Failed(error)),
         }
     }
 
@@ -128,15 +128,17 @@ where
     async fn repeat<A>(
         &self,
         decide: impl Fn(T) -> Result<A, asyncsteps_core::Error>,
-    ) -> BodyResult<(Session, A)> {
+    ) -> BodyResult<(JournalSession, A)> {
         let mut pause = PAUSES.0;
         loop {
             match self.run(&decide).await {
                 Ok(ran) => return Ok(ran),
-                Err(NotRun::Failed(error)) => return Err(error.into()),
-                Err(NotRun::Again(Failure::Answered(error))) => return Err(refused(error).into()),
-                Err(NotRun::Again(Failure::Conflict(_))) => {}
-                Err(NotRun::Again(Failure::Lost(_))) => {
+                Err(BodyFailure::Failed(error)) => return Err(error.into()),
+                Err(BodyFailure::Again(SessionFailure::Answered(error))) => {
+                    return Err(refused(error).into());
+                }
+                Err(BodyFailure::Again(SessionFailure::Conflict(_))) => {}
+                Err(BodyFailure::Again(SessionFailure::Lost(_))) => {
                     sleep(pause).await;
                     pause = (pause * 2).min(PAUSES.1);
                 }
@@ -188,7 +190,7 @@ where
             let turn = self.journal.0.bodies.turn().await;
             let (session, ran) = self.repeat_recorded().await?;
             let open = Some(session);
-            Ok(Box::new(Open { work: self, open, ran, is_sent: false, _turn: turn })
+            Ok(Box::new(OpenTransaction { work: self, open, ran, is_sent: false, _turn: turn })
                 as Box<dyn Prepared>)
         })
     }
@@ -200,24 +202,24 @@ where
     F: AsyncFn(&Client) -> BodyResult<T> + 'static,
 {
     /// Runs the body for its record.
-    async fn repeat_recorded(&self) -> BodyResult<(Session, Ran)> {
+    async fn repeat_recorded(&self) -> BodyResult<(JournalSession, Ran)> {
         let began = SystemClock.now();
         self.repeat(|result| Ran::new(&result, began)).await
     }
 }
 
 /// A transaction whose body has run.
-struct Open<T, F> {
+struct OpenTransaction<T, F> {
     work: Transaction<T, F>,
     /// The connection with the open transaction; `None` if that was lost.
-    open: Option<Session>,
+    open: Option<JournalSession>,
     ran: Ran,
     /// Its commit may have been sent.
     is_sent: bool,
     _turn: OwnedSemaphorePermit,
 }
 
-impl<T, F> Prepared for Open<T, F>
+impl<T, F> Prepared for OpenTransaction<T, F>
 where
     T: Serialize + DeserializeOwned + 'static,
     F: AsyncFn(&Client) -> BodyResult<T> + 'static,
@@ -225,7 +227,7 @@ where
     fn commit<'a>(&'a mut self, step: &'a StepEntry) -> Local<'a, Result<Committed, Error>> {
         Box::pin(async move {
             if self.is_sent {
-                match self.find(step).await.map_err(Failure::told)? {
+                match self.find(step).await.map_err(SessionFailure::told)? {
                     Ok(None) => self.is_sent = false,
                     Ok(Some(written)) => return Ok(self.ran.committed(step, Ok(written))),
                     Err(not_written) => return Ok(Committed::NotWritten(not_written)),
@@ -240,34 +242,38 @@ where
             let Some(session) = self.open.take() else { unreachable!("it was opened above") };
             self.is_sent = true;
             let committed = session::within(self.finish(&session, step)).await;
-            let committed = committed.map_err(Failure::told)?;
+            let committed = committed.map_err(SessionFailure::told)?;
             self.work.journal.0.bodies.give_back(session);
             Ok(committed)
         })
     }
 }
 
-impl<T, F> Open<T, F> {
-    fn group<'a>(&'a self, session: &'a Session) -> Group<'a> {
-        let super::Inner { program, limits, .. } = &*self.work.journal.0;
-        Group { session, program: *program, limits: *limits, attempt: Attempt::First }
+impl<T, F> OpenTransaction<T, F> {
+    fn group<'a>(&'a self, session: &'a JournalSession) -> Group<'a> {
+        let super::PostgresState { program, limits, .. } = &*self.work.journal.0;
+        Group { session, program: *program, limits: *limits, attempt: GroupAttempt::First }
     }
 
     /// The entry as a change of its flow.
     fn change(&self, step: &StepEntry) -> Change {
         let (append, records) = self.ran.entry(step);
-        let entries = Entries { batch: vec![append], records: vec![records] };
+        let entries = EncodedBatch { batch: vec![append], records: vec![records] };
         // the answer is read from the change
-        Change::Append(Asked::new(entries).0)
+        Change::Append(AskedChange::new(entries).0)
     }
 
     /// From here on names refer to the schema of the journal.
-    async fn enter_schema(&self, session: &Session) -> Result<(), Failure> {
+    async fn enter_schema(&self, session: &JournalSession) -> Result<(), SessionFailure> {
         session.batch(&format!("SET LOCAL search_path = {}", self.work.journal.0.schema)).await
     }
 
     /// Appends the record, and commits.
-    async fn finish(&self, session: &Session, step: &StepEntry) -> Result<Committed, Failure> {
+    async fn finish(
+        &self,
+        session: &JournalSession,
+        step: &StepEntry,
+    ) -> Result<Committed, SessionFailure> {
         self.enter_schema(session).await?;
         let mut changes = [self.change(step)];
         self.group(session).apply(&mut changes).await?;
@@ -284,7 +290,7 @@ impl<T, F> Open<T, F> {
     }
 
     /// Looks whether it was committed.
-    async fn find(&self, step: &StepEntry) -> Result<Found, Failure> {
+    async fn find(&self, step: &StepEntry) -> Result<Found, SessionFailure> {
         let bodies = &self.work.journal.0.bodies;
         let session = bodies.take().await?;
         let found = session

@@ -8,9 +8,9 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::change::{Asked, Change};
-use super::group::{Attempt, Group};
-use super::session::{Failure, Server, Session};
+use super::change::{AskedChange, Change};
+use super::group::{Group, GroupAttempt};
+use super::session::{JournalSession, PostgresServer, SessionFailure};
 use crate::error::Error;
 use crate::limits::Limits;
 
@@ -26,18 +26,18 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 
 /// Asks the task.
 #[derive(Clone)]
-pub(super) struct Writer(Sender<Change>);
+pub(super) struct WriterHandle(Sender<Change>);
 
-impl Writer {
+impl WriterHandle {
     /// Starts the task; it ends with the last copy of this.
     pub(super) fn start(
-        server: Arc<Server>,
-        session: Session,
+        server: Arc<PostgresServer>,
+        session: JournalSession,
         program: i64,
         limits: Limits,
     ) -> Self {
         let (changes, todo) = channel(QUEUE);
-        let task = Task { server, session: Some(session), program, limits };
+        let task = WriterTask { server, session: Some(session), program, limits };
         tokio::spawn(task.run(todo));
         Self(changes)
     }
@@ -45,23 +45,23 @@ impl Writer {
     /// Has something changed. It is repeated until the server has answered.
     pub(super) async fn run<Q, A>(
         &self,
-        wrap: impl FnOnce(Asked<Q, A>) -> Change,
+        wrap: impl FnOnce(AskedChange<Q, A>) -> Change,
         request: Q,
     ) -> Result<A, Error> {
-        let (asked, answer) = Asked::new(request);
+        let (asked, answer) = AskedChange::new(request);
         self.0.send(wrap(asked)).await.map_err(|_| Error::Closed)?;
         answer.await.unwrap_or(Err(Error::Closed))
     }
 }
 
-struct Task {
-    server: Arc<Server>,
-    session: Option<Session>,
+struct WriterTask {
+    server: Arc<PostgresServer>,
+    session: Option<JournalSession>,
     program: i64,
     limits: Limits,
 }
 
-impl Task {
+impl WriterTask {
     async fn run(mut self, mut todo: Receiver<Change>) {
         let mut group = Vec::new();
         while todo.recv_many(&mut group, GROUP).await > 0 {
@@ -88,14 +88,14 @@ impl Task {
     }
 
     async fn repeat(&mut self, group: &mut [Change]) -> Result<(), Error> {
-        let (mut attempt, mut pause) = (Attempt::First, PAUSES.0);
+        let (mut attempt, mut pause) = (GroupAttempt::First, PAUSES.0);
         loop {
             match self.attempt(group, attempt).await {
                 Ok(()) => return Ok(()),
-                Err(Failure::Answered(error)) => return Err(error),
-                Err(Failure::Conflict(_)) => {}
-                Err(Failure::Lost(cause)) => {
-                    attempt = Attempt::Repeated;
+                Err(SessionFailure::Answered(error)) => return Err(error),
+                Err(SessionFailure::Conflict(_)) => {}
+                Err(SessionFailure::Lost(cause)) => {
+                    attempt = GroupAttempt::Repeated;
                     self.session = None;
                     if !group.iter().any(Change::is_wanted) {
                         return Err(Error::AnswerLost(cause));
@@ -107,7 +107,11 @@ impl Task {
         }
     }
 
-    async fn attempt(&mut self, group: &mut [Change], attempt: Attempt) -> Result<(), Failure> {
+    async fn attempt(
+        &mut self,
+        group: &mut [Change],
+        attempt: GroupAttempt,
+    ) -> Result<(), SessionFailure> {
         let session = match self.session.take() {
             Some(session) if !session.is_closed() => session,
             _ => self.server.session().await?,

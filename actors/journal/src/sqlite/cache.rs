@@ -3,9 +3,9 @@
 use std::cell::{RefCell, RefMut};
 use std::collections::HashMap;
 
-use crate::head::Head;
+use crate::head::FlowHead;
 use crate::id::Uid;
-use crate::quota::Waiting;
+use crate::quota::WaitingCounts;
 
 /// Flows that are kept: the ones that append at the same time on a busy node, in about a megabyte.
 const FLOWS: usize = 4096;
@@ -14,18 +14,18 @@ const FLOWS: usize = 4096;
 /// cache matches the file; uncommitted changes are forgotten.
 #[derive(Default)]
 pub(super) struct Cache {
-    flows: RefCell<HashMap<Uid, Known>>,
-    waiting: RefCell<Waiting>,
+    flows: RefCell<HashMap<Uid, CachedFlow>>,
+    waiting: RefCell<WaitingCounts>,
 }
 
-struct Known {
-    head: Head,
+struct CachedFlow {
+    head: FlowHead,
     /// The highest number of a record; `None` until one was written. Higher numbers are new.
     last: Option<u64>,
 }
 
 impl Cache {
-    pub(super) fn head(&self, uid: Uid) -> Option<Head> {
+    pub(super) fn head(&self, uid: Uid) -> Option<FlowHead> {
         Some(self.flows.borrow().get(&uid)?.head.clone())
     }
 
@@ -36,7 +36,7 @@ impl Cache {
     }
 
     /// The flow was read or written so.
-    pub(super) fn keep(&self, head: &Head) {
+    pub(super) fn keep(&self, head: &FlowHead) {
         let mut flows = self.flows.borrow_mut();
         if flows.len() >= FLOWS && !flows.contains_key(&head.uid) {
             flows.clear();
@@ -44,7 +44,7 @@ impl Cache {
         match flows.get_mut(&head.uid) {
             Some(flow) => flow.head.clone_from(head),
             None => {
-                flows.insert(head.uid, Known { head: head.clone(), last: None });
+                flows.insert(head.uid, CachedFlow { head: head.clone(), last: None });
             }
         }
     }
@@ -66,7 +66,7 @@ impl Cache {
     }
 
     /// How many flows of callers wait, as far as this transaction has counted them.
-    pub(super) fn waiting(&self) -> RefMut<'_, Waiting> {
+    pub(super) fn waiting(&self) -> RefMut<'_, WaitingCounts> {
         self.waiting.borrow_mut()
     }
 }

@@ -4,24 +4,24 @@ use std::collections::HashMap;
 
 use rusqlite::params;
 
-use super::tables::{HEAD, Tables, db_error, head};
+use super::tables::{HEAD, SqliteTables, db_error, head};
 use crate::check;
-use crate::coding::Kind;
+use crate::coding::EventKind;
 use crate::error::Error;
-use crate::head::{Head, InFlight, OpenEffect};
+use crate::head::{FlowHead, InFlight, OpenEffect};
 use crate::limits::BATCH;
 use crate::moment::Moment;
 use crate::request::{Claim, Claimed, FlowState};
 use crate::stored::{int, millis, unsigned};
 
-impl Tables {
+impl SqliteTables {
     pub(super) fn claim(&self, claim: &Claim, now: Moment) -> Result<Vec<Claimed>, Error> {
         self.check_lease(claim.node, now)?;
         self.expire(now)?;
         self.wake(now)?;
         let before = self.heads("ticket = ?1", params![claim.ticket.as_bytes()])?;
         if !before.is_empty() {
-            return Ok(before.iter().map(Head::given).collect());
+            return Ok(before.iter().map(FlowHead::given).collect());
         }
         let limit = check::limit(claim.limit);
         let mut chosen = Vec::new();
@@ -34,7 +34,7 @@ impl Tables {
                 chosen.extend(self.claimable(state, claim, limit - chosen.len())?);
             }
         }
-        let give = |old: Head| {
+        let give = |old: FlowHead| {
             let mut new = old.clone();
             let claimed = new.claim(claim);
             self.update(&old, &new)?;
@@ -78,7 +78,7 @@ impl Tables {
                    WHERE f.owner = ?1 AND r.kind BETWEEN ?2 AND ?3 GROUP BY r.flow, r.path) \
                    WHERE kind = ?2 GROUP BY flow";
         let mut statement = self.prepare(sql)?;
-        let range = params![node, Kind::Intent as u8, Kind::Outcome as u8];
+        let range = params![node, EventKind::Intent as u8, EventKind::Outcome as u8];
         let open = statement
             .query_map(range, |row| Ok((unsigned(row.get(0)?), OpenEffect::open(row.get(1)?))));
         open.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
@@ -107,7 +107,12 @@ impl Tables {
     }
 
     /// The oldest flows in a state for which the node has a program.
-    fn claimable(&self, state: FlowState, claim: &Claim, limit: usize) -> Result<Vec<Head>, Error> {
+    fn claimable(
+        &self,
+        state: FlowState,
+        claim: &Claim,
+        limit: usize,
+    ) -> Result<Vec<FlowHead>, Error> {
         let mut found = Vec::new();
         let most = int(limit as u64);
         for program in &claim.programs {
@@ -127,7 +132,7 @@ impl Tables {
         Ok(found)
     }
 
-    fn heads(&self, filter: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Head>, Error> {
+    fn heads(&self, filter: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<FlowHead>, Error> {
         let mut statement = self.prepare(&format!("SELECT {HEAD} FROM flow WHERE {filter}"))?;
         let heads = statement.query_map(values, head);
         heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)

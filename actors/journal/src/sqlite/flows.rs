@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 
-use super::tables::{HEAD, Tables, db_error, encoded, head};
+use super::tables::{HEAD, SqliteTables, db_error, encoded, head};
 use crate::check;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
-use crate::head::Head;
+use crate::head::FlowHead;
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, TAKEN_SIGNALS};
 use crate::moment::{Look, Moment};
@@ -23,7 +23,7 @@ use crate::time::{Reading, Timestamp};
 /// trim itself.
 const SHRINK: &str = "PRAGMA incremental_vacuum(1024)";
 
-impl Tables {
+impl SqliteTables {
     pub(super) fn submit(
         &self,
         submit: &Submit,
@@ -44,7 +44,7 @@ impl Tables {
         if let FirstOwner::Node(node) = submit.owner {
             self.check_lease(node, now)?;
         }
-        let new = Head::new(submit, now);
+        let new = FlowHead::new(submit, now);
         let sql = "INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, run, \
              claims, deaths, inbox, seen, removed, created, due, scope, key, caller) \
              VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, 0, 0, 0, 0, ?7, ?8, ?9, ?10, ?11)";
@@ -91,7 +91,7 @@ impl Tables {
     }
 
     /// The flow with the key or the uid.
-    fn known(&self, submit: &Submit) -> Result<Option<Head>, Error> {
+    fn known(&self, submit: &Submit) -> Result<Option<FlowHead>, Error> {
         if let Some(key) = &submit.key {
             let sql = format!("SELECT {HEAD} FROM flow WHERE scope = ?1 AND key = ?2");
             let found = self.prepare(&sql)?.query_row([&key.scope, &key.key], head).optional();
@@ -157,7 +157,7 @@ impl Tables {
     }
 
     /// How many of an entry's records are there.
-    pub(super) fn known_records(&self, flow: &Head, entry: &Append) -> Result<u64, Error> {
+    pub(super) fn known_records(&self, flow: &FlowHead, entry: &Append) -> Result<u64, Error> {
         let Some(last) = (entry.records.len() as u64).checked_sub(1) else { return Ok(0) };
         if self.cache.as_ref().is_some_and(|cache| cache.is_new(entry.uid, entry.first)) {
             return Ok(0);
@@ -181,7 +181,7 @@ impl Tables {
     }
 
     /// Drops the values of signals that were taken, and the oldest ones as a whole.
-    fn take(&self, flow: &Head, signals: &[u64]) -> Result<(), Error> {
+    fn take(&self, flow: &FlowHead, signals: &[u64]) -> Result<(), Error> {
         for number in signals {
             let sql = "UPDATE signal SET value = NULL WHERE flow = ?1 AND number = ?2";
             let signal = params![int(flow.number), int(*number)];
@@ -210,7 +210,7 @@ impl Tables {
         self.update(&old, &new)
     }
 
-    fn knows(&self, flow: &Head, signal: &Signal) -> Result<bool, Error> {
+    fn knows(&self, flow: &FlowHead, signal: &Signal) -> Result<bool, Error> {
         let sql = "SELECT count(*) FROM signal WHERE flow = ?1 AND id = ?2";
         let id = params![int(flow.number), signal.id.as_bytes()];
         let known: i64 = self.prepare(sql)?.query_row(id, |row| row.get(0)).map_err(db_error)?;

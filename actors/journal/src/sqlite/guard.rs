@@ -17,7 +17,7 @@ const NAME: &str = "journal ";
 
 /// The lock of a journal: held as long as the file is open, so it ends with the process.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct FileLock {
     #[cfg(target_os = "linux")]
     _inode: Inode,
     lock: File,
@@ -27,7 +27,7 @@ pub(super) struct Guard {
     name: Option<Uid>,
 }
 
-impl Guard {
+impl FileLock {
     /// Locks a journal, which `journal` may name through links, for this process. The lock file is next to the file
     /// itself, so it is the same one for each of its symbolic links; hard links share the lock on the file.
     pub(super) fn lock(journal: &Path) -> Result<Self, Error> {

@@ -16,7 +16,7 @@ const TABLES: [&str; 6] = ["flow", "journal", "node", "program", "record", "sign
 pub(super) struct Guest(Arc<AtomicBool>);
 
 /// A body uses the connection, until this is dropped.
-pub(super) struct Inside<'a>(&'a Guest);
+pub(super) struct GuestUse<'a>(&'a Guest);
 
 impl Guest {
     /// From now on bodies of the application can neither end a transaction nor write to the tables of the
@@ -36,13 +36,13 @@ impl Guest {
     }
 
     /// A body begins.
-    pub(super) fn enter(&self) -> Inside<'_> {
+    pub(super) fn enter(&self) -> GuestUse<'_> {
         self.0.store(true, Ordering::Relaxed);
-        Inside(self)
+        GuestUse(self)
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for GuestUse<'_> {
     fn drop(&mut self) {
         self.0.0.store(false, Ordering::Relaxed);
     }

@@ -8,11 +8,11 @@ use asyncsteps_core::{BodyResult, StepError, codes};
 use rusqlite::{Connection, ErrorCode};
 
 use super::guest::{Guest, SAVEPOINT};
-use super::tables::{Tables, db_error};
+use super::tables::{SqliteTables, db_error};
 use crate::error::Error;
 
 /// How a body ended, and what becomes of its changes.
-pub(super) enum Ended<A> {
+pub(super) enum BodyEnd<A> {
     /// It stays, if the transaction is committed.
     Kept(A),
     /// It is rolled back.
@@ -21,7 +21,7 @@ pub(super) enum Ended<A> {
     Panicked(Box<dyn Any + Send>),
 }
 
-impl Tables {
+impl SqliteTables {
     /// Runs a body of the application, and then what decides whether its effect stays.
     ///
     /// # Errors
@@ -30,8 +30,8 @@ impl Tables {
         &self,
         body: &mut impl FnMut(&Connection) -> BodyResult<T>,
         failure: &mut Option<asyncsteps_core::Error>,
-        decide: impl FnOnce(Result<T, asyncsteps_core::Error>) -> Result<Ended<A>, Error>,
-    ) -> Result<Ended<A>, Error> {
+        decide: impl FnOnce(Result<T, asyncsteps_core::Error>) -> Result<BodyEnd<A>, Error>,
+    ) -> Result<BodyEnd<A>, Error> {
         self.savepoint("SAVEPOINT")?;
         let result = {
             let _inside = self.guest.as_ref().map(Guest::enter);
@@ -50,9 +50,9 @@ impl Tables {
         }
         let ended = match result {
             Ok(result) => decide(result)?,
-            Err(payload) => Ended::Panicked(payload),
+            Err(payload) => BodyEnd::Panicked(payload),
         };
-        if !matches!(ended, Ended::Kept(_)) {
+        if !matches!(ended, BodyEnd::Kept(_)) {
             self.savepoint("ROLLBACK TO")?;
         }
         self.savepoint("RELEASE")?;

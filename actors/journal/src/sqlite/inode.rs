@@ -20,17 +20,17 @@ static OPEN: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
 pub(super) struct Inode {
     _file: File,
     /// Dropped after the file is closed.
-    _entry: Entry,
+    _entry: InodeEntry,
 }
 
 #[derive(Debug)]
-struct Entry(Key);
+struct InodeEntry(Key);
 
 impl Inode {
     /// Locks the file; [`TryLockError::WouldBlock`] if this process or another one has it.
     pub(super) fn lock(path: &Path) -> Result<Self, TryLockError> {
         let found = fs::metadata(path).map_err(TryLockError::Error)?;
-        let entry = Entry::add((found.dev(), found.ino())).ok_or(TryLockError::WouldBlock)?;
+        let entry = InodeEntry::add((found.dev(), found.ino())).ok_or(TryLockError::WouldBlock)?;
         if found.nlink() > 1 {
             tracing::warn!(
                 file = %path.display(),
@@ -45,13 +45,13 @@ impl Inode {
     }
 }
 
-impl Entry {
+impl InodeEntry {
     fn add(key: Key) -> Option<Self> {
         OPEN.lock().insert(key).then(|| Self(key))
     }
 }
 
-impl Drop for Entry {
+impl Drop for InodeEntry {
     fn drop(&mut self) {
         OPEN.lock().remove(&self.0);
     }

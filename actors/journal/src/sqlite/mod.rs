@@ -55,9 +55,9 @@ use crate::request::{
 use crate::stored;
 use crate::time::{Clock, Reading, SystemClock};
 use crate::transaction::Database;
-use guard::Guard;
-use tables::Tables;
-use worker::{Access, Worker};
+use guard::FileLock;
+use tables::SqliteTables;
+use worker::{SqliteWorker, WorkerAccess};
 
 pub use transaction::Transaction;
 
@@ -116,16 +116,16 @@ pub struct Totals {
 /// requests are done.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Sqlite {{ .. }}")]
-pub struct Sqlite(Arc<Inner>);
+pub struct Sqlite(Arc<SqliteState>);
 
-struct Inner {
-    reader: Worker,
+struct SqliteState {
+    reader: SqliteWorker,
     /// Dropped after the reader: the last connection moves the log into the file.
-    writer: Worker,
+    writer: SqliteWorker,
     changes: watch::Sender<u64>,
     database: Database,
     /// Dropped last: then another process may open the file.
-    _guard: Guard,
+    _guard: FileLock,
 }
 
 impl Sqlite {
@@ -144,15 +144,15 @@ impl Sqlite {
     /// open, [`Error::Damaged`] if it is something else, [`Error::Emptied`] if it has no tables, and the lock file next
     /// to it is of a journal that was there, [`Error::ReadOnly`], or [`Error::Storage`] if it cannot be opened.
     pub fn open(file: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
-        let mut guard = Guard::lock(file.as_ref())?;
+        let mut guard = FileLock::lock(file.as_ref())?;
         let (writer, opened) = schema::open_writer(&guard, &options)?;
         guard.keep(opened.name)?;
         opened.log(guard.file());
         let reader = schema::open_reader(guard.file(), &options)?;
         let (changes, clock) = (watch::Sender::new(0), options.clock);
-        let writer = Worker::start(Access::Write, writer, Arc::clone(&clock))?;
-        let reader = Worker::start(Access::Read, reader, clock)?;
-        Ok(Self(Arc::new(Inner {
+        let writer = SqliteWorker::start(WorkerAccess::Write, writer, Arc::clone(&clock))?;
+        let reader = SqliteWorker::start(WorkerAccess::Read, reader, clock)?;
+        Ok(Self(Arc::new(SqliteState {
             reader,
             writer,
             changes,
@@ -170,14 +170,14 @@ impl Sqlite {
 
     fn read<'a, T: Send + 'static>(
         &'a self,
-        work: impl FnMut(&Tables, Moment) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&SqliteTables, Moment) -> Result<T, Error> + Send + 'static,
     ) -> Answer<'a, T> {
         Box::pin(self.0.reader.run(work))
     }
 
     fn write<'a, T: Send + 'static>(
         &'a self,
-        work: impl FnMut(&Tables, Moment) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&SqliteTables, Moment) -> Result<T, Error> + Send + 'static,
     ) -> Answer<'a, T> {
         Box::pin(self.0.writer.run(work))
     }
@@ -185,7 +185,7 @@ impl Sqlite {
     /// Writes something after which there may be work or news.
     fn change<'a, T: Send + 'static>(
         &'a self,
-        work: impl FnMut(&Tables, Moment) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&SqliteTables, Moment) -> Result<T, Error> + Send + 'static,
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let result = self.0.writer.run(work).await;
@@ -211,7 +211,7 @@ impl Journal for Sqlite {
         let gives_up = stored::gives_up(&batch);
         // on this thread, so that the writer only writes
         let records: Vec<_> = batch.iter().map(check::append).collect();
-        let work = move |tables: &Tables, now| tables.append(&batch, &records, now);
+        let work = move |tables: &SqliteTables, now| tables.append(&batch, &records, now);
         if gives_up { self.change(work) } else { self.write(work) }
     }
 

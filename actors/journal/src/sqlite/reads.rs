@@ -2,18 +2,18 @@
 
 use rusqlite::params;
 
-use super::tables::{HEAD, Tables, db_error, encoded, head};
+use super::tables::{HEAD, SqliteTables, db_error, encoded, head};
 use crate::check;
-use crate::coding::Kind;
+use crate::coding::EventKind;
 use crate::error::Error;
-use crate::head::Head;
+use crate::head::FlowHead;
 use crate::id::{Epoch, Incarnation, RecordId, Uid};
 use crate::limits::BATCH;
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
 use crate::stored::{self, int, unsigned};
 
-impl Tables {
+impl SqliteTables {
     pub(super) fn load(&self, uid: Uid) -> Result<Loaded, Error> {
         let flow = self.flow(uid)?;
         let records = self.records(&flow, "kind > ?2", 0)?;
@@ -23,7 +23,7 @@ impl Tables {
     /// Records of a flow, oldest first.
     pub(super) fn records(
         &self,
-        flow: &Head,
+        flow: &FlowHead,
         filter: &str,
         kind: u8,
     ) -> Result<Vec<StoredRecord>, Error> {
@@ -52,7 +52,7 @@ impl Tables {
         rows.map_err(db_error)?.map(read).collect()
     }
 
-    pub(super) fn inbox(&self, flow: &Head) -> Result<Inbox, Error> {
+    pub(super) fn inbox(&self, flow: &FlowHead) -> Result<Inbox, Error> {
         let sql = "SELECT number, name, value FROM signal \
                    WHERE flow = ?1 AND value IS NOT NULL ORDER BY number";
         let mut statement = self.prepare(sql)?;
@@ -78,7 +78,7 @@ impl Tables {
         let flow = self.flow(uid)?;
         let mut ending = None;
         if flow.state == FlowState::Ended {
-            let mut last = self.records(&flow, "kind = ?2", Kind::Ended as u8)?;
+            let mut last = self.records(&flow, "kind = ?2", EventKind::Ended as u8)?;
             if let Some(Record { event: Event::Ended(ended), .. }) =
                 last.pop().map(|stored| stored.record)
             {

@@ -7,9 +7,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::cache::Cache;
-use super::guard::Guard;
+use super::guard::FileLock;
 use super::guest::Guest;
-use super::tables::{Tables, db_error};
+use super::tables::{SqliteTables, db_error};
 use super::{Durability, Options};
 use crate::error::Error;
 use crate::id::Uid;
@@ -94,7 +94,10 @@ const OPEN: &str = "SELECT count(*) FROM flow WHERE state < 7";
 const STATEMENTS: usize = 64;
 
 /// The connection that writes, with the tables made and the nodes of earlier processes dead.
-pub(super) fn open_writer(guard: &Guard, options: &Options) -> Result<(Tables, Opened), Error> {
+pub(super) fn open_writer(
+    guard: &FileLock,
+    options: &Options,
+) -> Result<(SqliteTables, OpenedFile), Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut db = open(guard.file(), flags)?;
     if db.is_readonly("main").map_err(db_error)? {
@@ -105,18 +108,18 @@ pub(super) fn open_writer(guard: &Guard, options: &Options) -> Result<(Tables, O
         guard.check_new()?;
     }
     set_up(&db, options).map_err(db_error)?;
-    let opened = Opened::look(&db, is_new).map_err(db_error)?;
+    let opened = OpenedFile::look(&db, is_new).map_err(db_error)?;
     let program =
         db.query_row("SELECT id FROM program WHERE name = ?1", [&options.program], |row| {
             row.get(0)
         });
     let (program, limits) = (program.map_err(db_error)?, options.limits);
     let guest = Some(Guest::watch(&mut db).map_err(db_error)?);
-    Ok((Tables { db, program, limits, cache: Some(Cache::default()), guest }, opened))
+    Ok((SqliteTables { db, program, limits, cache: Some(Cache::default()), guest }, opened))
 }
 
 /// The file that was opened.
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     /// The journal's id.
     pub(super) name: Uid,
     is_new: bool,
@@ -124,7 +127,7 @@ pub(super) struct Opened {
     open: i64,
 }
 
-impl Opened {
+impl OpenedFile {
     fn look(db: &Connection, is_new: bool) -> rusqlite::Result<Self> {
         let sql = "SELECT id, (SELECT count(*) FROM flow WHERE state < 7) FROM journal";
         db.query_row(sql, [], |row| {
@@ -144,9 +147,9 @@ impl Opened {
 }
 
 /// A connection that reads in parallel to the one that writes.
-pub(super) fn open_reader(file: &Path, options: &Options) -> Result<Tables, Error> {
+pub(super) fn open_reader(file: &Path, options: &Options) -> Result<SqliteTables, Error> {
     let db = open(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    Ok(Tables { db, program: 0, limits: options.limits, cache: None, guest: None })
+    Ok(SqliteTables { db, program: 0, limits: options.limits, cache: None, guest: None })
 }
 
 fn open(file: &Path, flags: OpenFlags) -> Result<Connection, Error> {

@@ -9,7 +9,7 @@ use super::cache::Cache;
 use super::guest::Guest;
 use crate::coding::Encoded;
 use crate::error::{Error, Refused};
-use crate::head::Head;
+use crate::head::FlowHead;
 use crate::id::{Epoch, Incarnation, Uid};
 use crate::limits::Limits;
 use crate::moment::{ClockState, Doubt, Look};
@@ -19,7 +19,7 @@ use crate::stored::{self, int, millis, timestamp, unsigned};
 use crate::time::{Reading, Timestamp};
 
 /// A connection.
-pub(super) struct Tables {
+pub(super) struct SqliteTables {
     pub(super) db: Connection,
     /// The number of this program in the table of programs.
     pub(super) program: i64,
@@ -41,13 +41,13 @@ macro_rules! head_columns {
 /// The columns of a head, as [`head`] reads them.
 pub(super) const HEAD: &str = head_columns!();
 
-impl Tables {
+impl SqliteTables {
     pub(super) fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, Error> {
         self.db.prepare_cached(sql).map_err(db_error)
     }
 
     /// The flow with this name.
-    pub(super) fn flow(&self, uid: Uid) -> Result<Head, Error> {
+    pub(super) fn flow(&self, uid: Uid) -> Result<FlowHead, Error> {
         if let Some(known) = self.cache.as_ref().and_then(|cache| cache.head(uid)) {
             return Ok(known);
         }
@@ -61,7 +61,7 @@ impl Tables {
     }
 
     /// Writes back the changes of a flow.
-    pub(super) fn update(&self, old: &Head, new: &Head) -> Result<(), Error> {
+    pub(super) fn update(&self, old: &FlowHead, new: &FlowHead) -> Result<(), Error> {
         if old == new {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl Tables {
     }
 }
 
-pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
+pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<FlowHead> {
     let number = |index| row.get(index).map(unsigned);
     let time = |index| row.get::<_, Option<i64>>(index).map(|time| time.map(timestamp));
     let state = stored::state(row.get(5)?).ok_or(rusqlite::Error::InvalidQuery)?;
@@ -168,7 +168,7 @@ pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
         }
         None => None,
     };
-    Ok(Head {
+    Ok(FlowHead {
         number: number(0)?,
         uid: Uid::from_bytes(row.get(1)?),
         template: row.get(2)?,

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Sqlite;
-use super::host::Ended;
-use super::tables::Tables;
+use super::host::BodyEnd;
+use super::tables::SqliteTables;
 use crate::check;
 use crate::error::Error;
 use crate::moment::Moment;
@@ -78,7 +78,7 @@ impl Sqlite {
 }
 
 /// A body that may run several times.
-struct Guest<F> {
+struct TransactionBody<F> {
     body: F,
     /// The error with which it broke the transaction.
     failure: Option<asyncsteps_core::Error>,
@@ -87,35 +87,37 @@ struct Guest<F> {
 }
 
 /// Shared with the thread that writes.
-struct Shared<F>(Arc<Mutex<Guest<F>>>);
+struct SharedBody<F>(Arc<Mutex<TransactionBody<F>>>);
 
-impl<F: Send + 'static> Shared<F> {
+impl<F: Send + 'static> SharedBody<F> {
     fn new(body: F) -> Self {
-        Self(Arc::new(Mutex::new(Guest { body, failure: None, ran: None })))
+        Self(Arc::new(Mutex::new(TransactionBody { body, failure: None, ran: None })))
     }
 
     /// Lets the writing thread run the body.
     async fn run<A: Send + 'static>(
         &self,
         journal: &Sqlite,
-        work: impl Fn(&Tables, &mut Guest<F>, Moment) -> Result<Ended<A>, Error> + Send + 'static,
-    ) -> Result<A, NotRun> {
+        work: impl Fn(&SqliteTables, &mut TransactionBody<F>, Moment) -> Result<BodyEnd<A>, Error>
+        + Send
+        + 'static,
+    ) -> Result<A, NoAnswer> {
         let guest = Arc::clone(&self.0);
-        let work = move |tables: &Tables, now| work(tables, &mut guest.lock(), now);
+        let work = move |tables: &SqliteTables, now| work(tables, &mut guest.lock(), now);
         match journal.0.writer.run(work).await {
-            Ok(Ended::Kept(answer) | Ended::RolledBack(answer)) => Ok(answer),
-            Ok(Ended::Panicked(payload)) => Err(NotRun::Panicked(payload)),
+            Ok(BodyEnd::Kept(answer) | BodyEnd::RolledBack(answer)) => Ok(answer),
+            Ok(BodyEnd::Panicked(payload)) => Err(NoAnswer::Panicked(payload)),
             Err(error) => Err(match self.0.lock().failure.take() {
-                Some(failure) => NotRun::Failed(failure),
-                None if is_constraint(&error) => NotRun::Failed(refused(error)),
-                None => NotRun::Error(error),
+                Some(failure) => NoAnswer::Failed(failure),
+                None if is_constraint(&error) => NoAnswer::Failed(refused(error)),
+                None => NoAnswer::Error(error),
             }),
         }
     }
 }
 
 /// Why there is no answer.
-enum NotRun {
+enum NoAnswer {
     /// The body broke the transaction.
     Failed(asyncsteps_core::Error),
     Panicked(Box<dyn Any + Send>),
@@ -136,20 +138,20 @@ where
 {
     async fn commit(self) -> BodyResult<T> {
         let Self { journal, body, .. } = self;
-        let work = |tables: &Tables, guest: &mut Guest<F>, _| {
-            let Guest { body, failure, .. } = guest;
+        let work = |tables: &SqliteTables, guest: &mut TransactionBody<F>, _| {
+            let TransactionBody { body, failure, .. } = guest;
             tables.host(body, failure, |result| {
                 Ok(match result {
-                    Ok(value) => Ended::Kept(Ok(value)),
-                    Err(error) => Ended::RolledBack(Err(error)),
+                    Ok(value) => BodyEnd::Kept(Ok(value)),
+                    Err(error) => BodyEnd::RolledBack(Err(error)),
                 })
             })
         };
-        match Shared::new(body).run(&journal, work).await {
+        match SharedBody::new(body).run(&journal, work).await {
             Ok(result) => Ok(result?),
-            Err(NotRun::Failed(failure)) => Err(failure.into()),
-            Err(NotRun::Panicked(payload)) => resume_unwind(payload),
-            Err(NotRun::Error(error)) => Err(refused(error).into()),
+            Err(NoAnswer::Failed(failure)) => Err(failure.into()),
+            Err(NoAnswer::Panicked(payload)) => resume_unwind(payload),
+            Err(NoAnswer::Error(error)) => Err(refused(error).into()),
         }
     }
 }
@@ -184,46 +186,47 @@ where
 
     fn prepare(self) -> Local<'static, BodyResult<Box<dyn Prepared>>> {
         let Self { journal, body, gives } = self;
-        let prepared = Recorded { journal, body: Shared::new(body), gives };
+        let prepared = RecordedTransaction { journal, body: SharedBody::new(body), gives };
         Box::pin(async { Ok(Box::new(prepared) as Box<dyn Prepared>) })
     }
 }
 
 /// A transaction that is committed with its record: its body runs then, on the thread that writes.
-struct Recorded<T, F> {
+struct RecordedTransaction<T, F> {
     journal: Sqlite,
-    body: Shared<F>,
+    body: SharedBody<F>,
     gives: PhantomData<fn() -> T>,
 }
 
-impl<T, F> Prepared for Recorded<T, F>
+impl<T, F> Prepared for RecordedTransaction<T, F>
 where
     T: Serialize + DeserializeOwned + 'static,
     F: FnMut(&Connection) -> BodyResult<T> + Send + 'static,
 {
     fn commit<'a>(&'a mut self, step: &'a StepEntry) -> Local<'a, Result<Committed, Error>> {
         let step = step.clone();
-        let work =
-            move |tables: &Tables, guest: &mut Guest<F>, now| tables.transact(&step, now, guest);
+        let work = move |tables: &SqliteTables, guest: &mut TransactionBody<F>, now| {
+            tables.transact(&step, now, guest)
+        };
         Box::pin(async move {
             match self.body.run(&self.journal, work).await {
                 Ok(committed) => Ok(committed),
-                Err(NotRun::Failed(failure)) => Ok(Committed::Failed(failure)),
-                Err(NotRun::Panicked(payload)) => resume_unwind(payload),
-                Err(NotRun::Error(error)) => Err(error),
+                Err(NoAnswer::Failed(failure)) => Ok(Committed::Failed(failure)),
+                Err(NoAnswer::Panicked(payload)) => resume_unwind(payload),
+                Err(NoAnswer::Error(error)) => Err(error),
             }
         })
     }
 }
 
-impl Tables {
+impl SqliteTables {
     /// Runs the body of a step, and appends the record of its result.
     fn transact<T, F>(
         &self,
         step: &StepEntry,
         now: Moment,
-        Guest { body, failure, ran }: &mut Guest<F>,
-    ) -> Result<Ended<Committed>, Error>
+        TransactionBody { body, failure, ran }: &mut TransactionBody<F>,
+    ) -> Result<BodyEnd<Committed>, Error>
     where
         T: Serialize + DeserializeOwned,
         F: FnMut(&Connection) -> BodyResult<T>,
@@ -232,7 +235,7 @@ impl Tables {
             Ok(None) => {}
             Ok(Some(answer)) => return Ok(answer),
             Err(Error::Refused(refused)) => {
-                return Ok(Ended::RolledBack(Committed::NotWritten(refused.into())));
+                return Ok(BodyEnd::RolledBack(Committed::NotWritten(refused.into())));
             }
             Err(error) => return Err(error),
         }
@@ -240,16 +243,16 @@ impl Tables {
         self.host(body, failure, |result| {
             let ran = match result.and_then(|result| Ran::new(&result, began)) {
                 Ok(result) => ran.insert(result),
-                Err(error) => return Ok(Ended::RolledBack(Committed::Failed(error))),
+                Err(error) => return Ok(BodyEnd::RolledBack(Committed::Failed(error))),
             };
             let answer = match ran.entry(step) {
                 (entry, Ok(records)) => self.append_entry(&entry, &records, now)?,
                 (_, Err(refused)) => Err(refused.into()),
             };
             Ok(match ran.committed(step, answer) {
-                written @ Committed::Written(..) => Ended::Kept(written),
+                written @ Committed::Written(..) => BodyEnd::Kept(written),
                 other @ (Committed::NotWritten(_) | Committed::Failed(_)) => {
-                    Ended::RolledBack(other)
+                    BodyEnd::RolledBack(other)
                 }
             })
         })
@@ -260,16 +263,16 @@ impl Tables {
         &self,
         step: &StepEntry,
         ran: Option<&Ran>,
-    ) -> Result<Option<Ended<Committed>>, Error> {
+    ) -> Result<Option<BodyEnd<Committed>>, Error> {
         let flow = self.flow(step.append.uid)?;
-        let not_written = |why| Ok(Some(Ended::RolledBack(Committed::NotWritten(why))));
+        let not_written = |why| Ok(Some(BodyEnd::RolledBack(Committed::NotWritten(why))));
         if let Some(ran) = ran {
             let (entry, _) = ran.entry(step);
             let known = self.known_records(&flow, &entry)?;
             match check::repeated(&entry, known, flow.inbox) {
                 Ok(None) => {}
                 Ok(written) => {
-                    return Ok(written.map(|it| Ended::Kept(ran.committed(step, Ok(it)))));
+                    return Ok(written.map(|it| BodyEnd::Kept(ran.committed(step, Ok(it)))));
                 }
                 Err(taken) => return not_written(taken),
             }

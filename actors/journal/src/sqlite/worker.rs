@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::tables::{Tables, db_error, io_error};
+use super::tables::{SqliteTables, db_error, io_error};
 use crate::error::Error;
 use crate::moment::Moment;
 use crate::time::Clock;
@@ -30,7 +30,7 @@ const CROWD_GAP: Duration = Duration::from_micros(120);
 
 /// The use of a thread's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum WorkerAccess {
     /// Requests one by one, each with one view of the file.
     Read,
     /// Groups of requests, each group in a transaction with one flush.
@@ -38,33 +38,33 @@ pub(super) enum Access {
 }
 
 /// A thread with a connection. Dropping it waits for queued requests.
-pub(super) struct Worker {
-    jobs: Option<Sender<Box<dyn Job>>>,
+pub(super) struct SqliteWorker {
+    jobs: Option<Sender<Box<dyn WorkerJob>>>,
     room: Arc<Semaphore>,
-    done: Arc<Done>,
+    done: Arc<WorkerCounts>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The counts of a thread.
 #[derive(Default)]
-struct Done {
+struct WorkerCounts {
     requests: AtomicU64,
     groups: AtomicU64,
 }
 
-impl Worker {
+impl SqliteWorker {
     pub(super) fn start(
-        access: Access,
-        tables: Tables,
+        access: WorkerAccess,
+        tables: SqliteTables,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let (jobs, todo) = channel();
         let name = match access {
-            Access::Read => "journal-read",
-            Access::Write => "journal-write",
+            WorkerAccess::Read => "journal-read",
+            WorkerAccess::Write => "journal-write",
         };
         let thread = thread::Builder::new().name(name.to_owned());
-        let done = Arc::<Done>::default();
+        let done = Arc::<WorkerCounts>::default();
         let groups = Groups { access, tables, clock, todo, done: Arc::clone(&done) };
         let work = move || groups.run();
         let thread = thread.spawn(work).map_err(|error: io::Error| io_error(&error))?;
@@ -81,18 +81,18 @@ impl Worker {
     /// Lets the thread do something. It may be done twice: the first time is undone then.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        work: impl FnMut(&Tables, Moment) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&SqliteTables, Moment) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| Error::Closed)?;
         let (asker, answer) = oneshot::channel();
-        let job = Asked { work, result: Err(Error::Closed), asker, _room: room };
+        let job = AskedWork { work, result: Err(Error::Closed), asker, _room: room };
         let jobs = self.jobs.as_ref().ok_or(Error::Closed)?;
         jobs.send(Box::new(job)).map_err(|_| Error::Closed)?;
         answer.await.unwrap_or(Err(Error::Closed))
     }
 }
 
-impl Drop for Worker {
+impl Drop for SqliteWorker {
     fn drop(&mut self) {
         self.jobs = None;
         let thread = self.thread.lock().take();
@@ -102,15 +102,15 @@ impl Drop for Worker {
 }
 
 /// A request in a queue.
-trait Job: Send {
+trait WorkerJob: Send {
     /// Does it, or not: an error is one of the storage, after which the transaction cannot go on.
-    fn run(&mut self, tables: &Tables, now: Moment) -> Result<(), Error>;
+    fn run(&mut self, tables: &SqliteTables, now: Moment) -> Result<(), Error>;
 
     /// Answers it, after the transaction.
     fn answer(self: Box<Self>, committed: Result<(), Error>);
 }
 
-struct Asked<T, F> {
+struct AskedWork<T, F> {
     work: F,
     result: Result<T, Error>,
     asker: oneshot::Sender<Result<T, Error>>,
@@ -118,12 +118,12 @@ struct Asked<T, F> {
     _room: OwnedSemaphorePermit,
 }
 
-impl<T, F> Job for Asked<T, F>
+impl<T, F> WorkerJob for AskedWork<T, F>
 where
     T: Send,
-    F: FnMut(&Tables, Moment) -> Result<T, Error> + Send,
+    F: FnMut(&SqliteTables, Moment) -> Result<T, Error> + Send,
 {
-    fn run(&mut self, tables: &Tables, now: Moment) -> Result<(), Error> {
+    fn run(&mut self, tables: &SqliteTables, now: Moment) -> Result<(), Error> {
         self.result = (self.work)(tables, now);
         match &self.result {
             // a refused request has changed nothing
@@ -139,11 +139,11 @@ where
 }
 
 struct Groups {
-    access: Access,
-    tables: Tables,
+    access: WorkerAccess,
+    tables: SqliteTables,
     clock: Arc<dyn Clock>,
-    todo: Receiver<Box<dyn Job>>,
-    done: Arc<Done>,
+    todo: Receiver<Box<dyn WorkerJob>>,
+    done: Arc<WorkerCounts>,
 }
 
 impl Groups {
@@ -165,7 +165,7 @@ impl Groups {
                 answer(group, &committed);
             }
         }
-        if self.access == Access::Write {
+        if self.access == WorkerAccess::Write {
             self.move_log();
         }
     }
@@ -186,9 +186,9 @@ impl Groups {
     }
 
     /// The queued jobs, and after a group as many as it had, if they come at once.
-    fn gather(&self, first: Box<dyn Job>, last: usize) -> Vec<Box<dyn Job>> {
+    fn gather(&self, first: Box<dyn WorkerJob>, last: usize) -> Vec<Box<dyn WorkerJob>> {
         let mut group = vec![first];
-        if self.access == Access::Read {
+        if self.access == WorkerAccess::Read {
             return group;
         }
         group.extend(self.todo.try_iter().take(GROUP - 1));
@@ -199,7 +199,7 @@ impl Groups {
         group
     }
 
-    fn commit(&self, group: &mut [Box<dyn Job>]) -> Result<(), Error> {
+    fn commit(&self, group: &mut [Box<dyn WorkerJob>]) -> Result<(), Error> {
         let done = self.attempt(group);
         if done.is_err() {
             self.tables.forget();
@@ -211,11 +211,11 @@ impl Groups {
         done
     }
 
-    fn attempt(&self, group: &mut [Box<dyn Job>]) -> Result<(), Error> {
+    fn attempt(&self, group: &mut [Box<dyn WorkerJob>]) -> Result<(), Error> {
         let db = &self.tables.db;
         let begin = match self.access {
-            Access::Read => "BEGIN DEFERRED",
-            Access::Write => "BEGIN IMMEDIATE",
+            WorkerAccess::Read => "BEGIN DEFERRED",
+            WorkerAccess::Write => "BEGIN IMMEDIATE",
         };
         let execute = |sql| db.prepare_cached(sql).and_then(|mut sql| sql.execute([]));
         execute(begin).map_err(db_error)?;
@@ -235,7 +235,7 @@ impl Groups {
     }
 }
 
-fn answer(group: Vec<Box<dyn Job>>, committed: &Result<(), Error>) {
+fn answer(group: Vec<Box<dyn WorkerJob>>, committed: &Result<(), Error>) {
     for job in group {
         job.answer(committed.clone());
     }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use asyncsteps_simulation::{Cluster, Faults, Kind, simulate};
+use asyncsteps_simulation::{Cluster, FaultKind, Faults, simulate};
 
 use crate::bank::World;
 use crate::{has_one_history, seeds};
@@ -47,7 +47,7 @@ fn what_a_caller_is_told_of_a_call_is_what_became_of_it_under_any_of_the_seeds()
     if figures.seeds > 1 {
         assert!(done >= 500 * figures.seeds, "{done} calls");
         assert!(not_carried_out.min(unknown) >= figures.seeds, "{not_carried_out} {unknown}");
-        assert!(figures.struck(Kind::Partition).times >= figures.seeds, "{figures}");
+        assert!(figures.struck(FaultKind::Partition).times >= figures.seeds, "{figures}");
     }
 }
 

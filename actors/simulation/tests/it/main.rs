@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use asyncsteps_journal::request::FlowState;
-use asyncsteps_simulation::{Cluster, Faults, Kind, simulate};
+use asyncsteps_simulation::{Cluster, FaultKind, Faults, simulate};
 
 use world::World;
 
@@ -83,7 +83,7 @@ fn no_order_is_lost_or_paid_twice_under_any_of_the_seeds() {
     if figures.seeds > 1 {
         assert!(figures.requests >= 4 * usize::from(FAULT_SECONDS) * figures.seeds, "{figures}");
         assert!(figures.in_flight() >= 3 * figures.seeds, "{figures}");
-        assert!(figures.struck(Kind::Kill).in_flight >= figures.seeds / 2, "{figures}");
+        assert!(figures.struck(FaultKind::Kill).in_flight >= figures.seeds / 2, "{figures}");
     }
 }
 

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use asyncsteps_core::Time;
 
 /// Real time, or a number that the loop advances.
-pub(crate) enum Clock {
+pub(crate) enum LoopClock {
     Real(Instant),
     /// Nanoseconds.
     Virtual(AtomicU64),
 }
 
-impl Clock {
+impl LoopClock {
     #[expect(clippy::disallowed_methods, reason = "the one clock of this library")]
     pub(crate) fn new(is_virtual: bool) -> Self {
         if is_virtual { Self::Virtual(AtomicU64::new(0)) } else { Self::Real(Instant::now()) }

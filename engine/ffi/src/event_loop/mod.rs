@@ -19,7 +19,7 @@ use asyncsteps_core::{Args, Flow, Outcome, Time};
 use parking_lot::Mutex;
 
 use self::bell::{Bell, Call};
-use self::clock::Clock;
+use self::clock::LoopClock;
 use crate::guard::{Misuse, contained};
 use crate::host::{EventLoop, Stop};
 
@@ -30,7 +30,7 @@ pub(crate) struct StandaloneLoop {
     /// Tasks of other threads and callbacks; `None` once the loop has ended.
     posts: Mutex<Option<VecDeque<Task>>>,
     bell: Arc<Bell>,
-    clock: Clock,
+    clock: LoopClock,
     thread: ThreadId,
     ending: AtomicBool,
     is_driven: bool,
@@ -40,14 +40,14 @@ pub(crate) struct StandaloneLoop {
 }
 
 /// The part of a loop that only its own thread may touch.
-struct Core {
+struct LoopCore {
     of: *const StandaloneLoop,
     tool: Manual,
     in_round: Cell<bool>,
 }
 
 thread_local! {
-    static CORES: RefCell<Vec<Rc<Core>>> = const { RefCell::new(Vec::new()) };
+    static CORES: RefCell<Vec<Rc<LoopCore>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl StandaloneLoop {
@@ -72,27 +72,27 @@ impl StandaloneLoop {
         let this = Arc::new(Self {
             posts: Mutex::new(Some(VecDeque::new())),
             bell: Arc::default(),
-            clock: Clock::new(is_virtual),
+            clock: LoopClock::new(is_virtual),
             thread: thread::current().id(),
             ending: AtomicBool::new(false),
             is_driven,
             is_running: AtomicBool::new(!is_driven),
         });
         let tool = Manual::new(this.clock.now());
-        let core = Rc::new(Core { of: Arc::as_ptr(&this), tool, in_round: Cell::new(false) });
+        let core = Rc::new(LoopCore { of: Arc::as_ptr(&this), tool, in_round: Cell::new(false) });
         CORES.with_borrow_mut(|cores| cores.push(core));
         this
     }
 
-    fn core(&self) -> Option<Rc<Core>> {
-        let find = |cores: &Vec<Rc<Core>>| {
+    fn core(&self) -> Option<Rc<LoopCore>> {
+        let find = |cores: &Vec<Rc<LoopCore>>| {
             cores.iter().find(|core| std::ptr::eq(core.of, self)).map(Rc::clone)
         };
         CORES.try_with(|cores| find(&cores.borrow())).ok().flatten()
     }
 
     /// The thread part of the loop, if this thread may drive it now.
-    fn drivable(&self) -> Result<Rc<Core>, Misuse> {
+    fn drivable(&self) -> Result<Rc<LoopCore>, Misuse> {
         if !self.is_driven {
             return Err(Misuse::Rule("the loop has a thread of its own"));
         }
@@ -104,7 +104,7 @@ impl StandaloneLoop {
     }
 
     /// Runs one round and returns when the next one is due, if that is known.
-    fn round(&self, core: &Core) -> Option<Time> {
+    fn round(&self, core: &LoopCore) -> Option<Time> {
         core.in_round.set(true);
         let posted = self.posts.lock().as_mut().map(std::mem::take).unwrap_or_default();
         for task in posted {

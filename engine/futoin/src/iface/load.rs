@@ -8,7 +8,7 @@ use super::definition::Definition;
 use super::error::{LoadError, Rule};
 use super::merge::Merged;
 use super::name::IfaceVer;
-use super::parse::{Interface, parse};
+use super::parse::{ParsedInterface, parse};
 use super::source::Source;
 
 /// Longest chain of `inherit` and `imports`, so that no set of files exhausts the stack.
@@ -84,7 +84,7 @@ impl Loader {
         &self,
         id: &IfaceVer,
         fail: &dyn Fn(Rule) -> LoadError,
-    ) -> Result<Interface, LoadError> {
+    ) -> Result<ParsedInterface, LoadError> {
         for source in &self.sources {
             if let Some(found) = source.find(id)? {
                 return parse(id, &found.file, &found.text);
@@ -93,7 +93,7 @@ impl Loader {
         Err(fail(Rule::NotFound(id.clone())))
     }
 
-    fn merge(&mut self, interface: Interface) -> Result<Merged, LoadError> {
+    fn merge(&mut self, interface: ParsedInterface) -> Result<Merged, LoadError> {
         let file = Arc::clone(&interface.file);
         let (inherit, imports) = (interface.inherit.clone(), interface.imports.clone());
         let mut merged = Merged::new(interface);

@@ -38,8 +38,8 @@ impl Fields {
         let take = |name: Cow<'_, str>, value| fields.set(&name, value);
         match (coding, bytes.get(Coding::MARK..).unwrap_or_default()) {
             (Coding::Json, _) => fields.read_json(bytes)?,
-            (Coding::MsgPack, map) => binary::read(msgpack::Tokens::new(map), take)?,
-            (Coding::Cbor, map) => binary::read(cbor::Tokens::new(map), take)?,
+            (Coding::MsgPack, map) => binary::read(msgpack::MsgpackTokens::new(map), take)?,
+            (Coding::Cbor, map) => binary::read(cbor::CborTokens::new(map), take)?,
         }
         Ok(fields)
     }
@@ -59,23 +59,23 @@ impl Fields {
 
     /// Sets a field of a binary coding.
     fn set(&mut self, name: &str, value: BinaryValue) {
-        let key = Key::from(name);
-        if let Key::P = key {
+        let key = FieldName::from(name);
+        if let FieldName::P = key {
             self.p = Some(Params::Binary(value));
         } else {
             self.put(key, value.into_value());
         }
     }
 
-    fn put(&mut self, key: Key, value: Value) {
+    fn put(&mut self, key: FieldName, value: Value) {
         match key {
-            Key::F => self.f = Some(value),
-            Key::P => self.p = Some(Params::Json(value)),
-            Key::Rid => self.rid = Some(value),
-            Key::Sec => self.sec = Some(value),
-            Key::Obf => self.obf = Some(value),
-            Key::ForceRsp => self.forcersp = Some(value),
-            Key::Unknown(name) => self.unknown.push((name, value)),
+            FieldName::F => self.f = Some(value),
+            FieldName::P => self.p = Some(Params::Json(value)),
+            FieldName::Rid => self.rid = Some(value),
+            FieldName::Sec => self.sec = Some(value),
+            FieldName::Obf => self.obf = Some(value),
+            FieldName::ForceRsp => self.forcersp = Some(value),
+            FieldName::Unknown(name) => self.unknown.push((name, value)),
         }
     }
 }
@@ -112,7 +112,7 @@ impl<'de> Visitor<'de> for &mut Fields {
 }
 
 /// The name of a request field. Known names are not copied.
-enum Key {
+enum FieldName {
     F,
     P,
     Rid,
@@ -122,7 +122,7 @@ enum Key {
     Unknown(String),
 }
 
-impl From<&str> for Key {
+impl From<&str> for FieldName {
     fn from(name: &str) -> Self {
         match name {
             "f" => Self::F,
@@ -136,7 +136,7 @@ impl From<&str> for Key {
     }
 }
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for FieldName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_identifier(KeyVisitor)
     }
@@ -145,13 +145,13 @@ impl<'de> Deserialize<'de> for Key {
 struct KeyVisitor;
 
 impl Visitor<'_> for KeyVisitor {
-    type Value = Key;
+    type Value = FieldName;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a field name")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Key, E> {
-        Ok(Key::from(name))
+    fn visit_str<E>(self, name: &str) -> Result<FieldName, E> {
+        Ok(FieldName::from(name))
     }
 }

@@ -27,11 +27,11 @@ pub(super) fn write(
         }
         Coding::MsgPack => {
             out.extend_from_slice(Coding::MSGPACK);
-            message.encode(&mut msgpack::Writer(out), function);
+            message.encode(&mut msgpack::MsgpackWriter(out), function);
         }
         Coding::Cbor => {
             out.extend_from_slice(Coding::CBOR);
-            message.encode(&mut cbor::Writer(out), function);
+            message.encode(&mut cbor::CborWriter(out), function);
         }
     }
 }

@@ -14,13 +14,13 @@ use crate::iface::Function;
 /// An answer (FTN3 §1.7): a result or an error, never both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    body: Body,
+    body: ResponseBody,
     rid: Option<Rid>,
     sec: Option<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Body {
+enum ResponseBody {
     Result(Value),
     Error(ErrorResult),
 }
@@ -40,14 +40,14 @@ impl Response {
     /// result is a type.
     #[must_use]
     pub fn success(result: Value) -> Self {
-        Self { body: Body::Result(result), rid: None, sec: None }
+        Self { body: ResponseBody::Result(result), rid: None, sec: None }
     }
 
     /// A failure with the code `e` and, if there is one, the description `edesc`.
     #[must_use]
     pub fn error(code: &str, description: Option<&str>) -> Self {
         let (code, description) = (code.to_owned(), description.map(ToOwned::to_owned));
-        Self { body: Body::Error(ErrorResult { code, description }), rid: None, sec: None }
+        Self { body: ResponseBody::Error(ErrorResult { code, description }), rid: None, sec: None }
     }
 
     /// The same with the id of the request it answers.
@@ -78,8 +78,8 @@ impl Response {
     #[must_use]
     pub fn result(&self) -> Option<&Value> {
         match &self.body {
-            Body::Result(result) => Some(result),
-            Body::Error(_) => None,
+            ResponseBody::Result(result) => Some(result),
+            ResponseBody::Error(_) => None,
         }
     }
 
@@ -87,8 +87,8 @@ impl Response {
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match &self.body {
-            Body::Result(_) => None,
-            Body::Error(error) => Some(&error.code),
+            ResponseBody::Result(_) => None,
+            ResponseBody::Error(error) => Some(&error.code),
         }
     }
 
@@ -98,8 +98,8 @@ impl Response {
     /// Code and description of a failure.
     pub fn into_result(self) -> Result<Value, ErrorResult> {
         match self.body {
-            Body::Result(result) => Ok(result),
-            Body::Error(error) => Err(error),
+            ResponseBody::Result(result) => Ok(result),
+            ResponseBody::Error(error) => Err(error),
         }
     }
 
@@ -113,11 +113,11 @@ impl Response {
     ) -> SignedFields<'a> {
         let mut signed = SignedFields::default();
         match &self.body {
-            Body::Result(result) => {
+            ResponseBody::Result(result) => {
                 let kinds = function.filter(|_| coding != Coding::Json);
                 signed.result("r", result, kinds);
             }
-            Body::Error(ErrorResult { code, description }) => {
+            ResponseBody::Error(ErrorResult { code, description }) => {
                 signed.text("e", code);
                 if let Some(description) = description {
                     signed.text("edesc", description);
@@ -141,12 +141,12 @@ impl Encode for Response {
     fn encode(&self, sink: &mut impl Sink, function: Option<&Function>) {
         let extra = usize::from(self.rid.is_some()) + usize::from(self.sec.is_some());
         match &self.body {
-            Body::Result(result) => {
+            ResponseBody::Result(result) => {
                 sink.map(1 + extra);
                 sink.text("r");
                 binary::write_result(sink, result, function);
             }
-            Body::Error(ErrorResult { code, description }) => {
+            ResponseBody::Error(ErrorResult { code, description }) => {
                 sink.map(1 + usize::from(description.is_some()) + extra);
                 sink.text("e");
                 sink.text(code);
@@ -171,8 +171,8 @@ impl Serialize for Response {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match &self.body {
-            Body::Result(result) => map.serialize_entry("r", result)?,
-            Body::Error(ErrorResult { code, description }) => {
+            ResponseBody::Result(result) => map.serialize_entry("r", result)?,
+            ResponseBody::Error(ErrorResult { code, description }) => {
                 map.serialize_entry("e", code)?;
                 if let Some(description) = description {
                     map.serialize_entry("edesc", description)?;

@@ -8,11 +8,11 @@ use crate::iface::{DeclaredType, Function};
 /// The fields of a message that its signature covers.
 #[derive(Debug, Clone, Default)]
 pub struct SignedFields<'a> {
-    fields: Vec<(&'a str, Part<'a>)>,
+    fields: Vec<(&'a str, SignedPart<'a>)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Part<'a> {
+enum SignedPart<'a> {
     Flag(bool),
     Text(&'a str),
     /// With its declared type in a binary coding.
@@ -24,19 +24,19 @@ enum Part<'a> {
 
 impl<'a> SignedFields<'a> {
     pub(super) fn value(&mut self, name: &'a str, value: &'a Value) {
-        self.push(name, Part::Value(value, None));
+        self.push(name, SignedPart::Value(value, None));
     }
 
     pub(super) fn text(&mut self, name: &'a str, text: &'a str) {
-        self.push(name, Part::Text(text));
+        self.push(name, SignedPart::Text(text));
     }
 
     pub(super) fn flag(&mut self, name: &'a str, flag: bool) {
-        self.push(name, Part::Flag(flag));
+        self.push(name, SignedPart::Flag(flag));
     }
 
     pub(super) fn binary(&mut self, name: &'a str, value: &'a BinaryValue) {
-        self.push(name, Part::Binary(value));
+        self.push(name, SignedPart::Binary(value));
     }
 
     /// `function` in a binary coding, which writes byte strings as bytes.
@@ -48,16 +48,16 @@ impl<'a> SignedFields<'a> {
     ) {
         let part = match function {
             Some(function) => match function.declared_result() {
-                Some(kind) => Part::Value(result, Some(kind)),
-                None => Part::Result(result, function),
+                Some(kind) => SignedPart::Value(result, Some(kind)),
+                None => SignedPart::Result(result, function),
             },
-            None => Part::Value(result, None),
+            None => SignedPart::Value(result, None),
         };
         self.push(name, part);
     }
 
     /// Of equal names the last one counts.
-    fn push(&mut self, name: &'a str, part: Part<'a>) {
+    fn push(&mut self, name: &'a str, part: SignedPart<'a>) {
         self.fields.retain(|(other, _)| *other != name);
         self.fields.push((name, part));
     }
@@ -73,21 +73,21 @@ impl<'a> SignedFields<'a> {
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> SignedPart<'a> {
     fn is_null(self) -> bool {
-        matches!(self, Part::Value(Value::Null, _) | Part::Binary(BinaryValue::Null))
+        matches!(self, SignedPart::Value(Value::Null, _) | SignedPart::Binary(BinaryValue::Null))
     }
 
     fn write(self, out: &mut Vec<u8>) {
         match self {
-            Part::Flag(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
-            Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-            Part::Value(value, kind) => write_value(out, value, kind),
-            Part::Binary(value) => write_binary(out, value),
-            Part::Result(result, function) => match result.as_object() {
+            SignedPart::Flag(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
+            SignedPart::Text(text) => out.extend_from_slice(text.as_bytes()),
+            SignedPart::Value(value, kind) => write_value(out, value, kind),
+            SignedPart::Binary(value) => write_binary(out, value),
+            SignedPart::Result(result, function) => match result.as_object() {
                 Some(map) => {
                     let kind = |name: &str| function.declared_variable(name);
-                    let part = |v, name| Part::Value(v, kind(name));
+                    let part = |v, name| SignedPart::Value(v, kind(name));
                     pairs(
                         out,
                         map.iter().map(|(name, v)| (name.as_str(), part(v, name))).collect(),
@@ -103,7 +103,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<DeclaredType<'_>>)
     let kind = kind.and_then(|kind| kind.chosen(value));
     match value {
         Value::Null => {}
-        Value::Bool(flag) => Part::Flag(*flag).write(out),
+        Value::Bool(flag) => SignedPart::Flag(*flag).write(out),
         Value::Number(number) => write_number(out, number),
         Value::String(text) => match data(text, kind) {
             Some(bytes) => out.extend_from_slice(&bytes),
@@ -111,11 +111,12 @@ fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<DeclaredType<'_>>)
         },
         Value::Array(items) => {
             let kind = kind.and_then(DeclaredType::element);
-            list(out, items.iter().map(|item| Part::Value(item, kind)));
+            list(out, items.iter().map(|item| SignedPart::Value(item, kind)));
         }
         Value::Object(map) => {
             let field = |name: &str| kind.and_then(|kind| kind.field(name));
-            let parts = map.iter().map(|(name, v)| (name.as_str(), Part::Value(v, field(name))));
+            let parts =
+                map.iter().map(|(name, v)| (name.as_str(), SignedPart::Value(v, field(name))));
             pairs(out, parts.collect());
         }
     }
@@ -124,22 +125,22 @@ fn write_value(out: &mut Vec<u8>, value: &Value, kind: Option<DeclaredType<'_>>)
 fn write_binary(out: &mut Vec<u8>, value: &BinaryValue) {
     match value {
         BinaryValue::Null => {}
-        BinaryValue::Bool(flag) => Part::Flag(*flag).write(out),
+        BinaryValue::Bool(flag) => SignedPart::Flag(*flag).write(out),
         BinaryValue::Number(number) => write_number(out, number),
         BinaryValue::Text(text) => out.extend_from_slice(text.as_bytes()),
         BinaryValue::Bytes(bytes) => out.extend_from_slice(bytes),
-        BinaryValue::List(items) => list(out, items.iter().map(Part::Binary)),
+        BinaryValue::List(items) => list(out, items.iter().map(SignedPart::Binary)),
         BinaryValue::Map(map) => {
             pairs(
                 out,
-                map.iter().map(|(name, item)| (name.as_str(), Part::Binary(item))).collect(),
+                map.iter().map(|(name, item)| (name.as_str(), SignedPart::Binary(item))).collect(),
             );
         }
     }
 }
 
 /// Names are compared by their UTF-16 units, as ECMAScript sorts them.
-fn pairs(out: &mut Vec<u8>, mut parts: Vec<(&str, Part<'_>)>) {
+fn pairs(out: &mut Vec<u8>, mut parts: Vec<(&str, SignedPart<'_>)>) {
     parts.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
     for (name, part) in parts.into_iter().filter(|(_, part)| !part.is_null()) {
         out.extend_from_slice(name.as_bytes());
@@ -150,7 +151,7 @@ fn pairs(out: &mut Vec<u8>, mut parts: Vec<(&str, Part<'_>)>) {
 }
 
 /// A list is written as a map named by its indices, which are sorted as text: 10 is before 2.
-fn list<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = Part<'a>>) {
+fn list<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = SignedPart<'a>>) {
     let named: Vec<_> = items.enumerate().map(|(index, part)| (index.to_string(), part)).collect();
     pairs(out, named.iter().map(|(name, part)| (name.as_str(), *part)).collect());
 }

@@ -64,11 +64,11 @@ fn coded(coding: Coding, message: &Value) -> Vec<u8> {
     match coding {
         Coding::MsgPack => {
             out.extend_from_slice(b"MPCK");
-            put(&mut msgpack::Writer(&mut out), message);
+            put(&mut msgpack::MsgpackWriter(&mut out), message);
         }
         Coding::Cbor => {
             out.extend_from_slice(b"CBOR");
-            put(&mut cbor::Writer(&mut out), message);
+            put(&mut cbor::CborWriter(&mut out), message);
         }
         Coding::Json => out.extend_from_slice(message.to_string().as_bytes()),
     }

@@ -59,7 +59,7 @@ impl PasswordHash {
     pub fn verify(&self, password: &Secret) -> bool {
         let Parsed { phc, argon2 } = &*self.0;
         let (Some(salt), Some(hash)) = (&phc.salt, &phc.hash) else { return false };
-        let mut memory = Memory::take(argon2.params().block_count());
+        let mut memory = HashMemory::take(argon2.params().block_count());
         let mut computed = [0; Output::MAX_LENGTH];
         let computed = &mut computed[..hash.len()];
         let password = password.expose().as_bytes();
@@ -98,7 +98,7 @@ impl std::fmt::Display for PasswordHash {
 
 /// The memory of a hash. It is kept for the next one, because an allocator may keep such a block for
 /// each thread that ever freed one.
-struct Memory(Vec<Block>);
+struct HashMemory(Vec<Block>);
 
 static IDLE: Mutex<Vec<Vec<Block>>> = Mutex::new(Vec::new());
 
@@ -110,7 +110,7 @@ fn idle() -> MutexGuard<'static, Vec<Vec<Block>>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Memory {
+impl HashMemory {
     fn take(blocks: usize) -> Self {
         let mut memory = idle().pop().unwrap_or_default();
         memory.resize(blocks, Block::default());
@@ -118,7 +118,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for HashMemory {
     fn drop(&mut self) {
         let mut idle = idle();
         if idle.len() < *MOST {

@@ -175,7 +175,7 @@ impl Interface {
     /// # Errors
     /// [`Unwritable`] if a type cannot be written in FTN3.
     pub fn to_json(&self) -> Result<Value, Unwritable> {
-        let (mut types, mut funcs) = (Types::default(), Map::new());
+        let (mut types, mut funcs) = (TypeEntries::default(), Map::new());
         for (name, function) in &self.functions {
             funcs.insert(name.clone(), types.function(name, function)?);
         }
@@ -206,7 +206,7 @@ crate::debug_as_report!(InterfaceError);
 
 /// The entries of `types` so far.
 #[derive(Default)]
-struct Types(Map<String, Value>);
+struct TypeEntries(Map<String, Value>);
 
 /// Where a type is written: for messages, and for the name of a type that has none.
 struct At<'a> {
@@ -238,7 +238,7 @@ impl At<'_> {
     }
 }
 
-impl Types {
+impl TypeEntries {
     fn function(&mut self, name: &str, function: &DeclaredFunction) -> Result<Value, Unwritable> {
         let at = |what: &str, of: &str| At {
             text: format!("{what} {of}").trim_end().to_owned(),

@@ -21,11 +21,11 @@ fn values<T: JsonSchema>(settings: SchemaSettings) -> ValueType {
     let root = settings.into_generator().into_root_schema_for::<T>().to_value();
     let types = root.get("$defs").and_then(Value::as_object);
     let title = root.get("title").and_then(Value::as_str).unwrap_or("the type");
-    Reader { types, open: Vec::new(), title }.values(&root)
+    SchemaReader { types, open: Vec::new(), title }.values(&root)
 }
 
 /// Reads one schema with its named types.
-struct Reader<'a> {
+struct SchemaReader<'a> {
     types: Option<&'a Map<String, Value>>,
     /// The named types around, outermost first.
     open: Vec<&'a str>,
@@ -33,7 +33,7 @@ struct Reader<'a> {
     title: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SchemaReader<'a> {
     fn values(&mut self, schema: &'a Value) -> ValueType {
         // `true` is the schema of any value
         let Some(schema) = schema.as_object() else { return ValueType::Any };

@@ -29,13 +29,13 @@ pub enum Scalar {
 /// every flow and every message has room for some.
 #[derive(Clone, Copy)]
 pub(crate) struct Pair {
-    kinds: [Kind; 2],
+    kinds: [ScalarKind; 2],
     bits: [u64; 2],
 }
 
 /// The type of a scalar.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ScalarKind {
     Bool,
     I8,
     I16,
@@ -126,39 +126,39 @@ impl Scalar {
     }
 
     #[inline]
-    fn to_bits(self) -> (Kind, u64) {
+    fn to_bits(self) -> (ScalarKind, u64) {
         match self {
-            Self::Bool(value) => (Kind::Bool, u64::from(value)),
-            Self::I8(value) => (Kind::I8, u64::from(value.cast_unsigned())),
-            Self::I16(value) => (Kind::I16, u64::from(value.cast_unsigned())),
-            Self::I32(value) => (Kind::I32, u64::from(value.cast_unsigned())),
-            Self::I64(value) => (Kind::I64, value.cast_unsigned()),
-            Self::U8(value) => (Kind::U8, u64::from(value)),
-            Self::U16(value) => (Kind::U16, u64::from(value)),
-            Self::U32(value) => (Kind::U32, u64::from(value)),
-            Self::U64(value) => (Kind::U64, value),
-            Self::Usize(value) => (Kind::Usize, value as u64),
-            Self::F32(value) => (Kind::F32, u64::from(value.to_bits())),
-            Self::F64(value) => (Kind::F64, value.to_bits()),
+            Self::Bool(value) => (ScalarKind::Bool, u64::from(value)),
+            Self::I8(value) => (ScalarKind::I8, u64::from(value.cast_unsigned())),
+            Self::I16(value) => (ScalarKind::I16, u64::from(value.cast_unsigned())),
+            Self::I32(value) => (ScalarKind::I32, u64::from(value.cast_unsigned())),
+            Self::I64(value) => (ScalarKind::I64, value.cast_unsigned()),
+            Self::U8(value) => (ScalarKind::U8, u64::from(value)),
+            Self::U16(value) => (ScalarKind::U16, u64::from(value)),
+            Self::U32(value) => (ScalarKind::U32, u64::from(value)),
+            Self::U64(value) => (ScalarKind::U64, value),
+            Self::Usize(value) => (ScalarKind::Usize, value as u64),
+            Self::F32(value) => (ScalarKind::F32, u64::from(value.to_bits())),
+            Self::F64(value) => (ScalarKind::F64, value.to_bits()),
         }
     }
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the bits are those of this type")]
-    fn from_bits(kind: Kind, bits: u64) -> Self {
+    fn from_bits(kind: ScalarKind, bits: u64) -> Self {
         match kind {
-            Kind::Bool => Self::Bool(bits != 0),
-            Kind::I8 => Self::I8((bits as u8).cast_signed()),
-            Kind::I16 => Self::I16((bits as u16).cast_signed()),
-            Kind::I32 => Self::I32((bits as u32).cast_signed()),
-            Kind::I64 => Self::I64(bits.cast_signed()),
-            Kind::U8 => Self::U8(bits as u8),
-            Kind::U16 => Self::U16(bits as u16),
-            Kind::U32 => Self::U32(bits as u32),
-            Kind::U64 => Self::U64(bits),
-            Kind::Usize => Self::Usize(bits as usize),
-            Kind::F32 => Self::F32(f32::from_bits(bits as u32)),
-            Kind::F64 => Self::F64(f64::from_bits(bits)),
+            ScalarKind::Bool => Self::Bool(bits != 0),
+            ScalarKind::I8 => Self::I8((bits as u8).cast_signed()),
+            ScalarKind::I16 => Self::I16((bits as u16).cast_signed()),
+            ScalarKind::I32 => Self::I32((bits as u32).cast_signed()),
+            ScalarKind::I64 => Self::I64(bits.cast_signed()),
+            ScalarKind::U8 => Self::U8(bits as u8),
+            ScalarKind::U16 => Self::U16(bits as u16),
+            ScalarKind::U32 => Self::U32(bits as u32),
+            ScalarKind::U64 => Self::U64(bits),
+            ScalarKind::Usize => Self::Usize(bits as usize),
+            ScalarKind::F32 => Self::F32(f32::from_bits(bits as u32)),
+            ScalarKind::F64 => Self::F64(f64::from_bits(bits)),
         }
     }
 

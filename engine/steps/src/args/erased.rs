@@ -231,12 +231,12 @@ impl SendArgs {
 }
 
 /// Takes typed values out of the elements of another type, front to back.
-pub(super) struct Parts {
+pub(super) struct ElementReader {
     elements: smallvec::IntoIter<[Box<dyn Any>; MAX_ARGS]>,
     mismatch: Mismatch,
 }
 
-impl Parts {
+impl ElementReader {
     #[cold]
     pub(super) fn of<A>(args: Args) -> Self {
         let mismatch = Mismatch { wanted: type_name::<A>(), given: args.type_name() };

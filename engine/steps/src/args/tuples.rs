@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::convert::{Pair, Scalar};
 use super::erased::{
-    Arg, Args, Arguments, Elements, Mismatch, Parts, Repr, SendArgs, SendArguments, Tuple, sealed,
+    Arg, Args, Arguments, ElementReader, Elements, Mismatch, Repr, SendArgs, SendArguments, Tuple,
+    sealed,
 };
 use crate::error::Error;
 
@@ -84,7 +85,7 @@ impl<A: 'static> Arguments for (A,) {
 /// The value that is not a number, or is one of another type.
 #[inline(never)]
 fn one_of_boxed<A: 'static>(args: Args) -> Result<(A,), Mismatch> {
-    args.downcast().or_else(|args| Ok((Parts::of::<A>(args).take()?,)))
+    args.downcast().or_else(|args| Ok((ElementReader::of::<A>(args).take()?,)))
 }
 
 impl<A: 'static, B: 'static> Arguments for (A, B) {
@@ -108,7 +109,7 @@ impl<A: 'static, B: 'static> Arguments for (A, B) {
             return Ok((a, b));
         }
         args.downcast().or_else(|args| {
-            let mut parts = Parts::of::<Self>(args);
+            let mut parts = ElementReader::of::<Self>(args);
             Ok((parts.take()?, parts.take()?))
         })
     }
@@ -149,7 +150,7 @@ macro_rules! boxed_tuple {
 
             fn from_args(args: Args) -> Result<Self, Mismatch> {
                 args.downcast().or_else(|args| {
-                    let mut parts = Parts::of::<Self>(args);
+                    let mut parts = ElementReader::of::<Self>(args);
                     Ok(($(parts.take::<$T>()?,)+))
                 })
             }

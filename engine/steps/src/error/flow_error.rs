@@ -23,29 +23,29 @@ pub type ErrorCode = Cow<'static, str>;
 /// Handlers match on [`code`](Self::code); [`info`](Self::info) is for people. Cloning shares; facts
 /// that a flow adds about one failure, such as its location, do not show in other clones.
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<SharedError>);
 
-struct Inner {
-    origin: Origin,
-    facts: Facts,
+struct SharedError {
+    origin: ContentOrigin,
+    facts: ErrorFacts,
 }
 
 /// Where the content of an error is.
-enum Origin {
-    Own(Content),
+enum ContentOrigin {
+    Own(ErrorContent),
     /// In this error, which has its own content: the facts are other ones.
     Other(Error),
 }
 
-struct Content {
+struct ErrorContent {
     code: ErrorCode,
     info: Option<Cow<'static, str>>,
-    cause: Cause,
+    cause: ErrorCause,
 }
 
 /// The facts that a flow knows about one failure with an error.
 #[derive(Clone, Copy)]
-struct Facts {
+struct ErrorFacts {
     /// The step that made the error, or else the first one that raised it.
     location: Option<StepLocation>,
     /// The number of attempts after which a step failed for good with the error.
@@ -56,7 +56,7 @@ struct Facts {
     outcome_unknown: bool,
 }
 
-enum Cause {
+enum ErrorCause {
     None,
     /// A rule of the API was broken.
     Rule,
@@ -73,13 +73,13 @@ impl Error {
     /// An error with this code and no information.
     #[must_use]
     pub fn new(code: impl Into<ErrorCode>) -> Self {
-        Self::build(code.into(), None, None, Cause::None)
+        Self::build(code.into(), None, None, ErrorCause::None)
     }
 
     /// An error with a code and information for people (`error_info`, FTN12 §1.7).
     #[must_use]
     pub fn with_info(code: impl Into<ErrorCode>, info: impl Into<Info>) -> Self {
-        Self::build(code.into(), info.into().0, None, Cause::None)
+        Self::build(code.into(), info.into().0, None, ErrorCause::None)
     }
 
     /// An error with a code that wraps `cause`.
@@ -91,7 +91,7 @@ impl Error {
         code: impl Into<ErrorCode>,
         cause: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        Self::build(code.into(), None, None, Cause::Error(cause.into()))
+        Self::build(code.into(), None, None, ErrorCause::Error(cause.into()))
     }
 
     /// The same error, caused by `cause`: the information is for callers, the cause for logs.
@@ -105,13 +105,13 @@ impl Error {
     /// ```
     #[must_use]
     pub fn with_cause(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        let Content { code, info, .. } = self.content();
-        Self::build(code.clone(), info.clone(), self.location(), Cause::Error(cause.into()))
+        let ErrorContent { code, info, .. } = self.content();
+        Self::build(code.clone(), info.clone(), self.location(), ErrorCause::Error(cause.into()))
     }
 
     /// The error of a step whose time limit expired.
     pub(crate) fn timeout(limit: Duration, location: StepLocation) -> Self {
-        Self::build(codes::TIMEOUT.into(), None, Some(location), Cause::Limit(limit))
+        Self::build(codes::TIMEOUT.into(), None, Some(location), ErrorCause::Limit(limit))
     }
 
     /// The same error, raised in the step at `location` unless a step made it.
@@ -123,7 +123,7 @@ impl Error {
     }
 
     pub(crate) fn raised(code: ErrorCode, info: Info, location: StepLocation) -> Self {
-        Self::build(code, info.0, Some(location), Cause::None)
+        Self::build(code, info.0, Some(location), ErrorCause::None)
     }
 
     /// The error that an error handler raises for `handled`. With the same code it is raised again: it
@@ -137,7 +137,7 @@ impl Error {
         if handled.code() != code {
             return Self::raised(code, info, location);
         }
-        let error = Self::build(code, info.0, Some(location), Cause::Again(handled.clone()));
+        let error = Self::build(code, info.0, Some(location), ErrorCause::Again(handled.clone()));
         match handled.attempts() {
             Some(attempts) => error.after_attempts(attempts),
             None => error,
@@ -147,7 +147,7 @@ impl Error {
     /// The error of a step that broke a rule of the API.
     pub(crate) fn violation(rule: impl fmt::Display, location: StepLocation) -> Self {
         let info = Cow::Owned(format!("{rule}, in the step {location}"));
-        Self::build(codes::INTERNAL_ERROR.into(), Some(info), Some(location), Cause::Rule)
+        Self::build(codes::INTERNAL_ERROR.into(), Some(info), Some(location), ErrorCause::Rule)
     }
 
     pub(crate) fn panicked(payload: Box<dyn Any + Send>, location: StepLocation) -> Self {
@@ -159,7 +159,7 @@ impl Error {
             Cow::Borrowed("a value that is not text")
         };
         let info = Cow::Owned(format!("panic in the step {location}: {text}"));
-        let cause = Cause::Panic(Mutex::new(Some(payload)), text);
+        let cause = ErrorCause::Panic(Mutex::new(Some(payload)), text);
         Self::build(codes::INTERNAL_ERROR.into(), Some(info), Some(location), cause)
     }
 
@@ -167,23 +167,28 @@ impl Error {
         code: ErrorCode,
         info: Option<Cow<'static, str>>,
         location: Option<StepLocation>,
-        cause: Cause,
+        cause: ErrorCause,
     ) -> Self {
-        Self(Arc::new(Inner {
-            origin: Origin::Own(Content { code, info, cause }),
-            facts: Facts { location, attempts: None, failed_undo: None, outcome_unknown: false },
+        Self(Arc::new(SharedError {
+            origin: ContentOrigin::Own(ErrorContent { code, info, cause }),
+            facts: ErrorFacts {
+                location,
+                attempts: None,
+                failed_undo: None,
+                outcome_unknown: false,
+            },
         }))
     }
 
-    fn content(&self) -> &Content {
+    fn content(&self) -> &ErrorContent {
         match &self.0.origin {
-            Origin::Own(content) => content,
-            Origin::Other(error) => error.content(),
+            ContentOrigin::Own(content) => content,
+            ContentOrigin::Other(error) => error.content(),
         }
     }
 
     /// The same error with other facts; its clones keep theirs.
-    fn with_facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+    fn with_facts(mut self, change: impl FnOnce(&mut ErrorFacts)) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             change(&mut inner.facts);
             return self;
@@ -191,10 +196,10 @@ impl Error {
         let mut facts = self.0.facts;
         change(&mut facts);
         let origin = match &self.0.origin {
-            Origin::Own(_) => self,
-            Origin::Other(error) => error.clone(),
+            ContentOrigin::Own(_) => self,
+            ContentOrigin::Other(error) => error.clone(),
         };
-        Self(Arc::new(Inner { origin: Origin::Other(origin), facts }))
+        Self(Arc::new(SharedError { origin: ContentOrigin::Other(origin), facts }))
     }
 
     /// The code that handlers match on, such as [`codes::TIMEOUT`].
@@ -220,9 +225,11 @@ impl Error {
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
         match &self.content().cause {
-            Cause::Limit(limit) => Some(*limit),
-            Cause::Again(handled) => handled.limit(),
-            Cause::None | Cause::Rule | Cause::Error(_) | Cause::Panic(..) => None,
+            ErrorCause::Limit(limit) => Some(*limit),
+            ErrorCause::Again(handled) => handled.limit(),
+            ErrorCause::None | ErrorCause::Rule | ErrorCause::Error(_) | ErrorCause::Panic(..) => {
+                None
+            }
         }
     }
 
@@ -292,18 +299,20 @@ impl Error {
     /// such a cause.
     #[must_use]
     pub fn coded<C: Codes>(mut self) -> Self {
-        let Cause::Error(cause) = &self.content().cause else { return self };
+        let ErrorCause::Error(cause) = &self.content().cause else { return self };
         if self.code() != codes::INTERNAL_ERROR {
             return self;
         }
         let Some((code, info)) = causes(&**cause).find_map(C::of) else { return self };
         let info = info.map(Cow::Owned);
-        if let Some(Inner { origin: Origin::Own(content), .. }) = Arc::get_mut(&mut self.0) {
+        if let Some(SharedError { origin: ContentOrigin::Own(content), .. }) =
+            Arc::get_mut(&mut self.0)
+        {
             (content.code, content.info) = (code.into(), info);
             return self;
         }
         let known = self.0.facts;
-        let coded = Self::build(code.into(), info, None, Cause::Error(Box::new(self)));
+        let coded = Self::build(code.into(), info, None, ErrorCause::Error(Box::new(self)));
         coded.with_facts(|facts| *facts = known)
     }
 
@@ -317,9 +326,9 @@ impl Error {
     #[must_use]
     pub fn is_deliberate(&self) -> bool {
         match &self.content().cause {
-            Cause::None | Cause::Limit(_) | Cause::Again(_) => true,
-            Cause::Error(_) => self.code() != codes::INTERNAL_ERROR,
-            Cause::Rule | Cause::Panic(..) => false,
+            ErrorCause::None | ErrorCause::Limit(_) | ErrorCause::Again(_) => true,
+            ErrorCause::Error(_) => self.code() != codes::INTERNAL_ERROR,
+            ErrorCause::Rule | ErrorCause::Panic(..) => false,
         }
     }
 
@@ -327,8 +336,12 @@ impl Error {
     #[must_use]
     pub fn panic_message(&self) -> Option<&str> {
         match &self.content().cause {
-            Cause::Panic(_, text) => Some(text),
-            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) | Cause::Again(_) => None,
+            ErrorCause::Panic(_, text) => Some(text),
+            ErrorCause::None
+            | ErrorCause::Rule
+            | ErrorCause::Limit(_)
+            | ErrorCause::Error(_)
+            | ErrorCause::Again(_) => None,
         }
     }
 
@@ -337,10 +350,14 @@ impl Error {
     #[must_use]
     pub fn take_panic_payload(&self) -> Option<Box<dyn Any + Send>> {
         match &self.content().cause {
-            Cause::Panic(payload, _) => {
+            ErrorCause::Panic(payload, _) => {
                 payload.lock().unwrap_or_else(PoisonError::into_inner).take()
             }
-            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Error(_) | Cause::Again(_) => None,
+            ErrorCause::None
+            | ErrorCause::Rule
+            | ErrorCause::Limit(_)
+            | ErrorCause::Error(_)
+            | ErrorCause::Again(_) => None,
         }
     }
 }
@@ -364,7 +381,8 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())?;
-        if let (Cause::Limit(limit), Some(location)) = (&self.content().cause, self.location()) {
+        if let (ErrorCause::Limit(limit), Some(location)) = (&self.content().cause, self.location())
+        {
             return write!(f, ": the limit of {limit:?} of the step {location}");
         }
         match self.info() {
@@ -377,9 +395,11 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.content().cause {
-            Cause::Error(cause) => Some(&**cause),
-            Cause::Again(handled) => Some(handled),
-            Cause::None | Cause::Rule | Cause::Limit(_) | Cause::Panic(..) => None,
+            ErrorCause::Error(cause) => Some(&**cause),
+            ErrorCause::Again(handled) => Some(handled),
+            ErrorCause::None | ErrorCause::Rule | ErrorCause::Limit(_) | ErrorCause::Panic(..) => {
+                None
+            }
         }
     }
 }

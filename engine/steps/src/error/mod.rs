@@ -13,4 +13,4 @@ pub use flow_error::{Error, ErrorCode, Info};
 #[doc(hidden)]
 pub use json::{JsonOf, NoJson};
 pub use step_error::{AwaitedResult, BodyResult, ErrorExt, StepError, StepResult, StepReturn};
-pub(crate) use step_error::{Fault, LoopEnd};
+pub(crate) use step_error::{LoopEnd, StepFault};

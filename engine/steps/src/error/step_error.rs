@@ -25,11 +25,11 @@ pub type BodyResult<T> = Result<T, StepError>;
 /// `?` may be used after adding sub-steps: they are dropped.
 #[derive(Debug)]
 #[must_use = "return it, or the callback goes on"]
-pub struct StepError(pub(crate) Option<Fault>);
+pub struct StepError(pub(crate) Option<StepFault>);
 
 /// Why a step did not complete.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum StepFault {
     Error(Error),
     /// Boxed, so that the result of a callback fits into two registers.
     Loop(Box<LoopEnd>),
@@ -49,7 +49,7 @@ impl StepError {
     pub(crate) const RECORDED: Self = Self(None);
 
     pub(crate) fn error(error: Error) -> Self {
-        Self(Some(Fault::Error(error)))
+        Self(Some(StepFault::Error(error)))
     }
 
     /// The error that `?` raised in an async body; InternalError if a callback of a step has raised
@@ -57,8 +57,8 @@ impl StepError {
     #[must_use]
     pub fn into_error(self) -> Error {
         match self.0 {
-            Some(Fault::Error(error)) => error,
-            Some(Fault::Loop(_)) | None => {
+            Some(StepFault::Error(error)) => error,
+            Some(StepFault::Loop(_)) | None => {
                 let info = "an async body returned what a callback had raised";
                 Error::with_info(codes::INTERNAL_ERROR, info)
             }
@@ -72,8 +72,8 @@ impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for StepError {
         let own =
             (&mut slot as &mut dyn Any).downcast_mut::<Option<Error>>().and_then(Option::take);
         Self(match (own, slot) {
-            (Some(error), _) => Some(Fault::Error(error)),
-            (None, Some(cause)) => Some(Fault::Error(match cause.into().downcast::<Error>() {
+            (Some(error), _) => Some(StepFault::Error(error)),
+            (None, Some(cause)) => Some(StepFault::Error(match cause.into().downcast::<Error>() {
                 Ok(error) => *error,
                 Err(cause) => Error::caused_by(codes::INTERNAL_ERROR, cause),
             })),
@@ -194,14 +194,16 @@ mod tests {
     #[test]
     fn a_question_mark_keeps_the_code_of_a_flow_error() {
         let raised = StepError::from(Error::with_info("OutOfStock", "no apples"));
-        let Some(Fault::Error(error)) = raised.0 else { unreachable!("an error was raised") };
+        let Some(StepFault::Error(error)) = raised.0 else { unreachable!("an error was raised") };
         assert_eq!((error.code(), error.info()), ("OutOfStock", Some("no apples")));
     }
 
     #[test]
     fn a_question_mark_wraps_any_other_error_as_internal() {
         let cause = "x".parse::<u8>().expect_err("not a number");
-        let Some(Fault::Error(error)) = StepError::from(cause.clone()).0 else { unreachable!() };
+        let Some(StepFault::Error(error)) = StepError::from(cause.clone()).0 else {
+            unreachable!()
+        };
         assert_eq!(error.code(), codes::INTERNAL_ERROR);
         assert_eq!(error.source().map(ToString::to_string), Some(cause.to_string()));
         assert_eq!(error.to_string(), "InternalError");

@@ -83,15 +83,15 @@ impl Identity {
     /// Polls an undo of a step of this branch: [`undone`](Self::undone) returns it meanwhile. For hosts that run an undo
     /// as a step of its own.
     pub fn undone_by<R>(self, poll: impl FnOnce() -> R) -> R {
-        let _scope = Scope(UNDONE.replace(Some(self)));
+        let _scope = UndoneScope(UNDONE.replace(Some(self)));
         poll()
     }
 }
 
 /// Restores the earlier result of [`Identity::undone`].
-struct Scope(Option<Identity>);
+struct UndoneScope(Option<Identity>);
 
-impl Drop for Scope {
+impl Drop for UndoneScope {
     fn drop(&mut self) {
         UNDONE.set(self.0);
     }

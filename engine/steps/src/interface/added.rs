@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::args::Arguments;
 use crate::error::{Error, StepError, StepReturn};
 use crate::outcome::Undo;
-use crate::plan::{Planned, Replayable, Tries};
+use crate::plan::{Replayable, RetryPolicy, StepWithPolicies};
 use crate::replay::ReplayHooks;
 use crate::retry::Retry;
 use crate::stack::{AsyncSteps, QueuedStep};
@@ -92,7 +92,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// normally, the lock is free then. Several locks are taken in the order in which they are
     /// written.
     pub fn locked<O: ISync + Clone + 'static>(&mut self, object: &O) -> &mut Self {
-        Planned::policies_of(self.step).add_lock(object.clone());
+        StepWithPolicies::policies_of(self.step).add_lock(object.clone());
         self
     }
 
@@ -102,7 +102,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// For "at most ten at once" this is a mutex with a `max` of 10; a `Limiter` has a rate as well.
     /// Several limiters are entered in the order in which they are written.
     pub fn limited<O: ISync + Clone + 'static>(&mut self, limiter: &O) -> &mut Self {
-        Planned::policies_of(self.step).add_limiter(limiter.clone());
+        StepWithPolicies::policies_of(self.step).add_limiter(limiter.clone());
         self
     }
 
@@ -114,7 +114,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// [`set_timeout`](AsyncSteps::set_timeout). Any duration from zero up; a later call replaces an
     /// earlier one.
     pub fn timeout(&mut self, limit: Duration) -> &mut Self {
-        Planned::policies_of(self.step).one.timeout = Some(limit);
+        StepWithPolicies::policies_of(self.step).one.timeout = Some(limit);
         self
     }
 
@@ -125,7 +125,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// It is for the outermost step of a flow whose caller is answered in time. Inside of a flow there is
     /// [`timeout`](Self::timeout), whose step fails when everything inside is undone (FTN12 §1.3).
     pub fn ends_flow_after(&mut self, limit: Duration) -> &mut Self {
-        let one = &mut Planned::policies_of(self.step).one;
+        let one = &mut StepWithPolicies::policies_of(self.step).one;
         (one.timeout, one.ends_flow) = (Some(limit), true);
         self
     }
@@ -143,7 +143,7 @@ impl<'a, A, T> Added<'a, A, T> {
     where
         A: Replayable,
     {
-        Planned::policies_of(self.step).tries = Some(Tries::new::<A>(policy));
+        StepWithPolicies::policies_of(self.step).tries = Some(RetryPolicy::new::<A>(policy));
         self
     }
 
@@ -158,7 +158,7 @@ impl<'a, A, T> Added<'a, A, T> {
     where
         T: Arguments,
     {
-        Planned::policies_of(self.step).one.is_shielded = true;
+        StepWithPolicies::policies_of(self.step).one.is_shielded = true;
         self
     }
 
@@ -214,7 +214,7 @@ impl<'a, A, T> Added<'a, A, T> {
         T: Replayable,
         F: AsyncFn(Undo<&T>) -> Result<(), StepError> + 'static,
     {
-        let policies = Planned::policies_of(self.step);
+        let policies = StepWithPolicies::policies_of(self.step);
         policies.undo = Some(UndoOf::<_, (), T>::new(OfResult(undo), policy));
         policies.one.undoes = true;
         self
@@ -223,7 +223,7 @@ impl<'a, A, T> Added<'a, A, T> {
     /// Makes the step remember its end in an earlier run of the flow, for hosts whose flows survive a
     /// crash; see [`ReplayHooks`].
     pub fn remembered(&mut self, memory: Rc<dyn ReplayHooks>) -> &mut Self {
-        Planned::policies_of(self.step).one.memory = Some(memory);
+        StepWithPolicies::policies_of(self.step).one.memory = Some(memory);
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::error::{Error, Fault, StepError, StepResult};
+use crate::error::{Error, StepError, StepFault, StepResult};
 use crate::flow::{Flow, FlowId, Identity};
 use crate::random::Random;
 use crate::stack::{AsyncSteps, Callback, Frame};
@@ -86,8 +86,8 @@ impl AsyncSteps {
     #[must_use]
     pub fn raised(&self) -> Option<&Error> {
         match self.raised.as_ref()? {
-            Fault::Error(error) => Some(error),
-            Fault::Loop(_) => None,
+            StepFault::Error(error) => Some(error),
+            StepFault::Loop(_) => None,
         }
     }
 

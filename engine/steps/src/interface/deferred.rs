@@ -2,7 +2,7 @@
 
 use super::added::Added;
 use super::run::{Run, RunContext, WithContext};
-use super::substeps::Substeps;
+use super::substeps::SubstepsBody;
 use crate::args::Arguments;
 use crate::error::{StepError, StepResult, StepReturn};
 use crate::stack::{AsyncSteps, QueuedStep};
@@ -55,7 +55,7 @@ impl AsyncSteps {
         R: StepReturn,
         F: Fn(&mut Self, A) -> R + 'static,
     {
-        let mut step = QueuedStep::new(self.location(), Substeps::new(body));
+        let mut step = QueuedStep::new(self.location(), SubstepsBody::new(body));
         say(&mut Added::new(&mut step));
         self.become_step(step, args)
     }

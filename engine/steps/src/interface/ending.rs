@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::args::Arguments;
-use crate::error::{Error, ErrorCode, Fault, Info, LoopEnd, StepError, StepResult};
+use crate::error::{Error, ErrorCode, Info, LoopEnd, StepError, StepFault, StepResult};
 use crate::stack::{AsyncSteps, Callback};
 
 /// Execution API: completing or failing the running step (FTN12 §2.2.2).
@@ -31,7 +31,7 @@ impl AsyncSteps {
         }
         let result = result.into_args();
         if let Err(error) = self.check_result(&result) {
-            self.raised = Some(Fault::Error(error));
+            self.raised = Some(StepFault::Error(error));
             return Err(StepError::RECORDED);
         }
         self.strand.args = result;
@@ -62,7 +62,7 @@ impl AsyncSteps {
             Some(handled) => Error::raised_for(handled, code, info, location),
             None => Error::raised(code, info, location),
         };
-        self.raised = Some(Fault::Error(error));
+        self.raised = Some(StepFault::Error(error));
         Err(StepError::RECORDED)
     }
 
@@ -93,7 +93,7 @@ impl AsyncSteps {
         if self.strand.has_substeps() && self.callback != Callback::CancelHandler {
             return self.violation("the end of a loop after adding sub-steps");
         }
-        self.raised = Some(Fault::Loop(Box::new(end)));
+        self.raised = Some(StepFault::Loop(Box::new(end)));
         Err(StepError::RECORDED)
     }
 }

@@ -6,14 +6,16 @@ use super::parallel::Parallel;
 use crate::args::{Args, Arguments};
 use crate::error::{AwaitedResult, StepError, StepResult};
 use crate::location::StepLocation;
-use crate::stack::{Activity, AsyncSteps, Branches, Iterate, QueuedStep, Unstarted, Waking, Work};
+use crate::stack::{
+    Activity, AsyncSteps, Iterate, ParallelBranches, QueuedStep, StepWork, Unstarted, Waking,
+};
 
 impl QueuedStep {
     /// A step whose sub-steps run in parallel.
     pub(super) fn parallel(location: StepLocation, define: impl FnOnce(&mut Parallel)) -> Self {
         let mut parallel = Parallel { branches: Vec::new() };
         define(&mut parallel);
-        Self::new(location, Branches::new(Unstarted::Own(parallel.branches.into_iter())))
+        Self::new(location, ParallelBranches::new(Unstarted::Own(parallel.branches.into_iter())))
     }
 
     /// A step that polls a future.
@@ -60,7 +62,7 @@ struct Loop<I, F> {
     label: Option<Cow<'static, str>>,
 }
 
-impl<I, F> Work for Loop<I, F>
+impl<I, F> StepWork for Loop<I, F>
 where
     I: Iterator + 'static,
     F: FnMut(&mut AsyncSteps, I::Item) -> StepResult + 'static,

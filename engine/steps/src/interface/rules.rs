@@ -3,7 +3,7 @@
 use std::mem;
 
 use crate::args::{Args, Arguments};
-use crate::error::{Error, Fault, StepError, StepResult};
+use crate::error::{Error, StepError, StepFault, StepResult};
 use crate::location::StepLocation;
 use crate::stack::{Activity, AsyncSteps, Callback, Handler, QueuedStep};
 
@@ -52,7 +52,7 @@ impl AsyncSteps {
     #[cold]
     pub(super) fn violation(&mut self, rule: &str) -> StepResult {
         let error = Error::violation(rule, self.location());
-        self.raised.get_or_insert(Fault::Error(error));
+        self.raised.get_or_insert(StepFault::Error(error));
         Err(StepError::RECORDED)
     }
 

@@ -12,8 +12,8 @@ use crate::error::{Error, StepError, StepResult};
 use crate::inbox::FutureWaker;
 use crate::location::StepLocation;
 use crate::stack::{
-    Activity, AsyncSteps, QueuedStep, Repeat, StepFuture, StepUndo, ToUndo, UndoOfFrame, Waking,
-    Work,
+    Activity, AsyncSteps, QueuedStep, RepeatedWork, StepFuture, StepUndo, StepWork, ToUndo,
+    UndoOfFrame, Waking,
 };
 
 /// The context that the body of a step gets in addition to its arguments, see
@@ -85,7 +85,7 @@ where
     }
 }
 
-impl<B, A, T> Work for Run<B, A, T>
+impl<B, A, T> StepWork for Run<B, A, T>
 where
     A: Arguments,
     T: Arguments,
@@ -97,7 +97,7 @@ where
         asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
     }
 
-    fn into_repeat(self: Box<Self>) -> Option<Arc<dyn Repeat>> {
+    fn into_repeat(self: Box<Self>) -> Option<Arc<dyn RepeatedWork>> {
         Some(Arc::new(*self))
     }
 
@@ -106,7 +106,7 @@ where
     }
 }
 
-impl<B, A, T> Repeat for Run<B, A, T>
+impl<B, A, T> RepeatedWork for Run<B, A, T>
 where
     A: Arguments,
     T: Arguments,

@@ -8,15 +8,15 @@ use super::added::{Added, Untyped};
 use crate::args::{Args, Arguments};
 use crate::error::{StepResult, StepReturn};
 use crate::location::StepLocation;
-use crate::stack::{AsyncSteps, QueuedStep, Repeat, Waking, Work};
+use crate::stack::{AsyncSteps, QueuedStep, RepeatedWork, StepWork, Waking};
 
 /// A step whose body can be called for each attempt.
-pub(super) struct Substeps<F, A> {
+pub(super) struct SubstepsBody<F, A> {
     body: F,
     args: PhantomData<fn(A)>,
 }
 
-impl<F, A, R> Substeps<F, A>
+impl<F, A, R> SubstepsBody<F, A>
 where
     A: Arguments,
     R: StepReturn,
@@ -32,7 +32,7 @@ where
     }
 }
 
-impl<F, A, R> Work for Substeps<F, A>
+impl<F, A, R> StepWork for SubstepsBody<F, A>
 where
     A: Arguments,
     R: StepReturn,
@@ -42,7 +42,7 @@ where
         self.call(asi, args)
     }
 
-    fn into_repeat(self: Box<Self>) -> Option<Arc<dyn Repeat>> {
+    fn into_repeat(self: Box<Self>) -> Option<Arc<dyn RepeatedWork>> {
         Some(Arc::new(*self))
     }
 
@@ -51,7 +51,7 @@ where
     }
 }
 
-impl<F, A, R> Repeat for Substeps<F, A>
+impl<F, A, R> RepeatedWork for SubstepsBody<F, A>
 where
     A: Arguments,
     R: StepReturn,
@@ -85,7 +85,7 @@ impl AsyncSteps {
         R: StepReturn,
         F: Fn(&mut Self, A) -> R + 'static,
     {
-        self.queue(QueuedStep::new(StepLocation::here(), Substeps::new(body)));
+        self.queue(QueuedStep::new(StepLocation::here(), SubstepsBody::new(body)));
         Added::new(self.strand.last_added())
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::completion::Completion;
-use crate::error::{Fault, StepError, StepResult, StepReturn};
+use crate::error::{StepError, StepFault, StepResult, StepReturn};
 use crate::flow::Awaitable;
 use crate::inbox::{Message, WaitKey};
 use crate::replay::{Limit, ReplayHooks};
-use crate::stack::{Activity, AsyncSteps, Callback, Purpose, Timer};
+use crate::stack::{Activity, AsyncSteps, Callback, Purpose, StepTimer};
 use crate::time::Time;
 
 /// Execution API: time limits, cancel handlers and waits (FTN12 §2.2.2).
@@ -133,7 +133,7 @@ impl AsyncSteps {
                 self.violation("success after an external completion")
             }
             Some(Message::Interrupt(error)) => {
-                self.raised = Some(Fault::Error(error.at(self.location())));
+                self.raised = Some(StepFault::Error(error.at(self.location())));
                 Err(StepError::RECORDED)
             }
             Some(Message::Abandoned | Message::Poll) | None => Ok(()),
@@ -172,7 +172,7 @@ impl AsyncSteps {
         if let Some(before) = before {
             timers.remove(before);
         }
-        let id = timers.insert(Timer::new(at, limit, (strand, depth), purpose));
+        let id = timers.insert(StepTimer::new(at, limit, (strand, depth), purpose));
         *self.extras().timers.of(purpose) = Some(id);
     }
 }

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::types::{Machine, Next};
 use crate::args::{Args, SendArgs};
-use crate::error::{Error, Fault};
+use crate::error::{Error, StepFault};
 use crate::flow::Outcome;
 use crate::inbox::{Arrival, Message, WaitKey};
 use crate::observe::StepEnd;
@@ -141,12 +141,12 @@ impl Machine {
         match message {
             Message::Success(args) => self.complete_waiting(args.into_args()),
             Message::Error(error) | Message::Interrupt(error) => {
-                self.unwind(Fault::Error(error.at(location)))
+                self.unwind(StepFault::Error(error.at(location)))
             }
             Message::Poll => Next::Wait,
             Message::Abandoned => {
                 let rule = "abandoned: every handle that could complete the step was dropped";
-                self.unwind(Fault::Error(Error::violation(rule, location)))
+                self.unwind(StepFault::Error(Error::violation(rule, location)))
             }
         }
     }
@@ -168,14 +168,14 @@ impl Machine {
     #[cold]
     fn completed_with_substeps(&mut self) -> Next {
         let rule = "external completion of a step with sub-steps";
-        self.unwind(Fault::Error(Error::violation(rule, self.asi.location())))
+        self.unwind(StepFault::Error(Error::violation(rule, self.asi.location())))
     }
 
     /// Completes the step on top, which waited, with a result.
     #[inline]
     pub(super) fn complete_waiting(&mut self, result: Args) -> Next {
         if let Err(violation) = self.asi.check_result(&result) {
-            return self.unwind(Fault::Error(violation));
+            return self.unwind(StepFault::Error(violation));
         }
         self.complete_with(result);
         Next::Step

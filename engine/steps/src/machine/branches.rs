@@ -6,7 +6,7 @@ use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::observe::StepEnd;
 use crate::slot::index;
-use crate::stack::{ActiveTurn, Activity, NextBranch, Strand, Turn, Unstarted};
+use crate::stack::{ActiveTurn, Activity, NextBranch, Strand, StrandTurn, Unstarted};
 
 impl Machine {
     /// Makes a strand the active one; `false` if it does not exist any more.
@@ -51,7 +51,7 @@ impl Machine {
         let before = mem::replace(&mut self.asi.strand, strand);
         let strands = &mut self.asi.cold().strands;
         if before.runnable {
-            let turn = Turn::Resume(strands.active);
+            let turn = StrandTurn::Resume(strands.active);
             match strands.active_turn {
                 ActiveTurn::First => strands.turns.push_front(turn),
                 ActiveTurn::Last => strands.turns.push_back(turn),
@@ -74,13 +74,13 @@ impl Machine {
             && let Some(turn) = cold.strands.turns.pop()
         {
             let found = match turn {
-                Turn::Resume(id) if id == cold.strands.active => {
+                StrandTurn::Resume(id) if id == cold.strands.active => {
                     self.asi.strand.runnable && cold.strands.active_turn == ActiveTurn::Queued
                 }
-                Turn::Resume(id) => {
+                StrandTurn::Resume(id) => {
                     cold.strands.get(id).is_some_and(|strand| strand.runnable) && self.activate(id)
                 }
-                Turn::Start(id) => self.start_branch(id),
+                StrandTurn::Start(id) => self.start_branch(id),
             };
             if found {
                 self.asi.cold().strands.active_turn = ActiveTurn::Last;
@@ -99,7 +99,7 @@ impl Machine {
             Some(branches) if branches.running > 0 => {
                 branches.number = strands.branches + 1;
                 strands.branches += index(branches.running);
-                strands.turns.push_back(Turn::Start(active));
+                strands.turns.push_back(StrandTurn::Start(active));
                 Next::Wait
             }
             _ => {
@@ -125,7 +125,7 @@ impl Machine {
             return false;
         };
         if !is_last {
-            strands.turns.push_front(Turn::Start(parent));
+            strands.turns.push_front(StrandTurn::Start(parent));
         }
         strands.set_position(id, position);
         let mut strand = Strand::new(number);
@@ -155,7 +155,7 @@ impl Machine {
         let strands = &mut cold.strands;
         let id = strands.active;
         let Some((parent, position)) = strands.parent_and_position(id) else { return false };
-        if strands.turns.peek() != Some(Turn::Start(parent)) {
+        if strands.turns.peek() != Some(StrandTurn::Start(parent)) {
             return false;
         }
         let Some(branches) = strands.get_mut(parent).and_then(Strand::branches) else {
@@ -232,7 +232,7 @@ impl Machine {
             drop(mem::replace(&mut branches.unstarted, Unstarted::none()));
             if let Some(cold) = &mut self.asi.cold {
                 let strands = &mut cold.strands;
-                strands.turns.remove(Turn::Start(strands.active));
+                strands.turns.remove(StrandTurn::Start(strands.active));
             }
         }
         branches.first_running()

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::types::{Machine, Next};
-use crate::error::{Error, Fault};
+use crate::error::{Error, StepFault};
 use crate::flow::Outcome;
 use crate::inbox::WaitKey;
 use crate::slot::index;
@@ -33,7 +33,7 @@ impl Machine {
             self.asi.regain_before_undo();
         }
         let location = self.asi.location();
-        self.unwind(Fault::Error(error.clone().at(location)))
+        self.unwind(StepFault::Error(error.clone().at(location)))
     }
 
     /// Cancels everything inside of the step at this depth of the active strand, which is on top
@@ -84,7 +84,7 @@ impl Machine {
         }
         let next = self.receive_last().unwrap_or_else(|| {
             let error = error.at(self.asi.location());
-            self.unwind(Fault::Error(error))
+            self.unwind(StepFault::Error(error))
         });
         self.end_of(next)
     }
@@ -102,7 +102,7 @@ impl Machine {
         }
         self.cancel_inside(0);
         let error = Error::timeout(Duration::ZERO, self.asi.location());
-        let next = self.unwind(Fault::Error(error));
+        let next = self.unwind(StepFault::Error(error));
         self.end_of(next)
     }
 

@@ -3,7 +3,7 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::report::Event;
+use super::report::ReportedEvent;
 use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, LoopEnd, StepResult};
@@ -45,13 +45,13 @@ impl Machine {
         let about = outer.about_part();
         self.asi.strand.args = Args::none();
         self.enter(about, Flags::of(Role::Iteration));
-        self.report_callback(Event::Enter);
+        self.report_callback(ReportedEvent::Enter);
         self.asi.completed = false;
         self.asi.callback = Callback::Body;
         let result = catch_unwind(AssertUnwindSafe(|| self.run_iterations(&mut *body)));
         self.asi.callback = Callback::None;
         self.asi.time_passed();
-        self.report_callback(Event::Leave);
+        self.report_callback(ReportedEvent::Leave);
         match result {
             Ok(IterationsEnd::Settle(Ok(()))) => {}
             Ok(IterationsEnd::Settle(result)) => self.record(Ok(result)),

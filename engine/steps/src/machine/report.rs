@@ -9,7 +9,7 @@ use crate::observe::{StepEnd, StepRef, UndoneStep};
 use crate::stack::{AsyncSteps, Role};
 
 /// An event of a step, for an [`Observer`](crate::Observer).
-pub(super) enum Event<'a> {
+pub(super) enum ReportedEvent<'a> {
     Begin,
     Enter,
     Leave,
@@ -67,7 +67,7 @@ impl Machine {
 
     /// Reports the step on top to an observer that watches callbacks.
     #[inline]
-    pub(super) fn report_callback(&mut self, event: Event<'_>) {
+    pub(super) fn report_callback(&mut self, event: ReportedEvent<'_>) {
         if self.watches_callbacks() {
             self.tell_observer(event);
         }
@@ -75,7 +75,7 @@ impl Machine {
 
     /// Reports the step on top to the observer.
     #[inline]
-    pub(super) fn report(&mut self, event: Event<'_>) {
+    pub(super) fn report(&mut self, event: ReportedEvent<'_>) {
         if self.asi.cold.as_ref().is_some_and(|cold| cold.observer.is_some()) {
             self.tell_observer(event);
         }
@@ -84,17 +84,17 @@ impl Machine {
     /// An iteration is shown as its loop, so it neither begins nor ends. An observer that panics is
     /// not called again.
     #[inline(never)]
-    pub(super) fn tell_observer(&mut self, event: Event<'_>) {
+    pub(super) fn tell_observer(&mut self, event: ReportedEvent<'_>) {
         let is_iteration = self.asi.strand.top.flags.is(Role::Iteration);
         let step = self.step_ref();
         let Some(mut observer) = self.asi.cold().observer.take() else { return };
         match event {
-            Event::Begin | Event::End(_) if is_iteration => {}
-            Event::Begin => observer.begin(step),
-            Event::Enter => observer.enter(step),
-            Event::Leave => observer.leave(step),
-            Event::End(end) => observer.end(step, end),
-            Event::CancelFailed(error) => observer.cancel_failed(step, error),
+            ReportedEvent::Begin | ReportedEvent::End(_) if is_iteration => {}
+            ReportedEvent::Begin => observer.begin(step),
+            ReportedEvent::Enter => observer.enter(step),
+            ReportedEvent::Leave => observer.leave(step),
+            ReportedEvent::End(end) => observer.end(step, end),
+            ReportedEvent::CancelFailed(error) => observer.cancel_failed(step, error),
         }
         self.asi.cold().observer = Some(observer);
     }

@@ -5,9 +5,9 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-use super::report::Event;
+use super::report::ReportedEvent;
 use super::types::{Machine, Next};
-use crate::error::{Error, Fault, StepError, StepResult};
+use crate::error::{Error, StepError, StepFault, StepResult};
 use crate::observe::StepEnd;
 use crate::slot::index;
 use crate::stack::{About, Activity, AsyncSteps, Callback, Flags, QueueItem, QueuedStep, Role};
@@ -50,7 +50,7 @@ impl Machine {
         top.base = index(strand.pending.len());
         top.describe(about);
         top.flags = flags;
-        self.report(Event::Begin);
+        self.report(ReportedEvent::Begin);
     }
 
     /// Ends the step on top and makes its frame room for the next step: every step and every
@@ -72,7 +72,7 @@ impl Machine {
     /// Reports to the observer that the step on top ends, and what can be undone inside.
     #[cold]
     fn announce_end(&mut self, end: StepEnd<'_>) {
-        self.report(Event::End(end));
+        self.report(ReportedEvent::End(end));
         if self.asi.has_undos() {
             self.pass_undos_on(end);
         }
@@ -113,11 +113,11 @@ impl Machine {
         self.asi.callback = callback;
         let is_watched = self.watches_callbacks();
         if is_watched {
-            self.tell_observer(Event::Enter);
+            self.tell_observer(ReportedEvent::Enter);
         }
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut self.asi)));
         if is_watched {
-            self.tell_observer(Event::Leave);
+            self.tell_observer(ReportedEvent::Leave);
         }
         self.asi.callback = Callback::None;
         self.asi.time_passed();
@@ -132,15 +132,15 @@ impl Machine {
     pub(super) fn record(&mut self, result: CallbackResult) {
         let recorded = self.asi.raised.take();
         let location = self.asi.location();
-        let broken = |rule| Fault::Error(Error::violation(rule, location));
+        let broken = |rule| StepFault::Error(Error::violation(rule, location));
         self.asi.raised = Some(match result {
-            Err(payload) => Fault::Error(self.panicked(payload)),
+            Err(payload) => StepFault::Error(self.panicked(payload)),
             Ok(Err(StepError(Some(_)))) if self.asi.completed => {
                 recorded.unwrap_or_else(|| broken("error after success"))
             }
             Ok(Err(StepError(Some(fault)))) => recorded.unwrap_or(match fault {
-                Fault::Error(error) => Fault::Error(error.at(location)),
-                Fault::Loop(end) => Fault::Loop(end),
+                StepFault::Error(error) => StepFault::Error(error.at(location)),
+                StepFault::Loop(end) => StepFault::Loop(end),
             }),
             Ok(Err(StepError(None)) | Ok(())) => recorded
                 .unwrap_or_else(|| broken("an error was returned that the callback did not raise")),

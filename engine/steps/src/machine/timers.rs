@@ -4,10 +4,10 @@ use std::mem;
 
 use super::types::{Machine, Next};
 use crate::args::Args;
-use crate::error::{Error, Fault};
+use crate::error::{Error, StepFault};
 use crate::flow::Outcome;
 use crate::location::StepLocation;
-use crate::stack::{Expired, Frame, Purpose, Timer};
+use crate::stack::{Expired, Frame, Purpose, StepTimer};
 
 impl Machine {
     /// Wakes up or fails the step of each timer that expired; returns the end of the flow if that
@@ -34,7 +34,7 @@ impl Machine {
                     let location = self.take_timer(timer);
                     let error = Error::timeout(timer.limit(), location);
                     self.note_expired(&error, timer);
-                    self.unwind(Fault::Error(error))
+                    self.unwind(StepFault::Error(error))
                 }),
                 Purpose::HardLimit if self.extend(timer) => Next::Wait,
                 Purpose::HardLimit => self.receive_last().unwrap_or_else(|| self.cut(timer)),
@@ -57,7 +57,7 @@ impl Machine {
     }
 
     /// Notes whose limit an error is, for steps that are tried again.
-    fn note_expired(&mut self, error: &Error, Timer { strand, depth, .. }: Timer) {
+    fn note_expired(&mut self, error: &Error, StepTimer { strand, depth, .. }: StepTimer) {
         let policies = self.asi.cold.as_mut().and_then(|cold| cold.policies.as_mut());
         if let Some(policies) = policies {
             policies.expired.retain(|expired| expired.strand != strand);
@@ -67,18 +67,18 @@ impl Machine {
 
     /// Cancels everything inside of a step whose time limit expired, and raises `Timeout` at the
     /// step itself.
-    fn cut(&mut self, timer: Timer) -> Next {
+    fn cut(&mut self, timer: StepTimer) -> Next {
         self.cancel_inside(timer.depth);
         if self.frame(timer.depth).extras().ends_flow {
             self.asi.policy_state().leaves_undos = true;
         }
         let location = self.take_timer(timer);
-        self.unwind(Fault::Error(Error::timeout(timer.limit(), location)))
+        self.unwind(StepFault::Error(Error::timeout(timer.limit(), location)))
     }
 
     /// Arms a time limit again of which something is left, or whose end is too early.
-    fn extend(&mut self, timer: Timer) -> bool {
-        let Timer { strand, depth, purpose, .. } = timer;
+    fn extend(&mut self, timer: StepTimer) -> bool {
+        let StepTimer { strand, depth, purpose, .. } = timer;
         let extras = self.frame(depth).extras.as_ref();
         let limited = extras.and_then(|extras| extras.limited.clone());
         let Some((memory, limit)) = limited else { return false };
@@ -88,7 +88,7 @@ impl Machine {
             return false;
         }
         self.take_timer(timer);
-        let again = Timer::new(now + left, of, (strand, depth), purpose);
+        let again = StepTimer::new(now + left, of, (strand, depth), purpose);
         let id = self.asi.cold().timers.insert(again);
         *self.frame(depth).extras().timers.of(purpose) = Some(id);
         if memory.is_lifted(limit) {
@@ -113,7 +113,7 @@ impl Machine {
     }
 
     /// Disarms a timer that expired; returns the location of its step.
-    fn take_timer(&mut self, timer: Timer) -> StepLocation {
+    fn take_timer(&mut self, timer: StepTimer) -> StepLocation {
         self.asi.cold().timers.remove(timer.id);
         let step = self.frame(timer.depth);
         *step.extras().timers.of(timer.purpose) = None;

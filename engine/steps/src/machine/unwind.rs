@@ -3,10 +3,10 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::report::Event;
+use super::report::ReportedEvent;
 use super::types::{Machine, Next};
 use crate::args::Args;
-use crate::error::{Error, Fault, LoopEnd};
+use crate::error::{Error, LoopEnd, StepFault};
 use crate::observe::StepEnd;
 use crate::stack::{Activity, Callback, Role};
 
@@ -31,10 +31,10 @@ enum UnwindPhase {
 
 impl Machine {
     /// Ends steps from the innermost outwards until a handler recovers.
-    pub(super) fn unwind(&mut self, fault: Fault) -> Next {
+    pub(super) fn unwind(&mut self, fault: StepFault) -> Next {
         let error = match fault {
-            Fault::Error(error) => error,
-            Fault::Loop(end) => match self.unwind_loop(&end) {
+            StepFault::Error(error) => error,
+            StepFault::Loop(end) => match self.unwind_loop(&end) {
                 Ok(next) => return next,
                 Err(violation) => violation,
             },
@@ -155,8 +155,8 @@ impl Machine {
     /// Decides what an error handler meant.
     fn decision(&mut self) -> Decision {
         match self.asi.raised.take() {
-            Some(Fault::Error(error)) => return Decision::Replaced(error),
-            Some(Fault::Loop(end)) => return Decision::LoopEnded(end),
+            Some(StepFault::Error(error)) => return Decision::Replaced(error),
+            Some(StepFault::Loop(end)) => return Decision::LoopEnded(end),
             None => {}
         }
         let strand = &mut self.asi.strand;
@@ -202,14 +202,14 @@ impl Machine {
     }
 
     #[cold]
-    fn cancel_handler_failed(&mut self, fault: Fault) {
+    fn cancel_handler_failed(&mut self, fault: StepFault) {
         let error = match fault {
-            Fault::Error(error) => error,
-            Fault::Loop(_) => {
+            StepFault::Error(error) => error,
+            StepFault::Loop(_) => {
                 Error::violation("the end of a loop in a cancel handler", self.asi.location())
             }
         };
-        self.report(Event::CancelFailed(&error));
+        self.report(ReportedEvent::CancelFailed(&error));
         if error.panic_message().is_none() {
             self.asi.cold().unseen.push(error);
         }

@@ -1,20 +1,20 @@
 //! One attempt of a step: limiter, time limit, body.
 
-use super::body::{Body, within};
-use super::policies::Attempt;
+use super::body::{PlannedBody, within};
+use super::policies::AttemptPolicies;
 use super::shield;
 use crate::args::Args;
 use crate::error::StepResult;
 use crate::replay::Limit;
 use crate::stack::{AsyncSteps, QueuedStep, Waking};
 
-impl Attempt {
+impl AttemptPolicies {
     /// Starts the only attempt as part of the running step. A limiter has it run in a step of its own,
     /// whose end releases the place before anything is undone.
     #[inline(always)]
     pub(super) fn start_only(
         self,
-        body: Body,
+        body: PlannedBody,
         asi: &mut AsyncSteps,
         args: Args,
         waker: Waking<'_>,
@@ -34,7 +34,7 @@ impl Attempt {
     #[inline]
     pub(super) fn start(
         &self,
-        body: Body,
+        body: PlannedBody,
         asi: &mut AsyncSteps,
         args: Args,
         waker: Waking<'_>,
@@ -51,7 +51,7 @@ impl Attempt {
     #[inline]
     fn start_body(
         &self,
-        body: Body,
+        body: PlannedBody,
         asi: &mut AsyncSteps,
         args: Args,
         waker: Waking<'_>,

@@ -4,19 +4,19 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::body::Body;
-use super::policies::{Attempt, Tries};
+use super::body::PlannedBody;
+use super::policies::{AttemptPolicies, RetryPolicy};
 use crate::args::Args;
 use crate::error::{Error, StepError, StepResult, codes};
 use crate::replay::Limit;
-use crate::stack::{Activity, AsyncSteps, QueuedStep, Repeat, Retrying, Waking};
+use crate::stack::{Activity, AsyncSteps, QueuedStep, RepeatedWork, Retrying, Waking};
 use crate::time::Time;
 
 /// The attempts of one step, which the step keeps.
-struct Attempts {
-    one: Attempt,
-    tries: Tries,
-    body: Arc<dyn Repeat>,
+struct StepAttempts {
+    one: AttemptPolicies,
+    tries: RetryPolicy,
+    body: Arc<dyn RepeatedWork>,
     /// When the time for all attempts expires.
     end: Option<Time>,
     /// The number of the attempt that is due or in progress.
@@ -29,9 +29,9 @@ struct Attempts {
 
 /// Makes the running step make attempts.
 pub(super) fn start(
-    one: Attempt,
-    tries: Tries,
-    body: Arc<dyn Repeat>,
+    one: AttemptPolicies,
+    tries: RetryPolicy,
+    body: Arc<dyn RepeatedWork>,
     asi: &mut AsyncSteps,
     args: Args,
 ) -> StepResult {
@@ -49,13 +49,13 @@ pub(super) fn start(
     asi.policy_state().has_attempts = true;
     pause_until(asi, at);
     let (attempt, next, kept) = (Cell::new(attempts + 1), Cell::default(), Cell::default());
-    let attempts = Attempts { one, tries, body, end, attempt, next, kept };
+    let attempts = StepAttempts { one, tries, body, end, attempt, next, kept };
     attempts.prepare(asi, args)?;
     asi.start_activity(Activity::Retrying(Rc::new(attempts)));
     Ok(())
 }
 
-impl Attempts {
+impl StepAttempts {
     /// Another attempt is to be made; its arguments are kept for the one after it.
     fn prepare(&self, asi: &AsyncSteps, args: Args) -> StepResult {
         let (args, kept) = if self.attempt.get() < self.tries.retry.most_attempts() {
@@ -79,7 +79,7 @@ impl Attempts {
     }
 }
 
-impl Retrying for Attempts {
+impl Retrying for StepAttempts {
     fn is_due(&self) -> bool {
         let next = self.next.take();
         let is_due = next.is_some();
@@ -100,7 +100,7 @@ impl Retrying for Attempts {
         if let Some(memory) = &self.one.memory {
             asi.extras().memory = Some((Rc::clone(memory), Some(self.attempt.get())));
         }
-        self.one.start(Body::Again(Arc::clone(&self.body)), asi, args, waker)
+        self.one.start(PlannedBody::Again(Arc::clone(&self.body)), asi, args, waker)
     }
 
     fn fail(&self, asi: &mut AsyncSteps, error: &Error) -> StepResult {

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use crate::args::{Args, Arguments};
 use crate::error::{Error, StepError, StepResult};
-use crate::stack::{AsyncSteps, Repeat, Waking, Work};
+use crate::stack::{AsyncSteps, RepeatedWork, StepWork, Waking};
 use crate::sync::{ISync, Section};
 
 /// The body of a step with policies.
-pub(crate) enum Body {
-    Once(Box<dyn Work>),
-    Again(Arc<dyn Repeat>),
+pub(crate) enum PlannedBody {
+    Once(Box<dyn StepWork>),
+    Again(Arc<dyn RepeatedWork>),
 }
 
-impl Body {
+impl PlannedBody {
     pub(super) fn start(self, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         match self {
             Self::Once(work) => work.start(asi, args, waker),

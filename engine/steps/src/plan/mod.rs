@@ -17,7 +17,7 @@ mod policies;
 mod recalled;
 mod shield;
 
-pub(crate) use body::{Body, Chosen};
-pub(crate) use planned::Planned;
+pub(crate) use body::{Chosen, PlannedBody};
+pub(crate) use planned::StepWithPolicies;
 pub use policies::Replayable;
-pub(crate) use policies::{Attempt, Policies, SharedPolicies, Tries};
+pub(crate) use policies::{AttemptPolicies, Policies, RetryPolicy, SharedPolicies};

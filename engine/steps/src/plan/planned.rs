@@ -4,21 +4,21 @@ use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::body::{Body, within};
+use super::body::{PlannedBody, within};
 use super::policies::Policies;
 use super::{attempts, recalled};
 use crate::args::Args;
 use crate::error::{Error, StepError, StepResult};
 use crate::replay::Replay;
-use crate::stack::{AsyncSteps, QueuedStep, StepUndo, Waking, Work};
+use crate::stack::{AsyncSteps, QueuedStep, StepUndo, StepWork, Waking};
 
 /// A step with policies.
-pub(crate) struct Planned {
+pub(crate) struct StepWithPolicies {
     policies: Policies,
-    work: Box<dyn Work>,
+    work: Box<dyn StepWork>,
 }
 
-impl Planned {
+impl StepWithPolicies {
     /// The policies of a step, to change them.
     pub(crate) fn policies_of(step: &mut QueuedStep) -> &mut Policies {
         if step.work.policies().is_none() {
@@ -32,15 +32,15 @@ impl Planned {
     }
 }
 
-impl Work for Planned {
+impl StepWork for StepWithPolicies {
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let Self { policies, work } = *self;
-        let work: Box<dyn Work> =
-            if work.owns_handler() { Box::new(Inside { work }) } else { work };
+        let work: Box<dyn StepWork> =
+            if work.owns_handler() { Box::new(InsideSection { work }) } else { work };
         let body = match policies.tries {
-            None => Body::Once(work),
+            None => PlannedBody::Once(work),
             Some(_) => match work.into_repeat() {
-                Some(repeat) => Body::Again(repeat),
+                Some(repeat) => PlannedBody::Again(repeat),
                 None => unreachable!("`retry` is offered for what can be repeated"),
             },
         };
@@ -65,7 +65,7 @@ impl Policies {
     #[inline(always)]
     pub(crate) fn start(
         mut self,
-        body: Body,
+        body: PlannedBody,
         asi: &mut AsyncSteps,
         mut args: Args,
         waker: Waking<'_>,
@@ -102,24 +102,26 @@ impl Policies {
     #[inline(always)]
     fn start_inside(
         self,
-        body: Body,
+        body: PlannedBody,
         asi: &mut AsyncSteps,
         args: Args,
         waker: Waking<'_>,
     ) -> StepResult {
         match (self.tries, body) {
-            (Some(tries), Body::Again(body)) => attempts::start(self.one, tries, body, asi, args),
+            (Some(tries), PlannedBody::Again(body)) => {
+                attempts::start(self.one, tries, body, asi, args)
+            }
             (_, body) => self.one.start_only(body, asi, args, waker),
         }
     }
 }
 
 /// A critical section as a sub-step, with the error handler that belongs to it.
-struct Inside {
-    work: Box<dyn Work>,
+struct InsideSection {
+    work: Box<dyn StepWork>,
 }
 
-impl Work for Inside {
+impl StepWork for InsideSection {
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
         let handler = asi.take_own_handler();
         let work = self.work;
@@ -135,7 +137,7 @@ impl Work for Inside {
 /// Placeholder for a body that is being wrapped.
 struct Nothing;
 
-impl Work for Nothing {
+impl StepWork for Nothing {
     fn start(self: Box<Self>, _: &mut AsyncSteps, _: Args, _: Waking<'_>) -> StepResult {
         Ok(())
     }

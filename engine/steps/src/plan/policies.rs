@@ -15,14 +15,14 @@ use crate::sync::ISync;
 #[derive(Clone, Default)]
 pub(crate) struct Policies {
     pub(crate) lock: Option<Arc<dyn ISync>>,
-    pub(crate) tries: Option<Tries>,
+    pub(crate) tries: Option<RetryPolicy>,
     pub(crate) undo: Option<Arc<dyn UndoPlan>>,
-    pub(crate) one: Attempt,
+    pub(crate) one: AttemptPolicies,
 }
 
 /// The policies of each attempt of a step.
 #[derive(Clone, Default)]
-pub(crate) struct Attempt {
+pub(crate) struct AttemptPolicies {
     pub(crate) limiter: Option<Arc<dyn ISync>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_shielded: bool,
@@ -62,7 +62,7 @@ fn nest(outer: Option<Arc<dyn ISync>>, inner: Arc<dyn ISync>, is_place: bool) ->
 #[derive(Default)]
 pub(crate) struct SharedPolicies {
     pub(crate) lock: Option<Arc<dyn ISync + Send + Sync>>,
-    pub(crate) tries: Option<Tries>,
+    pub(crate) tries: Option<RetryPolicy>,
     pub(crate) limiter: Option<Arc<dyn ISync + Send + Sync>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_shielded: bool,
@@ -71,7 +71,7 @@ pub(crate) struct SharedPolicies {
 
 /// A retry policy, and how the arguments are kept for the next attempt.
 #[derive(Clone)]
-pub(crate) struct Tries {
+pub(crate) struct RetryPolicy {
     pub(crate) retry: Arc<Retry>,
     pub(crate) copy: fn(Args) -> Result<(Args, Args), Mismatch>,
 }
@@ -89,7 +89,7 @@ pub trait Replayable: Arguments + Clone {}
 #[diagnostic::do_not_recommend]
 impl<T: Arguments + Clone> Replayable for T {}
 
-impl Tries {
+impl RetryPolicy {
     pub(crate) fn new<A: Replayable>(retry: Retry) -> Self {
         Self { retry: Arc::new(retry), copy: Args::copied::<A> }
     }
@@ -115,7 +115,7 @@ impl SharedPolicies {
             lock: self.lock.clone().map(|object| -> Arc<dyn ISync> { object }),
             tries: self.tries.clone(),
             undo: self.undo.clone().map(|undo| -> Arc<dyn UndoPlan> { undo }),
-            one: Attempt {
+            one: AttemptPolicies {
                 limiter: self.limiter.clone().map(|object| -> Arc<dyn ISync> { object }),
                 timeout: self.timeout,
                 is_shielded: self.is_shielded,

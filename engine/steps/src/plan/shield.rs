@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use super::body::Body;
+use super::body::PlannedBody;
 use crate::args::Args;
 use crate::error::{Error, StepResult, codes};
 use crate::replay::{Limit, ReplayHooks};
@@ -17,17 +17,17 @@ pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
 /// The result on its way from the shielded flow to the step that waits for it.
 #[derive(Default)]
-struct Answer {
+struct ShieldedResult {
     result: Option<Result<Args, Error>>,
     waker: Option<Waker>,
 }
 
 /// Sends the result; if it is dropped without one, the step fails.
-struct Sender(Rc<RefCell<Answer>>);
+struct Sender(Rc<RefCell<ShieldedResult>>);
 
 /// Runs `body` in a flow that is launched, and makes the running step wait for its result.
 pub(super) fn start(
-    body: Body,
+    body: PlannedBody,
     (limit, memory): (Duration, Option<Rc<dyn ReplayHooks>>),
     asi: &mut AsyncSteps,
     args: Args,
@@ -36,7 +36,7 @@ pub(super) fn start(
         // the flow runs whatever becomes of this step, also if that ends before the flow begins
         undo.begin();
     }
-    let (attempt, answer) = (asi.attempt(), Rc::<RefCell<Answer>>::default());
+    let (attempt, answer) = (asi.attempt(), Rc::<RefCell<ShieldedResult>>::default());
     let sender = Rc::new(Sender(Rc::clone(&answer)));
     let failed = Rc::clone(&sender);
     let fails_itself = Rc::new(Cell::new(false));

@@ -8,29 +8,29 @@ use super::plan::{Cut, SharedCutPlan};
 use crate::completion::Canceller;
 use crate::error::Error;
 use crate::location::StepLocation;
-use crate::probe::{Probe, ProbedWork, UndoMoment};
+use crate::probe::{ProbedWork, StepProbe, UndoMoment};
 
 /// The faults of a simulation.
 #[derive(Default)]
-pub(super) struct Faults {
-    faults: RefCell<Vec<Fault>>,
+pub(super) struct ScriptedFaults {
+    faults: RefCell<Vec<ScriptedFault>>,
     /// The names of the steps whose bodies started, with how many did.
     steps: RefCell<BTreeMap<&'static str, u32>>,
     /// Whether undos run twice, and one did.
     undo_twice: Cell<Option<bool>>,
 }
 
-struct Fault {
+struct ScriptedFault {
     step: String,
     /// Which of its bodies it strikes, from 1; `None` for all of them.
     nth: Option<u32>,
-    effect: Effect,
+    effect: FaultEffect,
     /// How many bodies of the step started.
     bodies: u32,
     has_struck: bool,
 }
 
-pub(super) enum Effect {
+pub(super) enum FaultEffect {
     Fail(Error),
     Cancel,
 }
@@ -47,15 +47,16 @@ pub(super) struct FaultReport {
 
 /// Puts the faults of a simulation into one of its flows.
 pub(super) struct FlowProbe {
-    pub(super) faults: Rc<Faults>,
+    pub(super) faults: Rc<ScriptedFaults>,
     pub(super) cut: Rc<SharedCutPlan>,
     pub(super) flow: usize,
     pub(super) canceller: Canceller,
 }
 
-impl Faults {
-    pub(super) fn add(&self, step: &str, nth: Option<u32>, effect: Effect) {
-        let fault = Fault { step: step.to_owned(), nth, effect, bodies: 0, has_struck: false };
+impl ScriptedFaults {
+    pub(super) fn add(&self, step: &str, nth: Option<u32>, effect: FaultEffect) {
+        let fault =
+            ScriptedFault { step: step.to_owned(), nth, effect, bodies: 0, has_struck: false };
         self.faults.borrow_mut().push(fault);
     }
 
@@ -79,8 +80,8 @@ impl Faults {
             }
             fault.has_struck = true;
             match &fault.effect {
-                Effect::Fail(error) => struck = Err(error.clone()),
-                Effect::Cancel => canceller.cancel(),
+                FaultEffect::Fail(error) => struck = Err(error.clone()),
+                FaultEffect::Cancel => canceller.cancel(),
             }
         }
         struck
@@ -89,7 +90,7 @@ impl Faults {
 
 impl FaultReport {
     /// Adds the faults of one run.
-    pub(super) fn add(&mut self, run: &Faults) {
+    pub(super) fn add(&mut self, run: &ScriptedFaults) {
         for fault in &*run.faults.borrow() {
             *self.faults.entry((fault.step.clone(), fault.nth)).or_default() |= fault.has_struck;
         }
@@ -148,7 +149,7 @@ impl FlowProbe {
     }
 }
 
-impl Probe for FlowProbe {
+impl StepProbe for FlowProbe {
     fn ask(&self, step: StepLocation, work: ProbedWork) -> Result<(), Error> {
         if let Some(error) = self.cut(step) {
             return Err(error);

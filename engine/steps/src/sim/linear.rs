@@ -83,11 +83,11 @@ pub struct Invoked(usize);
 /// it.
 pub struct History<M: Model> {
     calls: Vec<(M::Operation, Option<M::Answer>)>,
-    events: Vec<Event>,
+    events: Vec<HistoryEvent>,
 }
 
 #[derive(Clone, Copy)]
-enum Event {
+enum HistoryEvent {
     Invoked(usize),
     Answered(usize),
 }
@@ -103,7 +103,7 @@ impl<M: Model> History<M> {
     pub fn invoke(&mut self, operation: M::Operation) -> Invoked {
         let number = self.calls.len();
         self.calls.push((operation, None));
-        self.events.push(Event::Invoked(number));
+        self.events.push(HistoryEvent::Invoked(number));
         Invoked(number)
     }
 
@@ -114,7 +114,7 @@ impl<M: Model> History<M> {
     pub fn answer(&mut self, Invoked(number): Invoked, answer: M::Answer) {
         let before = self.calls[number].1.replace(answer);
         assert!(before.is_none(), "operation {number} answers once");
-        self.events.push(Event::Answered(number));
+        self.events.push(HistoryEvent::Answered(number));
     }
 
     /// Looks for an order of the operations that explains all answers: each operation has one moment between its
@@ -162,7 +162,7 @@ impl<M: Model> History<M> {
     /// Goes on to the next answer of an operation that has no place yet, and returns that operation.
     fn go_on(&self, now: &mut Situation<M::State>) -> Option<usize> {
         while let Some(event) = self.events.get(now.events) {
-            if let Event::Answered(number) = *event {
+            if let HistoryEvent::Answered(number) = *event {
                 let Ok(place) = now.ahead.binary_search(&number) else { return Some(number) };
                 now.ahead.remove(place);
             }
@@ -176,8 +176,8 @@ impl<M: Model> History<M> {
         let mut waiting = Vec::new();
         for event in &self.events[..now.events] {
             match *event {
-                Event::Invoked(number) => waiting.push(number),
-                Event::Answered(number) => waiting.retain(|other| *other != number),
+                HistoryEvent::Invoked(number) => waiting.push(number),
+                HistoryEvent::Answered(number) => waiting.retain(|other| *other != number),
             }
         }
         waiting.retain(|number| now.ahead.binary_search(number).is_err());
@@ -191,11 +191,11 @@ impl<M: Model> History<M> {
         let mut lines_of = vec![None; self.calls.len()];
         for (at, event) in self.events[..=last].iter().enumerate() {
             match *event {
-                Event::Invoked(number) => {
+                HistoryEvent::Invoked(number) => {
                     lines_of[number] = Some(lines.len());
                     lines.push((at, None, number));
                 }
-                Event::Answered(number) => {
+                HistoryEvent::Answered(number) => {
                     if let Some(line) = lines_of[number] {
                         lines[line].1 = Some(at);
                     }

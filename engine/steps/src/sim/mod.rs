@@ -21,7 +21,7 @@ use crate::flow::Flow;
 use crate::stack::AsyncSteps;
 use crate::time::Time;
 use crate::tool::AsyncTool;
-use faults::Effect;
+use faults::FaultEffect;
 use plan::CutPlan;
 use world::{Due, Moment, World};
 
@@ -103,19 +103,19 @@ impl Sim {
     /// of a step that is tried again, within its locks and time limits. It goes for all flows, from
     /// now on. Any error will do, as it does for `?`.
     pub fn fail(&self, step: &str, error: impl Into<StepError>) {
-        self.0.faults.add(step, None, Effect::Fail(error.into().into_error()));
+        self.0.faults.add(step, None, FaultEffect::Fail(error.into().into_error()));
     }
 
     /// [`fail`](Self::fail) for one body: the `nth` that starts from now on, over all flows and
     /// attempts, from 1.
     pub fn fail_nth(&self, step: &str, nth: u32, error: impl Into<StepError>) {
-        self.0.faults.add(step, Some(nth), Effect::Fail(error.into().into_error()));
+        self.0.faults.add(step, Some(nth), FaultEffect::Fail(error.into().into_error()));
     }
 
     /// Cancels each flow in which a body of the steps of this name starts (FTN12 §2.2.3 `cancel`):
     /// the body was begun, and is cut where it first waits. Its effect may have happened.
     pub fn cancel_at(&self, step: &str) {
-        self.0.faults.add(step, None, Effect::Cancel);
+        self.0.faults.add(step, None, FaultEffect::Cancel);
     }
 
     /// Runs each undo that succeeded a second time, from now on, with the same outcome and the key of its step: a host

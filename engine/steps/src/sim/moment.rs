@@ -17,22 +17,22 @@ impl World {
                 Cut::Error(error) => {
                     let mut strands = execution.waiting_strands().into_iter();
                     let victim = strands.find(|_| plan.pass(|| place(execution)).is_some());
-                    victim.map(|victim| Chosen::Wait(victim, error))
+                    victim.map(|victim| CutTarget::Wait(victim, error))
                 }
                 // the moments of `Undo` are inside undos
                 Cut::Undo => None,
                 Cut::Cancel | Cut::Drop | Cut::Timeout => {
-                    plan.pass(|| place(execution)).map(Chosen::Whole)
+                    plan.pass(|| place(execution)).map(CutTarget::Whole)
                 }
             }
         };
         match cut {
             None => {}
-            Some(Chosen::Wait(strand, error)) => {
+            Some(CutTarget::Wait(strand, error)) => {
                 let now = self.now.get();
                 self.interrupt(flow, |execution| execution.fail_wait(strand, error, now));
             }
-            Some(Chosen::Whole(cut)) => self.cut_flow(flow, &cut),
+            Some(CutTarget::Whole(cut)) => self.cut_flow(flow, &cut),
         }
     }
 
@@ -52,7 +52,7 @@ impl World {
 }
 
 /// The target of a cut.
-enum Chosen {
+enum CutTarget {
     /// The flow.
     Whole(Cut),
     /// The step that waits in a strand.

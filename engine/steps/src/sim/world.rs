@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
 use super::check::in_full;
-use super::faults::{Faults, FlowProbe};
+use super::faults::{FlowProbe, ScriptedFaults};
 use super::plan::SharedCutPlan;
 use super::{Options, Random};
 use crate::completion::Canceller;
@@ -33,7 +33,7 @@ pub(super) struct World {
     pub(super) checks: RefCell<Vec<Rc<dyn Fn()>>>,
     pub(super) flows: RefCell<Vec<SimFlow>>,
     pub(super) trace: RefCell<VecDeque<String>>,
-    pub(super) faults: Rc<Faults>,
+    pub(super) faults: Rc<ScriptedFaults>,
     /// Where a flow is to be cut.
     pub(super) cut: Rc<SharedCutPlan>,
     /// The events to come; the number orders those at the same time.
@@ -41,7 +41,7 @@ pub(super) struct World {
     numbers: Cell<u64>,
     /// The errors of flows within futures that nothing else shows.
     reported: RefCell<Vec<Error>>,
-    ready: Arc<Ready>,
+    ready: Arc<ReadyFlows>,
     running: Cell<bool>,
 }
 
@@ -75,10 +75,10 @@ pub(super) struct SimFlow {
 
 /// The flows that can go on, each at most once.
 #[derive(Default)]
-struct Ready(Mutex<Vec<usize>>);
+struct ReadyFlows(Mutex<Vec<usize>>);
 
 struct WakeFlow {
-    ready: Arc<Ready>,
+    ready: Arc<ReadyFlows>,
     flow: usize,
     queued: AtomicBool,
 }
@@ -91,7 +91,7 @@ impl Wake for WakeFlow {
     }
 }
 
-impl Ready {
+impl ReadyFlows {
     fn len(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }

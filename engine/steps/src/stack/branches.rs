@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::shapes::{Branches, QueueItem, Unstarted};
+use super::shapes::{ParallelBranches, QueueItem, Unstarted};
 use crate::slot::index;
 
 /// A branch that starts.
@@ -16,7 +16,7 @@ pub(crate) struct NextBranch {
     pub(crate) is_last: bool,
 }
 
-impl Branches {
+impl ParallelBranches {
     pub(crate) fn new(unstarted: Unstarted) -> Self {
         let running = unstarted.len();
         Self { unstarted, strands: SmallVec::new(), running, first: 0, number: 0 }

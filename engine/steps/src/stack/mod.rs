@@ -33,13 +33,13 @@ pub(crate) use branch_path::BranchPath;
 pub(crate) use branches::NextBranch;
 pub use shapes::AsyncSteps;
 pub(crate) use shapes::{
-    About, Activity, Branches, Callback, Expired, Flags, Frame, Handler, Iterate, QueueItem,
-    QueuedStep, Repeat, Retrying, Role, SharedBody, SharedHandler, SharedSteps, StepFuture,
-    StepUndo, Strand, TemplateRange, TemplateStep, ToUndo, UndoOfFrame, UndoPlan, UndoWork,
-    Unstarted, Waking, Work,
+    About, Activity, Callback, Expired, Flags, Frame, Handler, Iterate, ParallelBranches,
+    QueueItem, QueuedStep, RepeatedWork, Retrying, Role, SharedBody, SharedHandler, SharedSteps,
+    StepFuture, StepUndo, StepWork, Strand, TemplateRange, TemplateStep, ToUndo, UndoOfFrame,
+    UndoPlan, UndoWork, Unstarted, Waking,
 };
-pub(crate) use timers::{Purpose, Timer};
-pub(crate) use turns::{ActiveTurn, Turn};
+pub(crate) use timers::{Purpose, StepTimer};
+pub(crate) use turns::{ActiveTurn, StrandTurn};
 pub(crate) use undo::UndoEntry;
 pub(crate) use undo_queue::{Locks, NextUndo, UndoItem, UndoQueue, UndoWorker, Undone};
 pub(crate) use values::Lifetime;

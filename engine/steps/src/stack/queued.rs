@@ -6,8 +6,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::shapes::{
-    Activity, AsyncSteps, Branches, Description, Handler, QueueItem, QueuedStep, SharedSteps,
-    TemplateRange, TemplateStep, Waking, Work,
+    Activity, AsyncSteps, Description, Handler, ParallelBranches, QueueItem, QueuedStep,
+    SharedSteps, StepWork, TemplateRange, TemplateStep, Waking,
 };
 use crate::args::Args;
 use crate::error::StepResult;
@@ -16,7 +16,7 @@ use crate::slot::index;
 
 impl QueuedStep {
     #[inline]
-    pub(crate) fn new(location: StepLocation, work: impl Work + 'static) -> Self {
+    pub(crate) fn new(location: StepLocation, work: impl StepWork + 'static) -> Self {
         let (source, description) = (location.source(), Description::of_name(location));
         Self { source, description, work: Box::new(work) }
     }
@@ -27,7 +27,7 @@ impl QueuedStep {
     where
         F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
     {
-        Self::new(location, Body(body))
+        Self::new(location, ClosureBody(body))
     }
 
     /// Whether the body is an async closure from `A` to `T`.
@@ -75,9 +75,9 @@ impl QueuedStep {
 }
 
 /// A body that is a closure.
-struct Body<F>(F);
+struct ClosureBody<F>(F);
 
-impl<F> Work for Body<F>
+impl<F> StepWork for ClosureBody<F>
 where
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult,
 {
@@ -87,7 +87,7 @@ where
     }
 }
 
-impl Work for Branches {
+impl StepWork for ParallelBranches {
     fn start(self: Box<Self>, asi: &mut AsyncSteps, _: Args, _: Waking<'_>) -> StepResult {
         asi.start_activity(Activity::Parallel(self));
         Ok(())

@@ -19,13 +19,13 @@ use super::undo::Undos;
 use super::undo_queue::{Locks, UndoQueue, UndoWorker};
 use super::values::Values;
 use crate::args::{Args, Mismatch};
-use crate::error::{Error, Fault, StepResult};
+use crate::error::{Error, StepFault, StepResult};
 use crate::extensions::Extensions;
 use crate::flow::{Awaitable, FlowId, Identity};
 use crate::inbox::{Inbox, WaitKey};
 use crate::location::StepLocation;
 use crate::observe::{Observer, UndoneStep};
-use crate::probe::Probe;
+use crate::probe::StepProbe;
 use crate::random::Random;
 use crate::replay::{Limit, ReplayHooks};
 use crate::retry::Retry;
@@ -43,7 +43,7 @@ pub struct AsyncSteps {
     /// The active strand; the others are parked in [`ColdState::strands`].
     pub(crate) strand: Strand,
     /// The fault of the running callback: `error`, the end of a loop, or a broken rule.
-    pub(crate) raised: Option<Fault>,
+    pub(crate) raised: Option<StepFault>,
     /// Set by `success` of the running callback; the result itself is in `strand.args`.
     pub(crate) completed: bool,
     /// The running callback has polled the future that its step waits for.
@@ -75,7 +75,7 @@ pub(crate) struct ColdState {
     /// Whether the observer watches callbacks.
     pub(crate) watches_callbacks: bool,
     /// Puts faults into steps and undos; set by tests.
-    pub(crate) probe: Option<Rc<dyn Probe>>,
+    pub(crate) probe: Option<Rc<dyn StepProbe>>,
     pub(crate) strands: Strands<Strand>,
     pub(crate) timers: Timers,
     /// The sleeps of the futures that steps poll.
@@ -228,7 +228,7 @@ pub(crate) enum Activity {
     /// It waits for something that can describe itself.
     Waiting(Arc<dyn Awaitable>),
     Looping(Box<dyn Iterate>),
-    Parallel(Box<Branches>),
+    Parallel(Box<ParallelBranches>),
     Polling(StepFuture),
     /// It is tried again when it fails: each attempt is a step inside.
     Retrying(Rc<dyn Retrying>),
@@ -255,7 +255,7 @@ pub(crate) struct QueuedStep {
     pub(crate) source: &'static Location<'static>,
     /// With the same source.
     pub(crate) description: Option<Box<Description>>,
-    pub(crate) work: Box<dyn Work>,
+    pub(crate) work: Box<dyn StepWork>,
 }
 
 /// The description of a step in progress.
@@ -275,7 +275,7 @@ pub(crate) struct Description {
 }
 
 /// The work of a step when it starts: a body, a loop, branches, a critical section.
-pub(crate) trait Work {
+pub(crate) trait StepWork {
     /// Starts the step, which is on top, with the result of the step before it. A future that it makes may be
     /// polled with the waker.
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult;
@@ -286,7 +286,7 @@ pub(crate) trait Work {
     }
 
     /// The same as something that can be started again; `None` for what can be started once.
-    fn into_repeat(self: Box<Self>) -> Option<Arc<dyn Repeat>> {
+    fn into_repeat(self: Box<Self>) -> Option<Arc<dyn RepeatedWork>> {
         None
     }
 
@@ -308,8 +308,8 @@ pub(crate) trait Work {
 }
 
 /// The work of a step that starts each time it is tried.
-pub(crate) trait Repeat {
-    /// Starts the step, which is on top; see [`Work::start`].
+pub(crate) trait RepeatedWork {
+    /// Starts the step, which is on top; see [`StepWork::start`].
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult;
 }
 
@@ -373,7 +373,7 @@ pub(crate) trait UndoPlan {
 
 /// An undo that is to be run.
 pub(crate) struct UndoWork {
-    pub(crate) body: Arc<dyn Repeat>,
+    pub(crate) body: Arc<dyn RepeatedWork>,
     pub(crate) timeout: Duration,
     pub(crate) retry: Option<Retry>,
 }
@@ -407,7 +407,7 @@ pub(crate) trait Iterate {
 }
 
 /// The branches of a parallel step (FTN12 §1.4).
-pub(crate) struct Branches {
+pub(crate) struct ParallelBranches {
     pub(crate) unstarted: Unstarted,
     /// The strand of each branch that started, in the order added; `None` once it has ended.
     pub(super) strands: SmallVec<[Option<u32>; 4]>,

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
 use super::shapes::{
-    About, Activity, Branches, Flags, Frame, Handler, QueueItem, QueuedStep, Retrying, Role,
-    StepExtras, StepFuture, Strand, TemplateRange, UndoOfFrame,
+    About, Activity, Flags, Frame, Handler, ParallelBranches, QueueItem, QueuedStep, Retrying,
+    Role, StepExtras, StepFuture, Strand, TemplateRange, UndoOfFrame,
 };
 use super::timers::Purpose;
 use crate::args::Args;
@@ -187,7 +187,7 @@ impl Strand {
     }
 
     /// The branches of the parallel step on top.
-    pub(crate) fn branches(&mut self) -> Option<&mut Branches> {
+    pub(crate) fn branches(&mut self) -> Option<&mut ParallelBranches> {
         match &mut self.top.activity {
             Activity::Parallel(branches) => Some(branches),
             Activity::Plain

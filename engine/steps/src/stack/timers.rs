@@ -11,7 +11,7 @@ use crate::time::Time;
 /// The armed timers of a flow, in a binary heap: the next one to expire comes first.
 #[derive(Default)]
 pub(crate) struct Timers {
-    heap: SmallVec<[Timer; 1]>,
+    heap: SmallVec<[StepTimer; 1]>,
     /// The position in the heap of each timer, by its id; of a free id, any number.
     positions: SmallVec<[u32; 4]>,
     free: SmallVec<[SlotId; 4]>,
@@ -19,7 +19,7 @@ pub(crate) struct Timers {
 
 /// A timer of the step at this depth of the strand in this slot.
 #[derive(Clone, Copy)]
-pub(crate) struct Timer {
+pub(crate) struct StepTimer {
     pub(crate) at: Time,
     /// The declared limit in nanoseconds; less may be left of it when the timer is armed.
     limit: u64,
@@ -60,7 +60,7 @@ impl StepTimers {
     }
 }
 
-impl Timer {
+impl StepTimer {
     /// A timer that is not armed yet.
     pub(crate) fn new(
         at: Time,
@@ -107,12 +107,12 @@ impl Timers {
     }
 
     /// Arms a timer and returns its id.
-    pub(crate) fn insert(&mut self, timer: Timer) -> SlotId {
+    pub(crate) fn insert(&mut self, timer: StepTimer) -> SlotId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.positions.push(0);
             SlotId::new(self.positions.len() - 1)
         });
-        self.heap.push(Timer { id, ..timer });
+        self.heap.push(StepTimer { id, ..timer });
         self.sift_up(self.heap.len() - 1);
         id
     }
@@ -130,7 +130,7 @@ impl Timers {
     }
 
     /// The next timer that has expired.
-    pub(crate) fn expired(&self, now: Time) -> Option<Timer> {
+    pub(crate) fn expired(&self, now: Time) -> Option<StepTimer> {
         self.heap.first().filter(|timer| timer.at <= now).copied()
     }
 
@@ -181,11 +181,11 @@ mod tests {
         Time::from_epoch(Duration::from_millis(ms))
     }
 
-    fn timer(ms: u64, depth: u32, purpose: Purpose) -> Timer {
-        Timer::new(at(ms), Duration::ZERO, (0, depth), purpose)
+    fn timer(ms: u64, depth: u32, purpose: Purpose) -> StepTimer {
+        StepTimer::new(at(ms), Duration::ZERO, (0, depth), purpose)
     }
 
-    fn pop_expired(timers: &mut Timers, ms: u64) -> Option<Timer> {
+    fn pop_expired(timers: &mut Timers, ms: u64) -> Option<StepTimer> {
         let expired = timers.expired(at(ms))?;
         timers.remove(expired.id);
         Some(expired)

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// What to do when the active strand cannot go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum StrandTurn {
     /// Go on with the strand in this slot, if it can.
     Resume(u32),
     /// Start the next branch of the parallel step on top of the strand in this slot.
@@ -26,8 +26,8 @@ pub(crate) enum ActiveTurn {
 /// The turns to come. Most flows have one at a time, which takes no allocation.
 #[derive(Default)]
 pub(crate) struct TurnQueue {
-    first: Option<Turn>,
-    others: VecDeque<Turn>,
+    first: Option<StrandTurn>,
+    others: VecDeque<StrandTurn>,
 }
 
 impl TurnQueue {
@@ -35,7 +35,7 @@ impl TurnQueue {
         self.first.is_none() && self.others.is_empty()
     }
 
-    pub(crate) fn push_back(&mut self, turn: Turn) {
+    pub(crate) fn push_back(&mut self, turn: StrandTurn) {
         if self.is_empty() {
             self.first = Some(turn);
         } else {
@@ -43,22 +43,22 @@ impl TurnQueue {
         }
     }
 
-    pub(crate) fn push_front(&mut self, turn: Turn) {
+    pub(crate) fn push_front(&mut self, turn: StrandTurn) {
         if let Some(second) = self.first.replace(turn) {
             self.others.push_front(second);
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Turn> {
+    pub(crate) fn pop(&mut self) -> Option<StrandTurn> {
         self.first.take().or_else(|| self.others.pop_front())
     }
 
     /// The next turn, if it is known without a look at the queue behind it.
-    pub(crate) fn peek(&self) -> Option<Turn> {
+    pub(crate) fn peek(&self) -> Option<StrandTurn> {
         self.first
     }
 
-    pub(crate) fn remove(&mut self, turn: Turn) {
+    pub(crate) fn remove(&mut self, turn: StrandTurn) {
         self.first.take_if(|first| *first == turn);
         self.others.retain(|other| *other != turn);
     }

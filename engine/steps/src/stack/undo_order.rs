@@ -8,10 +8,10 @@ type Path = [(u32, u32)];
 
 /// Items, each of which waits for the items that were pushed before it, unless those are in other
 /// branches of the same parallel step.
-pub(super) struct UndoOrder<T>(VecDeque<Part<T>>);
+pub(super) struct UndoOrder<T>(VecDeque<UndoPart<T>>);
 
 /// A part that is done before the next part begins.
-enum Part<T> {
+enum UndoPart<T> {
     One(T),
     /// The items in the branches of one parallel step.
     Branches(u32, Vec<(u32, UndoOrder<T>)>),
@@ -27,10 +27,10 @@ impl<T> UndoOrder<T> {
     pub(super) fn push(&mut self, path: &Path, item: T) {
         let mut order = self;
         for (step, number) in path {
-            if !matches!(order.0.back(), Some(Part::Branches(last, _)) if last == step) {
-                order.0.push_back(Part::Branches(*step, Vec::new()));
+            if !matches!(order.0.back(), Some(UndoPart::Branches(last, _)) if last == step) {
+                order.0.push_back(UndoPart::Branches(*step, Vec::new()));
             }
-            let Some(Part::Branches(_, branches)) = order.0.back_mut() else {
+            let Some(UndoPart::Branches(_, branches)) = order.0.back_mut() else {
                 unreachable!("the branches of the step are the last part")
             };
             let known = branches.iter().position(|(other, _)| other == number);
@@ -40,14 +40,14 @@ impl<T> UndoOrder<T> {
             }
             order = &mut branches[at].1;
         }
-        order.0.push_back(Part::One(item));
+        order.0.push_back(UndoPart::One(item));
     }
 
     /// Whether an item that is pushed there has to wait.
     pub(super) fn holds_up(&self, path: &Path) -> bool {
         let mut order = self;
         for (step, number) in path {
-            let Some(Part::Branches(first, branches)) = order.0.front() else { break };
+            let Some(UndoPart::Branches(first, branches)) = order.0.front() else { break };
             if first != step || order.0.len() > 1 {
                 break;
             }
@@ -65,8 +65,8 @@ impl<T> UndoOrder<T> {
         std::iter::from_fn(move || {
             while let Some(order) = orders.pop() {
                 match order.0.front() {
-                    Some(Part::One(item)) => return Some(item),
-                    Some(Part::Branches(_, branches)) => {
+                    Some(UndoPart::One(item)) => return Some(item),
+                    Some(UndoPart::Branches(_, branches)) => {
                         orders.extend(branches.iter().rev().map(|(_, inside)| inside));
                     }
                     None => {}
@@ -80,27 +80,27 @@ impl<T> UndoOrder<T> {
     pub(super) fn first_mut(&mut self, path: &Path) -> Option<&mut T> {
         let mut order = self;
         for (step, number) in path {
-            let Part::Branches(first, branches) = order.0.front_mut()? else { return None };
+            let UndoPart::Branches(first, branches) = order.0.front_mut()? else { return None };
             let inside = branches.iter_mut().filter(|_| first == step);
             order = &mut inside.into_iter().find(|(other, _)| other == number)?.1;
         }
         match order.0.front_mut()? {
-            Part::One(item) => Some(item),
-            Part::Branches(..) => None,
+            UndoPart::One(item) => Some(item),
+            UndoPart::Branches(..) => None,
         }
     }
 
     /// Removes the item there, if it waits for no other one.
     pub(super) fn remove(&mut self, path: &Path) -> Option<T> {
         let Some(((step, number), inside)) = path.split_first() else {
-            if matches!(self.0.front(), Some(Part::One(_)))
-                && let Some(Part::One(item)) = self.0.pop_front()
+            if matches!(self.0.front(), Some(UndoPart::One(_)))
+                && let Some(UndoPart::One(item)) = self.0.pop_front()
             {
                 return Some(item);
             }
             return None;
         };
-        let Part::Branches(first, branches) = self.0.front_mut()? else { return None };
+        let UndoPart::Branches(first, branches) = self.0.front_mut()? else { return None };
         let at =
             branches.iter().position(|(other, _)| other == number).filter(|_| first == step)?;
         let removed = branches[at].1.remove(inside);
@@ -116,8 +116,8 @@ impl<T> UndoOrder<T> {
     /// How many of these items may have to run in parallel.
     pub(super) fn width(&self, counts: impl Fn(&T) -> bool + Copy) -> usize {
         let widths = self.0.iter().map(|part| match part {
-            Part::One(item) => usize::from(counts(item)),
-            Part::Branches(_, branches) => {
+            UndoPart::One(item) => usize::from(counts(item)),
+            UndoPart::Branches(_, branches) => {
                 branches.iter().map(|(_, inside)| inside.width(counts)).sum()
             }
         });
@@ -129,8 +129,8 @@ impl<T> UndoOrder<T> {
         let (mut items, mut rest) = (Vec::new(), vec![mem::take(&mut self.0)]);
         while let Some(parts) = rest.last_mut() {
             match parts.pop_front() {
-                Some(Part::One(item)) => items.push(item),
-                Some(Part::Branches(_, branches)) => {
+                Some(UndoPart::One(item)) => items.push(item),
+                Some(UndoPart::Branches(_, branches)) => {
                     let inside = branches.into_iter().rev();
                     rest.extend(inside.map(|(_, mut inside)| mem::take(&mut inside.0)));
                 }

@@ -18,18 +18,18 @@ use crate::location::StepLocation;
 /// The undos of one flow that are to be run. `W` is what runs one of them.
 pub(crate) struct UndoQueue<W> {
     /// The entries that have not ended, the newest first; a running entry stays until it has ended.
-    entries: RefCell<UndoOrder<Entry<W>>>,
+    entries: RefCell<UndoOrder<QueuedUndo<W>>>,
     /// The workers that wait until there is something to do.
     idle: RefCell<Vec<Completion>>,
     workers: Cell<usize>,
 }
 
-struct Entry<W> {
+struct QueuedUndo<W> {
     branch: BranchPath,
-    state: State<W>,
+    state: UndoState<W>,
 }
 
-enum State<W> {
+enum UndoState<W> {
     Waiting(UndoItem<W>),
     Running(Undone),
 }
@@ -83,7 +83,7 @@ impl<W> UndoQueue<W> {
         for (branch, item) in items {
             if !matches!(item, UndoItem::Release(_)) || self.holds_up(&branch) {
                 let path = branch.clone();
-                let entry = Entry { branch, state: State::Waiting(item) };
+                let entry = QueuedUndo { branch, state: UndoState::Waiting(item) };
                 self.entries.borrow_mut().push(path.branches(), entry);
             }
         }
@@ -117,13 +117,14 @@ impl<W> UndoQueue<W> {
     /// may be left for it when undos have begun.
     fn next(&self) -> Option<BranchPath> {
         let entries = self.entries.borrow();
-        let waiting = || entries.first().filter(|entry| matches!(entry.state, State::Waiting(_)));
+        let waiting =
+            || entries.first().filter(|entry| matches!(entry.state, UndoState::Waiting(_)));
         let next = waiting().find(|entry| entry.undone().is_none()).or_else(|| waiting().next());
         next.map(|entry| entry.branch.clone())
     }
 
     /// Removes an entry that has ended.
-    fn remove(&self, branch: &BranchPath) -> Option<State<W>> {
+    fn remove(&self, branch: &BranchPath) -> Option<UndoState<W>> {
         let removed = self.entries.borrow_mut().remove(branch.branches());
         self.wake_one();
         removed.map(|entry| entry.state)
@@ -142,12 +143,14 @@ impl<W> UndoQueue<W> {
     }
 }
 
-impl<W> Entry<W> {
+impl<W> QueuedUndo<W> {
     /// The step that it undoes.
     fn undone(&self) -> Option<&Undone> {
         match &self.state {
-            State::Running(undone) | State::Waiting(UndoItem::Undo(undone, _)) => Some(undone),
-            State::Waiting(UndoItem::Release(_) | UndoItem::Tell(_)) => None,
+            UndoState::Running(undone) | UndoState::Waiting(UndoItem::Undo(undone, _)) => {
+                Some(undone)
+            }
+            UndoState::Waiting(UndoItem::Release(_) | UndoItem::Tell(_)) => None,
         }
     }
 }
@@ -172,7 +175,7 @@ impl<W> UndoWorker<W> {
         let mut entries = queue.entries.borrow_mut();
         let entry = entries.first_mut(branch.branches());
         if let Some((entry, undone)) = entry.and_then(|it| it.undone().cloned().map(|u| (it, u))) {
-            let before = mem::replace(&mut entry.state, State::Running(undone));
+            let before = mem::replace(&mut entry.state, UndoState::Running(undone));
             self.running.replace(Some(branch));
             return NextUndo::of(before);
         }
@@ -205,8 +208,8 @@ impl<W> UndoWorker<W> {
     fn end_running(&self) -> Option<Undone> {
         let branch = self.running.take()?;
         match self.queue.remove(&branch)? {
-            State::Running(undone) => Some(undone),
-            State::Waiting(_) => None,
+            UndoState::Running(undone) => Some(undone),
+            UndoState::Waiting(_) => None,
         }
     }
 }
@@ -218,10 +221,10 @@ impl<W> Drop for UndoWorker<W> {
 }
 
 impl<W> NextUndo<W> {
-    fn of(state: State<W>) -> Self {
+    fn of(state: UndoState<W>) -> Self {
         match state {
-            State::Waiting(item) => Self::Start(item),
-            State::Running(_) => Self::Wait,
+            UndoState::Waiting(item) => Self::Start(item),
+            UndoState::Running(_) => Self::Wait,
         }
     }
 }

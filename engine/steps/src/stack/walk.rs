@@ -10,7 +10,7 @@ use super::shapes::{
 use crate::error::StepResult;
 use crate::inbox::Inbox;
 use crate::location::StepLocation;
-use crate::probe::{Probe, ProbedWork};
+use crate::probe::{ProbedWork, StepProbe};
 use crate::state::State;
 use crate::time::Time;
 
@@ -94,7 +94,7 @@ impl AsyncSteps {
 
     /// The probe of a test; a flow that undoes another one has the probe of that flow.
     #[inline]
-    pub(crate) fn probe(&self) -> Option<&Rc<dyn Probe>> {
+    pub(crate) fn probe(&self) -> Option<&Rc<dyn StepProbe>> {
         self.cold.as_ref()?.probe.as_ref()
     }
 
@@ -122,7 +122,7 @@ impl AsyncSteps {
 
     /// A part of a step, such as one attempt, has the location of its step, and asks for itself.
     #[cold]
-    fn ask(&self, probe: &dyn Probe, work: ProbedWork) -> StepResult {
+    fn ask(&self, probe: &dyn StepProbe, work: ProbedWork) -> StepResult {
         let mut locations = self.locations();
         let step = locations.next();
         match step.filter(|step| locations.next() != Some(*step)) {

@@ -6,7 +6,7 @@ use std::{fmt, mem};
 use crate::args::Args;
 use crate::error::StepResult;
 use crate::location::StepLocation;
-use crate::stack::{AsyncSteps, Handler, QueuedStep, Waking, Work};
+use crate::stack::{AsyncSteps, Handler, QueuedStep, StepWork, Waking};
 
 /// An object that steps can synchronise against (FTN12 §1.11.3, `ISync` of §2.1).
 ///
@@ -43,7 +43,7 @@ pub trait SharedSync: ISync + Clone + Send + Sync + 'static {}
 impl<O: ISync + Clone + Send + Sync + 'static> SharedSync for O {}
 
 /// The body of a critical section.
-enum Body {
+enum AnySectionBody {
     Own(Box<dyn SectionBody>),
     /// The body of a template's section.
     Shared(Arc<SharedSectionBody>),
@@ -68,14 +68,14 @@ impl<O: ISync + Clone, F> Synced<O, F> {
     }
 }
 
-impl<O, F> Work for Synced<O, F>
+impl<O, F> StepWork for Synced<O, F>
 where
     O: ISync + 'static,
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
 {
     fn start(mut self: Box<Self>, asi: &mut AsyncSteps, args: Args, _: Waking<'_>) -> StepResult {
         let Some(object) = self.object.take() else { unreachable!("a step starts once") };
-        let section = Section::of_step(asi, args, Body::Own(self));
+        let section = Section::of_step(asi, args, AnySectionBody::Own(self));
         object.sync(asi, section)
     }
 
@@ -93,7 +93,7 @@ where
     }
 }
 
-impl Body {
+impl AnySectionBody {
     #[inline]
     fn enter(self, asi: &mut AsyncSteps, args: Args) -> StepResult {
         match self {
@@ -104,9 +104,9 @@ impl Body {
 }
 
 /// The body of a section without an object.
-struct Plain<F>(F);
+struct PlainBody<F>(F);
 
-impl<F> SectionBody for Plain<F>
+impl<F> SectionBody for PlainBody<F>
 where
     F: FnOnce(&mut AsyncSteps, Args) -> StepResult,
 {
@@ -117,7 +117,7 @@ where
 
 /// A critical section that was not entered yet (FTN12 §1.11.3).
 pub struct Section {
-    body: Body,
+    body: AnySectionBody,
     args: Args,
     handler: Option<Handler>,
     location: StepLocation,
@@ -127,14 +127,14 @@ impl Section {
     /// The section of the running step. It takes the step's error handler, which guards the section
     /// only.
     #[inline]
-    fn of_step(asi: &mut AsyncSteps, args: Args, body: Body) -> Self {
+    fn of_step(asi: &mut AsyncSteps, args: Args, body: AnySectionBody) -> Self {
         let handler = asi.take_own_handler();
         Self { body, args, handler, location: asi.location() }
     }
 
     /// The section of a step of a template.
     pub(crate) fn shared(asi: &mut AsyncSteps, args: Args, body: &Arc<SharedSectionBody>) -> Self {
-        Self::of_step(asi, args, Body::Shared(Arc::clone(body)))
+        Self::of_step(asi, args, AnySectionBody::Shared(Arc::clone(body)))
     }
 
     /// A section within the running step, which keeps its error handler.
@@ -142,7 +142,7 @@ impl Section {
     where
         F: FnOnce(&mut AsyncSteps, Args) -> StepResult + 'static,
     {
-        let body = Body::Own(Box::new(Plain(body)));
+        let body = AnySectionBody::Own(Box::new(PlainBody(body)));
         Self { body, args, handler: None, location: asi.location() }
     }
 

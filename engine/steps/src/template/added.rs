@@ -13,7 +13,7 @@ use crate::error::{Error, StepError, StepReturn};
 use crate::interface::Untyped;
 use crate::location::StepLocation;
 use crate::outcome::Undo;
-use crate::plan::{Chosen, Replayable, SharedPolicies, Tries};
+use crate::plan::{Chosen, Replayable, RetryPolicy, SharedPolicies};
 use crate::retry::Retry;
 use crate::stack::AsyncSteps;
 use crate::sync::{ISync, SharedSync};
@@ -132,7 +132,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     where
         A: Replayable,
     {
-        self.policies().tries = Some(Tries::new::<A>(policy));
+        self.policies().tries = Some(RetryPolicy::new::<A>(policy));
         self
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::args::Args;
 use crate::error::StepResult;
 use crate::location::StepLocation;
-use crate::plan::{Body, SharedPolicies};
+use crate::plan::{PlannedBody, SharedPolicies};
 use crate::stack::{
-    AsyncSteps, QueuedStep, Repeat, SharedBody, SharedHandler, TemplateStep, Waking,
+    AsyncSteps, QueuedStep, RepeatedWork, SharedBody, SharedHandler, TemplateStep, Waking,
 };
 
 /// A step of a template that is being built.
@@ -52,11 +52,11 @@ impl NewStep {
             return TemplateStep { location, body, handler, is_plain, is_sync, is_planned };
         };
         let (handler, section) =
-            if is_sync { (None, Some(Section { handler })) } else { (handler, None) };
+            if is_sync { (None, Some(SectionDraft { handler })) } else { (handler, None) };
         let shared = Arc::new(SharedWork { body, section });
         let body = Box::new(move |asi: &mut AsyncSteps, args, waker: Waking<'_>| {
-            let body: Arc<dyn Repeat> = Arc::clone(&shared) as _;
-            policies.for_flow().start(Body::Again(body), asi, args, waker)
+            let body: Arc<dyn RepeatedWork> = Arc::clone(&shared) as _;
+            policies.for_flow().start(PlannedBody::Again(body), asi, args, waker)
         });
         TemplateStep { location, body, handler, is_plain, is_sync: false, is_planned: true }
     }
@@ -65,17 +65,17 @@ impl NewStep {
 /// The body of a step with policies.
 struct SharedWork {
     body: SharedBody,
-    section: Option<Section>,
+    section: Option<SectionDraft>,
 }
 
 /// The body is a critical section: the error handler guards that only.
-struct Section {
+struct SectionDraft {
     handler: Option<SharedHandler>,
 }
 
-impl Repeat for SharedWork {
+impl RepeatedWork for SharedWork {
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
-        let Some(Section { handler }) = &self.section else {
+        let Some(SectionDraft { handler }) = &self.section else {
             return (self.body)(asi, args, waker);
         };
         let handler = handler.clone();

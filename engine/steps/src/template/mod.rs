@@ -14,7 +14,8 @@ use crate::error::{Error, StepError, StepResult, StepReturn};
 use crate::interface::{AsyncBody, Plain, RunContext, WithContext, start_shared};
 use crate::location::StepLocation;
 use crate::stack::{
-    Activity, AsyncSteps, Branches, SharedBody, SharedSteps, TemplateRange, Unstarted, Waking,
+    Activity, AsyncSteps, ParallelBranches, SharedBody, SharedSteps, TemplateRange, Unstarted,
+    Waking,
 };
 use crate::state::{State, TemplateState};
 use crate::sync::{Section, SharedSectionBody, SharedSync};
@@ -157,7 +158,7 @@ impl TemplateSteps {
         let location = StepLocation::here();
         let steps = TemplateParallel::define(define);
         let body = move |asi: &mut AsyncSteps, _, _: Waking<'_>| {
-            let branches = Branches::new(Unstarted::Shared(TemplateRange::all(&steps)));
+            let branches = ParallelBranches::new(Unstarted::Shared(TemplateRange::all(&steps)));
             asi.start_activity(Activity::Parallel(Box::new(branches)));
             Ok(())
         };

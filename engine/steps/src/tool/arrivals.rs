@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 
 /// The messages to a loop that were not taken yet; `P` is a callback that another thread posts.
 pub(super) struct Arrivals<P> {
-    incoming: Mutex<Incoming<P>>,
+    incoming: Mutex<ArrivalQueue<P>>,
     /// The host waits to be woken, and nothing has arrived since it asked for that. Changed within the
     /// lock, read anywhere.
     is_awaited: AtomicBool,
@@ -18,7 +18,7 @@ pub(super) struct Arrivals<P> {
     thread: ThreadId,
 }
 
-struct Incoming<P> {
+struct ArrivalQueue<P> {
     arrived: Arrived<P>,
     /// Woken when something arrives; set at the end of each round.
     host: Option<Waker>,
@@ -48,7 +48,7 @@ impl<P> Default for Arrived<P> {
 impl<P> Arrivals<P> {
     /// For the loop of this thread.
     pub(super) fn here() -> Self {
-        let incoming = Mutex::new(Incoming { arrived: Arrived::default(), host: None });
+        let incoming = Mutex::new(ArrivalQueue { arrived: Arrived::default(), host: None });
         let (is_awaited, wake_ups) = (AtomicBool::new(false), AtomicUsize::new(0));
         Self { incoming, is_awaited, wake_ups, thread: thread::current().id() }
     }
@@ -127,7 +127,7 @@ impl<P> Arrivals<P> {
         is_empty
     }
 
-    fn arrive(&self, leave: impl FnOnce(&mut Incoming<P>)) {
+    fn arrive(&self, leave: impl FnOnce(&mut ArrivalQueue<P>)) {
         let host = {
             let mut incoming = self.lock();
             leave(&mut incoming);
@@ -139,7 +139,7 @@ impl<P> Arrivals<P> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Incoming<P>> {
+    fn lock(&self) -> MutexGuard<'_, ArrivalQueue<P>> {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -21,13 +21,13 @@ pub(super) struct FutureKey {
 /// A slot keeps what wakes it. So a waker that outlives its future wakes the next one, which is polled
 /// once more than needed.
 pub(super) struct Futures<W> {
-    slots: Vec<Slot<W>>,
+    slots: Vec<FutureSlot<W>>,
     free: Vec<usize>,
     /// The slots that were to be polled while they were being polled.
     missed: Vec<usize>,
 }
 
-struct Slot<W> {
+struct FutureSlot<W> {
     /// The number of the future; `None` if the slot is free.
     number: Option<u64>,
     /// `None` while it is being polled.
@@ -62,7 +62,7 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
         let slot = self.free.pop().unwrap_or_else(|| {
             let slot = self.slots.len();
             let (number, future, wake) = (None, None, Arc::new(make(slot)));
-            self.slots.push(Slot { number, future, wake, waker: None });
+            self.slots.push(FutureSlot { number, future, wake, waker: None });
             slot
         });
         let entry = &mut self.slots[slot];
@@ -142,7 +142,7 @@ impl<W: Wake + Send + Sync + 'static> Futures<W> {
     }
 
     #[inline]
-    fn slot(&mut self, key: FutureKey) -> Option<&mut Slot<W>> {
+    fn slot(&mut self, key: FutureKey) -> Option<&mut FutureSlot<W>> {
         self.slots.get_mut(key.slot).filter(|slot| slot.number == Some(key.number))
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::arrivals::{Arrivals, Arrived, WakeFuture};
 use super::async_tool::AsyncTool;
 use super::futures::Polled;
-use super::queue::{Key, Queue, Task};
+use super::queue::{LoopKey, LoopQueue, Task};
 use crate::error::Error;
 use crate::time::Time;
 
@@ -24,14 +24,14 @@ use crate::time::Time;
 ///
 /// A panic of a callback comes out of `iterate`; the loop stays usable, without that callback.
 #[derive(Clone)]
-pub struct Manual(Rc<Core>);
+pub struct Manual(Rc<ManualCore>);
 
 /// A callback that another thread posts.
 pub(super) type Post = Box<dyn FnOnce(&Manual) + Send>;
 
-struct Core {
+struct ManualCore {
     now: Cell<Time>,
-    queue: RefCell<Queue<WakeFuture<Post>>>,
+    queue: RefCell<LoopQueue<WakeFuture<Post>>>,
     arrivals: Arc<Arrivals<Post>>,
     /// The futures that were not polled yet: after how many wake-ups, in which slot.
     begun: RefCell<Vec<(usize, usize)>>,
@@ -51,15 +51,15 @@ const MOST_UNSEEN: usize = 1_000;
 /// A callback or a future of a [`Manual`] loop (FTN12 §2.6 `Handle`).
 #[derive(Clone)]
 pub struct Handle {
-    of: Weak<Core>,
-    key: Key,
+    of: Weak<ManualCore>,
+    key: LoopKey,
 }
 
 impl Manual {
     /// A loop with nothing to do, at this time, on this thread.
     #[must_use]
     pub fn new(now: Time) -> Self {
-        Self(Rc::new(Core {
+        Self(Rc::new(ManualCore {
             now: Cell::new(now),
             queue: RefCell::default(),
             arrivals: Arc::new(Arrivals::here()),
@@ -203,7 +203,7 @@ impl Manual {
         self.handle(key)
     }
 
-    fn handle(&self, key: Key) -> Handle {
+    fn handle(&self, key: LoopKey) -> Handle {
         Handle { of: Rc::downgrade(&self.0), key }
     }
 
@@ -262,7 +262,7 @@ impl AsyncTool for Manual {
         }
         drop(queue);
         self.wake_host();
-        self.handle(Key::Future(key))
+        self.handle(LoopKey::Future(key))
     }
 
     fn cancel(&self, handle: &Handle) {

@@ -95,11 +95,11 @@ struct Driven<T: AsyncTool> {
     execution: Execution,
     tool: T,
     /// Boxed, because most flows wait without a deadline.
-    timer: Option<Box<Timer<T>>>,
+    timer: Option<Box<DeadlineTimer<T>>>,
 }
 
 /// The callback that wakes the flow at its deadline.
-struct Timer<T: AsyncTool> {
+struct DeadlineTimer<T: AsyncTool> {
     at: Time,
     waker: Waker,
     handle: T::Handle,
@@ -156,7 +156,7 @@ impl<T: AsyncTool> Driven<T> {
         let delay = at.saturating_since(self.tool.now());
         let wake = waker.clone();
         let handle = self.tool.deferred(delay, move || wake.wake());
-        self.timer = Some(Box::new(Timer { at, waker: waker.clone(), handle }));
+        self.timer = Some(Box::new(DeadlineTimer { at, waker: waker.clone(), handle }));
     }
 
     #[inline]

@@ -8,15 +8,15 @@ use crate::time::Time;
 
 pub(super) type Task = Box<dyn FnOnce()>;
 
-/// Names a callback or a future of a [`Queue`]; never used again.
+/// Names a callback or a future of a [`LoopQueue`]; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum LoopKey {
     /// In the order of time, then in the order in which they were scheduled.
     Task(Time, u64),
     Future(FutureKey),
 }
 
-/// A value that was taken out of a [`Queue`], to be dropped when the queue is not borrowed any
+/// A value that was taken out of a [`LoopQueue`], to be dropped when the queue is not borrowed any
 /// more.
 #[must_use = "its destructor may call the loop"]
 pub(super) enum Removed {
@@ -25,24 +25,24 @@ pub(super) enum Removed {
 }
 
 /// The callbacks and futures of a loop.
-pub(super) struct Queue<W> {
+pub(super) struct LoopQueue<W> {
     tasks: BTreeMap<(Time, u64), Task>,
     pub(super) futures: Futures<W>,
     /// The next number to be assigned.
     next_number: u64,
 }
 
-impl<W> Default for Queue<W> {
+impl<W> Default for LoopQueue<W> {
     fn default() -> Self {
         Self { tasks: BTreeMap::new(), futures: Futures::default(), next_number: 0 }
     }
 }
 
-impl<W: Wake + Send + Sync + 'static> Queue<W> {
-    pub(super) fn add_task(&mut self, at: Time, task: Task) -> Key {
+impl<W: Wake + Send + Sync + 'static> LoopQueue<W> {
+    pub(super) fn add_task(&mut self, at: Time, task: Task) -> LoopKey {
         let number = self.number();
         self.tasks.insert((at, number), task);
-        Key::Task(at, number)
+        LoopKey::Task(at, number)
     }
 
     /// Keeps a future; returns its key and what wakes it, which is made for a new slot.
@@ -65,10 +65,10 @@ impl<W: Wake + Send + Sync + 'static> Queue<W> {
         self.tasks.remove(&key)
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Removed> {
+    pub(super) fn remove(&mut self, key: LoopKey) -> Option<Removed> {
         match key {
-            Key::Task(at, number) => self.tasks.remove(&(at, number)).map(Removed::Task),
-            Key::Future(key) => self.futures.remove(key).map(Removed::Future),
+            LoopKey::Task(at, number) => self.tasks.remove(&(at, number)).map(Removed::Task),
+            LoopKey::Future(key) => self.futures.remove(key).map(Removed::Future),
         }
     }
 
@@ -78,10 +78,10 @@ impl<W: Wake + Send + Sync + 'static> Queue<W> {
         tasks.chain(self.futures.take_all().map(Removed::Future)).collect()
     }
 
-    pub(super) fn contains(&self, key: Key) -> bool {
+    pub(super) fn contains(&self, key: LoopKey) -> bool {
         match key {
-            Key::Task(at, number) => self.tasks.contains_key(&(at, number)),
-            Key::Future(key) => self.futures.contains(key),
+            LoopKey::Task(at, number) => self.tasks.contains_key(&(at, number)),
+            LoopKey::Future(key) => self.futures.contains(key),
         }
     }
 

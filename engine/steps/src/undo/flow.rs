@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::location::StepLocation;
 use crate::observe::UndoneStep;
 use crate::outcome::Undo;
-use crate::plan::{Attempt, Body, Policies, Tries};
-use crate::probe::Probe;
+use crate::plan::{AttemptPolicies, PlannedBody, Policies, RetryPolicy};
+use crate::probe::StepProbe;
 use crate::stack::{
     AsyncSteps, Locks, NextUndo, QueuedStep, UndoItem, UndoWork, UndoWorker, Undone,
 };
@@ -19,7 +19,7 @@ use crate::stack::{
 pub(crate) fn undo_flow(
     worker: UndoWorker<UndoWork>,
     location: StepLocation,
-    probe: Option<Rc<dyn Probe>>,
+    probe: Option<Rc<dyn StepProbe>>,
 ) -> AsyncSteps {
     let (mut asi, worker) = (AsyncSteps::root(), Rc::new(worker));
     asi.policy_state().undoes = Some(Rc::clone(&worker));
@@ -47,14 +47,14 @@ pub(crate) fn undo_flow(
 fn add(asi: &mut AsyncSteps, undone: Undone, work: UndoWork) {
     let UndoWork { body, timeout, retry } = work;
     let Undone { location, is_done, why } = undone;
-    let tries = retry.map(Tries::new::<()>);
+    let tries = retry.map(RetryPolicy::new::<()>);
     let policies = Policies {
         tries,
-        one: Attempt { timeout: Some(timeout), ..Attempt::default() },
+        one: AttemptPolicies { timeout: Some(timeout), ..AttemptPolicies::default() },
         ..Policies::default()
     };
     let step = QueuedStep::body(location, move |asi, args| {
-        policies.start(Body::Again(body), asi, args, None)
+        policies.start(PlannedBody::Again(body), asi, args, None)
     });
     let handler = move |asi: &mut AsyncSteps, error: &Error| {
         let unseen = &mut asi.cold().unseen;

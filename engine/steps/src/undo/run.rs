@@ -16,12 +16,12 @@ use crate::flow::Identity;
 use crate::location::StepLocation;
 use crate::outcome::Undo;
 use crate::plan::Replayable;
-use crate::probe::{Probe, UndoMoment};
+use crate::probe::{StepProbe, UndoMoment};
 use crate::replay::NotUndone;
-use crate::stack::{AsyncSteps, Repeat, UndoPlan, UndoWork, Waking};
+use crate::stack::{AsyncSteps, RepeatedWork, UndoPlan, UndoWork, Waking};
 
 /// An async closure that undoes a step. `K` is what it keeps of the step's arguments.
-pub(crate) trait UndoBody<K, T> {
+pub(crate) trait UndoClosure<K, T> {
     /// Returns the arguments, and the part of them to keep.
     fn keep(&self, args: Args) -> Result<(Args, Args), Mismatch>;
 
@@ -31,7 +31,7 @@ pub(crate) trait UndoBody<K, T> {
 /// It takes the outcome of the step alone.
 pub(crate) struct OfResult<F>(pub(crate) F);
 
-impl<F, T> UndoBody<(), T> for OfResult<F>
+impl<F, T> UndoClosure<(), T> for OfResult<F>
 where
     F: AsyncFn(Undo<&T>) -> Result<(), StepError>,
 {
@@ -57,7 +57,7 @@ impl<G, F, A> OfInput<G, F, A> {
     }
 }
 
-impl<G, F, A, K, T> UndoBody<K, T> for OfInput<G, F, A>
+impl<G, F, A, K, T> UndoClosure<K, T> for OfInput<G, F, A>
 where
     A: Arguments,
     K: Arguments,
@@ -90,7 +90,7 @@ impl<B, A, T> UndoOf<B, A, T> {
 
 impl<B, A, T> UndoPlan for UndoOf<B, A, T>
 where
-    B: UndoBody<A, T> + 'static,
+    B: UndoClosure<A, T> + 'static,
     A: Arguments,
     T: Replayable,
 {
@@ -111,13 +111,13 @@ where
             unreachable!("they were kept as these types")
         };
         let UndoPolicy { timeout, retry } = self.policy.clone();
-        let step = Contained::new(ToUndo { undo: self, input, result });
+        let step = Contained::new(StepToUndo { undo: self, input, result });
         UndoWork { body: Arc::new(UndoRun { step, branch }), timeout, retry }
     }
 }
 
 /// The step that is undone.
-struct ToUndo<B, A, T> {
+struct StepToUndo<B, A, T> {
     undo: Arc<UndoOf<B, A, T>>,
     /// The arguments that the undo keeps.
     input: A,
@@ -127,14 +127,14 @@ struct ToUndo<B, A, T> {
 
 /// An undo that runs, as often as it is tried.
 struct UndoRun<B, A, T> {
-    step: Contained<ToUndo<B, A, T>>,
+    step: Contained<StepToUndo<B, A, T>>,
     /// The branch whose step it undoes.
     branch: Identity,
 }
 
-impl<B, A, T> Repeat for UndoRun<B, A, T>
+impl<B, A, T> RepeatedWork for UndoRun<B, A, T>
 where
-    B: UndoBody<A, T> + 'static,
+    B: UndoClosure<A, T> + 'static,
     A: Arguments,
     T: Arguments,
 {
@@ -142,7 +142,7 @@ where
         let branch = self.branch;
         let probe = asi.probe().map(|probe| (Rc::clone(probe), asi.location()));
         let undo = async move {
-            let ToUndo { undo, input, result } = &*self.step;
+            let StepToUndo { undo, input, result } = &*self.step;
             let run = || undo.body.call(input, result.as_ref().map_or(Undo::Unknown, Undo::Done));
             let ended = match probe {
                 None => run().await,
@@ -162,7 +162,7 @@ where
 
 /// Runs an undo, from its beginning again where the probe of a test says so.
 async fn run_probed<U>(
-    probe: &dyn Probe,
+    probe: &dyn StepProbe,
     step: StepLocation,
     run: impl Fn() -> U,
 ) -> Result<(), StepError>

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_postgres::AsyncMessage;
 
-use super::Database;
+use super::LockDatabase;
 use super::session::within;
 use crate::error::Error;
 use crate::store::Freed;
@@ -15,7 +15,7 @@ use crate::store::Freed;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Listens for ever.
-pub(super) async fn listen(database: &Database, freed: &Freed<'_>) {
+pub(super) async fn listen(database: &LockDatabase, freed: &Freed<'_>) {
     loop {
         if let Err(error) = listen_once(database, freed).await {
             tracing::debug!(%error, "notices of the cluster are lost: listening again");
@@ -25,7 +25,7 @@ pub(super) async fn listen(database: &Database, freed: &Freed<'_>) {
 }
 
 /// Listens until the connection is lost.
-async fn listen_once(database: &Database, freed: &Freed<'_>) -> Result<(), Error> {
+async fn listen_once(database: &LockDatabase, freed: &Freed<'_>) -> Result<(), Error> {
     let (client, mut connection) = database.connect().await?;
     let listening = async {
         while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {

@@ -14,8 +14,8 @@ use tokio_postgres::{Client, Connection, NoTls, Row, Socket};
 
 use super::{Answer, Freed, LockId, LockStore, NodeId, Quota, Share, Taken};
 use crate::error::Error;
-use session::Session;
-use session::Value::{self, Int, Text};
+use session::StatementValue::{self, Int, Text};
+use session::StoreSession;
 
 /// How long the server may take for one request before the connection counts as lost.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,14 +30,14 @@ const SETTINGS: &str = "-c synchronous_commit=on -c statement_timeout=10000 \
 #[derive(derive_more::Debug)]
 #[debug("Postgres {{ schema: {:?}, .. }}", self.database.schema)]
 pub struct Postgres {
-    database: Arc<Database>,
-    requests: Session,
+    database: Arc<LockDatabase>,
+    requests: StoreSession,
     /// Renewals have a connection of their own, so that no other request delays them.
-    leases: Session,
+    leases: StoreSession,
 }
 
 /// Where the database is, and which tables are meant.
-struct Database {
+struct LockDatabase {
     config: tokio_postgres::Config,
     schema: String,
 }
@@ -52,14 +52,14 @@ impl Postgres {
     /// # Cancel safety
     /// Dropping the future leaves all tables or none.
     pub async fn connect(server: tokio_postgres::Config, schema: &str) -> Result<Self, Error> {
-        let database = Arc::new(Database::new(server, schema));
+        let database = Arc::new(LockDatabase::new(server, schema));
         schema::set_up(&database).await?;
-        let [requests, leases] = [(); 2].map(|()| Session::new(Arc::clone(&database)));
+        let [requests, leases] = [(); 2].map(|()| StoreSession::new(Arc::clone(&database)));
         Ok(Self { database, requests, leases })
     }
 }
 
-impl Database {
+impl LockDatabase {
     fn new(mut config: tokio_postgres::Config, schema: &str) -> Self {
         let given = config.get_options().unwrap_or_default().to_owned();
         config.options(format!("{given} {SETTINGS} -c search_path={schema}"));
@@ -168,7 +168,7 @@ impl LockStore for Postgres {
 }
 
 impl Postgres {
-    async fn done(&self, sql: &str, values: &[Value<'_>]) -> Result<(), Error> {
+    async fn done(&self, sql: &str, values: &[StatementValue<'_>]) -> Result<(), Error> {
         self.requests.query(sql, values).await.map(drop)
     }
 }

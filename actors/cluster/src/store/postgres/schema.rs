@@ -4,7 +4,7 @@
 //! its caller: no row stays locked by a process that stops. Times are milliseconds of the server's clock
 //! since 1970.
 
-use super::Database;
+use super::LockDatabase;
 use super::session::within;
 use crate::error::Error;
 
@@ -202,7 +202,7 @@ $$;
 ";
 
 /// Makes the schema, its tables and functions, unless they are there.
-pub(super) async fn set_up(database: &Database) -> Result<(), Error> {
+pub(super) async fn set_up(database: &LockDatabase) -> Result<(), Error> {
     let (mut client, connection) = database.connect().await?;
     tokio::spawn(async move { connection.await.ok() });
     within(async {

@@ -7,27 +7,29 @@ use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-use super::{Database, PATIENCE};
+use super::{LockDatabase, PATIENCE};
 use crate::error::Error;
 
 /// The server did not answer in time.
 #[derive(Debug, thiserror::Error)]
 #[error("the server did not answer within {PATIENCE:?}")]
-struct Silent;
+struct SilentServer;
 
 /// Gives up after a while.
 pub(super) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(Error::Unavailable(Arc::new(Silent))))
+    timeout(PATIENCE, request)
+        .await
+        .unwrap_or_else(|_| Err(Error::Unavailable(Arc::new(SilentServer))))
 }
 
 /// A value of a statement.
 #[derive(Clone, Copy)]
-pub(super) enum Value<'a> {
+pub(super) enum StatementValue<'a> {
     Text(&'a str),
     Int(i64),
 }
 
-impl Value<'_> {
+impl StatementValue<'_> {
     fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
         match self {
             Self::Text(text) => (text, Type::TEXT),
@@ -38,14 +40,14 @@ impl Value<'_> {
 
 /// Requests on one connection, which any number of tasks share. Each request is one statement, so a task
 /// that is dropped or a process that stops leaves no transaction open.
-pub(super) struct Session {
-    database: Arc<Database>,
+pub(super) struct StoreSession {
+    database: Arc<LockDatabase>,
     client: Mutex<Option<Arc<Client>>>,
 }
 
-impl Session {
+impl StoreSession {
     /// A session that connects with its first request.
-    pub(super) fn new(database: Arc<Database>) -> Self {
+    pub(super) fn new(database: Arc<LockDatabase>) -> Self {
         Self { database, client: Mutex::default() }
     }
 
@@ -63,9 +65,13 @@ impl Session {
     }
 
     /// The rows of a statement.
-    pub(super) async fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
+    pub(super) async fn query(
+        &self,
+        sql: &str,
+        values: &[StatementValue<'_>],
+    ) -> Result<Vec<Row>, Error> {
         let client = self.client().await?;
-        let values: Vec<_> = values.iter().map(Value::typed).collect();
+        let values: Vec<_> = values.iter().map(StatementValue::typed).collect();
         let rows = within(async { Ok(client.query_typed(sql, &values).await?) }).await;
         if let Err(Error::Unavailable(_)) = rows {
             // one that is silent is not asked again

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use asyncsteps_core::Identity;
 
-use super::watch::{Holders, WAITS, Wait};
+use super::watch::{GraphWait, Holders, WAITS};
 
 /// The waits that can be reached from a wait, itself first.
 pub(super) struct Graph {
-    nodes: Vec<Node>,
+    nodes: Vec<WaitNode>,
 }
 
-struct Node {
-    wait: Arc<Wait>,
+struct WaitNode {
+    wait: Arc<GraphWait>,
     /// The holders of the mutex; `None` if one of them is assumed to make progress.
     holders: Option<Holders>,
     /// For each holder, the waits that block it.
@@ -25,9 +25,9 @@ struct Node {
 impl Graph {
     /// The shortest cycle that `wait` closes with waits of which `counts` is true.
     pub(super) fn cycle(
-        wait: &Arc<Wait>,
-        counts: impl Fn(&Wait) -> bool,
-    ) -> Option<Vec<Arc<Wait>>> {
+        wait: &Arc<GraphWait>,
+        counts: impl Fn(&GraphWait) -> bool,
+    ) -> Option<Vec<Arc<GraphWait>>> {
         loop {
             let mut graph = Self::around(wait, &counts);
             graph.mark_progress();
@@ -39,8 +39,8 @@ impl Graph {
     }
 
     /// Gathers what can be reached from a wait.
-    fn around(first: &Arc<Wait>, counts: &impl Fn(&Wait) -> bool) -> Self {
-        let mut graph = Self { nodes: vec![Node::new(first)] };
+    fn around(first: &Arc<GraphWait>, counts: &impl Fn(&GraphWait) -> bool) -> Self {
+        let mut graph = Self { nodes: vec![WaitNode::new(first)] };
         let mut known = HashMap::new();
         let mut next = 0;
         while let Some(node) = graph.nodes.get(next) {
@@ -56,7 +56,7 @@ impl Graph {
                             return 0;
                         }
                         *known.entry(wait.number()).or_insert_with(|| {
-                            graph.nodes.push(Node::new(wait));
+                            graph.nodes.push(WaitNode::new(wait));
                             graph.nodes.len() - 1
                         })
                     })
@@ -84,13 +84,13 @@ impl Graph {
     }
 
     fn has_free_holder(&self, at: usize) -> bool {
-        let Node { holders, blocked_by, .. } = &self.nodes[at];
+        let WaitNode { holders, blocked_by, .. } = &self.nodes[at];
         holders.is_none()
             || blocked_by.iter().any(|waits| waits.iter().all(|at| self.nodes[*at].progresses))
     }
 
     /// The shortest path from the first wait back to itself over stuck waits.
-    fn shortest_cycle(&self) -> Option<Vec<Arc<Wait>>> {
+    fn shortest_cycle(&self) -> Option<Vec<Arc<GraphWait>>> {
         if self.nodes[0].progresses {
             return None;
         }
@@ -111,7 +111,7 @@ impl Graph {
     }
 
     /// The path from the first wait to this one.
-    fn path(&self, before: &[Option<usize>], last: usize) -> Vec<Arc<Wait>> {
+    fn path(&self, before: &[Option<usize>], last: usize) -> Vec<Arc<GraphWait>> {
         let steps = std::iter::successors(Some(last), |at| before[*at]);
         let mut path: Vec<_> = steps.map(|at| Arc::clone(&self.nodes[at].wait)).collect();
         path.reverse();
@@ -128,8 +128,8 @@ impl Graph {
     }
 }
 
-impl Node {
-    fn new(wait: &Arc<Wait>) -> Self {
+impl WaitNode {
+    fn new(wait: &Arc<GraphWait>) -> Self {
         let holders = wait.resource.holders();
         Self { wait: Arc::clone(wait), holders, blocked_by: Vec::new(), progresses: false }
     }

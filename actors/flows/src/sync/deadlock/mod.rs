@@ -33,7 +33,7 @@ use watch::WAITS;
 
 pub use report::{Deadlock, Resource, Waiting};
 
-pub(super) use watch::{Contended, Holders, HoldsUpCaller, Wait, Watch};
+pub(super) use watch::{Contended, GraphWait, Holders, HoldsUpCaller, WaitGuard};
 
 /// Deadlocks that [`last`] knows.
 const KEPT: usize = 16;
@@ -89,14 +89,14 @@ pub(in crate::sync) enum WaitOutcome {
 }
 
 /// Looks whether a new wait closes a cycle.
-pub(in crate::sync) fn look(wait: &Arc<Wait>) -> WaitOutcome {
+pub(in crate::sync) fn look(wait: &Arc<GraphWait>) -> WaitOutcome {
     if !wait.may_be_stuck() {
         return WaitOutcome::Waits;
     }
-    let is_older = |other: &Wait| other.number() <= wait.number();
+    let is_older = |other: &GraphWait| other.number() <= wait.number();
     let Some(cycle) = Graph::cycle(wait, is_older) else { return WaitOutcome::Waits };
     // if a time limit ends a wait of each cycle, all waits make progress
-    let is_hard = |other: &Wait| is_older(other) && !other.is_limited();
+    let is_hard = |other: &GraphWait| is_older(other) && !other.is_limited();
     match if wait.is_limited() { None } else { Graph::cycle(wait, is_hard) } {
         Some(hard) => WaitOutcome::Deadlock(report(&hard, false)),
         None => {
@@ -121,7 +121,7 @@ pub fn look_again(branches: &[(Identity, bool)]) {
 }
 
 /// Fails the newest wait of a cycle that this wait is in, if no limit ends one of them.
-fn resolve(wait: &Arc<Wait>) {
+fn resolve(wait: &Arc<GraphWait>) {
     let Some(mut cycle) = Graph::cycle(wait, |wait| !wait.is_limited()) else { return };
     let failing = (0..cycle.len()).filter(|at| cycle[*at].step.is_some());
     let Some(newest) = failing.max_by_key(|at| cycle[*at].number()) else { return };
@@ -134,7 +134,7 @@ fn resolve(wait: &Arc<Wait>) {
 }
 
 /// Reports a cycle; returns the error for its first wait.
-fn report(cycle: &[Arc<Wait>], left_to_limit: bool) -> Error {
+fn report(cycle: &[Arc<GraphWait>], left_to_limit: bool) -> Error {
     let waits = cycle.iter().map(|wait| Waiting::of(wait)).collect();
     let deadlock = Deadlock { waits, left_to_limit };
     let text = deadlock.to_string();
@@ -187,7 +187,7 @@ mod tests {
         std::array::from_fn(|_| Identity { flow: Flow::new().id(), branch: 0 })
     }
 
-    fn wait(identity: Identity, holders: &[Identity], limited: bool) -> Arc<Wait> {
+    fn wait(identity: Identity, holders: &[Identity], limited: bool) -> Arc<GraphWait> {
         let mut flow = Flow::new();
         flow.add(|asi, ()| {
             let place = asi.locations().next();
@@ -195,7 +195,7 @@ mod tests {
         });
         let (place,) =
             asyncsteps_core::run_to_end::<(Option<StepLocation>,)>(flow).expect("it ends");
-        Arc::new(Wait {
+        Arc::new(GraphWait {
             identity,
             lineage: SmallVec::from_slice(&[identity.branch]),
             limited: limited.into(),
@@ -206,7 +206,7 @@ mod tests {
         })
     }
 
-    fn fails(wait: &Arc<Wait>) -> bool {
+    fn fails(wait: &Arc<GraphWait>) -> bool {
         matches!(look(wait), WaitOutcome::Deadlock(_))
     }
 
@@ -229,7 +229,7 @@ mod tests {
     }
 
     /// The wait of a branch of `flow`, below the root.
-    fn below(flow: Identity, branch: u32, holders: &[Identity], limited: bool) -> Arc<Wait> {
+    fn below(flow: Identity, branch: u32, holders: &[Identity], limited: bool) -> Arc<GraphWait> {
         let mut below = wait(Identity { branch, ..flow }, holders, limited);
         Arc::get_mut(&mut below).expect("it is new").lineage.push(0);
         below

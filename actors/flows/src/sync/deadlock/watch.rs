@@ -14,7 +14,7 @@ use super::report::{Resource, Waiting};
 pub(super) static WAITS: LazyLock<DashMap<FlowId, Waits>> = LazyLock::new(DashMap::new);
 
 /// The waits of one flow: one, as long as it has no branches.
-type Waits = SmallVec<[Arc<Wait>; 1]>;
+type Waits = SmallVec<[Arc<GraphWait>; 1]>;
 
 /// The flows and branches that hold a mutex.
 pub(in crate::sync) type Holders = SmallVec<[Identity; 2]>;
@@ -30,7 +30,7 @@ pub(in crate::sync) trait Contended: Send + Sync {
 }
 
 /// A wait that other flows wait for in turn.
-pub(in crate::sync) struct Wait {
+pub(in crate::sync) struct GraphWait {
     pub(super) identity: Identity,
     /// The branches that make no progress meanwhile, its own one first.
     pub(super) lineage: SmallVec<[u32; 2]>,
@@ -48,9 +48,9 @@ pub(in crate::sync) struct Wait {
 ///
 /// It is made and dropped only while the mutex is locked, so that the table has a wait exactly as long
 /// as the queue has. No other lock is taken while the table is locked.
-pub(in crate::sync) struct Watch(Arc<Wait>);
+pub(in crate::sync) struct WaitGuard(Arc<GraphWait>);
 
-impl Wait {
+impl GraphWait {
     /// A wait in the running step, for the step at `place`; `step` completes it.
     pub(in crate::sync) fn new(
         asi: &AsyncSteps,
@@ -71,7 +71,7 @@ impl Wait {
     }
 
     /// Puts the wait into the table.
-    pub(in crate::sync) fn watch(self: &Arc<Self>) -> Watch {
+    pub(in crate::sync) fn watch(self: &Arc<Self>) -> WaitGuard {
         static COUNT: Mutex<u64> = Mutex::new(0);
         // numbered and entered in one: a wait with a greater number finds this one
         let mut count = COUNT.lock();
@@ -79,7 +79,7 @@ impl Wait {
         self.number.get_or_init(|| *count);
         WAITS.entry(self.identity.flow).or_default().push(Arc::clone(self));
         drop(count);
-        Watch(Arc::clone(self))
+        WaitGuard(Arc::clone(self))
     }
 
     pub(super) fn is_limited(&self) -> bool {
@@ -102,7 +102,7 @@ impl Wait {
     }
 }
 
-impl Drop for Watch {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         if let Entry::Occupied(mut waits) = WAITS.entry(self.0.identity.flow) {
             waits.get_mut().retain(|wait| !Arc::ptr_eq(wait, &self.0));
@@ -114,7 +114,7 @@ impl Drop for Watch {
 }
 
 impl Waiting {
-    pub(super) fn of(wait: &Wait) -> Self {
+    pub(super) fn of(wait: &GraphWait) -> Self {
         Self { identity: wait.identity, place: wait.place, resource: wait.resource.resource() }
     }
 }

@@ -28,9 +28,9 @@ use super::{
 /// | see | [`load`](Self::load), [`key_report`](Self::key_report), [`owners`](Self::owners), [`inspect`](Self::inspect) | [`Inspect`](super::Inspect) |
 #[derive(Clone, derive_more::Debug)]
 #[debug("Limiter {{ mutex: {:?}, throttle: {:?} }}", self.0.mutex, self.0.throttle)]
-pub struct Limiter(Arc<Parts>);
+pub struct Limiter(Arc<LimiterParts>);
 
-struct Parts {
+struct LimiterParts {
     options: Options,
     mutex: Mutex,
     throttle: Throttle,
@@ -97,16 +97,21 @@ impl Limiter {
     #[track_caller]
     pub(super) fn of(name: &'static str, options: Options, throttle: Throttle) -> Self {
         let mutex = Mutex::named(name, options.mutex());
-        Self(Arc::new(Parts { options, mutex, throttle, actor: Arc::default() }))
+        Self(Arc::new(LimiterParts { options, mutex, throttle, actor: Arc::default() }))
     }
 
     /// The limiter of a key, such as a client: each key has limits of its own.
     #[must_use]
     pub fn key(&self, key: impl AsRef<str>) -> Self {
         let key = key.as_ref();
-        let Parts { options, mutex, throttle, actor } = &*self.0;
+        let LimiterParts { options, mutex, throttle, actor } = &*self.0;
         let (mutex, throttle) = (mutex.key(key), throttle.key(key));
-        Self(Arc::new(Parts { options: *options, mutex, throttle, actor: Arc::clone(actor) }))
+        Self(Arc::new(LimiterParts {
+            options: *options,
+            mutex,
+            throttle,
+            actor: Arc::clone(actor),
+        }))
     }
 
     /// Enters outside of flows; the holder of the guard is inside.
@@ -167,7 +172,7 @@ impl Limiter {
     /// The keys that are held or waited for, or that have entries in the current period.
     #[must_use]
     pub fn inspect(&self) -> LockReport {
-        let Parts { options, mutex, throttle, .. } = &*self.0;
+        let LimiterParts { options, mutex, throttle, .. } = &*self.0;
         let (mutex, throttle) = (mutex.inspect(), throttle.inspect());
         let mut keys: HashMap<Arc<str>, KeyReport> =
             mutex.keys.into_iter().map(|key| (Arc::clone(&key.key), key)).collect();

@@ -2,8 +2,8 @@
 
 use actix::{Actor, Context, Handler, MessageResult, Running};
 
-use super::guard::{Guard, LockGuard, Locking};
-use super::state::{Family, MutexActor};
+use super::guard::{KeyGuard, LockGuard, Locking};
+use super::state::{MutexActor, MutexFamily};
 use crate::sync::LockReport;
 use crate::sync::messages::{Deferred, Inspect, Lock, Unlock};
 use crate::sync::waiter::Holder;
@@ -20,8 +20,8 @@ impl Handler<Lock> for MutexActor {
     type Result = Deferred<LockGuard>;
 
     fn handle(&mut self, Lock { key }: Lock, _: &mut Context<Self>) -> Deferred<LockGuard> {
-        let state = Family::key(&self.0, key.as_deref().unwrap_or_default());
-        Deferred::new(Locking::new(Guard::new(&state, Holder::call())))
+        let state = MutexFamily::key(&self.0, key.as_deref().unwrap_or_default());
+        Deferred::new(Locking::new(KeyGuard::new(&state, Holder::call())))
     }
 }
 

@@ -8,17 +8,17 @@ use std::task::{Context, Poll};
 use asyncsteps_core::sync::mutex::{Lock, Ticket};
 use asyncsteps_core::{Arg, Error};
 
-use super::state::{KeyState, QueuedWaiter};
-use crate::sync::waiter::{Holder, Waiter, rejected};
+use super::state::{MutexKeyState, MutexWaiter};
+use crate::sync::waiter::{Holder, LockWaiter, rejected};
 
 /// A lock that was taken outside of flows. Dropping it, on any thread, releases the lock.
 #[derive(derive_more::Debug)]
 #[debug("LockGuard {{ name: {:?}, key: {:?} }}", self.0.state().name(), self.0.state().key())]
 #[must_use = "dropping it unlocks"]
-pub struct LockGuard(pub(super) Guard);
+pub struct LockGuard(pub(super) KeyGuard);
 
 impl LockGuard {
-    pub(super) fn new(guard: Guard) -> Self {
+    pub(super) fn new(guard: KeyGuard) -> Self {
         Self(guard)
     }
 }
@@ -29,10 +29,10 @@ impl Arg for LockGuard {}
 #[derive(derive_more::Debug)]
 #[debug("Locking {{ .. }}")]
 #[must_use = "a future does nothing before it is polled"]
-pub struct Locking(Option<Guard>);
+pub struct Locking(Option<KeyGuard>);
 
 impl Locking {
-    pub(super) fn new(guard: Guard) -> Self {
+    pub(super) fn new(guard: KeyGuard) -> Self {
         Self(Some(guard))
     }
 }
@@ -46,8 +46,8 @@ impl Future for Locking {
         let Some(mut guard) = self.0.take() else { panic!("polled after it was ready") };
         let ready = guard.has_turn(cx)
             || guard.is_empty() && {
-                let waiter = Waiter::Future(cx.waker().clone());
-                guard.ask(|| QueuedWaiter::new(waiter, None))?
+                let waiter = LockWaiter::Future(cx.waker().clone());
+                guard.ask(|| MutexWaiter::new(waiter, None))?
             };
         if ready {
             return Poll::Ready(Ok(LockGuard(guard)));
@@ -58,8 +58,8 @@ impl Future for Locking {
 }
 
 /// Holds the lock, or waits in the queue, until it is dropped.
-pub(super) struct Guard {
-    state: Arc<KeyState>,
+pub(super) struct KeyGuard {
+    state: Arc<MutexKeyState>,
     owner: Holder,
     held: GuardState,
 }
@@ -72,13 +72,13 @@ enum GuardState {
     Inside,
 }
 
-impl Guard {
+impl KeyGuard {
     /// A guard that holds nothing yet.
-    pub(super) fn new(state: &Arc<KeyState>, owner: Holder) -> Self {
+    pub(super) fn new(state: &Arc<MutexKeyState>, owner: Holder) -> Self {
         Self { state: Arc::clone(state), owner, held: GuardState::Nothing }
     }
 
-    pub(super) fn state(&self) -> &Arc<KeyState> {
+    pub(super) fn state(&self) -> &Arc<MutexKeyState> {
         &self.state
     }
 
@@ -106,7 +106,7 @@ impl Guard {
     }
 
     /// Enters, or joins the queue; says whether it entered.
-    pub(super) fn ask(&mut self, waiter: impl FnOnce() -> QueuedWaiter) -> Result<bool, Error> {
+    pub(super) fn ask(&mut self, waiter: impl FnOnce() -> MutexWaiter) -> Result<bool, Error> {
         let lock = self.state.accounting().queue.lock(self.owner, waiter);
         self.held = match lock {
             Lock::Entered => GuardState::Inside,
@@ -129,14 +129,14 @@ impl Guard {
             self.held = GuardState::Inside;
             return true;
         };
-        let before = mem::replace(&mut waiter.waiter, Waiter::Future(waker));
+        let before = mem::replace(&mut waiter.waiter, LockWaiter::Future(waker));
         drop(accounting);
         drop(before);
         false
     }
 }
 
-impl Drop for Guard {
+impl Drop for KeyGuard {
     fn drop(&mut self) {
         let ticket = match self.held {
             GuardState::Nothing => return,

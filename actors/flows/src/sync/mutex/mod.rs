@@ -16,13 +16,13 @@ pub use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::sync::{ISync, Section};
 use asyncsteps_core::{AsyncSteps, Completion, Stack, StepResult};
 
-use super::deadlock::{self, HoldsUpCaller, Wait, WaitOutcome};
+use super::deadlock::{self, GraphWait, HoldsUpCaller, WaitOutcome};
 use super::load::{KeyReport, Load, LockReport};
 use super::owners::KeyOwners;
-use super::waiter::{Holder, Waiter};
+use super::waiter::{Holder, LockWaiter};
 
-use guard::Guard;
-use state::{Family, KeyState, QueuedWaiter};
+use guard::KeyGuard;
+use state::{MutexFamily, MutexKeyState, MutexWaiter};
 
 pub use guard::{LockGuard, Locking};
 pub use held::{HeldLock, held};
@@ -60,7 +60,7 @@ pub use ticket::{LockTicket, UnlockError};
     "Mutex {{ name: {:?}, key: {:?}, holders: {:?}, queued: {:?} }}",
     self.0.name(), self.0.key(), self.0.counts().0, self.0.counts().1
 )]
-pub struct Mutex(Arc<KeyState>);
+pub struct Mutex(Arc<MutexKeyState>);
 
 impl Mutex {
     /// A mutex without a name.
@@ -80,14 +80,14 @@ impl Mutex {
     #[must_use]
     #[track_caller]
     pub fn named(name: &'static str, options: Options) -> Self {
-        Self(Family::start(name, options))
+        Self(MutexFamily::start(name, options))
     }
 
     /// The mutex of a key: each key is locked on its own, under the same limits. The empty key is
     /// the mutex that was made first.
     #[must_use]
     pub fn key(&self, key: impl AsRef<str>) -> Self {
-        Self(Family::key(self.0.family(), key.as_ref()))
+        Self(MutexFamily::key(self.0.family(), key.as_ref()))
     }
 
     /// Locks outside of flows, by the same queue; ready when the turn has come.
@@ -102,13 +102,13 @@ impl Mutex {
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub fn lock(&self) -> Locking {
-        Locking::new(Guard::new(&self.0, self.0.caller()))
+        Locking::new(KeyGuard::new(&self.0, self.0.caller()))
     }
 
     /// Locks if that needs no waiting.
     #[must_use]
     pub fn try_lock(&self) -> Option<LockGuard> {
-        let mut guard = Guard::new(&self.0, self.0.caller());
+        let mut guard = KeyGuard::new(&self.0, self.0.caller());
         guard.enter().then(|| LockGuard::new(guard))
     }
 
@@ -185,7 +185,7 @@ impl Mutex {
     /// Enters for the running step, until that ends. If that needs waiting, it adds a step that waits
     /// and returns `false`.
     pub(super) fn enter(&self, asi: &mut AsyncSteps) -> bool {
-        let mut guard = Guard::new(&self.0, Holder::Branch(asi.identity()));
+        let mut guard = KeyGuard::new(&self.0, Holder::Branch(asi.identity()));
         if guard.enter() {
             asi.hold(guard);
             return true;
@@ -197,12 +197,12 @@ impl Mutex {
 }
 
 /// The step of a flow that has to wait.
-fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
+fn wait(asi: &mut AsyncSteps, guard: Stack<KeyGuard>) -> StepResult {
     let state = Arc::clone(asi[guard].state());
     let step = asi.wait_external_for(state);
     let watched = if deadlock::is_enabled() { watched(asi, guard, &step) } else { None };
     let entered = asi[guard]
-        .ask(|| QueuedWaiter::new(Waiter::Step(step), watched.as_ref().map(Wait::watch)))?;
+        .ask(|| MutexWaiter::new(LockWaiter::Step(step), watched.as_ref().map(GraphWait::watch)))?;
     if entered {
         return asi.success(());
     }
@@ -213,18 +213,23 @@ fn wait(asi: &mut AsyncSteps, guard: Stack<Guard>) -> StepResult {
 }
 
 /// The wait as deadlock detection sees it; `None` if no other flow waits for this one: it has no lock.
-fn watched(asi: &mut AsyncSteps, guard: Stack<Guard>, step: &Completion) -> Option<Arc<Wait>> {
+fn watched(
+    asi: &mut AsyncSteps,
+    guard: Stack<KeyGuard>,
+    step: &Completion,
+) -> Option<Arc<GraphWait>> {
     if !holds_up_others(asi) {
         return None;
     }
     let identity = asi.identity();
-    let state: Arc<KeyState> = Arc::clone(asi[guard].state());
+    let state: Arc<MutexKeyState> = Arc::clone(asi[guard].state());
     let place = asi.locations().nth(1).expect("a step waits for the one around it");
-    Some(Arc::new(Wait::new(asi, identity, place, state, Some(step.clone()))))
+    Some(Arc::new(GraphWait::new(asi, identity, place, state, Some(step.clone()))))
 }
 
 /// Whether other flows may wait for the running step: its flow has a lock, or was called by one that
 /// has.
 pub(super) fn holds_up_others(asi: &AsyncSteps) -> bool {
-    asi.extension::<HoldsUpCaller>().is_some() || asi.kept::<Guard>().any(|guard| !guard.is_empty())
+    asi.extension::<HoldsUpCaller>().is_some()
+        || asi.kept::<KeyGuard>().any(|guard| !guard.is_empty())
 }

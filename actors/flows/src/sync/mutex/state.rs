@@ -7,32 +7,32 @@ use asyncsteps_core::sync::mutex::{Options, Queue};
 use asyncsteps_core::{Awaitable, Contention, Identity};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::sync::deadlock::{Contended, Holders, Resource, Watch};
-use crate::sync::keys::Keys;
+use crate::sync::deadlock::{Contended, Holders, Resource, WaitGuard};
+use crate::sync::keys::KeyTable;
 use crate::sync::limits::Limits;
 use crate::sync::load::{KeyReport, LockReport};
 use crate::sync::on_demand::OnDemand;
 use crate::sync::owners::{KeyOwners, WaitingOwner};
-use crate::sync::waiter::{Holder, Label, Waiter};
+use crate::sync::waiter::{Holder, Label, LockWaiter};
 use crate::sync::waits::{QueuedSince, WaitCounts};
 
 /// The state of one key.
 ///
 /// While a single owner comes and goes, only `single_owner` changes. As soon as a second one comes, or
 /// the same one again, `queue` has the accounting, until it is empty.
-pub(super) struct KeyState {
+pub(super) struct MutexKeyState {
     /// [`FREE`], the only owner inside, or [`QUEUE`].
     single_owner: AtomicU64,
-    queue: Mutex<Queue<QueuedWaiter, Holder>>,
+    queue: Mutex<Queue<MutexWaiter, Holder>>,
     key: Arc<str>,
-    family: Arc<Family>,
+    family: Arc<MutexFamily>,
 }
 
 /// The state that all keys of a mutex share.
-pub(super) struct Family {
+pub(super) struct MutexFamily {
     name: &'static str,
     options: Options,
-    keys: Keys<KeyState>,
+    keys: KeyTable<MutexKeyState>,
     pub(super) waits: WaitCounts,
     pub(super) actor: OnDemand<MutexActor>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Family {
 /// Its address is [`Mutex::address`](super::Mutex::address), where an example is.
 #[derive(derive_more::Debug)]
 #[debug("MutexActor({:?})", self.0.report())]
-pub struct MutexActor(pub(super) Arc<Family>);
+pub struct MutexActor(pub(super) Arc<MutexFamily>);
 
 /// The key is not held.
 const FREE: u64 = 0;
@@ -54,48 +54,48 @@ const QUEUE: u64 = u64::MAX;
 
 /// The accounting of a key, locked.
 pub(super) struct Accounting<'a> {
-    pub(super) queue: MutexGuard<'a, Queue<QueuedWaiter, Holder>>,
+    pub(super) queue: MutexGuard<'a, Queue<MutexWaiter, Holder>>,
     single_owner: &'a AtomicU64,
 }
 
 /// An entry of the queue.
-pub(super) struct QueuedWaiter {
-    pub(super) waiter: Waiter,
+pub(super) struct MutexWaiter {
+    pub(super) waiter: LockWaiter,
     /// Set if others wait for this waiter. It is taken off whenever the entry leaves the queue, before
     /// the queue is unlocked.
-    pub(super) watch: Option<Watch>,
+    pub(super) watch: Option<WaitGuard>,
     pub(super) since: QueuedSince,
 }
 
-impl QueuedWaiter {
+impl MutexWaiter {
     /// It joins the queue now.
-    pub(super) fn new(waiter: Waiter, watch: Option<Watch>) -> Self {
+    pub(super) fn new(waiter: LockWaiter, watch: Option<WaitGuard>) -> Self {
         Self { waiter, watch, since: QueuedSince::now() }
     }
 }
 
-impl Family {
+impl MutexFamily {
     /// The state of the empty key of a new family.
     ///
     /// # Panics
     /// If `max` is 0, see [`Options::check`].
     #[track_caller]
-    pub(super) fn start(name: &'static str, options: Options) -> Arc<KeyState> {
+    pub(super) fn start(name: &'static str, options: Options) -> Arc<MutexKeyState> {
         // refuses limits of zero
         let queue = Queue::new(options);
         let family = Arc::new(Self {
             name,
             options,
-            keys: Keys::new(),
+            keys: KeyTable::new(),
             waits: WaitCounts::default(),
             actor: OnDemand::default(),
         });
-        family.keys.get("", |key| KeyState::new(key, &family, queue))
+        family.keys.get("", |key| MutexKeyState::new(key, &family, queue))
     }
 
     /// The state of a key.
-    pub(super) fn key(family: &Arc<Self>, key: &str) -> Arc<KeyState> {
-        family.keys.get(key, |key| KeyState::new(key, family, Queue::new(family.options)))
+    pub(super) fn key(family: &Arc<Self>, key: &str) -> Arc<MutexKeyState> {
+        family.keys.get(key, |key| MutexKeyState::new(key, family, Queue::new(family.options)))
     }
 
     /// The keys that are held or waited for.
@@ -113,8 +113,8 @@ impl Family {
     }
 }
 
-impl KeyState {
-    fn new(key: Arc<str>, family: &Arc<Family>, queue: Queue<QueuedWaiter, Holder>) -> Self {
+impl MutexKeyState {
+    fn new(key: Arc<str>, family: &Arc<MutexFamily>, queue: Queue<MutexWaiter, Holder>) -> Self {
         let (single_owner, queue) = (AtomicU64::new(FREE), Mutex::new(queue));
         Self { single_owner, queue, key, family: Arc::clone(family) }
     }
@@ -135,7 +135,7 @@ impl KeyState {
         KeyOwners { inside: inside.collect(), waiting: waiting.collect() }
     }
 
-    pub(super) fn family(&self) -> &Arc<Family> {
+    pub(super) fn family(&self) -> &Arc<MutexFamily> {
         &self.family
     }
 
@@ -211,13 +211,13 @@ impl Drop for Accounting<'_> {
     }
 }
 
-impl Drop for KeyState {
+impl Drop for MutexKeyState {
     fn drop(&mut self) {
         self.family.keys.forget(&self.key);
     }
 }
 
-impl Contended for KeyState {
+impl Contended for MutexKeyState {
     fn holders(&self) -> Option<Holders> {
         self.accounting().queue.inside().map(Holder::branch).collect()
     }
@@ -227,7 +227,7 @@ impl Contended for KeyState {
     }
 }
 
-impl Awaitable for KeyState {
+impl Awaitable for MutexKeyState {
     fn describe(&self, who: Identity) -> String {
         let label = Label { kind: "mutex", name: self.family.name, key: &self.key };
         let Accounting { queue, .. } = &self.accounting();

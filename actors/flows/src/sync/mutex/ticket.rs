@@ -5,8 +5,8 @@ use std::sync::Arc;
 use asyncsteps_core::Arg;
 use parking_lot::Mutex;
 
-use super::guard::{Guard, LockGuard};
-use super::state::{Family, KeyState};
+use super::guard::{KeyGuard, LockGuard};
+use super::state::{MutexFamily, MutexKeyState};
 
 /// Names a lock that is held, to be released by [`Unlock`](crate::sync::Unlock); made of a guard by
 /// [`LockGuard::into_ticket`](super::LockGuard::into_ticket).
@@ -19,12 +19,12 @@ use super::state::{Family, KeyState};
     self.0.state.name(), self.key(), self.is_held()
 )]
 #[must_use = "dropping the last clone unlocks"]
-pub struct LockTicket(Arc<Inner>);
+pub struct LockTicket(Arc<TicketState>);
 
-struct Inner {
-    state: Arc<KeyState>,
+struct TicketState {
+    state: Arc<MutexKeyState>,
     /// Taken when the lock is released.
-    guard: Mutex<Option<Guard>>,
+    guard: Mutex<Option<KeyGuard>>,
 }
 
 /// Why a lock was not released by a ticket; then nothing happened.
@@ -43,7 +43,7 @@ impl LockGuard {
     /// Makes a ticket of the guard, for [`Unlock`](crate::sync::Unlock).
     pub fn into_ticket(self) -> LockTicket {
         let state = Arc::clone(self.0.state());
-        LockTicket(Arc::new(Inner { state, guard: Mutex::new(Some(self.0)) }))
+        LockTicket(Arc::new(TicketState { state, guard: Mutex::new(Some(self.0)) }))
     }
 }
 
@@ -61,7 +61,7 @@ impl LockTicket {
     }
 
     /// Releases the lock, if it belongs to this family.
-    pub(super) fn unlock(&self, family: &Arc<Family>) -> Result<(), UnlockError> {
+    pub(super) fn unlock(&self, family: &Arc<MutexFamily>) -> Result<(), UnlockError> {
         if !Arc::ptr_eq(self.0.state.family(), family) {
             return Err(UnlockError::Foreign);
         }

@@ -4,7 +4,7 @@ use actix::{Actor, AsyncContext, Context, Handler};
 
 use super::entering::Entering;
 use super::schedule::PeriodOpened;
-use super::state::{Family, ThrottleActor, gone};
+use super::state::{ThrottleActor, ThrottleFamily, gone};
 use crate::sync::LockReport;
 use crate::sync::messages::{Deferred, Enter, Inspect};
 
@@ -47,7 +47,7 @@ impl Handler<Enter> for ThrottleActor {
     fn handle(&mut self, Enter { key }: Enter, _: &mut Context<Self>) -> Deferred<()> {
         let key = key.as_deref().unwrap_or_default();
         let entering =
-            self.family.upgrade().map(|family| Entering::new(&Family::key(&family, key)));
+            self.family.upgrade().map(|family| Entering::new(&ThrottleFamily::key(&family, key)));
         Deferred::new(async move { entering.ok_or_else(gone)?.await })
     }
 }

@@ -8,28 +8,28 @@ use std::task::{Context, Poll};
 use asyncsteps_core::sync::mutex::{Lock, Ticket};
 use asyncsteps_core::{AsyncSteps, Error, Sleep, Stack, StepResult};
 
-use super::state::{KeyState, Pace, QueuedWaiter};
+use super::state::{Pace, ThrottleKeyState, ThrottleWaiter};
 use crate::sync::owners::LockOwner;
-use crate::sync::waiter::{Waiter, rejected};
+use crate::sync::waiter::{LockWaiter, rejected};
 
 const QUEUE_LIMIT: &str = "Throttle queue limit";
 
 /// Waits in the queue of a key until it is dropped.
 pub(super) struct QueueEntry {
-    state: Arc<KeyState>,
+    state: Arc<ThrottleKeyState>,
     /// Its turn may have come since.
     ticket: Option<Ticket>,
 }
 
 impl QueueEntry {
     /// It does not wait yet.
-    pub(super) fn new(state: &Arc<KeyState>) -> Self {
+    pub(super) fn new(state: &Arc<ThrottleKeyState>) -> Self {
         Self { state: Arc::clone(state), ticket: None }
     }
 }
 
 /// The queue of a key is full.
-fn refused(state: &KeyState) -> Error {
+fn refused(state: &ThrottleKeyState) -> Error {
     state.family.waits.rejected();
     rejected(QUEUE_LIMIT)
 }
@@ -51,7 +51,7 @@ pub(super) fn wait(asi: &mut AsyncSteps, queued: Stack<QueueEntry>) -> StepResul
     let step = asi.wait_external_for(state);
     let state = Arc::clone(&asi[queued].state);
     let pace = state.family.time_of(asi);
-    let waiter = QueuedWaiter::new(Waiter::Step(step), LockOwner::Flow(asi.identity()));
+    let waiter = ThrottleWaiter::new(LockWaiter::Step(step), LockOwner::Flow(asi.identity()));
     match state.act(pace, |queue, now| queue.lock(now, || waiter))? {
         Lock::Entered => asi.success(()),
         Lock::Queued(ticket) => {
@@ -68,14 +68,14 @@ pub(super) fn look(asi: &mut AsyncSteps, queued: Stack<QueueEntry>) -> StepResul
     let state = Arc::clone(&asi[queued].state);
     let pace = state.family.time_of(asi);
     let ticket = asi[queued].ticket;
-    let step = asi.wait_external_for(Arc::<KeyState>::clone(&state));
+    let step = asi.wait_external_for(Arc::<ThrottleKeyState>::clone(&state));
     let owner = LockOwner::Flow(asi.identity());
     let lock = state.act(pace, |queue, now| match ticket {
-        None => queue.lock(now, || QueuedWaiter::new(Waiter::Step(step), owner)),
+        None => queue.lock(now, || ThrottleWaiter::new(LockWaiter::Step(step), owner)),
         Some(ticket) => match queue.waiter_mut(ticket) {
             None => Lock::Entered,
             Some(queued) => {
-                queued.waiter = Waiter::Step(step);
+                queued.waiter = LockWaiter::Step(step);
                 Lock::Queued(ticket)
             }
         },
@@ -107,17 +107,17 @@ pub struct Entering {
 }
 
 impl Entering {
-    pub(super) fn new(state: &Arc<KeyState>) -> Self {
+    pub(super) fn new(state: &Arc<ThrottleKeyState>) -> Self {
         Self { queued: QueueEntry::new(state), pause: None }
     }
 
     /// Enters, or joins the queue, or stays in it.
     fn ask(&mut self, pace: Pace, cx: &Context<'_>) -> Result<Lock, Error> {
         let queued = &mut self.queued;
-        let waiter = Waiter::Future(cx.waker().clone());
+        let waiter = LockWaiter::Future(cx.waker().clone());
         let mut before = None;
         let lock = queued.state.act(pace, |queue, now| match queued.ticket {
-            None => queue.lock(now, || QueuedWaiter::new(waiter, LockOwner::Call)),
+            None => queue.lock(now, || ThrottleWaiter::new(waiter, LockOwner::Call)),
             Some(ticket) => match queue.waiter_mut(ticket) {
                 None => Lock::Entered,
                 Some(waiting) => {

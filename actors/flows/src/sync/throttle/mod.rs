@@ -18,7 +18,7 @@ use asyncsteps_core::{AsyncSteps, Error, StepResult};
 use super::{KeyOwners, KeyReport, Load, LockReport};
 
 use entering::QueueEntry;
-use state::{Family, KeyState, Pace};
+use state::{Pace, ThrottleFamily, ThrottleKeyState};
 
 pub use entering::Entering;
 pub use state::ThrottleActor;
@@ -50,7 +50,7 @@ pub use state::ThrottleActor;
     "Throttle {{ key: {:?}, queued: {:?} }}",
     self.0.key, self.0.entries.lock().queue.queued()
 )]
-pub struct Throttle(Arc<KeyState>);
+pub struct Throttle(Arc<ThrottleKeyState>);
 
 impl Throttle {
     /// A throttle without a name. Its actor starts on the arbiter where it is first used.
@@ -74,7 +74,7 @@ impl Throttle {
     #[must_use]
     #[track_caller]
     pub fn named(name: &'static str, options: Options) -> Self {
-        Self(Family::start(name, options))
+        Self(ThrottleFamily::start(name, options))
     }
 
     /// Starts a throttle with its actor on this arbiter.
@@ -121,7 +121,7 @@ impl Throttle {
     /// key is the throttle that was made first.
     #[must_use]
     pub fn key(&self, key: impl AsRef<str>) -> Self {
-        Self(Family::key(&self.0.family, key.as_ref()))
+        Self(ThrottleFamily::key(&self.0.family, key.as_ref()))
     }
 
     /// Enters outside of flows, by the same queue; ready when the entry is counted.

@@ -13,7 +13,7 @@ use asyncsteps_core::Time;
 pub(super) struct PeriodOpened;
 
 /// The open periods, by their end.
-pub(super) struct Schedule<K> {
+pub(super) struct PeriodSchedule<K> {
     /// The number distinguishes periods that end together.
     ends: BTreeMap<(Time, u64), Arc<K>>,
     count: u64,
@@ -21,13 +21,13 @@ pub(super) struct Schedule<K> {
     told: bool,
 }
 
-impl<K> Default for Schedule<K> {
+impl<K> Default for PeriodSchedule<K> {
     fn default() -> Self {
         Self { ends: BTreeMap::new(), count: 0, told: false }
     }
 }
 
-impl<K> Schedule<K> {
+impl<K> PeriodSchedule<K> {
     pub(super) fn add(&mut self, end: Time, key: Arc<K>) {
         self.count += 1;
         self.ends.insert((end, self.count), key);

@@ -9,38 +9,38 @@ use asyncsteps_core::sync::throttle::{Options, Queue};
 use asyncsteps_core::{AsyncSteps, Awaitable, Contention, Error, Identity, Time, codes, turn_time};
 use parking_lot::Mutex;
 
-use super::schedule::{PeriodOpened, Schedule};
+use super::schedule::{PeriodOpened, PeriodSchedule};
 use crate::clock::Clock;
-use crate::sync::keys::Keys;
+use crate::sync::keys::KeyTable;
 use crate::sync::limits::Limits;
 use crate::sync::load::{KeyReport, LockReport};
 use crate::sync::owners::{KeyOwners, LockOwner, WaitingOwner};
-use crate::sync::waiter::{Label, Waiter};
+use crate::sync::waiter::{Label, LockWaiter};
 use crate::sync::waits::{QueuedSince, WaitCounts};
 
 /// The state of one key.
-pub(super) struct KeyState {
-    pub(super) entries: Mutex<Entries>,
+pub(super) struct ThrottleKeyState {
+    pub(super) entries: Mutex<ThrottleEntries>,
     pub(super) key: Arc<str>,
-    pub(super) family: Arc<Family>,
+    pub(super) family: Arc<ThrottleFamily>,
 }
 
-pub(super) struct Entries {
-    pub(super) queue: Queue<QueuedWaiter>,
+pub(super) struct ThrottleEntries {
+    pub(super) queue: Queue<ThrottleWaiter>,
     /// Whether the key is in the schedule, which keeps it alive.
     scheduled: bool,
 }
 
 /// An entry of the queue.
-pub(super) struct QueuedWaiter {
-    pub(super) waiter: Waiter,
+pub(super) struct ThrottleWaiter {
+    pub(super) waiter: LockWaiter,
     owner: LockOwner,
     since: QueuedSince,
 }
 
-impl QueuedWaiter {
+impl ThrottleWaiter {
     /// It joins the queue now.
-    pub(super) fn new(waiter: Waiter, owner: LockOwner) -> Self {
+    pub(super) fn new(waiter: LockWaiter, owner: LockOwner) -> Self {
         Self { waiter, owner, since: QueuedSince::now() }
     }
 }
@@ -63,12 +63,12 @@ impl Pace {
 }
 
 /// The state that all keys of a throttle share.
-pub(super) struct Family {
+pub(super) struct ThrottleFamily {
     name: &'static str,
     options: Options,
     pub(super) clock: Clock,
-    keys: Keys<KeyState>,
-    pub(super) schedule: Mutex<Schedule<KeyState>>,
+    keys: KeyTable<ThrottleKeyState>,
+    pub(super) schedule: Mutex<PeriodSchedule<ThrottleKeyState>>,
     pub(super) waits: WaitCounts,
     /// Set when the throttle is first used on an arbiter, or before.
     actor: OnceLock<Addr<ThrottleActor>>,
@@ -84,29 +84,29 @@ pub(super) struct Family {
 #[derive(derive_more::Debug)]
 #[debug("ThrottleActor {{ handles: {:?} }}", family.strong_count())]
 pub struct ThrottleActor {
-    pub(super) family: Weak<Family>,
+    pub(super) family: Weak<ThrottleFamily>,
 }
 
-impl Family {
+impl ThrottleFamily {
     /// The state of the empty key of a new family, which has no actor yet.
     ///
     /// # Panics
     /// If `max` is 0 or `period` is zero, see [`Options::check`].
     #[track_caller]
-    pub(super) fn start(name: &'static str, options: Options) -> Arc<KeyState> {
+    pub(super) fn start(name: &'static str, options: Options) -> Arc<ThrottleKeyState> {
         // refuses limits of zero
         let queue = Queue::new(options);
         let family = Arc::new(Self {
             name,
             options,
             clock: Clock::start(),
-            keys: Keys::new(),
+            keys: KeyTable::new(),
             schedule: Mutex::default(),
             waits: WaitCounts::default(),
             actor: OnceLock::new(),
             closed: AtomicBool::new(false),
         });
-        family.keys.get("", |key| KeyState::new(key, &family, queue))
+        family.keys.get("", |key| ThrottleKeyState::new(key, &family, queue))
     }
 
     /// The address of the actor; `start` starts it if there is none.
@@ -162,16 +162,16 @@ impl Family {
     }
 
     /// Notifies waiters that they have entered.
-    fn admit(&self, admitted: Vec<QueuedWaiter>) {
-        for QueuedWaiter { waiter, since, .. } in admitted {
+    fn admit(&self, admitted: Vec<ThrottleWaiter>) {
+        for ThrottleWaiter { waiter, since, .. } in admitted {
             self.waits.admitted(since);
             waiter.admit();
         }
     }
 
     /// The state of a key.
-    pub(super) fn key(family: &Arc<Self>, key: &str) -> Arc<KeyState> {
-        family.keys.get(key, |key| KeyState::new(key, family, Queue::new(family.options)))
+    pub(super) fn key(family: &Arc<Self>, key: &str) -> Arc<ThrottleKeyState> {
+        family.keys.get(key, |key| ThrottleKeyState::new(key, family, Queue::new(family.options)))
     }
 
     /// The name of steps that wait for it.
@@ -198,7 +198,7 @@ impl Family {
     }
 
     /// Schedules the end of a period with the actor.
-    fn schedule(&self, end: Time, key: Arc<KeyState>) {
+    fn schedule(&self, end: Time, key: Arc<ThrottleKeyState>) {
         let was_told = {
             let mut schedule = self.schedule.lock();
             // an actor that is gone has emptied the schedule for the last time
@@ -236,16 +236,16 @@ impl Family {
     }
 }
 
-impl Entries {
+impl ThrottleEntries {
     /// Takes the waiters whose turn has come out of the queue.
-    fn admit(&mut self, now: Time) -> Vec<QueuedWaiter> {
+    fn admit(&mut self, now: Time) -> Vec<ThrottleWaiter> {
         std::iter::from_fn(|| self.queue.admit(now)).collect()
     }
 }
 
-impl KeyState {
-    fn new(key: Arc<str>, family: &Arc<Family>, queue: Queue<QueuedWaiter>) -> Self {
-        let entries = Mutex::new(Entries { queue, scheduled: false });
+impl ThrottleKeyState {
+    fn new(key: Arc<str>, family: &Arc<ThrottleFamily>, queue: Queue<ThrottleWaiter>) -> Self {
+        let entries = Mutex::new(ThrottleEntries { queue, scheduled: false });
         Self { entries, key, family: Arc::clone(family) }
     }
 
@@ -282,7 +282,7 @@ impl KeyState {
     pub(super) fn act<R>(
         self: &Arc<Self>,
         pace: Pace,
-        act: impl FnOnce(&mut Queue<QueuedWaiter>, Time) -> R,
+        act: impl FnOnce(&mut Queue<ThrottleWaiter>, Time) -> R,
     ) -> Result<R, Error> {
         if let Pace::Waiters(now) = pace {
             self.family.end_periods(now);
@@ -311,7 +311,7 @@ impl KeyState {
     }
 
     /// Ends a period: takes the waiters that enter in the next one, and returns its end.
-    pub(super) fn end_period(&self, now: Time) -> (Vec<QueuedWaiter>, Option<Time>) {
+    pub(super) fn end_period(&self, now: Time) -> (Vec<ThrottleWaiter>, Option<Time>) {
         let mut entries = self.entries.lock();
         let admitted = entries.admit(now);
         let end = entries.queue.window_end();
@@ -320,13 +320,13 @@ impl KeyState {
     }
 }
 
-impl Drop for KeyState {
+impl Drop for ThrottleKeyState {
     fn drop(&mut self) {
         self.family.keys.forget(&self.key);
     }
 }
 
-impl Awaitable for KeyState {
+impl Awaitable for ThrottleKeyState {
     fn describe(&self, _: Identity) -> String {
         let label = Label { kind: "throttle", name: self.family.name, key: &self.key };
         format!("{label}, {} in its queue", self.entries.lock().queue.queued())
@@ -338,7 +338,7 @@ impl Awaitable for KeyState {
 
     fn contention(&self, who: Identity) -> Option<Contention> {
         let entries = self.entries.lock();
-        let is_own = |queued: &QueuedWaiter| queued.owner == LockOwner::Flow(who);
+        let is_own = |queued: &ThrottleWaiter| queued.owner == LockOwner::Flow(who);
         Some(Contention {
             kind: self.kind(),
             name: self.family.name,

@@ -5,19 +5,19 @@ pub(crate) const MAX_MEMBERS: usize = 1000;
 
 /// Inclusive limits of a number (`min`, `max`).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Range {
+pub(crate) struct NumberRange {
     pub(crate) min: f64,
     pub(crate) max: f64,
 }
 
-impl Default for Range {
+impl Default for NumberRange {
     /// Every number.
     fn default() -> Self {
         Self { min: f64::NEG_INFINITY, max: f64::INFINITY }
     }
 }
 
-impl Range {
+impl NumberRange {
     pub(crate) fn holds(self, number: f64) -> bool {
         self.min <= number && number <= self.max
     }

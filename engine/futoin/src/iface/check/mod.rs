@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Number, Value};
 
 use self::base64::decoded_len;
-pub(super) use self::limits::{LengthRange, MAX_MEMBERS, Members, Range};
+pub(super) use self::limits::{LengthRange, MAX_MEMBERS, Members, NumberRange};
 pub(super) use self::pattern::Pattern;
 
 /// One type with all its constraints (FTN3 §1.8). It is built once per definition and shared by
@@ -19,8 +19,8 @@ pub(crate) enum Check {
     Any,
     Boolean,
     /// 32-bit signed; a number without a fraction, however it is written.
-    Integer(Range),
-    Number(Range),
+    Integer(NumberRange),
+    Number(NumberRange),
     String {
         length: LengthRange,
         pattern: Option<Pattern>,
@@ -32,7 +32,7 @@ pub(crate) enum Check {
         element: Option<Arc<Self>>,
     },
     Map {
-        fields: Box<[Field]>,
+        fields: Box<[CheckedField]>,
         element: Option<Arc<Self>>,
     },
     Enum(Members),
@@ -47,7 +47,7 @@ impl Check {
     /// A value that is refused stays as it is. One in normal form already is read once, and
     /// nothing is allocated for it unless a `regex` meets characters beyond U+FFFF.
     pub(crate) fn admit(&self, value: &mut Value) -> bool {
-        let mut reading = Reading { must_normalize: false };
+        let mut reading = CheckPass { must_normalize: false };
         let accepted = reading.accepts(self, value);
         if accepted && reading.must_normalize {
             self.normalize(value);
@@ -57,7 +57,7 @@ impl Check {
 
     /// Whether `value` is of this type.
     pub(crate) fn accepts(&self, value: &Value) -> bool {
-        Reading { must_normalize: false }.accepts(self, value)
+        CheckPass { must_normalize: false }.accepts(self, value)
     }
 
     /// Brings an accepted value into its normal form.
@@ -95,12 +95,12 @@ impl Check {
 }
 
 /// One pass over a value.
-struct Reading {
+struct CheckPass {
     /// A part of the value is accepted, but not in its normal form.
     must_normalize: bool,
 }
 
-impl Reading {
+impl CheckPass {
     fn accepts(&mut self, check: &Check, value: &Value) -> bool {
         match check {
             Check::Any => true,
@@ -134,7 +134,7 @@ impl Reading {
         }
     }
 
-    fn field(&mut self, field: &Field, map: &Map<String, Value>) -> bool {
+    fn field(&mut self, field: &CheckedField, map: &Map<String, Value>) -> bool {
         match map.get(&*field.name) {
             Some(Value::Null) if field.optional => true,
             Some(value) => self.accepts(&field.check, value),
@@ -201,13 +201,13 @@ fn normalize_integer(value: &mut Value) {
 
 /// A field of a map type.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct CheckedField {
     pub(crate) name: Box<str>,
     pub(crate) check: Arc<Check>,
     pub(crate) optional: bool,
 }
 
-impl Field {
+impl CheckedField {
     fn normalize(&self, map: &mut Map<String, Value>) {
         match map.get_mut(&*self.name) {
             Some(Value::Null) if self.optional => {}

@@ -8,11 +8,11 @@ use self::types::{Location, TypeCompiler};
 use super::definition::Definition;
 use super::error::{LoadError, Rule};
 use super::function::{Function, Parameter, ResultCheck};
-use super::parse::{FunctionDecl, Interface, ResultDecl, VariableDecl};
+use super::parse::{FunctionDecl, ParsedInterface, ResultDecl, VariableDecl};
 
 /// Compiles every type and function of `interface`.
 pub(crate) fn definition(
-    interface: &Interface,
+    interface: &ParsedInterface,
     inherits: Vec<Arc<Definition>>,
 ) -> Result<Definition, LoadError> {
     let mut compiler = TypeCompiler::new(&interface.types);

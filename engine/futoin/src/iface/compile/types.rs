@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::iface::check::{Check, Field, LengthRange, Members, Pattern, Range};
+use crate::iface::check::{Check, CheckedField, LengthRange, Members, NumberRange, Pattern};
 use crate::iface::error::{LoadError, Rule};
 use crate::iface::parse::{
-    Constraint, Constraints, FieldDecl, Member, SourceFile, StandardType, TypeDecl, TypeRef,
+    Constraint, Constraints, FieldDecl, SourceFile, StandardType, TypeDecl, TypeMember, TypeRef,
 };
 
 /// Deepest nesting of custom types, counting bases and contents. Published definitions stay below
@@ -188,11 +188,11 @@ impl<'a> TypeCompiler<'a> {
         &mut self,
         fields: &[FieldDecl],
         at: Location<'_>,
-    ) -> Result<Box<[Field]>, LoadError> {
+    ) -> Result<Box<[CheckedField]>, LoadError> {
         let fields = fields.iter().map(|field| {
             let pointer = format!("{}/fields/{}", at.pointer, field.name);
             let check = self.check(&field.type_ref, Location { pointer: &pointer, ..at })?;
-            Ok(Field { name: field.name.as_str().into(), check, optional: field.optional })
+            Ok(CheckedField { name: field.name.as_str().into(), check, optional: field.optional })
         });
         fields.collect()
     }
@@ -201,21 +201,21 @@ impl<'a> TypeCompiler<'a> {
 /// The checks of the constraints of one type, whatever its base.
 #[derive(Default)]
 struct Checks {
-    range: Range,
+    range: NumberRange,
     length: LengthRange,
     pattern: Option<Pattern>,
     element: Option<Arc<Check>>,
-    fields: Box<[Field]>,
+    fields: Box<[CheckedField]>,
     members: Option<Members>,
 }
 
-fn members(items: &[Member]) -> Members {
+fn members(items: &[TypeMember]) -> Members {
     let mut numbers = Vec::new();
     let mut texts: Vec<Box<str>> = Vec::new();
     for item in items {
         match item {
-            Member::Number(number) => numbers.push(*number),
-            Member::Text(text) => texts.push(text.as_str().into()),
+            TypeMember::Number(number) => numbers.push(*number),
+            TypeMember::Text(text) => texts.push(text.as_str().into()),
         }
     }
     numbers.sort_unstable();

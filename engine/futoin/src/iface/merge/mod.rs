@@ -9,12 +9,12 @@ use std::sync::Arc;
 use self::extension::extends;
 use super::error::{LoadError, Rule};
 use super::name::{IfaceVer, Version};
-use super::parse::{FunctionDecl, Interface, TypeDecl};
+use super::parse::{FunctionDecl, ParsedInterface, TypeDecl};
 
 /// A definition with everything it inherits and imports.
 #[derive(Debug)]
 pub(crate) struct Merged {
-    pub(crate) interface: Interface,
+    pub(crate) interface: ParsedInterface,
     /// Every interface it may be called as, the parent first; imports are not among them.
     pub(crate) inherits: Vec<IfaceVer>,
     /// Each interface imported, directly or not, in its newest version.
@@ -22,7 +22,7 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    pub(crate) fn new(interface: Interface) -> Self {
+    pub(crate) fn new(interface: ParsedInterface) -> Self {
         Self { interface, inherits: Vec::new(), imports: BTreeMap::new() }
     }
 

@@ -6,8 +6,8 @@
 
 use serde_json::Value;
 
-use super::document::Node;
-use super::reference::{FieldDecl, Member, TypeRef};
+use super::document::DocumentNode;
+use super::reference::{FieldDecl, TypeMember, TypeRef};
 use super::source_file::SourceFile;
 use super::standard_type::StandardType;
 use crate::iface::error::{LoadError, Rule};
@@ -23,14 +23,14 @@ pub(crate) enum Constraint {
     Regex(String),
     ElementType(TypeRef),
     Fields(Vec<FieldDecl>),
-    Items(Vec<Member>),
+    Items(Vec<TypeMember>),
 }
 
 /// How a constraint is written and where it applies.
 #[derive(Debug)]
-struct Row {
+struct ConstraintRow {
     name: &'static str,
-    read: fn(&Node<'_>) -> Result<Constraint, LoadError>,
+    read: fn(&DocumentNode<'_>) -> Result<Constraint, LoadError>,
     applies: &'static [Applies],
 }
 
@@ -63,29 +63,45 @@ const ELEMENTS: &[Applies] = &[
 const MEMBERS: &[Applies] = &[to(StandardType::Enum), to(StandardType::Set)];
 
 /// Every constraint of FTN3.
-static TABLE: [Row; 8] = [
-    Row { name: "min", read: |node| node.number().map(Constraint::Min), applies: NUMBERS },
-    Row { name: "max", read: |node| node.number().map(Constraint::Max), applies: NUMBERS },
-    Row { name: "minlen", read: |node| node.count().map(Constraint::MinLength), applies: LENGTHS },
-    Row { name: "maxlen", read: |node| node.count().map(Constraint::MaxLength), applies: LENGTHS },
-    Row {
+static TABLE: [ConstraintRow; 8] = [
+    ConstraintRow {
+        name: "min",
+        read: |node| node.number().map(Constraint::Min),
+        applies: NUMBERS,
+    },
+    ConstraintRow {
+        name: "max",
+        read: |node| node.number().map(Constraint::Max),
+        applies: NUMBERS,
+    },
+    ConstraintRow {
+        name: "minlen",
+        read: |node| node.count().map(Constraint::MinLength),
+        applies: LENGTHS,
+    },
+    ConstraintRow {
+        name: "maxlen",
+        read: |node| node.count().map(Constraint::MaxLength),
+        applies: LENGTHS,
+    },
+    ConstraintRow {
         name: "regex",
         read: |node| Ok(Constraint::Regex(node.text()?.to_owned())),
         applies: &[to(StandardType::String)],
     },
-    Row {
+    ConstraintRow {
         name: "elemtype",
         read: |node| TypeRef::read(node).map(Constraint::ElementType),
         applies: ELEMENTS,
     },
-    Row {
+    ConstraintRow {
         name: "fields",
         read: |node| FieldDecl::read_all(node).map(Constraint::Fields),
         applies: &[to(StandardType::Map)],
     },
-    Row {
+    ConstraintRow {
         name: "items",
-        read: |node| Member::read_all(node).map(Constraint::Items),
+        read: |node| TypeMember::read_all(node).map(Constraint::Items),
         applies: MEMBERS,
     },
 ];
@@ -99,7 +115,7 @@ impl Constraint {
             Self::Regex(pattern) => pattern.as_str().into(),
             Self::ElementType(element) => element.to_value(),
             Self::Fields(fields) => FieldDecl::to_value(fields),
-            Self::Items(members) => members.iter().map(Member::to_value).collect(),
+            Self::Items(members) => members.iter().map(TypeMember::to_value).collect(),
         }
     }
 }
@@ -112,11 +128,11 @@ fn number(limit: f64) -> Value {
 
 /// The constraints of one custom type, each at most once.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Constraints(Vec<(&'static Row, Constraint)>);
+pub(crate) struct Constraints(Vec<(&'static ConstraintRow, Constraint)>);
 
 impl Constraints {
     /// Reads a field of a type as a constraint.
-    pub(crate) fn read(&mut self, field: &Node<'_>) -> Result<(), LoadError> {
+    pub(crate) fn read(&mut self, field: &DocumentNode<'_>) -> Result<(), LoadError> {
         let row = TABLE.iter().find(|row| row.name == field.name());
         let row = row.ok_or_else(|| field.fail(Rule::UnknownField))?;
         self.0.push((row, (row.read)(field)?));
@@ -148,7 +164,7 @@ impl Constraints {
 
     /// Refuses constraints that the type does not have.
     pub(crate) fn check_base(&self, base: StandardType) -> Result<(), Rule> {
-        let applies = |row: &Row| row.applies.iter().any(|applies| applies.to == base);
+        let applies = |row: &ConstraintRow| row.applies.iter().any(|applies| applies.to == base);
         if let Some((row, _)) = self.0.iter().find(|(row, _)| !applies(row)) {
             let base = base.row().name;
             return Err(Rule::Inapplicable { constraint: row.name, base });
@@ -187,7 +203,7 @@ mod tests {
             "Map": {"type": "map", "fields": {"a": {"type": "Text", "optional": true}}},
             "Enum": {"type": "enum", "items": ["a", 7]},
         });
-        let is_used = |row: &Row| {
+        let is_used = |row: &ConstraintRow| {
             types.as_object().unwrap().values().any(|declared| declared.get(row.name).is_some())
         };
         assert!(TABLE.iter().all(is_used), "each row has a type here");

@@ -12,7 +12,7 @@ use crate::iface::name::IfaceVer;
 
 /// One definition as its file has it. Merging adds to `types` and `funcs` only.
 #[derive(Debug)]
-pub(crate) struct Interface {
+pub(crate) struct ParsedInterface {
     pub(crate) file: Arc<SourceFile>,
     pub(crate) types: BTreeMap<String, TypeDecl>,
     pub(crate) funcs: BTreeMap<String, FunctionDecl>,

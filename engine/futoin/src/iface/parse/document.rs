@@ -96,30 +96,30 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
 /// A value in a definition, which knows its file and its position there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Node<'a> {
+pub(crate) struct DocumentNode<'a> {
     file: &'a Arc<SourceFile>,
     parent: Option<&'a Self>,
-    key: Key<'a>,
+    key: NodeKey<'a>,
     json: &'a Json,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Key<'a> {
+enum NodeKey<'a> {
     Root,
     Field(&'a str),
     Index(usize),
 }
 
-impl<'a> Node<'a> {
+impl<'a> DocumentNode<'a> {
     pub(crate) fn root(file: &'a Arc<SourceFile>, json: &'a Json) -> Self {
-        Self { file, parent: None, key: Key::Root, json }
+        Self { file, parent: None, key: NodeKey::Root, json }
     }
 
     /// The name of this field; empty at the root and inside a list.
     pub(crate) fn name(&self) -> &'a str {
         match self.key {
-            Key::Field(name) => name,
-            Key::Root | Key::Index(_) => "",
+            NodeKey::Field(name) => name,
+            NodeKey::Root | NodeKey::Index(_) => "",
         }
     }
 
@@ -142,28 +142,28 @@ impl<'a> Node<'a> {
     }
 
     /// The fields of an object, in the order of the file.
-    pub(crate) fn fields(&self) -> Result<impl Iterator<Item = Node<'_>>, LoadError> {
+    pub(crate) fn fields(&self) -> Result<impl Iterator<Item = DocumentNode<'_>>, LoadError> {
         let Json::Object(fields) = self.json else {
             return Err(self.fail(Rule::Expected("an object")));
         };
-        Ok(fields.iter().map(|(name, json)| self.child(Key::Field(name), json)))
+        Ok(fields.iter().map(|(name, json)| self.child(NodeKey::Field(name), json)))
     }
 
     /// The items of a list.
-    pub(crate) fn items(&self) -> Result<impl Iterator<Item = Node<'_>>, LoadError> {
+    pub(crate) fn items(&self) -> Result<impl Iterator<Item = DocumentNode<'_>>, LoadError> {
         let Json::List(items) = self.json else {
             return Err(self.fail(Rule::Expected("a list")));
         };
-        Ok(items.iter().enumerate().map(|(index, json)| self.child(Key::Index(index), json)))
+        Ok(items.iter().enumerate().map(|(index, json)| self.child(NodeKey::Index(index), json)))
     }
 
     /// One field of an object; `None` if it is absent or this is no object.
-    pub(crate) fn field(&self, name: &str) -> Option<Node<'_>> {
+    pub(crate) fn field(&self, name: &str) -> Option<DocumentNode<'_>> {
         let Json::Object(fields) = self.json else {
             return None;
         };
         let (name, json) = fields.iter().find(|(field, _)| field == name)?;
-        Some(self.child(Key::Field(name), json))
+        Some(self.child(NodeKey::Field(name), json))
     }
 
     pub(crate) fn text(&self) -> Result<&'a str, LoadError> {
@@ -193,19 +193,19 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn child<'b>(&'b self, key: Key<'b>, json: &'b Json) -> Node<'b> {
-        Node { file: self.file, parent: Some(self), key, json }
+    fn child<'b>(&'b self, key: NodeKey<'b>, json: &'b Json) -> DocumentNode<'b> {
+        DocumentNode { file: self.file, parent: Some(self), key, json }
     }
 
     fn pointer(&self) -> String {
         let mut pointer = self.parent.map(Self::pointer).unwrap_or_default();
         match self.key {
-            Key::Root => {}
-            Key::Field(name) => {
+            NodeKey::Root => {}
+            NodeKey::Field(name) => {
                 pointer.push('/');
                 pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
             }
-            Key::Index(index) => pointer.push_str(&format!("/{index}")),
+            NodeKey::Index(index) => pointer.push_str(&format!("/{index}")),
         }
         pointer
     }
@@ -222,7 +222,7 @@ mod tests {
         let id = "a.b:1.0".parse().unwrap();
         let revision = Version::new(1, 0);
         let file = Arc::new(SourceFile { id, name: "file".to_owned(), revision });
-        let root = Node::root(&file, &json);
+        let root = DocumentNode::root(&file, &json);
         let names: Vec<&str> = root.fields().unwrap().map(|field| field.name()).collect();
         assert_eq!(names, ["z", "a"]);
         let list = root.field("z").unwrap();

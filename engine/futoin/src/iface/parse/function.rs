@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::declaration::{FunctionDecl, ResultDecl, VariableDecl};
-use super::document::{Json, Node};
+use super::document::{DocumentNode, Json};
 use super::reference::{TypeRef, names, variable_name};
 use crate::iface::error::{LoadError, Rule};
 use crate::iface::name::is_error;
@@ -12,7 +12,7 @@ use crate::iface::name::is_error;
 const SAFE_PAYLOAD: usize = 64 << 10;
 
 /// Reads an entry of `funcs`.
-pub(crate) fn read(entry: &Node<'_>) -> Result<FunctionDecl, LoadError> {
+pub(crate) fn read(entry: &DocumentNode<'_>) -> Result<FunctionDecl, LoadError> {
     let mut func = FunctionDecl {
         file: Arc::clone(entry.file()),
         params: Vec::new(),
@@ -56,7 +56,7 @@ pub(crate) fn read(entry: &Node<'_>) -> Result<FunctionDecl, LoadError> {
     Ok(func)
 }
 
-fn result(field: &Node<'_>) -> Result<ResultDecl, LoadError> {
+fn result(field: &DocumentNode<'_>) -> Result<ResultDecl, LoadError> {
     match field.json() {
         Json::Object(variables) if variables.is_empty() => Ok(ResultDecl::Nothing),
         Json::Object(_) => {
@@ -72,7 +72,7 @@ fn result(field: &Node<'_>) -> Result<ResultDecl, LoadError> {
     }
 }
 
-fn param(entry: &Node<'_>) -> Result<VariableDecl, LoadError> {
+fn param(entry: &DocumentNode<'_>) -> Result<VariableDecl, LoadError> {
     let mut default = None;
     let param = variable(entry, |field| match field.name() {
         "default" => {
@@ -84,14 +84,14 @@ fn param(entry: &Node<'_>) -> Result<VariableDecl, LoadError> {
     Ok(VariableDecl { default, ..param })
 }
 
-fn result_variable(entry: &Node<'_>) -> Result<VariableDecl, LoadError> {
+fn result_variable(entry: &DocumentNode<'_>) -> Result<VariableDecl, LoadError> {
     variable(entry, |field| Err(field.fail(Rule::UnknownField)))
 }
 
 /// Reads what parameters and result variables have in common; `other` gets the other fields.
 fn variable(
-    entry: &Node<'_>,
-    mut other: impl FnMut(&Node<'_>) -> Result<(), LoadError>,
+    entry: &DocumentNode<'_>,
+    mut other: impl FnMut(&DocumentNode<'_>) -> Result<(), LoadError>,
 ) -> Result<VariableDecl, LoadError> {
     let name = variable_name(entry)?;
     if let Some(type_ref) = TypeRef::shortcut(entry)? {
@@ -110,7 +110,7 @@ fn variable(
 }
 
 /// `maxreqsize` and `maxrspsize` into bytes: digits and B, K or M (FTN3 §1.10.1).
-fn size(field: &Node<'_>) -> Result<usize, LoadError> {
+fn size(field: &DocumentNode<'_>) -> Result<usize, LoadError> {
     field.require(8, "a size limit")?;
     let text = field.text()?;
     let (digits, shift) = match text.as_bytes().last() {
@@ -126,7 +126,7 @@ fn size(field: &Node<'_>) -> Result<usize, LoadError> {
     size.ok_or_else(|| field.fail(Rule::Expected("a size like 100B, 64K or 2M")))
 }
 
-fn error_name(item: &Node<'_>) -> Result<(), LoadError> {
+fn error_name(item: &DocumentNode<'_>) -> Result<(), LoadError> {
     if is_error(item.text()?) {
         Ok(())
     } else {

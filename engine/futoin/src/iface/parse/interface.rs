@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::constraint::Constraints;
-use super::declaration::{FunctionDecl, Interface, TypeDecl};
-use super::document::{Json, Node};
+use super::declaration::{FunctionDecl, ParsedInterface, TypeDecl};
+use super::document::{DocumentNode, Json};
 use super::function;
 use super::reference::{TypeRef, names};
 use super::source_file::SourceFile;
@@ -22,7 +22,7 @@ const NEWEST_MINOR: u32 = 9;
 ///
 /// # Errors
 /// The first position that breaks a rule.
-pub(crate) fn parse(id: &IfaceVer, name: &str, text: &str) -> Result<Interface, LoadError> {
+pub(crate) fn parse(id: &IfaceVer, name: &str, text: &str) -> Result<ParsedInterface, LoadError> {
     let syntax = |error| LoadError::new(name, String::new(), Rule::Syntax(error));
     let json: Json = serde_json::from_str(text).map_err(syntax)?;
     let file = Arc::new(SourceFile {
@@ -32,16 +32,16 @@ pub(crate) fn parse(id: &IfaceVer, name: &str, text: &str) -> Result<Interface, 
         revision: Version::new(1, 0),
     });
     // the revision first: it decides which of the other fields are allowed
-    let file = match revision(&Node::root(&file, &json))? {
+    let file = match revision(&DocumentNode::root(&file, &json))? {
         Some(revision) => Arc::new(SourceFile { id: id.clone(), name: name.to_owned(), revision }),
         None => file,
     };
-    interface(&Node::root(&file, &json))
+    interface(&DocumentNode::root(&file, &json))
 }
 
-fn interface(root: &Node<'_>) -> Result<Interface, LoadError> {
+fn interface(root: &DocumentNode<'_>) -> Result<ParsedInterface, LoadError> {
     let file = root.file();
-    let mut interface = Interface {
+    let mut interface = ParsedInterface {
         file: Arc::clone(file),
         types: BTreeMap::new(),
         funcs: BTreeMap::new(),
@@ -72,7 +72,7 @@ fn interface(root: &Node<'_>) -> Result<Interface, LoadError> {
     Ok(interface)
 }
 
-fn revision(root: &Node<'_>) -> Result<Option<Version>, LoadError> {
+fn revision(root: &DocumentNode<'_>) -> Result<Option<Version>, LoadError> {
     let Some(field) = root.field("ftn3rev") else {
         return Ok(None);
     };
@@ -83,21 +83,21 @@ fn revision(root: &Node<'_>) -> Result<Option<Version>, LoadError> {
     Ok(Some(revision))
 }
 
-fn parse_version(field: &Node<'_>) -> Result<Version, LoadError> {
+fn parse_version(field: &DocumentNode<'_>) -> Result<Version, LoadError> {
     field.text()?.parse().map_err(|_| field.fail(Rule::Expected("a version like 1.2")))
 }
 
-fn interface_name(field: &Node<'_>) -> Result<IfaceVer, LoadError> {
+fn interface_name(field: &DocumentNode<'_>) -> Result<IfaceVer, LoadError> {
     field.text()?.parse().map_err(|_| field.fail(Rule::Expected("a name like some.iface:1.2")))
 }
 
-fn imports(list: &Node<'_>) -> Result<Vec<IfaceVer>, LoadError> {
+fn imports(list: &DocumentNode<'_>) -> Result<Vec<IfaceVer>, LoadError> {
     list.require(1, "imports")?;
     names(list, |item| interface_name(item).map(drop))?;
     list.items()?.map(|item| interface_name(&item)).collect()
 }
 
-fn requires(list: &Node<'_>) -> Result<Vec<String>, LoadError> {
+fn requires(list: &DocumentNode<'_>) -> Result<Vec<String>, LoadError> {
     names(list, |item| match item.text()? {
         "BiDirectChannel" => item.require(1, "BiDirectChannel"),
         "MessageSignature" => item.require(2, "MessageSignature"),
@@ -107,7 +107,7 @@ fn requires(list: &Node<'_>) -> Result<Vec<String>, LoadError> {
     })
 }
 
-fn types(map: &Node<'_>) -> Result<BTreeMap<String, TypeDecl>, LoadError> {
+fn types(map: &DocumentNode<'_>) -> Result<BTreeMap<String, TypeDecl>, LoadError> {
     map.require(1, "types")?;
     let mut types = BTreeMap::new();
     for entry in map.fields()? {
@@ -119,7 +119,7 @@ fn types(map: &Node<'_>) -> Result<BTreeMap<String, TypeDecl>, LoadError> {
     Ok(types)
 }
 
-fn type_decl(entry: &Node<'_>) -> Result<TypeDecl, LoadError> {
+fn type_decl(entry: &DocumentNode<'_>) -> Result<TypeDecl, LoadError> {
     let file = Arc::clone(entry.file());
     let mut constraints = Constraints::default();
     if let Some(base) = TypeRef::shortcut(entry)? {
@@ -137,7 +137,7 @@ fn type_decl(entry: &Node<'_>) -> Result<TypeDecl, LoadError> {
     Ok(TypeDecl { base, constraints, file })
 }
 
-fn funcs(map: &Node<'_>) -> Result<BTreeMap<String, FunctionDecl>, LoadError> {
+fn funcs(map: &DocumentNode<'_>) -> Result<BTreeMap<String, FunctionDecl>, LoadError> {
     let mut funcs = BTreeMap::new();
     for entry in map.fields()? {
         if !is_function(entry.name()) {

@@ -11,8 +11,10 @@ mod source_file;
 mod standard_type;
 
 pub(super) use self::constraint::{Constraint, Constraints};
-pub(super) use self::declaration::{FunctionDecl, Interface, ResultDecl, TypeDecl, VariableDecl};
+pub(super) use self::declaration::{
+    FunctionDecl, ParsedInterface, ResultDecl, TypeDecl, VariableDecl,
+};
 pub(super) use self::interface::parse;
-pub(super) use self::reference::{FieldDecl, Member, TypeRef};
+pub(super) use self::reference::{FieldDecl, TypeMember, TypeRef};
 pub(super) use self::source_file::SourceFile;
 pub(super) use self::standard_type::StandardType;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::document::{Json, Node};
+use super::document::{DocumentNode, Json};
 use super::standard_type::StandardType;
 use crate::iface::check::MAX_MEMBERS;
 use crate::iface::error::{LoadError, Rule};
@@ -27,7 +27,7 @@ impl TypeRef {
     }
 
     /// Reads the name of a type.
-    pub(crate) fn named(node: &Node<'_>) -> Result<Self, LoadError> {
+    pub(crate) fn named(node: &DocumentNode<'_>) -> Result<Self, LoadError> {
         let name = node.text()?;
         match StandardType::named(name).map(StandardType::row) {
             Some(row) => node.require(row.since, row.feature)?,
@@ -38,7 +38,7 @@ impl TypeRef {
     }
 
     /// Reads the name of a type or a list of names.
-    pub(crate) fn read(node: &Node<'_>) -> Result<Self, LoadError> {
+    pub(crate) fn read(node: &DocumentNode<'_>) -> Result<Self, LoadError> {
         match node.json() {
             Json::List(_) => Self::any_of(node),
             Json::Scalar(_) | Json::Object(_) => Self::named(node),
@@ -47,7 +47,7 @@ impl TypeRef {
 
     /// Reads a variable or type in its short form: a bare name or a list of names (FTN3 §1.8.3,
     /// §1.8.4). `None` for the long form, an object.
-    pub(crate) fn shortcut(entry: &Node<'_>) -> Result<Option<Self>, LoadError> {
+    pub(crate) fn shortcut(entry: &DocumentNode<'_>) -> Result<Option<Self>, LoadError> {
         match entry.json() {
             Json::Object(_) => return Ok(None),
             Json::Scalar(_) => entry.require(4, "a type shortcut")?,
@@ -56,7 +56,7 @@ impl TypeRef {
         Self::read(entry).map(Some)
     }
 
-    fn any_of(list: &Node<'_>) -> Result<Self, LoadError> {
+    fn any_of(list: &DocumentNode<'_>) -> Result<Self, LoadError> {
         list.require(6, "a list of types")?;
         let names = names(list, |item| Self::named(item).map(drop))?;
         if names.is_empty() {
@@ -76,11 +76,11 @@ pub(crate) struct FieldDecl {
 
 impl FieldDecl {
     /// Reads the constraint `fields`.
-    pub(crate) fn read_all(map: &Node<'_>) -> Result<Vec<Self>, LoadError> {
+    pub(crate) fn read_all(map: &DocumentNode<'_>) -> Result<Vec<Self>, LoadError> {
         map.fields()?.map(|entry| Self::read(&entry)).collect()
     }
 
-    fn read(entry: &Node<'_>) -> Result<Self, LoadError> {
+    fn read(entry: &DocumentNode<'_>) -> Result<Self, LoadError> {
         let name = variable_name(entry)?;
         if let Some(type_ref) = TypeRef::shortcut(entry)? {
             return Ok(Self { name, type_ref, optional: false });
@@ -110,14 +110,14 @@ impl FieldDecl {
 
 /// A member of an enum or set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Member {
+pub(crate) enum TypeMember {
     Number(i32),
     Text(String),
 }
 
-impl Member {
+impl TypeMember {
     /// Reads the constraint `items`.
-    pub(crate) fn read_all(list: &Node<'_>) -> Result<Vec<Self>, LoadError> {
+    pub(crate) fn read_all(list: &DocumentNode<'_>) -> Result<Vec<Self>, LoadError> {
         let mut members: Vec<Self> = Vec::new();
         for item in list.items()? {
             members.push(Self::read(&item)?);
@@ -135,7 +135,7 @@ impl Member {
         Ok(members)
     }
 
-    fn read(item: &Node<'_>) -> Result<Self, LoadError> {
+    fn read(item: &DocumentNode<'_>) -> Result<Self, LoadError> {
         let value = item.scalar();
         let number = value.and_then(Value::as_i64).and_then(|number| i32::try_from(number).ok());
         let text = value.and_then(Value::as_str);
@@ -156,7 +156,7 @@ impl Member {
 }
 
 /// The name of a parameter, a result variable, or a field of a map.
-pub(crate) fn variable_name(entry: &Node<'_>) -> Result<String, LoadError> {
+pub(crate) fn variable_name(entry: &DocumentNode<'_>) -> Result<String, LoadError> {
     if !is_variable(entry.name()) {
         return Err(entry.fail(Rule::Expected("named like some_name")));
     }
@@ -165,8 +165,8 @@ pub(crate) fn variable_name(entry: &Node<'_>) -> Result<String, LoadError> {
 
 /// A list of different strings, each of which passes `check`.
 pub(crate) fn names(
-    list: &Node<'_>,
-    check: impl Fn(&Node<'_>) -> Result<(), LoadError>,
+    list: &DocumentNode<'_>,
+    check: impl Fn(&DocumentNode<'_>) -> Result<(), LoadError>,
 ) -> Result<Vec<String>, LoadError> {
     let mut seen = BTreeSet::new();
     let mut names = Vec::new();

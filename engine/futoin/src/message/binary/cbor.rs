@@ -12,11 +12,11 @@ use super::token::{Token, Tokenizer, float};
 use crate::message::malformed::Malformed;
 
 /// Reads CBOR, also of indefinite lengths; tags and unassigned simple values are refused.
-pub(crate) struct Tokens<'a> {
+pub(crate) struct CborTokens<'a> {
     decoder: Decoder<'a>,
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> CborTokens<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { decoder: Decoder::new(bytes) }
     }
@@ -90,7 +90,7 @@ fn integer(number: Int) -> Number {
     parsed.and_then(Number::from_f64).unwrap_or_else(|| 0.into())
 }
 
-impl<'a> Tokenizer<'a> for Tokens<'a> {
+impl<'a> Tokenizer<'a> for CborTokens<'a> {
     fn token(&mut self) -> Result<Token<'a>, Malformed> {
         self.next().ok().flatten().ok_or(Malformed::Syntax)
     }
@@ -101,9 +101,9 @@ impl<'a> Tokenizer<'a> for Tokens<'a> {
 }
 
 /// Writes CBOR in its shortest forms, with definite lengths.
-pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
+pub(crate) struct CborWriter<'a>(pub(crate) &'a mut Vec<u8>);
 
-impl Writer<'_> {
+impl CborWriter<'_> {
     fn write<E>(
         &mut self,
         put: impl for<'e, 'v> FnOnce(&'e mut Encoder<&'v mut Vec<u8>>) -> Result<(), E>,
@@ -113,7 +113,7 @@ impl Writer<'_> {
     }
 }
 
-impl Sink for Writer<'_> {
+impl Sink for CborWriter<'_> {
     fn null(&mut self) {
         self.write(|to| to.null().map(drop));
     }

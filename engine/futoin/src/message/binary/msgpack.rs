@@ -10,11 +10,11 @@ use super::token::{Token, Tokenizer, float};
 use crate::message::malformed::Malformed;
 
 /// Reads MessagePack; extension types are refused.
-pub(crate) struct Tokens<'a> {
+pub(crate) struct MsgpackTokens<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> MsgpackTokens<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -54,7 +54,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-impl<'a> Tokenizer<'a> for Tokens<'a> {
+impl<'a> Tokenizer<'a> for MsgpackTokens<'a> {
     fn token(&mut self) -> Result<Token<'a>, Malformed> {
         let number = |number: Number| Ok(Token::Number(number));
         let [first] = self.array()?;
@@ -105,7 +105,7 @@ impl<'a> Tokenizer<'a> for Tokens<'a> {
 }
 
 /// Writes MessagePack in its shortest forms.
-pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
+pub(crate) struct MsgpackWriter<'a>(pub(crate) &'a mut Vec<u8>);
 
 /// A vector takes all bytes.
 fn written<T, E>(result: Result<T, E>) {
@@ -117,7 +117,7 @@ fn length(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-impl Sink for Writer<'_> {
+impl Sink for MsgpackWriter<'_> {
     fn null(&mut self) {
         written(encode::write_nil(self.0));
     }

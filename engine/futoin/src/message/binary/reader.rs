@@ -13,7 +13,7 @@ pub(crate) fn read<'a>(
     tokens: impl Tokenizer<'a>,
     take: impl FnMut(Cow<'a, str>, BinaryValue),
 ) -> Result<(), Malformed> {
-    let mut reader = Reader { tokens, depth: 0 };
+    let mut reader = ValueReader { tokens, depth: 0 };
     let Token::Map(length) = reader.tokens.token()? else {
         return Err(Malformed::Syntax);
     };
@@ -21,13 +21,13 @@ pub(crate) fn read<'a>(
     if reader.tokens.is_empty() { Ok(()) } else { Err(Malformed::Syntax) }
 }
 
-struct Reader<T> {
+struct ValueReader<T> {
     tokens: T,
     /// Lists and maps that are open.
     depth: usize,
 }
 
-impl<'a, T: Tokenizer<'a>> Reader<T> {
+impl<'a, T: Tokenizer<'a>> ValueReader<T> {
     fn item(&mut self, first: Token<'a>) -> Result<BinaryValue, Malformed> {
         Ok(match first {
             Token::Null => BinaryValue::Null,

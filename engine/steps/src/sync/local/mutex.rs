@@ -59,16 +59,17 @@ impl ISync for Mutex {
         let identity = asi.identity();
         let entered = self.0.borrow_mut().enter(identity);
         if entered {
-            asi.hold(Guard { mutex: self.clone(), identity, claim: Claim::Inside });
+            asi.hold(StepGuard { mutex: self.clone(), identity, claim: MutexClaim::Inside });
             return section.enter(asi);
         }
-        let guard = asi.hold_named(Guard { mutex: self.clone(), identity, claim: Claim::None });
+        let guard =
+            asi.hold_named(StepGuard { mutex: self.clone(), identity, claim: MutexClaim::None });
         let mutex = self.clone();
         asi.add_inner(move |asi, ()| {
             let lock = mutex.0.borrow_mut().lock(identity, || asi.wait_external());
             asi[guard].claim = match lock {
-                Lock::Entered => Claim::Inside,
-                Lock::Queued(ticket) => Claim::Queued(ticket),
+                Lock::Entered => MutexClaim::Inside,
+                Lock::Queued(ticket) => MutexClaim::Queued(ticket),
                 Lock::Rejected => return asi.error(codes::DEFENSE_REJECTED, "Mutex queue limit"),
             };
             Ok(())
@@ -80,26 +81,26 @@ impl ISync for Mutex {
 }
 
 /// Owns what the step has of the mutex; dropped when the step ends.
-struct Guard {
+struct StepGuard {
     mutex: Mutex,
     identity: Identity,
-    claim: Claim,
+    claim: MutexClaim,
 }
 
-enum Claim {
+enum MutexClaim {
     None,
     /// A ticket of the queue, or the lock once the ticket's turn came.
     Queued(Ticket),
     Inside,
 }
 
-impl Drop for Guard {
+impl Drop for StepGuard {
     fn drop(&mut self) {
         let mut queue = self.mutex.0.borrow_mut();
         let next = match self.claim {
-            Claim::None => return,
-            Claim::Queued(ticket) if queue.withdraw(ticket) => return,
-            Claim::Queued(_) | Claim::Inside => queue.unlock(self.identity),
+            MutexClaim::None => return,
+            MutexClaim::Queued(ticket) if queue.withdraw(ticket) => return,
+            MutexClaim::Queued(_) | MutexClaim::Inside => queue.unlock(self.identity),
         };
         drop(queue);
         if let Some((_, completion)) = next {

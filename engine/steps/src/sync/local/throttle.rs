@@ -69,7 +69,7 @@ impl Throttle {
     }
 
     /// One iteration of a flow that has to wait: it leaves the loop once it was admitted.
-    fn look(&self, asi: &mut AsyncSteps, waiting: Stack<Waiting>) -> StepResult {
+    fn look(&self, asi: &mut AsyncSteps, waiting: Stack<ThrottleWait>) -> StepResult {
         let now = asi.now();
         self.admit(now);
         let mut queue = self.0.borrow_mut();
@@ -108,7 +108,7 @@ impl ISync for Throttle {
         if self.0.borrow_mut().enter(now) {
             return section.enter(asi);
         }
-        let waiting = asi.stack(Waiting { throttle: self.clone(), ticket: None });
+        let waiting = asi.stack(ThrottleWait { throttle: self.clone(), ticket: None });
         let throttle = self.clone();
         let look = move |asi: &mut AsyncSteps, ()| throttle.look(asi, waiting);
         asi.queue(QueuedStep::looping_over(asi.location(), std::iter::repeat(()), look));
@@ -118,12 +118,12 @@ impl ISync for Throttle {
 }
 
 /// Owns the ticket of the step, and leaves the queue if the step ends before its turn.
-struct Waiting {
+struct ThrottleWait {
     throttle: Throttle,
     ticket: Option<Ticket>,
 }
 
-impl Drop for Waiting {
+impl Drop for ThrottleWait {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let was_first = {

@@ -26,7 +26,7 @@ const NO_SPACE: &str =
 /// What is not supported, and where.
 pub(crate) fn read(pattern: &str) -> Result<String, String> {
     let ast = Parser::new().parse(pattern).map_err(|error| place(error.kind(), error.span()))?;
-    let replacements = ast::visit(&ast, Reader { replacements: Vec::new() })?;
+    let replacements = ast::visit(&ast, PatternReader { replacements: Vec::new() })?;
     let mut out = pattern.to_owned();
     for (range, replacement) in replacements.into_iter().rev() {
         out.replace_range(range, replacement);
@@ -34,12 +34,12 @@ pub(crate) fn read(pattern: &str) -> Result<String, String> {
     Ok(out)
 }
 
-struct Reader {
+struct PatternReader {
     /// In the order of their places.
     replacements: Vec<(Range<usize>, &'static str)>,
 }
 
-impl Reader {
+impl PatternReader {
     fn replace(&mut self, span: &Span, replacement: &'static str) {
         self.replacements.push((span.start.offset..span.end.offset, replacement));
     }
@@ -57,7 +57,7 @@ impl Reader {
     }
 }
 
-impl ast::Visitor for Reader {
+impl ast::Visitor for PatternReader {
     type Output = Vec<(Range<usize>, &'static str)>;
     type Err = String;
 
