@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use asyncsteps_journal::record::{Ended, Started};
 use asyncsteps_journal::request::{
-    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, FlowState, Inbox, Loaded, News,
-    Query, Registered, Resume, Signal, Status, Submit, Submitted, Written,
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, FlowState, Inbox, Loaded,
+    News, Query, Registered, Resume, Signal, Status, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock as _, Epoch, Error, Event, Incarnation, Journal, NotWritten, Path, Reading,
@@ -69,7 +69,7 @@ impl Journal for Dropping {
         answer(Ok(Submitted::New))
     }
 
-    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>> {
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, NotWritten>>> {
         let mut requests = self.requests();
         for entry in &batch {
             if let Some(Record { event: Event::Ended(Ended { ending }), .. }) = entry.records.last()
@@ -78,7 +78,7 @@ impl Journal for Dropping {
                 status.ending = Some(ending.clone());
             }
         }
-        answer(Ok(batch.iter().map(|_| Ok(Written { inbox: 0 })).collect()))
+        answer(Ok(batch.iter().map(|_| Ok(Appended { inbox: 0 })).collect()))
     }
 
     fn claim(&self, _: Claim) -> Answer<'_, Vec<Claimed>> {

@@ -103,8 +103,8 @@ pub(crate) struct Stock {
 
 /// The parameters of `order`.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(from = "Wanted")]
-pub(crate) struct Ordered(#[schemars(with = "Wanted")] Arc<NewOrder>);
+#[serde(from = "SentOrder")]
+pub(crate) struct Ordered(#[schemars(with = "SentOrder")] Arc<NewOrder>);
 
 impl Ordered {
     /// SKUs and their units.
@@ -123,7 +123,7 @@ impl Deref for Ordered {
 
 /// The same as callers send it.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Wanted {
+struct SentOrder {
     customer: String,
     items: Vec<Item>,
     key: Option<String>,
@@ -135,9 +135,9 @@ struct Item {
     qty: i64,
 }
 
-impl From<Wanted> for Ordered {
+impl From<SentOrder> for Ordered {
     /// Each SKU once, however often the customer named it.
-    fn from(Wanted { customer, items: wanted, key }: Wanted) -> Self {
+    fn from(SentOrder { customer, items: wanted, key }: SentOrder) -> Self {
         let mut items = BTreeMap::new();
         for Item { sku, qty } in wanted {
             *items.entry(sku.into()).or_insert(0) += qty;

@@ -1,6 +1,6 @@
 //! JSON values as arguments, results and error information, and the conditions on them.
 
-use asyncsteps_core::{Args, Arguments, AsyncSteps, Info, Mismatch, State};
+use asyncsteps_core::{Args, ArgsMismatch, Arguments, AsyncSteps, Info, State};
 use serde_json::{Map, Value, json};
 
 /// Calls `$act` with `$values` as a tuple of as many values: what the typed API takes.
@@ -36,7 +36,7 @@ macro_rules! with_tuple {
 pub(crate) use with_tuple;
 
 /// The values that came as arguments or as a result.
-pub(crate) fn values(args: Args) -> Result<Vec<Value>, Mismatch> {
+pub(crate) fn values(args: Args) -> Result<Vec<Value>, ArgsMismatch> {
     Ok(match args.len() {
         0 => Vec::new(),
         1 => <(Value,)>::from_args(args).map(|(a,)| vec![a])?,

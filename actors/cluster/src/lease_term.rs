@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::store::NodeId;
+use crate::store::ClusterNodeId;
 use crate::watched::WatchedValue;
 
 /// The code of the error that ends a section whose lock was lost: the node could not renew its lease in
@@ -24,7 +24,7 @@ pub const LOCK_LOST: &str = "LockLost";
 #[debug("LeaseTerm {{ node: {node:?}, .. }}")]
 pub(crate) struct LeaseTerm {
     /// The name of the node in this term.
-    pub(crate) node: NodeId,
+    pub(crate) node: ClusterNodeId,
     lease: Duration,
     /// When sections end unless it is renewed, by the boot-time clock in nanoseconds.
     ends: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct Registration {
 
 impl LeaseTerm {
     /// A term of a lease that was asked for at `sent`.
-    pub(crate) fn new(node: NodeId, sent: Duration, lease: Duration) -> Self {
+    pub(crate) fn new(node: ClusterNodeId, sent: Duration, lease: Duration) -> Self {
         let term = Self {
             node,
             lease,

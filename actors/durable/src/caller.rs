@@ -6,7 +6,7 @@ use asyncsteps_executor::Caller;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::net::Scope;
 use asyncsteps_executor::security::{SecurityLevel, User};
-use asyncsteps_journal::request::{CallerGroup, Quota};
+use asyncsteps_journal::request::{CallerGroup, CallerQuota};
 use serde::{Deserialize, Serialize};
 
 /// The fields of `obf` (FTN3 §1.6): who the flow acts for.
@@ -56,7 +56,7 @@ impl Origin {
 }
 
 /// The quota of a request; `None` if it is one of the system.
-pub(crate) fn quota(caller: &Caller, Origin(address): Origin, most: u64) -> Option<Quota> {
+pub(crate) fn quota(caller: &Caller, Origin(address): Origin, most: u64) -> Option<CallerQuota> {
     let Some(user) = caller.user() else {
         let from = match address {
             Some(address) => format!("at {}", Scope::default().of(address)),
@@ -64,7 +64,7 @@ pub(crate) fn quota(caller: &Caller, Origin(address): Origin, most: u64) -> Opti
         };
         let most_of_all = most.saturating_mul(ADDRESSES);
         let group = Some(CallerGroup { prefix: ANONYMOUS.to_owned(), most: most_of_all });
-        return Some(Quota { caller: format!("{ANONYMOUS}{from}"), most, group });
+        return Some(CallerQuota { caller: format!("{ANONYMOUS}{from}"), most, group });
     };
     if user.level() == SecurityLevel::System {
         return None;
@@ -74,7 +74,7 @@ pub(crate) fn quota(caller: &Caller, Origin(address): Origin, most: u64) -> Opti
         "" => format!("the user {:?}", user.local_id()),
         global => format!("the user {:?} of {global:?}", user.local_id()),
     };
-    Some(Quota { caller, most, group: None })
+    Some(CallerQuota { caller, most, group: None })
 }
 
 /// Whether two stored callers are one user, at whatever level. Callers without a user are one.

@@ -2,7 +2,7 @@
 
 use asyncsteps_core::{Error, codes};
 use asyncsteps_journal::Uid;
-use asyncsteps_journal::request::{Cancel, CancelledBy};
+use asyncsteps_journal::request::{CancelledBy, StoredCancel};
 
 use crate::records::error_of;
 
@@ -23,7 +23,7 @@ pub(crate) fn error_of_cancelled(uid: Uid) -> Error {
 }
 
 /// The error with which a cancel ends a request.
-pub(crate) fn error_of_cancel(cancel: &Cancel) -> Error {
+pub(crate) fn error_of_cancel(cancel: &StoredCancel) -> Error {
     match &cancel.by {
         CancelledBy::Person(name) => Error::with_info(CANCELLED, format!("cancelled by {name}")),
         CancelledBy::Limit(failure) => error_of(failure),
@@ -31,7 +31,7 @@ pub(crate) fn error_of_cancel(cancel: &Cancel) -> Error {
 }
 
 /// The error that a caller of a request gets that this cancel has ended.
-pub(crate) fn error_for_caller(uid: Uid, cancel: &Cancel) -> Error {
+pub(crate) fn error_for_caller(uid: Uid, cancel: &StoredCancel) -> Error {
     match &cancel.by {
         CancelledBy::Person(_) => error_of_cancelled(uid),
         CancelledBy::Limit(_) => error_of_cancel(cancel),

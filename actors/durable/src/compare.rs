@@ -7,7 +7,7 @@ use std::error::Error as _;
 use asyncsteps_executor::plan::{Form, Planned, PlannedStep};
 use asyncsteps_executor::recorder::Kind;
 use asyncsteps_journal::record::Started;
-use asyncsteps_journal::{Part, Path};
+use asyncsteps_journal::{Path, PathPart};
 use serde_json::Map;
 
 use crate::causes::recorded_error;
@@ -185,7 +185,7 @@ impl Records {
         step: &PlannedStep,
     ) -> Result<(), String> {
         let number = attempt.parts().count();
-        let is_part = |part: &Part| matches!(part, Part::Key(_) | Part::Iteration(_));
+        let is_part = |part: &PathPart| matches!(part, PathPart::Key(_) | PathPart::Iteration(_));
         let inside = self
             .within(attempt)
             .map(|(path, _)| attempt.inside(path.parts().nth(number).filter(is_part)));
@@ -248,7 +248,7 @@ fn step_of(level: &Path, recorded: &Path) -> Path {
     let name = parts.next();
     // further steps of a name have numbers
     let is_digits = |number: &String| number.bytes().all(|letter| letter.is_ascii_digit());
-    let is_number = |part: &Part| matches!(part, Part::Branch(number) if is_digits(number));
+    let is_number = |part: &PathPart| matches!(part, PathPart::Branch(number) if is_digits(number));
     level.inside(name.into_iter().chain(parts.next().filter(is_number)))
 }
 

@@ -9,8 +9,8 @@ use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::{Caller, Executor};
 use asyncsteps_journal::record::{Ending, Failure, Started, StoredRecord};
 use asyncsteps_journal::request::{
-    CallerKey, Cancel, Cancelled, CancelledBy, FirstOwner, FlowInfo, FlowState, Query, Resume,
-    Signal, Status, Submit, Submitted,
+    CallerKey, Cancelled, CancelledBy, FirstOwner, FlowInfo, FlowState, Query, Resume, Signal,
+    Status, StoredCancel, Submit, Submitted,
 };
 use asyncsteps_journal::{Error, Journal, Jump, POLL, Repeat, Uid};
 use serde::Serialize;
@@ -210,7 +210,7 @@ impl Durable {
     /// caller does not wait for an operator, a request that does is returned in its state.
     async fn decided(&self, uid: Uid, waits: bool) -> Result<Result<Ending, FlowState>, Error> {
         let look = |Status { flow, ending }: Status| match (flow.cancel, ending) {
-            (Some(Cancel { by: CancelledBy::Limit(failure), .. }), _) => {
+            (Some(StoredCancel { by: CancelledBy::Limit(failure), .. }), _) => {
                 Some(Decided::ByLimit(failure))
             }
             (_, Some(ending)) => Some(Decided::Ended(ending)),
@@ -339,7 +339,7 @@ impl Durable {
         &self,
         uid: Uid,
         by: CancelledBy,
-    ) -> Result<Option<Cancel>, Error> {
+    ) -> Result<Option<StoredCancel>, Error> {
         match self.shared.journal.cancel(uid, by).await? {
             // no step begins to commit after a cancel that is stored, so this is not decided otherwise later
             Cancelled::Recorded(cancel) => {

@@ -13,7 +13,7 @@ use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_executor::recorder::{DefinedStep, Part};
 use asyncsteps_journal::record::{Done, Ending, TakenSignal};
 use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
-use asyncsteps_journal::{Event, LEASE, Part as PathPart, Path, Record, Timestamp, Uid, Value};
+use asyncsteps_journal::{Event, LEASE, Path, PathPart, Record, Timestamp, Uid, Value};
 use tokio::sync::Notify;
 
 use crate::activity::FlowActivity;

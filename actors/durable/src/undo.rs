@@ -8,7 +8,7 @@ use std::rc::Rc;
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::recorder::{Begun, Part};
 use asyncsteps_journal::record::{Done, Effect, Intent};
-use asyncsteps_journal::{Event, Part as PathPart, Path};
+use asyncsteps_journal::{Event, Path, PathPart};
 
 use crate::flow::{DurableFlow, LeaveReason};
 use crate::records::{AtPath, RecordedEnd, Records, cut, is_part_of};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_journal::request::{Append, Condition, Disposition, Written};
+use asyncsteps_journal::request::{Append, Appended, Condition, Disposition};
 use asyncsteps_journal::transaction::{Committed, Prepared, StepEntry};
 use asyncsteps_journal::{
     Epoch, Error, Event, Journal, NotWritten, Path, Record, RecordId, Repeat, Uid,
@@ -125,7 +125,7 @@ pub(crate) enum Stopped {
 
 /// The answer to an append.
 pub(crate) enum AppendAnswer {
-    Written(Written),
+    Written(Appended),
     /// The inbox has news on which the append depends.
     Unseen,
     Stopped(Stopped),
@@ -428,7 +428,7 @@ struct AppendTurn<'a> {
 
 impl AppendTurn<'_> {
     /// Records with these tickets were stored under these names.
-    fn written(&self, tickets: Vec<RecordTicket>, ids: Vec<RecordId>, written: Written) {
+    fn written(&self, tickets: Vec<RecordTicket>, ids: Vec<RecordId>, written: Appended) {
         let mut queue = self.writer.queue.borrow_mut();
         queue.next += ids.len() as u64;
         queue.written(tickets.into_iter().zip(ids));
@@ -465,7 +465,7 @@ fn ids(entry: &Append) -> Vec<RecordId> {
     ids.take(entry.records.len()).collect()
 }
 
-fn answer_of(answer: Result<Written, NotWritten>) -> AppendAnswer {
+fn answer_of(answer: Result<Appended, NotWritten>) -> AppendAnswer {
     match answer {
         Ok(written) => AppendAnswer::Written(written),
         Err(NotWritten::Unseen { .. }) => AppendAnswer::Unseen,

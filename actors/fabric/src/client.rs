@@ -14,18 +14,18 @@ use crate::call::{Call, Response};
 use crate::call_error::{CallError, Outcome};
 use crate::fabric::Fabric;
 use crate::placement::Placement;
-use crate::policy::Policy;
+use crate::policy::CallPolicy;
 
-/// Calls functions over a fabric, each by its [`Policy`]. An executor takes it as its
+/// Calls functions over a fabric, each by its [`CallPolicy`]. An executor takes it as its
 /// [invoker](asyncsteps_executor::Builder::invoker), and steps call as usual.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use asyncsteps_executor::Executor;
-/// use asyncsteps_fabric::{Client, LocalFabric, Policy};
+/// use asyncsteps_fabric::{CallPolicy, Client, LocalFabric};
 ///
-/// let reading = Policy::new().idempotent().attempts(3).attempt_timeout(Duration::from_millis(300));
+/// let reading = CallPolicy::new().idempotent().attempts(3).attempt_timeout(Duration::from_millis(300));
 /// let bank = Client::new(Arc::new(LocalFabric::new())).policy("demo.bank:1.0:balance", reading);
 /// let shop = Executor::builder().invoker(bank).build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,26 +35,31 @@ use crate::policy::Policy;
 pub struct Client {
     #[debug(skip)]
     fabric: Arc<dyn Fabric>,
-    others: Policy,
-    policies: Arc<HashMap<Box<str>, Policy>>,
+    others: CallPolicy,
+    policies: Arc<HashMap<Box<str>, CallPolicy>>,
     placements: Arc<HashMap<Box<str>, Placement>>,
 }
 
 impl Client {
-    /// Calls over a fabric, by the policy that [`Policy::new`] describes.
+    /// Calls over a fabric, by the policy that [`CallPolicy::new`] describes.
     pub fn new(fabric: Arc<dyn Fabric>) -> Self {
-        Self { fabric, others: Policy::new(), policies: Arc::default(), placements: Arc::default() }
+        Self {
+            fabric,
+            others: CallPolicy::new(),
+            policies: Arc::default(),
+            placements: Arc::default(),
+        }
     }
 
     /// Sets the policy of a function, `iface:version:function`, for calls of exactly this version; a
     /// later one replaces it.
-    pub fn policy(mut self, function: &str, policy: Policy) -> Self {
+    pub fn policy(mut self, function: &str, policy: CallPolicy) -> Self {
         Arc::make_mut(&mut self.policies).insert(function.into(), policy);
         self
     }
 
     /// Sets the policy of all other functions.
-    pub fn others(self, others: Policy) -> Self {
+    pub fn others(self, others: CallPolicy) -> Self {
         Self { others, ..self }
     }
 
@@ -100,7 +105,7 @@ impl Client {
 #[derive(Clone, Copy)]
 struct CallAttempts<'a> {
     fabric: &'a dyn Fabric,
-    policy: Policy,
+    policy: CallPolicy,
     /// When the time of the call ends, which all attempts share.
     ends: Option<Instant>,
 }

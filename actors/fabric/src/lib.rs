@@ -50,14 +50,14 @@
 //! A call is carried out at most once per attempt. A [`CallError`] has one of three outcomes: the call was not carried
 //! out, it was answered, or its outcome is unknown, because the connection or the node was lost after it was sent. A
 //! [`Client`] retries calls that were not carried out, and calls with an unknown outcome only if the function is
-//! declared [idempotent](Policy::idempotent). Order is not promised, nor that a call is carried out exactly once.
+//! declared [idempotent](CallPolicy::idempotent). Order is not promised, nor that a call is carried out exactly once.
 //!
 //! A call ends no later than the flow that makes it, on both sides. A caller that drops its call, or dies,
 //! cancels it. It acts for the [caller](Call::for_caller) of the request that it is a part of (FTN3 §1.11).
 //!
 //! # In reading order
 //! - [`Fabric`], [`Call`], [`CallError`]: calling and serving
-//! - [`Client`], [`Policy`]: attempts, times, hedges; the way from steps to a fabric
+//! - [`Client`], [`CallPolicy`]: attempts, times, hedges; the way from steps to a fabric
 //! - [`Placement`], [`LiveNodes`]: which node a call goes to
 //! - [`LocalFabric`]: within a process
 #![cfg_attr(feature = "nats", doc = "- [`nats`]: between processes")]
@@ -103,7 +103,7 @@ pub use local::LocalFabric;
 pub use node::{NodeId, NodeIdError, NodeInfo};
 pub use pending::Pending;
 pub use placement::Placement;
-pub use policy::Policy;
+pub use policy::CallPolicy;
 pub use routes::Routes;
 pub use serve_guard::{ServeGuard, Serving};
 

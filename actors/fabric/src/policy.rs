@@ -8,14 +8,14 @@ use std::time::Duration;
 /// take it then, and has the time limit of its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a client has policies"]
-pub struct Policy {
+pub struct CallPolicy {
     pub(crate) attempts: u32,
     pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) is_idempotent: bool,
     pub(crate) hedge_after: Option<Duration>,
 }
 
-impl Policy {
+impl CallPolicy {
     /// Two attempts, the second only if the first was not carried out.
     pub const fn new() -> Self {
         Self { attempts: 2, attempt_timeout: None, is_idempotent: false, hedge_after: None }
@@ -46,7 +46,7 @@ impl Policy {
     }
 }
 
-impl Default for Policy {
+impl Default for CallPolicy {
     fn default() -> Self {
         Self::new()
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_fabric::{
-    Call, CallError, Capabilities, Client, Endpoint, Fabric, NodeInfo, Pending, Policy, Response,
-    ServeGuard,
+    Call, CallError, CallPolicy, Capabilities, Client, Endpoint, Fabric, NodeInfo, Pending,
+    Response, ServeGuard,
 };
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -68,12 +68,16 @@ impl Fabric for Scripted {
 }
 
 /// What a call comes to by a policy.
-async fn check<const N: usize>(policy: Policy, attempts: [Attempt; N]) -> String {
+async fn check<const N: usize>(policy: CallPolicy, attempts: [Attempt; N]) -> String {
     let call = Call::new("a.b:1.0:f", ()).expect("it is a call");
     check_call(call, policy, attempts).await
 }
 
-async fn check_call<const N: usize>(call: Call, policy: Policy, attempts: [Attempt; N]) -> String {
+async fn check_call<const N: usize>(
+    call: Call,
+    policy: CallPolicy,
+    attempts: [Attempt; N],
+) -> String {
     let script = Arc::new(Scripted {
         attempts: Mutex::new(attempts.into()),
         made: AtomicUsize::new(0),
@@ -99,21 +103,21 @@ fn lost() -> CallError {
 #[actix::test]
 async fn what_was_not_carried_out_is_tried_again() {
     pause();
-    let again = check(Policy::new(), [(1, Err(connect())), (1, Ok("two"))]).await;
+    let again = check(CallPolicy::new(), [(1, Err(connect())), (1, Ok("two"))]).await;
     assert_eq!(again, "begin 1, end 1, begin 2, end 2, \"two\"");
-    let again = check(Policy::new(), [(1, Err(connect())), (1, Err(connect()))]).await;
+    let again = check(CallPolicy::new(), [(1, Err(connect())), (1, Err(connect()))]).await;
     assert_eq!(again, "begin 1, end 1, begin 2, end 2, ConnectError: none");
     let large = CallError::not_made(codes::INVALID_REQUEST, "too large");
-    let once = check(Policy::new(), [(1, Err(large))]).await;
+    let once = check(CallPolicy::new(), [(1, Err(large))]).await;
     assert_eq!(once, "begin 1, end 1, InvalidRequest: too large");
 }
 
 #[actix::test]
 async fn what_may_have_been_carried_out_is_tried_again_if_it_is_idempotent() {
     pause();
-    let once = check(Policy::new().attempts(3), [(1, Err(lost()))]).await;
+    let once = check(CallPolicy::new().attempts(3), [(1, Err(lost()))]).await;
     assert_eq!(once, "begin 1, end 1, CommError: lost");
-    let idempotent = Policy::new().idempotent().attempts(3);
+    let idempotent = CallPolicy::new().idempotent().attempts(3);
     let again = [(1, Err(lost())), (1, Err(connect())), (1, Ok("three"))];
     let again = check(idempotent, again).await;
     assert_eq!(again, "begin 1, end 1, begin 2, end 2, begin 3, end 3, \"three\"");
@@ -130,14 +134,14 @@ async fn all_attempts_share_the_time_of_the_call() {
     pause();
     let call = Call::new("a.b:1.0:f", ()).expect("it is a call").within(Duration::from_millis(100));
     let attempts = [(60, Err(lost())), (60, Err(lost()))];
-    let late = check_call(call, Policy::new().idempotent().attempts(3), attempts).await;
+    let late = check_call(call, CallPolicy::new().idempotent().attempts(3), attempts).await;
     assert_eq!(late, "begin 1, end 1, begin 2, end 2, CommError: lost");
 }
 
 #[actix::test]
 async fn a_hedge_counts_the_first_answer() {
     pause();
-    let hedged = Policy::new().attempts(1).hedge_after(Duration::from_millis(10));
+    let hedged = CallPolicy::new().attempts(1).hedge_after(Duration::from_millis(10));
     let alone = check(hedged, [(5, Ok("one"))]).await;
     assert_eq!(alone, "begin 1, end 1, \"one\"");
     let second = check(hedged, [(50, Ok("one")), (5, Ok("two"))]).await;

@@ -56,7 +56,7 @@ pub struct Remote {
 /// The arbiter is gone: nothing was scheduled on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the arbiter is gone")]
-pub struct Gone;
+pub struct ArbiterGone;
 
 impl ArbiterTool {
     /// The loop of this thread; scheduling on it panics where there is none.
@@ -140,10 +140,13 @@ impl Remote {
     /// Calls `task` on the arbiter, with its loop (FTN12 §2.6 `immediate`).
     ///
     /// # Errors
-    /// [`Gone`] if the arbiter has stopped.
-    pub fn immediate(&self, task: impl FnOnce(&ArbiterTool) + Send + 'static) -> Result<(), Gone> {
+    /// [`ArbiterGone`] if the arbiter has stopped.
+    pub fn immediate(
+        &self,
+        task: impl FnOnce(&ArbiterTool) + Send + 'static,
+    ) -> Result<(), ArbiterGone> {
         let sent = self.arbiter.spawn_fn(move || task(&ArbiterTool::current()));
-        if sent { Ok(()) } else { Err(Gone) }
+        if sent { Ok(()) } else { Err(ArbiterGone) }
     }
 
     /// Whether this is the thread of the arbiter (FTN12 §2.6 `is_same_thread`).

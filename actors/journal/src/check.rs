@@ -6,7 +6,7 @@ use crate::id::Uid;
 use crate::limits::{BATCH, LIST_ITEMS, TEXT_BYTES};
 use crate::path::Path;
 use crate::record::{Event, Failure, Record};
-use crate::request::{Append, CancelledBy, Disposition, Resume, Submit, Submitted, Written};
+use crate::request::{Append, Appended, CancelledBy, Disposition, Resume, Submit, Submitted};
 
 /// The highest number of an entry's first record, so that each record has a number with a sign.
 const MAX_NUMBER: u64 = 1 << 62;
@@ -78,10 +78,10 @@ pub(crate) fn repeated(
     entry: &Append,
     known: u64,
     inbox: u64,
-) -> Result<Option<Written>, NotWritten> {
+) -> Result<Option<Appended>, NotWritten> {
     match known {
         0 => Ok(None),
-        all if all == entry.records.len() as u64 => Ok(Some(Written { inbox })),
+        all if all == entry.records.len() as u64 => Ok(Some(Appended { inbox })),
         _ => Err(NotWritten::NumbersTaken { first: entry.first }),
     }
 }

@@ -12,8 +12,8 @@ use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::record::{Event, StoredRecord};
 use crate::request::{
-    Append, Cancel, Cancelled, CancelledBy, Claim, Claimed, Condition, Disposition, FirstOwner,
-    FlowInfo, FlowState, Resume, Submit, Written,
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, Condition, Disposition, FirstOwner,
+    FlowInfo, FlowState, Resume, StoredCancel, Submit,
 };
 use crate::time::Timestamp;
 
@@ -52,7 +52,7 @@ pub(crate) struct FlowHead {
     /// The same, as [`Moment::seen`] has it.
     pub(crate) ended_seen: Option<Timestamp>,
     pub(crate) reason: Option<String>,
-    pub(crate) cancel: Option<Cancel>,
+    pub(crate) cancel: Option<StoredCancel>,
 }
 
 impl FlowHead {
@@ -95,7 +95,7 @@ impl FlowHead {
         entry: &Append,
         moment: Moment,
         limits: &Limits,
-    ) -> Result<Written, NotWritten> {
+    ) -> Result<Appended, NotWritten> {
         self.check_owner(entry.epoch)?;
         let ends = entry.records.iter().any(|record| matches!(record.event, Event::Ended(_)));
         let news_matters = match entry.condition {
@@ -137,7 +137,7 @@ impl FlowHead {
                 self.reason = Some(reason.clone());
             }
         }
-        Ok(Written { inbox: self.inbox })
+        Ok(Appended { inbox: self.inbox })
     }
 
     /// Whether the flow is of the owner with this epoch.
@@ -175,7 +175,7 @@ impl FlowHead {
             Some(cancel) => cancel.clone(),
             None => {
                 self.inbox += 1;
-                let cancel = Cancel { number: self.inbox, by: by.clone(), at };
+                let cancel = StoredCancel { number: self.inbox, by: by.clone(), at };
                 self.cancel.insert(cancel).clone()
             }
         };

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::request::{
-    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted, Written,
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
+    Registered, Resume, Signal, Status, Submit, Submitted,
 };
 use crate::time::Reading;
 use crate::transaction::Database;
@@ -44,7 +44,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// [`Refused::TooLarge`](crate::Refused::TooLarge) if there are more than
     /// [`BATCH`](crate::limits::BATCH) entries.
-    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>>;
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, NotWritten>>>;
 
     /// Assigns flows to a node, with higher epochs: flows that had begun before new ones, and oldest first. On the way
     /// it takes flows from nodes whose lease has ended. A node has no more suspects than it [asks

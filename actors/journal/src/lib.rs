@@ -131,7 +131,7 @@ pub use error::{Cause, Error, NotWritten, Refused, Repeat};
 pub use id::{Epoch, Incarnation, ParseUidError, RecordId, Uid};
 pub use journal::{Answer, Journal};
 pub use limits::Limits;
-pub use path::{ParsePathError, Part, Path};
+pub use path::{ParsePathError, Path, PathPart};
 pub use record::{Event, Record, StoredRecord};
 pub use request::{LEASE, POLL, Registered};
 pub use time::{Clock, Jump, Reading, SystemClock, Timestamp};

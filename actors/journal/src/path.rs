@@ -32,7 +32,7 @@ pub struct Path(Arc<str>);
 /// One part of a [`Path`]; `T` is a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Part<T = String> {
+pub enum PathPart<T = String> {
     /// The template: the first part, and only that.
     Template(T),
     /// A step, by its name.
@@ -55,7 +55,7 @@ const MARKS: [char; 6] = ['/', '!', '#', '@', '|', '~'];
 /// Room for the parts that are put behind a path: most names are shorter.
 const USUAL_PARTS: usize = 32;
 
-impl<T: AsRef<str>> Part<T> {
+impl<T: AsRef<str>> PathPart<T> {
     /// Writes it behind the text of the outer parts; nothing for a template.
     fn write(&self, text: &mut String) {
         // a string can always be written to
@@ -89,43 +89,43 @@ impl Path {
     /// A step inside.
     #[must_use]
     pub fn step(&self, name: &str) -> Self {
-        self.inside([Part::Step(name)])
+        self.inside([PathPart::Step(name)])
     }
 
     /// An attempt of this step with steps inside, from 1.
     #[must_use]
     pub fn attempt(&self, number: u32) -> Self {
-        self.inside([Part::Attempt::<&str>(number)])
+        self.inside([PathPart::Attempt::<&str>(number)])
     }
 
     /// An iteration of this loop, from 0.
     #[must_use]
     pub fn iteration(&self, index: u64) -> Self {
-        self.inside([Part::Iteration::<&str>(index)])
+        self.inside([PathPart::Iteration::<&str>(index)])
     }
 
     /// The item of this collection that has the key.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        self.inside([Part::Key(key)])
+        self.inside([PathPart::Key(key)])
     }
 
     /// A branch of this parallel step.
     #[must_use]
     pub fn branch(&self, key: &str) -> Self {
-        self.inside([Part::Branch(key)])
+        self.inside([PathPart::Branch(key)])
     }
 
     /// The undo of this step.
     #[must_use]
     pub fn undo(&self) -> Self {
-        self.inside([Part::Undo::<&str>])
+        self.inside([PathPart::Undo::<&str>])
     }
 
     /// The path further inside by all of these parts: one text is made, and not one for each part. A
     /// path has one template, so another one among the parts is left out.
     #[must_use]
-    pub fn inside<T: AsRef<str>>(&self, parts: impl IntoIterator<Item = Part<T>>) -> Self {
+    pub fn inside<T: AsRef<str>>(&self, parts: impl IntoIterator<Item = PathPart<T>>) -> Self {
         let mut text = String::with_capacity(self.0.len() + USUAL_PARTS);
         text.push_str(&self.0);
         for part in parts {
@@ -160,7 +160,7 @@ impl Path {
     }
 
     /// Its parts, from the outside in.
-    pub fn parts(&self) -> impl Iterator<Item = Part> + '_ {
+    pub fn parts(&self) -> impl Iterator<Item = PathPart> + '_ {
         // the text was checked when it was read
         split(&self.0).filter_map(|(mark, text)| part(mark, text).ok())
     }
@@ -189,7 +189,7 @@ impl FromStr for Path {
         for (mark, name) in split(text) {
             let before = again.len();
             let is_right = part(mark, name).is_ok_and(|part| {
-                if let Part::Template(name) = &part {
+                if let PathPart::Template(name) = &part {
                     escape(&mut again, name);
                 } else {
                     part.write(&mut again);
@@ -276,15 +276,15 @@ fn split(text: &str) -> impl Iterator<Item = (Option<char>, &str)> {
     })
 }
 
-fn part(mark: Option<char>, text: &str) -> Result<Part, ()> {
-    let Some(mark) = mark else { return Ok(Part::Template(unescaped(text)?)) };
+fn part(mark: Option<char>, text: &str) -> Result<PathPart, ()> {
+    let Some(mark) = mark else { return Ok(PathPart::Template(unescaped(text)?)) };
     Ok(match mark {
-        '/' => Part::Step(unescaped(text)?),
-        '@' => Part::Key(unescaped(text)?),
-        '|' => Part::Branch(unescaped(text)?),
-        '!' => Part::Attempt(text.parse().map_err(|_| ())?),
-        '#' => Part::Iteration(text.parse().map_err(|_| ())?),
-        '~' if text.is_empty() => Part::Undo,
+        '/' => PathPart::Step(unescaped(text)?),
+        '@' => PathPart::Key(unescaped(text)?),
+        '|' => PathPart::Branch(unescaped(text)?),
+        '!' => PathPart::Attempt(text.parse().map_err(|_| ())?),
+        '#' => PathPart::Iteration(text.parse().map_err(|_| ())?),
+        '~' if text.is_empty() => PathPart::Undo,
         _ => return Err(()),
     })
 }
@@ -304,16 +304,16 @@ mod tests {
                 .iteration(7)
                 .branch(name)
                 .undo();
-            let parts: Vec<Part> = path.parts().collect();
+            let parts: Vec<PathPart> = path.parts().collect();
             let name = || name.to_owned();
             let expected = [
-                Part::Template(name()),
-                Part::Step(name()),
-                Part::Attempt(2),
-                Part::Key(name()),
-                Part::Iteration(7),
-                Part::Branch(name()),
-                Part::Undo,
+                PathPart::Template(name()),
+                PathPart::Step(name()),
+                PathPart::Attempt(2),
+                PathPart::Key(name()),
+                PathPart::Iteration(7),
+                PathPart::Branch(name()),
+                PathPart::Undo,
             ];
             assert_eq!(parts, expected, "{path}");
             assert_eq!(path.as_str().parse(), Ok(path.clone()));
@@ -324,12 +324,17 @@ mod tests {
     #[test]
     fn several_parts_at_once_make_the_path_that_each_alone_makes() {
         let order = Path::template("t");
-        let parts =
-            [Part::Step("a/b"), Part::Attempt(2), Part::Key("k"), Part::Branch("1"), Part::Undo];
+        let parts = [
+            PathPart::Step("a/b"),
+            PathPart::Attempt(2),
+            PathPart::Key("k"),
+            PathPart::Branch("1"),
+            PathPart::Undo,
+        ];
         let one_by_one = order.step("a/b").attempt(2).key("k").branch("1").undo();
         assert_eq!(order.inside(parts), one_by_one);
         assert_eq!(order.inside::<&str>([]), order);
-        assert_eq!(order.inside([Part::Template("x"), Part::Step("a")]), order.step("a"));
+        assert_eq!(order.inside([PathPart::Template("x"), PathPart::Step("a")]), order.step("a"));
     }
 
     #[test]

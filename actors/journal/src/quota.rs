@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::Refused;
-use crate::request::{FlowState, Quota};
+use crate::request::{CallerQuota, FlowState};
 
 /// Callers whose flows are counted together: those with names from `from` on, and before `till`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct CallerRange<'a> {
     pub(crate) most: u64,
 }
 
-impl Quota {
+impl CallerQuota {
     /// The ranges of callers that count for it.
     pub(crate) fn counted(&self) -> impl Iterator<Item = CallerRange<'_>> {
         // no text has a character before U+0001
@@ -53,7 +53,7 @@ impl WaitingCounts {
     }
 
     /// Whether one more may be stored. A range that was not counted has 0.
-    pub(crate) fn check(&self, quota: &Quota) -> Result<(), Refused> {
+    pub(crate) fn check(&self, quota: &CallerQuota) -> Result<(), Refused> {
         for counted in quota.counted() {
             if self.get(&counted).unwrap_or_default() >= counted.most {
                 let (caller, most) = (counted.from.trim_end().to_owned(), counted.most);
@@ -65,7 +65,7 @@ impl WaitingCounts {
 
     /// One more was stored in the transaction that has counted.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(crate) fn add(&mut self, quota: &Quota, state: FlowState) {
+    pub(crate) fn add(&mut self, quota: &CallerQuota, state: FlowState) {
         for counted in quota.counted().filter(|_| state.waits()) {
             *self.0.entry(counted.from.to_owned()).or_default() += 1;
         }

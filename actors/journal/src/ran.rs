@@ -10,7 +10,7 @@ use crate::check;
 use crate::coding::Encoded;
 use crate::error::{NotWritten, Refused};
 use crate::record::{Done, Event, Record};
-use crate::request::{Append, Written};
+use crate::request::{Append, Appended};
 use crate::time::{Clock, SystemClock, Timestamp};
 use crate::transaction::{Committed, StepEntry};
 use crate::value::Value;
@@ -57,7 +57,7 @@ impl Ran {
     pub(crate) fn committed(
         &self,
         step: &StepEntry,
-        answer: Result<Written, NotWritten>,
+        answer: Result<Appended, NotWritten>,
     ) -> Committed {
         match answer {
             Ok(written) => Committed::Written(written, self.record(step)),

@@ -21,7 +21,7 @@ pub struct Submit {
     pub owner: FirstOwner,
     /// How many flows may wait on behalf of its caller; without one it counts for no caller. A flow that is stored
     /// already is not refused.
-    pub quota: Option<Quota>,
+    pub quota: Option<CallerQuota>,
 }
 
 /// How many flows may wait on behalf of a caller: flows that have not ended, and that no node runs. A further one is
@@ -30,7 +30,7 @@ pub struct Submit {
 /// Flows are counted in the transaction that stores one. Where several processes store at the same moment, each of
 /// them may go beyond the quota by what its transaction has, up to a quarter of the quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quota {
+pub struct CallerQuota {
     /// The caller that the flow counts for.
     pub caller: String,
     /// How many of its flows may wait.
@@ -152,7 +152,7 @@ pub struct Registered {
 
 /// An [`Append`] was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct Appended {
     /// The highest number in the inbox: higher than what the owner has seen if there is news.
     pub inbox: u64,
 }
@@ -224,7 +224,7 @@ pub struct Inbox {
     /// Signals that were not taken, oldest first.
     pub signals: Vec<StoredSignal>,
     /// The cancel.
-    pub cancel: Option<Cancel>,
+    pub cancel: Option<StoredCancel>,
     /// The highest number assigned so far.
     pub last: u64,
 }
@@ -254,7 +254,7 @@ pub struct StoredSignal {
 
 /// A flow was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cancel {
+pub struct StoredCancel {
     /// Its number in the inbox.
     pub number: u64,
     /// Who or what has cancelled it.
@@ -284,7 +284,7 @@ impl From<&str> for CancelledBy {
 #[non_exhaustive]
 pub enum Cancelled {
     /// The flow ends by this cancel, or by an earlier one.
-    Recorded(Cancel),
+    Recorded(StoredCancel),
     /// The flow has ended before.
     HasEnded,
 }
@@ -362,7 +362,7 @@ pub struct FlowInfo {
     /// Why it is paused, a dead letter, a suspect, or [tried again](Disposition::Retry) later.
     pub reason: Option<String>,
     /// The cancel.
-    pub cancel: Option<Cancel>,
+    pub cancel: Option<StoredCancel>,
 }
 
 /// The state of a flow. The numbers are also on disk.

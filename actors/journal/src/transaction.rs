@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, NotWritten};
 use crate::path::Path;
 use crate::record::Record;
-use crate::request::{Append, Written};
+use crate::request::{Append, Appended};
 
 /// A future that stays on its thread.
 pub type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -85,7 +85,7 @@ pub struct StepEntry {
 #[expect(clippy::exhaustive_enums, reason = "each answer needs its own behaviour")]
 pub enum Committed {
     /// It is committed, and so is this record.
-    Written(Written, Record),
+    Written(Appended, Record),
     /// The record was not written, and nothing of the transaction is left.
     NotWritten(NotWritten),
     /// The body failed, and nothing of the transaction is left.

@@ -14,7 +14,7 @@ use futures_util::FutureExt as _;
 use crate::context::NodeContext;
 use crate::disk::Disk;
 use crate::faults::{Faults, NodeFault};
-use crate::figures::{Figures, Struck};
+use crate::figures::{RunFigures, Struck};
 use crate::history::ClusterHistory;
 use crate::locks::NodeLocks;
 use crate::machine::{Birth, NodeMachine, Start, take_turns};
@@ -49,7 +49,7 @@ pub struct Cluster {
     events: BTreeMap<(Duration, u64), ClusterEvent>,
     decided: u64,
     history: ClusterHistory,
-    figures: Figures,
+    figures: RunFigures,
     /// The part of the seed that is repeated.
     repeat: RepeatedRun,
     struck: Vec<Struck>,
@@ -93,7 +93,7 @@ impl Cluster {
             events: BTreeMap::new(),
             decided: 0,
             history,
-            figures: Figures::default(),
+            figures: RunFigures::default(),
             repeat,
             struck: Vec::new(),
         }
@@ -244,7 +244,7 @@ impl Cluster {
 
     /// The figures so far, with the faults that struck.
     #[must_use]
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> RunFigures {
         let mut figures = self.figures;
         figures.history = self.history.digest();
         figures.messages_lost = self.network.messages_lost();

@@ -10,8 +10,8 @@ use asyncsteps_core::sim::Random;
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::Event;
 use asyncsteps_journal::request::{
-    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted, Written,
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
+    Registered, Resume, Signal, Status, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
@@ -161,7 +161,7 @@ impl Journal for Disk {
         self.after_latency("submit", self.memory.submit(submit))
     }
 
-    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>> {
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, NotWritten>>> {
         for append in &batch {
             self.history.note((append.uid, append.first));
             append.records.iter().for_each(|record| self.history.note(record.path.as_str()));

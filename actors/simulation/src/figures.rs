@@ -10,7 +10,7 @@ use crate::repeat::FaultId;
 /// The figures of one run or of several, with the faults that struck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Figures {
+pub struct RunFigures {
     /// The runs; 0 while the first one goes on.
     pub seeds: usize,
     /// A number of what all nodes have asked of the journal and sent to each other, and when: runs with the same one did the
@@ -48,7 +48,7 @@ pub(crate) struct Struck {
     pub(crate) fault: NodeFault,
 }
 
-impl Figures {
+impl RunFigures {
     pub(crate) fn count(&mut self, kind: FaultKind, in_flight: bool) {
         let strikes = &mut self.struck[kind as usize];
         strikes.times += 1;
@@ -71,7 +71,7 @@ impl Figures {
     }
 }
 
-impl Sum for Figures {
+impl Sum for RunFigures {
     fn sum<I: Iterator<Item = Self>>(runs: I) -> Self {
         runs.fold(Self::default(), |sum, run| Self {
             seeds: sum.seeds + run.seeds,
@@ -92,7 +92,7 @@ impl Sum for Figures {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for RunFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seeds, time, requests, effects, .. } = self;
         let time = time.as_secs();

@@ -3,7 +3,7 @@
 //! A [`Cluster`] has nodes, each with a thread, a runtime and clocks of its own, of which one runs at a time. They
 //! share a journal, and call each other over a network that is in the place of a server of NATS. Faults follow from the
 //! seed: nodes are killed, stopped and started again, clocks jump, the journal is slow, fails, or loses an answer, and
-//! the network loses connections and messages. One seed has one [history](Figures::history). [`simulate`] runs many,
+//! the network loses connections and messages. One seed has one [history](RunFigures::history). [`simulate`] runs many,
 //! and makes one that fails smaller.
 //!
 //! The [guide] begins with a service that loses money.
@@ -67,5 +67,5 @@ pub use cluster::Cluster;
 pub use context::NodeContext;
 pub use disk::Disk;
 pub use faults::{FaultKind, Faults};
-pub use figures::{Figures, Strikes};
+pub use figures::{RunFigures, Strikes};
 pub use simulate::simulate;

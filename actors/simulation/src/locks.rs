@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use asyncsteps_cluster::Error;
 use asyncsteps_cluster::store::{
-    Answer, Freed, LockId, LockStore, Memory, NodeId, Quota, Share, Taken,
+    Answer, ClusterNodeId, Freed, LockId, LockStore, Memory, Quota, QuotaShare, Taken,
 };
 use asyncsteps_journal::memory::Fault;
 
@@ -47,19 +47,19 @@ impl NodeLocks {
 }
 
 impl LockStore for NodeLocks {
-    fn register(&self, lease: Duration) -> Answer<'_, NodeId> {
+    fn register(&self, lease: Duration) -> Answer<'_, ClusterNodeId> {
         self.ask("lock register", self.locks.register(lease))
     }
 
-    fn renew(&self, node: NodeId, lease: Duration) -> Answer<'_, bool> {
+    fn renew(&self, node: ClusterNodeId, lease: Duration) -> Answer<'_, bool> {
         self.ask("lock renew", self.locks.renew(node, lease))
     }
 
-    fn leave(&self, node: NodeId) -> Answer<'_, ()> {
+    fn leave(&self, node: ClusterNodeId) -> Answer<'_, ()> {
         self.ask("lock leave", self.locks.leave(node))
     }
 
-    fn take<'a>(&'a self, lock: &'a LockId, node: NodeId) -> Answer<'a, Taken> {
+    fn take<'a>(&'a self, lock: &'a LockId, node: ClusterNodeId) -> Answer<'a, Taken> {
         self.ask("lock take", self.locks.take(lock, node))
     }
 
@@ -67,11 +67,16 @@ impl LockStore for NodeLocks {
         self.ask("lock give_back", self.locks.give_back(lock, epoch))
     }
 
-    fn share<'a>(&'a self, quota: &'a Quota, node: NodeId, has: u32) -> Answer<'a, Option<Share>> {
+    fn share<'a>(
+        &'a self,
+        quota: &'a Quota,
+        node: ClusterNodeId,
+        has: u32,
+    ) -> Answer<'a, Option<QuotaShare>> {
         self.ask("lock share", self.locks.share(quota, node, has))
     }
 
-    fn return_share<'a>(&'a self, quota: &'a Quota, node: NodeId) -> Answer<'a, ()> {
+    fn return_share<'a>(&'a self, quota: &'a Quota, node: ClusterNodeId) -> Answer<'a, ()> {
         self.ask("lock return_share", self.locks.return_share(quota, node))
     }
 

@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::cluster::Cluster;
-use crate::figures::Figures;
+use crate::figures::RunFigures;
 use crate::repeat::{AskedRuns, RepeatedRun};
 use crate::shrink::{FailedRun, shrink};
 
@@ -37,7 +37,7 @@ const REPORT: u64 = 100;
 pub fn simulate(
     seeds: Range<u64>,
     scenario: impl Fn(&mut Cluster) -> Result<(), String> + Sync,
-) -> Figures {
+) -> RunFigures {
     let asked = env::var("SEEDS").ok().map(|asked| asked.parse::<AskedRuns>());
     match asked {
         None => all(seeds, &scenario),
@@ -58,7 +58,7 @@ pub fn simulate(
 fn all(
     seeds: Range<u64>,
     scenario: &(dyn Fn(&mut Cluster) -> Result<(), String> + Sync),
-) -> Figures {
+) -> RunFigures {
     let next = AtomicU64::new(seeds.start);
     let (done, failed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let work = || {
@@ -109,11 +109,11 @@ fn endless(from: u64, scenario: &(dyn Fn(&mut Cluster) -> Result<(), String> + S
 fn run(
     repeat: RepeatedRun,
     scenario: &(dyn Fn(&mut Cluster) -> Result<(), String> + Sync),
-) -> Result<Figures, Box<FailedRun>> {
+) -> Result<RunFigures, Box<FailedRun>> {
     let mut cluster = Cluster::repeating(repeat.clone());
     let outcome = catch_unwind(AssertUnwindSafe(|| scenario(&mut cluster)));
     let why = match outcome {
-        Ok(Ok(())) => return Ok(Figures { seeds: 1, ..cluster.figures() }),
+        Ok(Ok(())) => return Ok(RunFigures { seeds: 1, ..cluster.figures() }),
         Ok(Err(why)) => why,
         Err(panic) => format!("panicked: {}", message(&*panic)),
     };

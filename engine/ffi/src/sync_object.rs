@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use asyncsteps_core::sync::mutex::{self, Lock, Ticket};
+use asyncsteps_core::sync::mutex::{self, LockOutcome, Ticket};
 use asyncsteps_core::sync::throttle;
 use asyncsteps_core::{Time, codes};
 use parking_lot::Mutex;
@@ -236,15 +236,17 @@ impl SyncObjectState {
         waiter: StepWaiter,
         now: Time,
     ) -> Result<bool, &'static str> {
-        let lock =
-            self.mutex.as_mut().map_or(Lock::Entered, |mutex| mutex.lock(identity, || waiter));
+        let lock = self
+            .mutex
+            .as_mut()
+            .map_or(LockOutcome::Entered, |mutex| mutex.lock(identity, || waiter));
         match lock {
-            Lock::Entered => self.pass(identity, waiter, now),
-            Lock::Queued(ticket) => {
+            LockOutcome::Entered => self.pass(identity, waiter, now),
+            LockOutcome::Queued(ticket) => {
                 self.in_mutex.insert(identity, ticket);
                 Ok(false)
             }
-            Lock::Rejected => Err("Mutex queue limit"),
+            LockOutcome::Rejected => Err("Mutex queue limit"),
         }
     }
 
@@ -257,12 +259,12 @@ impl SyncObjectState {
     ) -> Result<bool, &'static str> {
         let Some(throttle) = &mut self.throttle else { return Ok(true) };
         match throttle.lock(now, || waiter) {
-            Lock::Entered => Ok(true),
-            Lock::Queued(ticket) => {
+            LockOutcome::Entered => Ok(true),
+            LockOutcome::Queued(ticket) => {
                 self.in_throttle.insert(identity, (ticket, waiter));
                 Ok(false)
             }
-            Lock::Rejected => Err("Throttle queue limit"),
+            LockOutcome::Rejected => Err("Throttle queue limit"),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::args::SendArguments;
 use crate::error::{Error, ErrorCode, Info};
-use crate::inbox::{HandleKey, Inbox, Message, WaitKey};
+use crate::inbox::{FlowInbox, HandleKey, WaitKey, WaitMessage};
 
 /// Completes one waiting step from outside, from any thread (FTN12 §1.3).
 ///
@@ -18,7 +18,7 @@ use crate::inbox::{HandleKey, Inbox, Message, WaitKey};
 /// [`wait_only`](crate::AsyncSteps::wait_only) instead.
 #[must_use = "dropping it fails the step; `wait_only` waits without a handle"]
 pub struct Completion {
-    inbox: Arc<Inbox>,
+    inbox: Arc<FlowInbox>,
     /// Used up when the wait is known to be over: dropping the handle changes nothing then.
     key: HandleKey,
 }
@@ -38,7 +38,7 @@ impl std::error::Error for Stale {}
 
 impl Completion {
     /// A further handle of a wait.
-    pub(crate) fn new(inbox: &Arc<Inbox>, key: WaitKey) -> Self {
+    pub(crate) fn new(inbox: &Arc<FlowInbox>, key: WaitKey) -> Self {
         if let Some(wait) = inbox.lock().get_mut(key) {
             wait.handles += 1;
         }
@@ -46,7 +46,7 @@ impl Completion {
     }
 
     /// A handle that its wait has counted already.
-    pub(crate) fn counted(inbox: &Arc<Inbox>, key: WaitKey) -> Self {
+    pub(crate) fn counted(inbox: &Arc<FlowInbox>, key: WaitKey) -> Self {
         Self { inbox: Arc::clone(inbox), key: HandleKey::new(key) }
     }
 
@@ -61,7 +61,7 @@ impl Completion {
     /// [`Stale`] if the step has ended, was completed before, or its flow is being cancelled; then
     /// nothing happens.
     pub fn success(&self, result: impl SendArguments) -> Result<(), Stale> {
-        self.send(Message::Success(result.into_send_args()))
+        self.send(WaitMessage::Success(result.into_send_args()))
     }
 
     /// [`success`](Self::success) that returns the result if the step does not take it.
@@ -70,15 +70,18 @@ impl Completion {
     /// The result, if the step has ended, was completed before, or its flow is being cancelled.
     pub fn try_success<T: SendArguments>(&self, result: T) -> Result<(), T> {
         let Some(key) = self.key.get() else { return Err(result) };
-        match self.send_to(key, Message::Success(result.into_send_args())) {
-            Err(Message::Success(args)) => match T::from_args(args.into_args()) {
+        match self.send_to(key, WaitMessage::Success(result.into_send_args())) {
+            Err(WaitMessage::Success(args)) => match T::from_args(args.into_args()) {
                 Ok(result) => Err(result),
                 Err(_) => unreachable!("a result is restored as the type that it was"),
             },
             Ok(())
-            | Err(Message::Error(_) | Message::Abandoned | Message::Interrupt(_) | Message::Poll) => {
-                Ok(())
-            }
+            | Err(
+                WaitMessage::Error(_)
+                | WaitMessage::Abandoned
+                | WaitMessage::Interrupt(_)
+                | WaitMessage::Poll,
+            ) => Ok(()),
         }
     }
 
@@ -95,7 +98,7 @@ impl Completion {
     /// # Errors
     /// [`Stale`] if the step has ended or was completed before; then nothing happens.
     pub fn fail(&self, error: Error) -> Result<(), Stale> {
-        self.send(Message::Error(error))
+        self.send(WaitMessage::Error(error))
     }
 
     /// Whether the step still waits for this: a completion is refused if not.
@@ -104,13 +107,13 @@ impl Completion {
         self.key.get().is_some_and(|key| self.inbox.is_open(key))
     }
 
-    fn send(&self, message: Message) -> Result<(), Stale> {
+    fn send(&self, message: WaitMessage) -> Result<(), Stale> {
         let key = self.key.get().ok_or(Stale)?;
         self.send_to(key, message).map_err(|_| Stale)
     }
 
     /// The wait has ended after this, whether or not it was open before.
-    fn send_to(&self, key: WaitKey, message: Message) -> Result<(), Message> {
+    fn send_to(&self, key: WaitKey, message: WaitMessage) -> Result<(), WaitMessage> {
         let sent = self.inbox.send(key, message);
         self.key.use_up();
         sent
@@ -135,7 +138,7 @@ impl Drop for Completion {
         });
         if is_last {
             // the step may have ended in another way meanwhile
-            let _ = self.inbox.send(key, Message::Abandoned);
+            let _ = self.inbox.send(key, WaitMessage::Abandoned);
         }
     }
 }
@@ -153,12 +156,12 @@ impl fmt::Debug for Completion {
 /// Made by [`interrupter`](crate::AsyncSteps::interrupter). Unlike a [`Completion`] it obliges to nothing: dropping it
 /// changes nothing.
 pub struct Interrupter {
-    inbox: Arc<Inbox>,
+    inbox: Arc<FlowInbox>,
     key: WaitKey,
 }
 
 impl Interrupter {
-    pub(crate) fn new(inbox: &Arc<Inbox>, key: WaitKey) -> Self {
+    pub(crate) fn new(inbox: &Arc<FlowInbox>, key: WaitKey) -> Self {
         Self { inbox: Arc::clone(inbox), key }
     }
 
@@ -168,7 +171,7 @@ impl Interrupter {
     /// [`Stale`] if the step has ended, was completed from outside before, or its flow is being
     /// cancelled; then nothing happens.
     pub fn interrupt(&self, error: Error) -> Result<(), Stale> {
-        self.inbox.send(self.key, Message::Interrupt(error)).map_err(|_| Stale)
+        self.inbox.send(self.key, WaitMessage::Interrupt(error)).map_err(|_| Stale)
     }
 }
 
@@ -183,7 +186,7 @@ impl fmt::Debug for Interrupter {
 /// The flow is cancelled on its own event loop, when it runs next. Idempotent; cancelling a
 /// finished flow does nothing.
 #[derive(Clone)]
-pub struct Canceller(pub(crate) Arc<Inbox>);
+pub struct Canceller(pub(crate) Arc<FlowInbox>);
 
 impl Canceller {
     /// Asks the flow to cancel.

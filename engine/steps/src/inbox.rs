@@ -51,7 +51,7 @@ impl HandleKey {
 }
 
 /// A message to a wait.
-pub(crate) enum Message {
+pub(crate) enum WaitMessage {
     Success(SendArgs),
     Error(Error),
     /// All handles were dropped.
@@ -63,11 +63,11 @@ pub(crate) enum Message {
 }
 
 /// A message that came: for which wait, of a step in which strand.
-pub(crate) type Arrival = (WaitKey, u32, Message);
+pub(crate) type Arrival = (WaitKey, u32, WaitMessage);
 
 /// Where completions, wake-ups and `cancel` arrive, from any thread.
 #[derive(Default)]
-pub(crate) struct Inbox {
+pub(crate) struct FlowInbox {
     waits: Mutex<WaitTable>,
     /// Something came that was not received; set within the lock, read anywhere.
     has_news: AtomicBool,
@@ -104,10 +104,10 @@ enum WaitState {
     Free,
     Open,
     /// A message came and was not received yet.
-    Came(Message),
+    Came(WaitMessage),
 }
 
-impl Inbox {
+impl FlowInbox {
     pub(crate) fn lock(&self) -> MutexGuard<'_, WaitTable> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,15 +180,15 @@ impl Inbox {
 
     /// Sends a message to a wait and wakes the host; returns the message if the wait has ended. A
     /// completion ends the wait.
-    pub(crate) fn send(&self, key: WaitKey, message: Message) -> Result<(), Message> {
+    pub(crate) fn send(&self, key: WaitKey, message: WaitMessage) -> Result<(), WaitMessage> {
         let waker = {
             let mut waits = self.lock();
             if self.is_cancelled() {
                 return Err(message);
             }
             let Some(wait) = waits.get_mut(key) else { return Err(message) };
-            let is_poll = matches!(message, Message::Poll);
-            if is_poll && matches!(wait.state, WaitState::Came(Message::Poll)) {
+            let is_poll = matches!(message, WaitMessage::Poll);
+            if is_poll && matches!(wait.state, WaitState::Came(WaitMessage::Poll)) {
                 return Ok(());
             }
             if let WaitState::Open = mem::replace(&mut wait.state, WaitState::Came(message)) {
@@ -226,7 +226,7 @@ impl WaitTable {
 
     /// Closes a wait, because its step has ended: later messages to it are stale. Returns the
     /// message that arrived for it and was not received.
-    pub(crate) fn close(&mut self, key: WaitKey) -> Option<Message> {
+    pub(crate) fn close(&mut self, key: WaitKey) -> Option<WaitMessage> {
         let wait = self.table.get_mut(key.index as usize)?;
         if wait.generation != key.generation {
             return None;
@@ -244,7 +244,7 @@ impl WaitTable {
     pub(crate) fn get_mut(&mut self, key: WaitKey) -> Option<&mut WaitEntry> {
         let wait = self.table.get_mut(key.index as usize)?;
         let is_open = match &wait.state {
-            WaitState::Open | WaitState::Came(Message::Poll) => true,
+            WaitState::Open | WaitState::Came(WaitMessage::Poll) => true,
             WaitState::Free | WaitState::Came(_) => false,
         };
         (is_open && wait.generation == key.generation).then_some(wait)
@@ -258,9 +258,9 @@ impl WaitTable {
         while let Some((index, wait)) = self.news.pop(&mut self.table) {
             let (key, strand) = (WaitKey { index, generation: wait.generation }, wait.strand);
             match mem::replace(&mut wait.state, WaitState::Free) {
-                WaitState::Came(Message::Poll) => {
+                WaitState::Came(WaitMessage::Poll) => {
                     wait.state = WaitState::Open;
-                    return Some((key, strand, Message::Poll));
+                    return Some((key, strand, WaitMessage::Poll));
                 }
                 WaitState::Came(message) => {
                     self.free.push(index, &mut self.table);
@@ -318,13 +318,13 @@ impl IndexList {
 
 /// Wakes the flow for one awaited future (FTN12 §1.13).
 pub(crate) struct FutureWaker {
-    inbox: Arc<Inbox>,
+    inbox: Arc<FlowInbox>,
     key: WaitKey,
 }
 
 impl FutureWaker {
     /// The waker of the future for which the step waits under this key.
-    pub(crate) fn waker(inbox: &Arc<Inbox>, key: WaitKey) -> Waker {
+    pub(crate) fn waker(inbox: &Arc<FlowInbox>, key: WaitKey) -> Waker {
         Waker::from(Arc::new(Self { inbox: Arc::clone(inbox), key }))
     }
 }
@@ -336,6 +336,6 @@ impl Wake for FutureWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         // a wake-up after the end of the step means nothing
-        let _ = self.inbox.send(self.key, Message::Poll);
+        let _ = self.inbox.send(self.key, WaitMessage::Poll);
     }
 }

@@ -112,7 +112,7 @@ pub mod derive {
 }
 
 pub use args::{
-    Arg, Args, Arguments, Foreign, ForeignArgs, MAX_ARGS, Mismatch, Scalar, SendArguments,
+    Arg, Args, ArgsMismatch, Arguments, Foreign, ForeignArgs, MAX_ARGS, Scalar, SendArguments,
 };
 pub use completion::{Canceller, Completion, Interrupter, Stale};
 pub use error::{

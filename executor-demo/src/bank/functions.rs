@@ -45,9 +45,9 @@ struct Balance {
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
-struct Moved {
+pub(super) struct Moved {
     #[schemars(range(min = 0, max = 9_007_199_254_740_992_i64))]
-    amount: i64,
+    pub(super) amount: i64,
 }
 
 impl Bank {

@@ -2,11 +2,11 @@
 
 use asyncsteps::executor::Invoker;
 use asyncsteps::{ConfigError, Error, Executor};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Bank;
 use super::error::BankError;
+use super::functions::Moved;
 use super::ledger::Answer;
 
 /// The bank of another node, called as the shop itself. Cheap to clone.
@@ -53,11 +53,6 @@ impl From<Bank> for BankLink {
     fn from(bank: Bank) -> Self {
         Self::Here(bank)
     }
-}
-
-#[derive(Deserialize)]
-struct Moved {
-    amount: i64,
 }
 
 impl RemoteBank {

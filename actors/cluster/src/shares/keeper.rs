@@ -11,7 +11,7 @@ use super::line::EntryQueue;
 use crate::error::Error;
 use crate::lease_term::LeaseTerm;
 use crate::node::ClusterNode;
-use crate::store::{Quota, Share};
+use crate::store::{Quota, QuotaShare};
 use crate::watched::WatchedValue;
 
 /// The units of a limit that a node has.
@@ -171,7 +171,7 @@ impl<U: Units> Keeper<U> {
             self.shared.with(|shared| if is_of(shared) { shared.share.units() } else { 0 })
         };
         let answer = self.node.store().share(&self.quota, term.node, has).await?;
-        let Some(Share { units, counts_in }) = answer else {
+        let Some(QuotaShare { units, counts_in }) = answer else {
             term.refused.notify_one();
             return Ok(IsLess(false));
         };

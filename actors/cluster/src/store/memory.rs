@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Answer, Freed, LockId, LockStore, NodeId, Quota, Share, Taken};
+use super::{Answer, ClusterNodeId, Freed, LockId, LockStore, Quota, QuotaShare, Taken};
 
 /// How many notices are kept for a node that does not run.
 const NOTICES: usize = 64;
@@ -35,7 +35,7 @@ struct LockTables {
     epoch: u64,
     last: i64,
     /// When the lease of each node ends.
-    leases: BTreeMap<NodeId, Duration>,
+    leases: BTreeMap<ClusterNodeId, Duration>,
     /// The locks that have a holder.
     held: BTreeMap<LockId, LockRow>,
     quotas: BTreeMap<(String, Arc<str>), Shares>,
@@ -43,7 +43,7 @@ struct LockTables {
 }
 
 struct LockRow {
-    holder: NodeId,
+    holder: ClusterNodeId,
     epoch: u64,
     is_wanted: bool,
 }
@@ -52,7 +52,7 @@ struct LockRow {
 struct Shares {
     /// Until when units that no node has may have been used.
     clean: Duration,
-    units: BTreeMap<NodeId, u32>,
+    units: BTreeMap<ClusterNodeId, u32>,
 }
 
 #[derive(Default)]
@@ -91,16 +91,16 @@ impl Memory {
 }
 
 impl LockStore for Memory {
-    fn register(&self, lease: Duration) -> Answer<'_, NodeId> {
+    fn register(&self, lease: Duration) -> Answer<'_, ClusterNodeId> {
         self.answer(move |tables, now| {
             tables.last += 1;
-            let node = NodeId(tables.last);
+            let node = ClusterNodeId(tables.last);
             tables.leases.insert(node, now + lease);
             node
         })
     }
 
-    fn renew(&self, node: NodeId, lease: Duration) -> Answer<'_, bool> {
+    fn renew(&self, node: ClusterNodeId, lease: Duration) -> Answer<'_, bool> {
         self.answer(move |tables, now| {
             let is_alive = tables.is_alive(node, now);
             if is_alive {
@@ -110,11 +110,11 @@ impl LockStore for Memory {
         })
     }
 
-    fn leave(&self, node: NodeId) -> Answer<'_, ()> {
+    fn leave(&self, node: ClusterNodeId) -> Answer<'_, ()> {
         self.answer(move |tables, _| _ = tables.leases.remove(&node))
     }
 
-    fn take<'a>(&'a self, lock: &'a LockId, node: NodeId) -> Answer<'a, Taken> {
+    fn take<'a>(&'a self, lock: &'a LockId, node: ClusterNodeId) -> Answer<'a, Taken> {
         self.answer(move |tables, now| tables.take(lock, node, now))
     }
 
@@ -130,13 +130,18 @@ impl LockStore for Memory {
         })
     }
 
-    fn share<'a>(&'a self, quota: &'a Quota, node: NodeId, has: u32) -> Answer<'a, Option<Share>> {
+    fn share<'a>(
+        &'a self,
+        quota: &'a Quota,
+        node: ClusterNodeId,
+        has: u32,
+    ) -> Answer<'a, Option<QuotaShare>> {
         self.answer(move |tables, now| {
             tables.is_alive(node, now).then(|| tables.share(quota, (node, has), now))
         })
     }
 
-    fn return_share<'a>(&'a self, quota: &'a Quota, node: NodeId) -> Answer<'a, ()> {
+    fn return_share<'a>(&'a self, quota: &'a Quota, node: ClusterNodeId) -> Answer<'a, ()> {
         self.answer(move |tables, now| {
             if let Some(shares) = tables.quotas.get_mut(&quota.id()) {
                 shares.units.remove(&node);
@@ -186,11 +191,11 @@ impl LockStore for Memory {
 }
 
 impl LockTables {
-    fn is_alive(&self, node: NodeId, now: Duration) -> bool {
+    fn is_alive(&self, node: ClusterNodeId, now: Duration) -> bool {
         self.leases.get(&node).is_some_and(|ends| *ends > now)
     }
 
-    fn take(&mut self, lock: &LockId, node: NodeId, now: Duration) -> Taken {
+    fn take(&mut self, lock: &LockId, node: ClusterNodeId, now: Duration) -> Taken {
         if !self.is_alive(node, now) {
             return Taken::NoLease;
         }
@@ -210,7 +215,12 @@ impl LockTables {
 
     /// The units of a node are not granted to others before it asks again without them. Units that others had, or may
     /// have used, are granted only after a period.
-    fn share(&mut self, quota: &Quota, (node, has): (NodeId, u32), now: Duration) -> Share {
+    fn share(
+        &mut self,
+        quota: &Quota,
+        (node, has): (ClusterNodeId, u32),
+        now: Duration,
+    ) -> QuotaShare {
         let shares = self.quotas.entry(quota.id()).or_default();
         let known = shares.units.len();
         shares.units.retain(|node, _| self.leases.get(node).is_some_and(|ends| *ends > now));
@@ -225,13 +235,13 @@ impl LockTables {
             shares.clean = now + quota.period;
         }
         shares.units.insert(node, has);
-        Share { units: granted, counts_in: shares.clean.saturating_sub(now) }
+        QuotaShare { units: granted, counts_in: shares.clean.saturating_sub(now) }
     }
 }
 
 impl Shares {
     /// An equal part for each node; the remainder goes to the oldest ones.
-    fn fair(&self, node: NodeId, total: u32) -> u32 {
+    fn fair(&self, node: ClusterNodeId, total: u32) -> u32 {
         let nodes = u32::try_from(self.units.len()).unwrap_or(u32::MAX);
         let older = self.units.range(..node).count();
         let rest = usize::try_from(total % nodes).unwrap_or(usize::MAX);

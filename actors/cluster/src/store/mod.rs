@@ -19,14 +19,14 @@ pub use lock_id::LockId;
 pub use memory::Memory;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
-pub use quota::{Quota, Share};
+pub use quota::{Quota, QuotaShare};
 
 /// The answer of a store, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// A node of a cluster between its registration and the end of its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub i64);
+pub struct ClusterNodeId(pub i64);
 
 /// The answer to the wish for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,26 +54,31 @@ pub type Freed<'a> = dyn Fn(Option<(&str, &str)>) + Send + Sync + 'a;
 /// A request whose answer is dropped may be done or not.
 pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// A new node, with a lease.
-    fn register(&self, lease: Duration) -> Answer<'_, NodeId>;
+    fn register(&self, lease: Duration) -> Answer<'_, ClusterNodeId>;
 
     /// Renews the lease of a node; `false` if it has none any more.
-    fn renew(&self, node: NodeId, lease: Duration) -> Answer<'_, bool>;
+    fn renew(&self, node: ClusterNodeId, lease: Duration) -> Answer<'_, bool>;
 
     /// The node has no lease any more: its locks are free.
-    fn leave(&self, node: NodeId) -> Answer<'_, ()>;
+    fn leave(&self, node: ClusterNodeId) -> Answer<'_, ()>;
 
     /// Takes a lock if it is free, if its holder has no lease any more, or if this node is its holder.
-    fn take<'a>(&'a self, lock: &'a LockId, node: NodeId) -> Answer<'a, Taken>;
+    fn take<'a>(&'a self, lock: &'a LockId, node: ClusterNodeId) -> Answer<'a, Taken>;
 
     /// Returns a lock that was taken with this number. Does nothing if it was taken again since.
     fn give_back<'a>(&'a self, lock: &'a LockId, epoch: u64) -> Answer<'a, ()>;
 
     /// The share of a node, which has this number of units: an equal part of the quota, once the others have returned
     /// their surplus. `None` if the node has no lease.
-    fn share<'a>(&'a self, quota: &'a Quota, node: NodeId, has: u32) -> Answer<'a, Option<Share>>;
+    fn share<'a>(
+        &'a self,
+        quota: &'a Quota,
+        node: ClusterNodeId,
+        has: u32,
+    ) -> Answer<'a, Option<QuotaShare>>;
 
     /// Returns a share, of which units may have been used in this period.
-    fn return_share<'a>(&'a self, quota: &'a Quota, node: NodeId) -> Answer<'a, ()>;
+    fn return_share<'a>(&'a self, quota: &'a Quota, node: ClusterNodeId) -> Answer<'a, ()>;
 
     /// Counts an entry of this period; returns how long the period lasts if it has `max` entries already.
     fn count<'a>(

@@ -20,7 +20,7 @@ pub struct Quota {
 
 /// The share of a node in a [`Quota`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct QuotaShare {
     /// The units of the node.
     pub units: u32,
     /// When the units that it did not have before may be used.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_cluster::Error;
-use asyncsteps_cluster::store::{LockId, LockStore, Memory, NodeId, Postgres, Quota, Share, Taken};
+use asyncsteps_cluster::store::{
+    ClusterNodeId, LockId, LockStore, Memory, Postgres, Quota, QuotaShare, Taken,
+};
 use asyncsteps_core::sim::Random;
 use asyncsteps_core::sim::linear::History;
 use futures_util::future::join_all;
@@ -104,16 +106,16 @@ impl Node<'_> {
         self.leave(node).await;
     }
 
-    async fn register(&mut self) -> NodeId {
+    async fn register(&mut self) -> ClusterNodeId {
         self.ask(Asked::Register, self.way.register(LONG), Answer::Registered).await
     }
 
-    async fn leave(&mut self, node: NodeId) {
+    async fn leave(&mut self, node: ClusterNodeId) {
         self.ask(Asked::Leave(node), self.way.leave(node), |()| Answer::Done).await;
     }
 
     /// Takes a lock; returns it with its number.
-    async fn take(&mut self, node: NodeId) -> Option<(usize, u64)> {
+    async fn take(&mut self, node: ClusterNodeId) -> Option<(usize, u64)> {
         let lock = self.random.below(LOCKS);
         let asked = self.way.take(&self.locks[lock], node);
         let taken = self.ask(Asked::Take(lock, node), asked, Answer::Taken).await;
@@ -121,9 +123,9 @@ impl Node<'_> {
     }
 
     /// Asks for a share; returns its units.
-    async fn share(&mut self, node: NodeId, has: u32) -> u32 {
+    async fn share(&mut self, node: ClusterNodeId, has: u32) -> u32 {
         let asked = self.way.share(self.quota, node, has);
-        let units = |share: Option<Share>| Answer::Share(share.map(|share| share.units));
+        let units = |share: Option<QuotaShare>| Answer::Share(share.map(|share| share.units));
         let share = self.ask(Asked::Share(node, has), asked, units).await;
         share.map_or(0, |share| share.units)
     }

@@ -2,26 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use asyncsteps_cluster::store::{NodeId, Taken};
+use asyncsteps_cluster::store::{ClusterNodeId, Taken};
 use asyncsteps_core::sim::linear::Model;
 
 /// What is asked. Locks are named by small numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked {
     Register,
-    Leave(NodeId),
-    Take(usize, NodeId),
+    Leave(ClusterNodeId),
+    Take(usize, ClusterNodeId),
     GiveBack(usize, u64),
     /// A share for a node that has some units.
-    Share(NodeId, u32),
-    ReturnShare(NodeId),
+    Share(ClusterNodeId, u32),
+    ReturnShare(ClusterNodeId),
     Count,
 }
 
 /// What is answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
-    Registered(NodeId),
+    Registered(ClusterNodeId),
     Done,
     Taken(Taken),
     /// The units of the node, if it has a lease.
@@ -33,12 +33,12 @@ pub(super) enum Answer {
 /// All nodes and locks, as they are at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
-    alive: BTreeSet<NodeId>,
+    alive: BTreeSet<ClusterNodeId>,
     /// The holder of each lock, and its number.
-    held: BTreeMap<usize, (NodeId, u64)>,
+    held: BTreeMap<usize, (ClusterNodeId, u64)>,
     /// The highest number of each lock.
     highest: BTreeMap<usize, u64>,
-    shares: BTreeMap<NodeId, u32>,
+    shares: BTreeMap<ClusterNodeId, u32>,
     entries: u32,
 }
 
@@ -91,7 +91,7 @@ impl Model for Locks {
 
 impl State {
     /// A lock has one holder that is alive, and each holder has a higher number than those before.
-    fn take(&mut self, lock: usize, node: NodeId, taken: Taken) -> bool {
+    fn take(&mut self, lock: usize, node: ClusterNodeId, taken: Taken) -> bool {
         let holder = self.held.get(&lock).map(|(holder, _)| *holder);
         let is_held = holder.is_some_and(|holder| holder != node && self.alive.contains(&holder));
         match (self.alive.contains(&node), taken) {
@@ -107,7 +107,7 @@ impl State {
     }
 
     /// The nodes that are alive never have more units together than there are.
-    fn share(&mut self, node: NodeId, has: u32, units: Option<u32>, total: u32) -> bool {
+    fn share(&mut self, node: ClusterNodeId, has: u32, units: Option<u32>, total: u32) -> bool {
         let Some(units) = units else { return !self.alive.contains(&node) };
         self.shares.retain(|node, _| self.alive.contains(node));
         let before = self.shares.get(&node).copied().unwrap_or_default();

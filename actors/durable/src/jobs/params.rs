@@ -25,12 +25,12 @@ pub(super) struct Submission {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Submitted {
+pub(super) struct SubmittedJob {
     pub(super) uid: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Named {
+pub(super) struct NamedJob {
     pub(super) uid: String,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Awaited {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Which {
+pub(super) struct JobFilter {
     pub(super) function: Option<String>,
     pub(super) state: Option<JobState>,
     #[schemars(range(min = 0))]

@@ -13,8 +13,8 @@ use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_journal::{self as journal, Path, Refused, Uid};
 
 use super::params::{
-    Awaited, How, Named, Page, Resumed, Settlement, Settling, Submission, Submitted, Undoing,
-    Which, time, whole,
+    Awaited, How, JobFilter, NamedJob, Page, Resumed, Settlement, Settling, Submission,
+    SubmittedJob, Undoing, time, whole,
 };
 use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus};
 use crate::durable::{Durable, is_stopped, template_of};
@@ -118,12 +118,12 @@ impl Jobs {
         }
         let (callers, operators) = (self.callers, self.operators);
         let unknown = ["UnknownJob"];
-        let submit = interface.function::<Submission, Submitted>("submit");
+        let submit = interface.function::<Submission, SubmittedJob>("submit");
         submit.seclvl(callers).throws(["NotDurable"]);
-        interface.function::<Named, JobStatus>("status").seclvl(callers).throws(unknown);
+        interface.function::<NamedJob, JobStatus>("status").seclvl(callers).throws(unknown);
         interface.function::<Awaited, JobResult>("result").seclvl(callers).throws(unknown);
-        interface.function::<Named, JobCancel>("cancel").seclvl(callers).throws(unknown);
-        interface.function::<Which, JobList>("list").seclvl(callers);
+        interface.function::<NamedJob, JobCancel>("cancel").seclvl(callers).throws(unknown);
+        interface.function::<JobFilter, JobList>("list").seclvl(callers);
         interface.function::<Page, JobList>("deadLetters").seclvl(callers);
         let resume = interface.function::<Resumed, bool>("resume");
         resume.seclvl(operators).throws(["UnknownJob", "NotStopped", "NotUndone"]);
@@ -147,7 +147,7 @@ impl Jobs {
             .on("undo", Self::undo);
     }
 
-    async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<Submitted> {
+    async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<SubmittedJob> {
         let Submission { function, params, key, start, deadline } = &*cx.params;
         let request = cx.request();
         let options = Options::default().caller(request.caller()).counted_from(request.channel());
@@ -160,13 +160,13 @@ impl Jobs {
         let options = start.iter().fold(options, |options, at| options.start(time(*at)));
         let options = deadline.iter().fold(options, |options, at| options.deadline(time(*at)));
         match cx.durable.submit(function, params, options).await {
-            Ok(uid) => Ok(Submitted { uid: uid.to_string() }),
+            Ok(uid) => Ok(SubmittedJob { uid: uid.to_string() }),
             Err(NotSubmitted::NoFunction(name)) => Err(JobsError::NotDurable(name).into()),
             Err(error) => Err(error_of_submit(&error).into()),
         }
     }
 
-    async fn status(cx: &Cx<Self, Named>) -> BodyResult<JobStatus> {
+    async fn status(cx: &Cx<Self, NamedJob>) -> BodyResult<JobStatus> {
         let uid = visible(cx, &cx.params.uid).await?;
         let clock_jump = cx.durable.clock_jump().map(ClockJump::from);
         let flow = cx.durable.status(uid).await?.flow;
@@ -209,7 +209,7 @@ impl Jobs {
         }
     }
 
-    async fn cancel(cx: &Cx<Self, Named>) -> BodyResult<JobCancel> {
+    async fn cancel(cx: &Cx<Self, NamedJob>) -> BodyResult<JobCancel> {
         let uid = visible(cx, &cx.params.uid).await?;
         let user = cx.request().user();
         let by = user.map_or("an anonymous caller", |user| user.local_id());
@@ -219,8 +219,8 @@ impl Jobs {
         })
     }
 
-    async fn list(cx: &Cx<Self, Which>) -> BodyResult<JobList> {
-        let Which { function, state, after, most } = &*cx.params;
+    async fn list(cx: &Cx<Self, JobFilter>) -> BodyResult<JobList> {
+        let JobFilter { function, state, after, most } = &*cx.params;
         let template = function.as_ref().map(|name| match name.parse::<FunctionName>() {
             Ok(name) => template_of(name.iface(), name.version().major, name.func()),
             Err(_) => name.clone(),

@@ -11,7 +11,7 @@ use asyncsteps_core::{Retry, Template, codes};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::{CallSteps, Caller, Executor, FailedCall, Invocation, RequestSteps};
 use asyncsteps_fabric::{
-    Call, CallError, Client, Endpoint, Fabric, Outcome, Policy, Response, ServeGuard,
+    Call, CallError, CallPolicy, Client, Endpoint, Fabric, Outcome, Response, ServeGuard,
 };
 use expect_test::expect;
 use futures_util::FutureExt;
@@ -296,7 +296,7 @@ async fn steps_call_other_nodes(nodes: &Nodes) {
     let served = node("1.1", "one");
     let guard = serve(&nodes.first, &served).await;
     let client = Client::new(Arc::clone(&nodes.caller))
-        .policy("test.node:1.1:name", Policy::new().hedge_after(GRACE));
+        .policy("test.node:1.1:name", CallPolicy::new().hedge_after(GRACE));
     let front = front(client);
     let forward = |function: &str, params: Value| {
         let params = json!({ "function": function, "params": params });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_core::codes;
 use asyncsteps_fabric::nats::{Config, NatsFabric};
-use asyncsteps_fabric::{Call, Client, Endpoint, Fabric, Outcome, Policy, Response};
+use asyncsteps_fabric::{Call, CallPolicy, Client, Endpoint, Fabric, Outcome, Response};
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -122,7 +122,7 @@ async fn calls_get_round_a_stopped_node() {
     let stopped = NodeProcess::serve(&server, "stopped", 0);
     let caller = Arc::new(join(Config::new(server.url())).await);
     stopped.signal("-STOP");
-    let patient = Policy::new().idempotent().attempts(40);
+    let patient = CallPolicy::new().idempotent().attempts(40);
     let again = patient.attempt_timeout(Duration::from_millis(100));
     let hedged =
         patient.attempt_timeout(Duration::from_secs(1)).hedge_after(Duration::from_millis(50));

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::actor::FlowActor;
 use super::mailbox::FlowCell;
-use super::task::{Spawned, Started};
+use super::task::{Spawned, StartedFlow};
 use super::{Canceller, Completer, FlowRef, Stack};
 
 /// A started flow: a future with its result, on the arbiter of the flow. Dropping it cancels the
@@ -44,10 +44,10 @@ struct FlowTaskHandle {
 
 impl<A> FlowHandle<A> {
     #[inline]
-    pub(super) fn new(started: Started) -> Self {
+    pub(super) fn new(started: StartedFlow) -> Self {
         let state = match started {
-            Started::Ended(outcome) => HandleState::Ended(outcome),
-            Started::Waits(Spawned { cell, canceller, task }) => {
+            StartedFlow::Ended(outcome) => HandleState::Ended(outcome),
+            StartedFlow::Waits(Spawned { cell, canceller, task }) => {
                 let flow = FlowRef::new(cell, canceller);
                 HandleState::Waits(FlowTaskHandle { flow, task, detached: false })
             }

@@ -4,7 +4,7 @@ use asyncsteps_core::{Arguments, Flow};
 
 use super::guarded::discard;
 use super::owner::KeepsOutcome;
-use super::task::{self, Spawned, Started};
+use super::task::{self, Spawned, StartedFlow};
 use super::{FlowActor, FlowHandle, FlowOwner, FlowRef, IntoFlow};
 use crate::span::trace_started;
 
@@ -33,7 +33,7 @@ pub fn spawn_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
     prepare();
     let mut flow = flow.into_flow();
     trace(&mut flow, &owner);
-    FlowHandle::new(Started::Waits(task::spawn(FlowActor::new(flow.execute()), owner, None)))
+    FlowHandle::new(StartedFlow::Waits(task::spawn(FlowActor::new(flow.execute()), owner, None)))
 }
 
 /// Starts a flow on this arbiter for an owner; `None` if it ended in its first turn.
@@ -43,11 +43,11 @@ pub fn spawn_flow<A: Arguments>(flow: impl IntoFlow) -> FlowHandle<A> {
 pub fn host_flow(flow: Flow, owner: impl FlowOwner) -> Option<FlowRef> {
     prepare();
     match task::run_inline(flow, owner) {
-        Started::Ended(outcome) => {
+        StartedFlow::Ended(outcome) => {
             discard(outcome);
             None
         }
-        Started::Waits(Spawned { cell, canceller, .. }) => Some(FlowRef::new(cell, canceller)),
+        StartedFlow::Waits(Spawned { cell, canceller, .. }) => Some(FlowRef::new(cell, canceller)),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::timer::Timer;
 use crate::trace::{self, TraceParent};
 
 /// A flow after its first turn.
-pub(super) enum Started {
+pub(super) enum StartedFlow {
     Ended(Option<Outcome>),
     Waits(Spawned),
 }
@@ -35,19 +35,19 @@ pub(crate) struct Spawned {
 }
 
 /// Runs the first turn of a flow here and now; its actor gets a task if it has to go on later.
-pub(super) fn run_inline<O: FlowOwner>(flow: Flow, mut owner: O) -> Started {
+pub(super) fn run_inline<O: FlowOwner>(flow: Flow, mut owner: O) -> StartedFlow {
     let (mut actor, mut launched) = (FlowActor::new(flow.execute()), Vec::new());
-    let Some(execution) = actor.execution() else { return Started::Ended(None) };
+    let Some(execution) = actor.execution() else { return StartedFlow::Ended(None) };
     match drive::turn(execution, &owner, Waker::noop(), &mut launched) {
         Ok(AfterTurn::Turn | AfterTurn::Wait) => {
             start(launched, &mut owner);
-            Started::Waits(spawn(actor, owner, None))
+            StartedFlow::Waits(spawn(actor, owner, None))
         }
         Err(end) => {
             drive::settle(execution, &owner, &end, &mut launched);
             start(launched, &mut owner);
             actor.end(|execution| drive::tell(execution, &mut owner, end));
-            Started::Ended(actor.take_outcome())
+            StartedFlow::Ended(actor.take_outcome())
         }
     }
 }

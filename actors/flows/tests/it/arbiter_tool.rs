@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_actors::tool::{ArbiterTool, Gone};
+use asyncsteps_actors::tool::{ArbiterGone, ArbiterTool};
 use asyncsteps_core::Flow;
 use asyncsteps_core::tool::AsyncTool;
 
@@ -73,5 +73,5 @@ async fn other_threads_reach_the_arbiter_until_it_is_gone() {
     assert_eq!(receiver.await, Ok(true));
     arbiter.stop();
     arbiter.join().expect("no panic");
-    assert_eq!(remote.immediate(|_| {}), Err(Gone));
+    assert_eq!(remote.immediate(|_| {}), Err(ArbiterGone));
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use actix::Arbiter;
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
-use asyncsteps_actors::sync::deadlock::{self, Deadlock, Resource, Waiting};
+use asyncsteps_actors::sync::deadlock::{self, Deadlock, DeadlockWait, Resource};
 use asyncsteps_actors::sync::{Load, Mutex};
 use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::{AsyncSteps, Completion, Error, Flow, codes};
@@ -23,11 +23,11 @@ fn reports(name: &str) -> Vec<Arc<Deadlock>> {
 }
 
 /// Whether a wait is for a mutex of this name.
-fn is_for(wait: &Waiting, name: &str) -> bool {
+fn is_for(wait: &DeadlockWait, name: &str) -> bool {
     matches!(&wait.resource, Resource::Mutex { name: of, .. } if *of == name)
 }
 
-fn key(wait: &Waiting) -> &str {
+fn key(wait: &DeadlockWait) -> &str {
     let Resource::Mutex { key, .. } = &wait.resource else { panic!("{wait} is for no mutex") };
     key
 }

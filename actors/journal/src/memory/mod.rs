@@ -18,8 +18,8 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted, Written,
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
+    Registered, Resume, Signal, Status, Submit, Submitted,
 };
 use crate::time::{Clock, Reading, SystemClock};
 use store::MemoryStore;
@@ -133,7 +133,7 @@ impl Journal for Memory {
         self.answer(Operation::Submit, |store, now| store.submit(submit, now))
     }
 
-    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>> {
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, NotWritten>>> {
         self.answer(Operation::Append, move |store, now| store.append(&batch, now))
     }
 

@@ -13,9 +13,9 @@ use crate::moment::{ClockState, Look, Moment};
 use crate::quota::{CallerRange, WaitingCounts};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
-    Append, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, FlowInfo, FlowState,
-    Inbox, Loaded, News, Query, Registered, Resume, Signal, Status, StoredSignal, Submit,
-    Submitted, Written,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, FlowInfo,
+    FlowState, Inbox, Loaded, News, Query, Registered, Resume, Signal, Status, StoredSignal,
+    Submit, Submitted,
 };
 use crate::time::{Reading, Timestamp};
 use crate::value::Value;
@@ -128,7 +128,7 @@ impl MemoryStore {
         &mut self,
         batch: &[Append],
         now: Moment,
-    ) -> Result<Vec<Result<Written, NotWritten>>, Error> {
+    ) -> Result<Vec<Result<Appended, NotWritten>>, Error> {
         check::batch(batch)?;
         let limits = self.limits;
         let written = |entry: &Append| {
@@ -349,7 +349,7 @@ impl StoredFlow {
         records: Vec<Encoded>,
         now: Moment,
         limits: &Limits,
-    ) -> Result<Written, NotWritten> {
+    ) -> Result<Appended, NotWritten> {
         let ids: Vec<_> = (entry.first..)
             .map(|sequence| RecordId { epoch: entry.epoch, sequence })
             .take(records.len())

@@ -5,12 +5,12 @@ use tokio::sync::oneshot;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
 use crate::id::Uid;
-use crate::request::{Append, Cancelled, CancelledBy, Resume, Signal, Submit, Submitted, Written};
+use crate::request::{Append, Appended, Cancelled, CancelledBy, Resume, Signal, Submit, Submitted};
 
 /// One request that changes flows.
 pub(super) enum Change {
     Submit(AskedChange<Box<(Submit, Encoded)>, Submitted>),
-    Append(AskedChange<EncodedBatch, Vec<Result<Written, NotWritten>>>),
+    Append(AskedChange<EncodedBatch, Vec<Result<Appended, NotWritten>>>),
     Signal(AskedChange<(Uid, Signal), ()>),
     Cancel(AskedChange<(Uid, CancelledBy), Cancelled>),
     Resume(AskedChange<(Uid, Resume), ()>),

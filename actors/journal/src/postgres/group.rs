@@ -16,7 +16,7 @@ use crate::head::FlowHead;
 use crate::id::{RecordId, Uid};
 use crate::limits::{Limits, TAKEN_SIGNALS};
 use crate::moment::Moment;
-use crate::request::{Append, Resume, Signal, Written};
+use crate::request::{Append, Appended, Resume, Signal};
 use crate::stored::{self, int, unsigned};
 
 /// Whether a group is written for the first time, or its answer was lost.
@@ -39,7 +39,7 @@ pub(super) struct Group<'a> {
 type Heads = HashMap<Uid, (FlowHead, FlowHead)>;
 
 /// Whether an entry was written.
-pub(super) type Found = Result<Option<Written>, NotWritten>;
+pub(super) type Found = Result<Option<Appended>, NotWritten>;
 
 impl Group<'_> {
     /// Finds the answers of all changes, and commits.
@@ -275,7 +275,7 @@ fn append(
     heads: &mut Heads,
     pending: &mut PendingRows,
     (known, now, limits): (u64, Moment, &Limits),
-) -> Result<Written, NotWritten> {
+) -> Result<Appended, NotWritten> {
     let records = records.as_ref().map_err(Clone::clone)?;
     let (_, head) = heads.get_mut(&entry.uid).ok_or(Refused::NoFlow(entry.uid))?;
     let ids = (entry.first..).map(|sequence| RecordId { epoch: entry.epoch, sequence });

@@ -47,8 +47,8 @@ use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::request::{
-    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted, Written,
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
+    Registered, Resume, Signal, Status, Submit, Submitted,
 };
 use crate::stored;
 use crate::time::Reading;
@@ -233,7 +233,7 @@ impl Journal for Postgres {
         }
     }
 
-    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>> {
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, NotWritten>>> {
         if let Err(refused) = check::batch(&batch) {
             return refuse(refused);
         }

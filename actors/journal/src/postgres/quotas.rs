@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::session::{JournalSession, SessionFailure};
 use crate::quota::{CallerRange, WaitingCounts};
-use crate::request::Quota;
+use crate::request::CallerQuota;
 use crate::stored::{int, unsigned, waits};
 
 /// The requests of some callers in a group.
@@ -19,10 +19,10 @@ struct CallerShare<'a> {
 /// do those whose submits are refused: a caller that has used up its quota holds up no node.
 pub(super) async fn waiting<'a>(
     session: &JournalSession,
-    quotas: impl Iterator<Item = &'a Quota>,
+    quotas: impl Iterator<Item = &'a CallerQuota>,
 ) -> Result<WaitingCounts, SessionFailure> {
     let mut shares: BTreeMap<&str, CallerShare<'_>> = BTreeMap::new();
-    for counted in quotas.flat_map(Quota::counted) {
+    for counted in quotas.flat_map(CallerQuota::counted) {
         let share = CallerShare { submits: 0, counted };
         shares.entry(share.counted.from).or_insert(share).submits += 1;
     }

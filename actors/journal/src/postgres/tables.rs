@@ -10,7 +10,7 @@ use crate::head::FlowHead;
 use crate::id::{Epoch, Incarnation, Uid};
 use crate::moment::{ClockState, Doubt, Look, Moment};
 use crate::path::ParsePathError;
-use crate::request::Cancel;
+use crate::request::StoredCancel;
 use crate::stored::{self, int, millis, timestamp, unsigned};
 use crate::time::{Reading, Timestamp};
 
@@ -50,7 +50,7 @@ pub(super) fn head(row: &Row) -> Result<FlowHead, SessionFailure> {
     let small = |at: usize| number(at).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
     let time = |at: usize| row.try_get::<_, Option<i64>>(at).map(|time| time.map(timestamp));
     let cancel = match row.try_get::<_, Option<i64>>(19)? {
-        Some(at) => Some(Cancel {
+        Some(at) => Some(StoredCancel {
             number: unsigned(at),
             by: stored::cancelled(row.try_get(20)?, row.try_get(24)?, row.try_get(25)?),
             at: timestamp(row.try_get(21)?),
@@ -106,8 +106,8 @@ pub(super) fn encoded(row: &Row, at: usize) -> Result<Encoded, SessionFailure> {
 pub(super) fn foreign() -> SessionFailure {
     #[derive(Debug, thiserror::Error)]
     #[error("a row has a value that no program writes")]
-    struct Foreign;
-    SessionFailure::Answered(Error::Damaged(std::sync::Arc::new(Foreign)))
+    struct ForeignRow;
+    SessionFailure::Answered(Error::Damaged(std::sync::Arc::new(ForeignRow)))
 }
 
 /// The journal's record of time, and the time of the server's clock.

@@ -13,8 +13,8 @@ use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, TAKEN_SIGNALS};
 use crate::moment::{Look, Moment};
 use crate::request::{
-    Append, Cancelled, CancelledBy, FirstOwner, Quota, Registered, Resume, Signal, Submit,
-    Submitted, Written,
+    Append, Appended, CallerQuota, Cancelled, CancelledBy, FirstOwner, Registered, Resume, Signal,
+    Submit, Submitted,
 };
 use crate::stored::{self, int, millis, unsigned, waits};
 use crate::time::{Reading, Timestamp};
@@ -72,7 +72,7 @@ impl SqliteTables {
     }
 
     /// Whether one more flow of a caller may be stored. Flows are counted once in a transaction.
-    fn check_quota(&self, quota: &Quota) -> Result<(), Error> {
+    fn check_quota(&self, quota: &CallerQuota) -> Result<(), Error> {
         let Some(cache) = &self.cache else { return Ok(()) };
         for counted in quota.counted() {
             if cache.waiting().get(&counted).is_none() {
@@ -111,7 +111,7 @@ impl SqliteTables {
         batch: &[Append],
         records: &[Result<Vec<Encoded>, Refused>],
         now: Moment,
-    ) -> Result<Vec<Result<Written, NotWritten>>, Error> {
+    ) -> Result<Vec<Result<Appended, NotWritten>>, Error> {
         let mut answers = Vec::with_capacity(batch.len());
         for (entry, records) in batch.iter().zip(records) {
             answers.push(match records {
@@ -127,7 +127,7 @@ impl SqliteTables {
         entry: &Append,
         records: &[Encoded],
         now: Moment,
-    ) -> Result<Result<Written, NotWritten>, Error> {
+    ) -> Result<Result<Appended, NotWritten>, Error> {
         let old = match self.flow(entry.uid) {
             Ok(old) => old,
             Err(Error::Refused(refused)) => return Ok(Err(refused.into())),

@@ -49,8 +49,8 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted, Written,
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
+    Registered, Resume, Signal, Status, Submit, Submitted,
 };
 use crate::stored;
 use crate::time::{Clock, Reading, SystemClock};
@@ -204,7 +204,7 @@ impl Journal for Sqlite {
         self.change(move |tables, now| tables.submit(&submit, &started, now))
     }
 
-    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Written, NotWritten>>> {
+    fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, NotWritten>>> {
         if let Err(refused) = check::batch(&batch) {
             return Box::pin(async { Err(refused.into()) });
         }

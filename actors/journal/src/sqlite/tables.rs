@@ -14,7 +14,7 @@ use crate::id::{Epoch, Incarnation, Uid};
 use crate::limits::Limits;
 use crate::moment::{ClockState, Doubt, Look};
 use crate::path::Path;
-use crate::request::Cancel;
+use crate::request::StoredCancel;
 use crate::stored::{self, int, millis, timestamp, unsigned};
 use crate::time::{Reading, Timestamp};
 
@@ -164,7 +164,7 @@ pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<FlowHead> {
     let cancel = match row.get::<_, Option<i64>>(19)? {
         Some(at) => {
             let by = stored::cancelled(row.get(20)?, row.get(24)?, row.get(25)?);
-            Some(Cancel { number: unsigned(at), by, at: timestamp(row.get(21)?) })
+            Some(StoredCancel { number: unsigned(at), by, at: timestamp(row.get(21)?) })
         }
         None => None,
     };

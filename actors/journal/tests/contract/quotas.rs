@@ -1,7 +1,7 @@
 //! Quotas of callers.
 
 use asyncsteps_journal::request::{
-    CallerGroup, CallerKey, Disposition, FirstOwner, Quota, Submit, Submitted,
+    CallerGroup, CallerKey, CallerQuota, Disposition, FirstOwner, Submit, Submitted,
 };
 use asyncsteps_journal::{Error, Journal, Refused, Repeat};
 use futures_util::future::join_all;
@@ -15,7 +15,7 @@ fn of(caller: &str, owner: FirstOwner) -> Submit {
     let group = caller
         .split_once(' ')
         .map(|(prefix, _)| CallerGroup { prefix: format!("{prefix} "), most: MOST + 2 });
-    let quota = Some(Quota { caller: caller.to_owned(), most: MOST, group });
+    let quota = Some(CallerQuota { caller: caller.to_owned(), most: MOST, group });
     Submit { quota, ..submit(owner) }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use asyncsteps_journal::record::{Done, Ended, Ending, Failure, Intent, Started, Unwinding};
 use asyncsteps_journal::request::{
-    Append, Claim, Claimed, Condition, Disposition, FirstOwner, Program, Resume, Signal, Submit,
-    Submitted, Written,
+    Append, Appended, Claim, Claimed, Condition, Disposition, FirstOwner, Program, Resume, Signal,
+    Submit, Submitted,
 };
 use asyncsteps_journal::{
     Epoch, Error, Event, Incarnation, Journal, LEASE, NotWritten, Path, Record, Refused, Timestamp,
@@ -139,14 +139,14 @@ impl<'a> Owned<'a> {
         }
     }
 
-    pub(super) async fn send(&mut self, entry: Append) -> Result<Written, NotWritten> {
+    pub(super) async fn send(&mut self, entry: Append) -> Result<Appended, NotWritten> {
         let count = entry.records.len() as u64;
         let answer = append(self.journal, entry).await;
         self.next += if answer.is_ok() { count } else { 0 };
         answer
     }
 
-    pub(super) async fn write(&mut self, records: Vec<Record>) -> Result<Written, NotWritten> {
+    pub(super) async fn write(&mut self, records: Vec<Record>) -> Result<Appended, NotWritten> {
         self.send(self.entry(records)).await
     }
 
@@ -179,7 +179,7 @@ impl<'a> Owned<'a> {
     }
 }
 
-pub(super) async fn append(journal: &dyn Journal, entry: Append) -> Result<Written, NotWritten> {
+pub(super) async fn append(journal: &dyn Journal, entry: Append) -> Result<Appended, NotWritten> {
     let answers = journal.append(vec![entry]).await.expect("the journal answers");
     answers.into_iter().next().expect("an answer for each entry")
 }

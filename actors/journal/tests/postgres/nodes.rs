@@ -7,7 +7,7 @@ use std::time::Duration;
 use asyncsteps_journal::postgres::{Config, Options, Postgres};
 use asyncsteps_journal::record::{Ended, Ending};
 use asyncsteps_journal::request::{
-    Append, Claim, Claimed, Disposition, FirstOwner, FlowState, Program, Quota, Submit,
+    Append, CallerQuota, Claim, Claimed, Disposition, FirstOwner, FlowState, Program, Submit,
 };
 use asyncsteps_journal::{
     Clock, Error, Event, Incarnation, Journal, LEASE, Path, Record, Refused, Repeat, SystemClock,
@@ -174,7 +174,8 @@ async fn nodes_that_submit_at_once_keep_a_quota(server: &Server) {
     const MOST: u32 = 40;
     const SUBMITS: usize = 240;
     let nodes = [connect(server, "quota").await, connect(server, "quota").await];
-    let quota = |caller: &str| Quota { caller: caller.to_owned(), most: MOST.into(), group: None };
+    let quota =
+        |caller: &str| CallerQuota { caller: caller.to_owned(), most: MOST.into(), group: None };
     let submits = (0..SUBMITS).map(|number| {
         // each node has submits of both
         let quota = Some(quota(["ann", "bob"][number / 2 % 2]));

@@ -11,7 +11,7 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Service};
 use asyncsteps_fabric::nats::{Config, NatsFabric};
 use asyncsteps_fabric::{
-    Call, CallError, Client, Endpoint, Fabric as _, Outcome, Policy, ServeGuard,
+    Call, CallError, CallPolicy, Client, Endpoint, Fabric as _, Outcome, ServeGuard,
 };
 use asyncsteps_simulation::{Cluster, NodeContext, Random};
 use schemars::JsonSchema;
@@ -162,7 +162,7 @@ impl World {
 
     async fn call(&self, node: NodeContext) -> impl Sized + use<> {
         let fabric = join(&node).await;
-        let policy = Policy::new().attempts(3).attempt_timeout(ATTEMPT);
+        let policy = CallPolicy::new().attempts(3).attempt_timeout(ATTEMPT);
         let client =
             Client::new(Arc::new(fabric.clone())).others(policy).policy(AGAIN, policy.idempotent());
         for number in 0..4 {

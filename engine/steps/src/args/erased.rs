@@ -51,9 +51,9 @@ pub trait Arguments: Sized + 'static {
     /// Restores the values.
     ///
     /// # Errors
-    /// [`Mismatch`] if `args` holds fewer values, or values of types without a lossless
+    /// [`ArgsMismatch`] if `args` holds fewer values, or values of types without a lossless
     /// conversion.
-    fn from_args(args: Args) -> Result<Self, Mismatch>;
+    fn from_args(args: Args) -> Result<Self, ArgsMismatch>;
 
     #[doc(hidden)]
     #[must_use]
@@ -86,20 +86,20 @@ pub trait Arg: Sized + 'static {}
 
 /// The values that a step received differ from those that it declares (FTN12 §2.2.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
+pub struct ArgsMismatch {
     /// The types that the step declares.
     wanted: &'static str,
     /// The types of the values that came.
     given: Cow<'static, str>,
 }
 
-impl fmt::Display for Mismatch {
+impl fmt::Display for ArgsMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the step takes {} and was given {}", self.wanted, self.given)
     }
 }
 
-impl std::error::Error for Mismatch {}
+impl std::error::Error for ArgsMismatch {}
 
 pub(super) trait Tuple: Any {
     fn elements(self: Box<Self>) -> Elements;
@@ -134,8 +134,8 @@ impl Args {
     /// Restores typed values; the same rules as for the arguments of a step.
     ///
     /// # Errors
-    /// [`Mismatch`], see [`Arguments::from_args`].
-    pub fn into_typed<A: Arguments>(self) -> Result<A, Mismatch> {
+    /// [`ArgsMismatch`], see [`Arguments::from_args`].
+    pub fn into_typed<A: Arguments>(self) -> Result<A, ArgsMismatch> {
         A::from_args(self)
     }
 
@@ -156,11 +156,11 @@ impl Args {
     /// Lends the values to a closure; they are not moved if they have exactly these types.
     ///
     /// # Errors
-    /// [`Mismatch`], see [`Arguments::from_args`].
+    /// [`ArgsMismatch`], see [`Arguments::from_args`].
     pub(crate) fn lend<A: Arguments, R>(
         &mut self,
         borrow: impl FnOnce(&A) -> R,
-    ) -> Result<R, Mismatch> {
+    ) -> Result<R, ArgsMismatch> {
         if let Some(values) = A::borrow(self) {
             return Ok(borrow(values));
         }
@@ -173,8 +173,8 @@ impl Args {
     /// A copy of the values, and the values.
     ///
     /// # Errors
-    /// [`Mismatch`], see [`Arguments::from_args`].
-    pub(crate) fn copied<A: Arguments + Clone>(self) -> Result<(Self, Self), Mismatch> {
+    /// [`ArgsMismatch`], see [`Arguments::from_args`].
+    pub(crate) fn copied<A: Arguments + Clone>(self) -> Result<(Self, Self), ArgsMismatch> {
         if let Some(values) = A::borrow(&self) {
             return Ok((values.clone().into_args(), self));
         }
@@ -233,17 +233,17 @@ impl SendArgs {
 /// Takes typed values out of the elements of another type, front to back.
 pub(super) struct ElementReader {
     elements: smallvec::IntoIter<[Box<dyn Any>; MAX_ARGS]>,
-    mismatch: Mismatch,
+    mismatch: ArgsMismatch,
 }
 
 impl ElementReader {
     #[cold]
     pub(super) fn of<A>(args: Args) -> Self {
-        let mismatch = Mismatch { wanted: type_name::<A>(), given: args.type_name() };
+        let mismatch = ArgsMismatch { wanted: type_name::<A>(), given: args.type_name() };
         Self { elements: args.into_elements().into_iter(), mismatch }
     }
 
-    pub(super) fn take<T: 'static>(&mut self) -> Result<T, Mismatch> {
+    pub(super) fn take<T: 'static>(&mut self) -> Result<T, ArgsMismatch> {
         let element = self.elements.next().ok_or_else(|| self.mismatch.clone())?;
         convert::element(element).ok_or_else(|| self.mismatch.clone())
     }

@@ -4,7 +4,7 @@ use std::any::{Any, type_name};
 
 use super::convert::Scalar;
 use super::erased::{
-    Args, Arguments, Elements, MAX_ARGS, Mismatch, Repr, SendArgs, SendArguments, Tuple, sealed,
+    Args, ArgsMismatch, Arguments, Elements, MAX_ARGS, Repr, SendArgs, SendArguments, Tuple, sealed,
 };
 
 /// Up to four values in the representation of another technology.
@@ -73,7 +73,7 @@ impl<T: ForeignArgs> Arguments for Foreign<T> {
     }
 
     #[inline]
-    fn from_args(args: Args) -> Result<Self, Mismatch> {
+    fn from_args(args: Args) -> Result<Self, ArgsMismatch> {
         if let Repr::One(scalar) = args.0
             && let Some(values) = T::of_scalar(scalar)
         {

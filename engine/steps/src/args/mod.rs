@@ -14,7 +14,7 @@ mod tuples;
 
 pub use convert::Scalar;
 pub(crate) use erased::SendArgs;
-pub use erased::{Arg, Args, Arguments, MAX_ARGS, Mismatch, SendArguments};
+pub use erased::{Arg, Args, ArgsMismatch, Arguments, MAX_ARGS, SendArguments};
 pub use foreign::{Foreign, ForeignArgs};
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::convert::{Pair, Scalar};
 use super::erased::{
-    Arg, Args, Arguments, ElementReader, Elements, Mismatch, Repr, SendArgs, SendArguments, Tuple,
-    sealed,
+    Arg, Args, ArgsMismatch, Arguments, ElementReader, Elements, Repr, SendArgs, SendArguments,
+    Tuple, sealed,
 };
 use crate::error::Error;
 
@@ -23,7 +23,7 @@ impl Arguments for Args {
         self
     }
 
-    fn from_args(args: Args) -> Result<Self, Mismatch> {
+    fn from_args(args: Args) -> Result<Self, ArgsMismatch> {
         Ok(args)
     }
 }
@@ -35,7 +35,7 @@ impl Arguments for () {
     }
 
     #[inline]
-    fn from_args(_: Args) -> Result<Self, Mismatch> {
+    fn from_args(_: Args) -> Result<Self, ArgsMismatch> {
         Ok(())
     }
 }
@@ -47,7 +47,7 @@ impl<T: Arg> Arguments for T {
     }
 
     #[inline]
-    fn from_args(args: Args) -> Result<Self, Mismatch> {
+    fn from_args(args: Args) -> Result<Self, ArgsMismatch> {
         <(T,)>::from_args(args).map(|(value,)| value)
     }
 
@@ -67,7 +67,7 @@ impl<A: 'static> Arguments for (A,) {
     }
 
     #[inline]
-    fn from_args(args: Args) -> Result<Self, Mismatch> {
+    fn from_args(args: Args) -> Result<Self, ArgsMismatch> {
         if let Repr::One(scalar) = &args.0
             && let Some(value) = scalar.to_value()
         {
@@ -84,7 +84,7 @@ impl<A: 'static> Arguments for (A,) {
 
 /// The value that is not a number, or is one of another type.
 #[inline(never)]
-fn one_of_boxed<A: 'static>(args: Args) -> Result<(A,), Mismatch> {
+fn one_of_boxed<A: 'static>(args: Args) -> Result<(A,), ArgsMismatch> {
     args.downcast().or_else(|args| Ok((ElementReader::of::<A>(args).take()?,)))
 }
 
@@ -101,7 +101,7 @@ impl<A: 'static, B: 'static> Arguments for (A, B) {
     }
 
     #[inline]
-    fn from_args(args: Args) -> Result<Self, Mismatch> {
+    fn from_args(args: Args) -> Result<Self, ArgsMismatch> {
         if let Repr::Two(pair) = &args.0
             && let (a, b) = pair.split()
             && let (Some(a), Some(b)) = (a.to_value(), b.to_value())
@@ -148,7 +148,7 @@ macro_rules! boxed_tuple {
                 Args(Repr::Boxed(Box::new(self)))
             }
 
-            fn from_args(args: Args) -> Result<Self, Mismatch> {
+            fn from_args(args: Args) -> Result<Self, ArgsMismatch> {
                 args.downcast().or_else(|args| {
                     let mut parts = ElementReader::of::<Self>(args);
                     Ok(($(parts.take::<$T>()?,)+))

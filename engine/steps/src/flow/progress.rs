@@ -1,6 +1,6 @@
 //! The progress that a host learns from a run of a flow (FTN12 §2.2.3, §2.6).
 
-use crate::args::{Args, Arguments, Mismatch};
+use crate::args::{Args, ArgsMismatch, Arguments};
 use crate::error::{Error, codes};
 
 /// How many steps a flow runs in one turn before it yields to others on its event loop
@@ -42,7 +42,7 @@ impl Outcome {
     /// another type.
     pub fn into_result<A: Arguments>(self) -> Result<A, Error> {
         match self {
-            Self::Success(args) => args.into_typed().map_err(|mismatch: Mismatch| {
+            Self::Success(args) => args.into_typed().map_err(|mismatch: ArgsMismatch| {
                 let info = format!("the result of the flow has another type: {mismatch}");
                 Error::with_info(codes::INTERNAL_ERROR, info)
             }),

@@ -6,7 +6,7 @@ use std::fmt;
 use super::identity::FlowId;
 use crate::args::SendArguments;
 use crate::error::Error;
-use crate::inbox::{Message, WaitKey};
+use crate::inbox::{WaitKey, WaitMessage};
 
 /// Names one wait of one flow: a step that waits for a completion from outside (FTN12 §1.3).
 ///
@@ -20,7 +20,7 @@ pub struct WaitId {
 
 /// The message that completes a wait of this kind (FTN12 §1.3): the result of the step, or its
 /// error.
-pub struct WaitResult(pub(crate) Message);
+pub struct WaitResult(pub(crate) WaitMessage);
 
 impl WaitId {
     pub(crate) fn new(flow: FlowId, key: WaitKey) -> Self {
@@ -38,23 +38,24 @@ impl WaitResult {
     /// Completes the step with a result, as `success` inside of it would (FTN12 §2.2.1).
     #[must_use]
     pub fn success(result: impl SendArguments) -> Self {
-        Self(Message::Success(result.into_send_args()))
+        Self(WaitMessage::Success(result.into_send_args()))
     }
 
     /// Fails the step, as `error` inside of it would (FTN12 §2.2.1).
     #[must_use]
     pub fn error(error: Error) -> Self {
-        Self(Message::Error(error))
+        Self(WaitMessage::Error(error))
     }
 }
 
 impl fmt::Debug for WaitResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Message::Error(_) => "WaitResult::error",
-            Message::Success(_) | Message::Abandoned | Message::Interrupt(_) | Message::Poll => {
-                "WaitResult::success"
-            }
+            WaitMessage::Error(_) => "WaitResult::error",
+            WaitMessage::Success(_)
+            | WaitMessage::Abandoned
+            | WaitMessage::Interrupt(_)
+            | WaitMessage::Poll => "WaitResult::success",
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::completion::Completion;
 use crate::error::{StepError, StepFault, StepResult, StepReturn};
 use crate::flow::Awaitable;
-use crate::inbox::{Message, WaitKey};
+use crate::inbox::{WaitKey, WaitMessage};
 use crate::replay::{Limit, ReplayHooks};
 use crate::stack::{Activity, AsyncSteps, Callback, Purpose, StepTimer};
 use crate::time::Time;
@@ -129,20 +129,20 @@ impl AsyncSteps {
     #[cold]
     pub(super) fn end_wait(&mut self) -> StepResult {
         match self.close_wait() {
-            Some(Message::Success(_) | Message::Error(_)) => {
+            Some(WaitMessage::Success(_) | WaitMessage::Error(_)) => {
                 self.violation("success after an external completion")
             }
-            Some(Message::Interrupt(error)) => {
+            Some(WaitMessage::Interrupt(error)) => {
                 self.raised = Some(StepFault::Error(error.at(self.location())));
                 Err(StepError::RECORDED)
             }
-            Some(Message::Abandoned | Message::Poll) | None => Ok(()),
+            Some(WaitMessage::Abandoned | WaitMessage::Poll) | None => Ok(()),
         }
     }
 
     /// Closes the wait of the step on top: nothing can complete it any more. Returns the message
     /// that arrived for it and was not received.
-    pub(crate) fn close_wait(&mut self) -> Option<Message> {
+    pub(crate) fn close_wait(&mut self) -> Option<WaitMessage> {
         let (key, inbox) = (self.strand.top.wait.take()?, self.inbox.as_ref()?);
         inbox.lock().close(key)
     }

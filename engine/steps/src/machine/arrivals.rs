@@ -7,7 +7,7 @@ use super::types::{Machine, Next};
 use crate::args::{Args, SendArgs};
 use crate::error::{Error, StepFault};
 use crate::flow::Outcome;
-use crate::inbox::{Arrival, Message, WaitKey};
+use crate::inbox::{Arrival, WaitKey, WaitMessage};
 use crate::observe::StepEnd;
 
 impl Machine {
@@ -28,7 +28,7 @@ impl Machine {
                 continue;
             }
             let polls =
-                matches!(message, Message::Poll) && self.waits_for(key) && !self.is_undoing();
+                matches!(message, WaitMessage::Poll) && self.waits_for(key) && !self.is_undoing();
             let next = if polls { self.poll_future(waker) } else { self.receive(key, message) };
             if let Next::Failed(error) = next {
                 return Some(Outcome::Error(error));
@@ -43,10 +43,10 @@ impl Machine {
         let key = self.asi.strand.top.wait.filter(|_| self.asi.strand.top_waits())?;
         let message = self.asi.inbox.as_ref()?.lock().close(key)?;
         match message {
-            Message::Success(_) | Message::Error(_) | Message::Interrupt(_) => {
+            WaitMessage::Success(_) | WaitMessage::Error(_) | WaitMessage::Interrupt(_) => {
                 Some(self.receive(key, message))
             }
-            Message::Abandoned | Message::Poll => None,
+            WaitMessage::Abandoned | WaitMessage::Poll => None,
         }
     }
 
@@ -62,9 +62,9 @@ impl Machine {
     #[cold]
     pub(super) fn complete_with_wait(&mut self) -> Next {
         match self.asi.close_wait() {
-            Some(Message::Success(_) | Message::Error(_)) => self.completed_with_substeps(),
-            Some(Message::Interrupt(error)) => self.interrupt_top(&error),
-            Some(Message::Abandoned | Message::Poll) | None => self.complete(),
+            Some(WaitMessage::Success(_) | WaitMessage::Error(_)) => self.completed_with_substeps(),
+            Some(WaitMessage::Interrupt(error)) => self.interrupt_top(&error),
+            Some(WaitMessage::Abandoned | WaitMessage::Poll) | None => self.complete(),
         }
     }
 
@@ -77,7 +77,7 @@ impl Machine {
     pub(super) fn took_result(&mut self) -> bool {
         self.asi.strand.top_waits()
             && !self.is_undoing()
-            && matches!(self.asi.close_wait(), Some(Message::Success(_)))
+            && matches!(self.asi.close_wait(), Some(WaitMessage::Success(_)))
     }
 
     /// Receives up to `limit` messages, and completes the waiting steps to which results were sent;
@@ -89,7 +89,7 @@ impl Machine {
             let Some((key, strand, message)) = inbox.and_then(|inbox| inbox.receive()) else {
                 break;
             };
-            let taken = if let Message::Success(result) = message {
+            let taken = if let WaitMessage::Success(result) = message {
                 self.take_result(key, strand, result)
             } else {
                 Err(message)
@@ -105,12 +105,17 @@ impl Machine {
     ///
     /// # Errors
     /// The message that is left, if the step cannot take it.
-    fn take_result(&mut self, key: WaitKey, strand: u32, result: SendArgs) -> Result<(), Message> {
+    fn take_result(
+        &mut self,
+        key: WaitKey,
+        strand: u32,
+        result: SendArgs,
+    ) -> Result<(), WaitMessage> {
         if !self.activate(strand) || !self.waits_for(key) || self.is_undoing() {
-            return Err(Message::Success(result));
+            return Err(WaitMessage::Success(result));
         }
         let result = result.into_args();
-        self.asi.check_result(&result).map_err(Message::Error)?;
+        self.asi.check_result(&result).map_err(WaitMessage::Error)?;
         // the inbox has closed the wait
         self.asi.strand.top.wait = None;
         self.complete_with(result);
@@ -123,14 +128,14 @@ impl Machine {
     }
 
     /// Passes a message to the step on top that waits for it; a stale message is dropped.
-    fn receive(&mut self, key: WaitKey, message: Message) -> Next {
-        if let Message::Interrupt(error) = message {
+    fn receive(&mut self, key: WaitKey, message: WaitMessage) -> Next {
+        if let WaitMessage::Interrupt(error) = message {
             return self.interrupt(key, &error);
         }
         if !self.waits_for(key) {
             return self.receive_elsewhere(key, &message);
         }
-        if !matches!(message, Message::Poll) {
+        if !matches!(message, WaitMessage::Poll) {
             // the inbox has closed the wait
             self.asi.strand.top.wait = None;
         }
@@ -139,12 +144,12 @@ impl Machine {
         }
         let location = self.asi.location();
         match message {
-            Message::Success(args) => self.complete_waiting(args.into_args()),
-            Message::Error(error) | Message::Interrupt(error) => {
+            WaitMessage::Success(args) => self.complete_waiting(args.into_args()),
+            WaitMessage::Error(error) | WaitMessage::Interrupt(error) => {
                 self.unwind(StepFault::Error(error.at(location)))
             }
-            Message::Poll => Next::Wait,
-            Message::Abandoned => {
+            WaitMessage::Poll => Next::Wait,
+            WaitMessage::Abandoned => {
                 let rule = "abandoned: every handle that could complete the step was dropped";
                 self.unwind(StepFault::Error(Error::violation(rule, location)))
             }
@@ -153,15 +158,17 @@ impl Machine {
 
     /// A message for a step that has ended, or that has sub-steps: such a step must not be
     /// completed.
-    fn receive_elsewhere(&mut self, key: WaitKey, message: &Message) -> Next {
+    fn receive_elsewhere(&mut self, key: WaitKey, message: &WaitMessage) -> Next {
         let is_open = || self.asi.strand.open_frames().any(|frame| frame.wait == Some(key));
         match message {
-            Message::Success(_) | Message::Error(_) if is_open() => self.completed_with_substeps(),
-            Message::Success(_)
-            | Message::Error(_)
-            | Message::Abandoned
-            | Message::Interrupt(_)
-            | Message::Poll => Next::Wait,
+            WaitMessage::Success(_) | WaitMessage::Error(_) if is_open() => {
+                self.completed_with_substeps()
+            }
+            WaitMessage::Success(_)
+            | WaitMessage::Error(_)
+            | WaitMessage::Abandoned
+            | WaitMessage::Interrupt(_)
+            | WaitMessage::Poll => Next::Wait,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::body::Nested;
-use crate::args::{Args, Arguments, Mismatch};
+use crate::args::{Args, ArgsMismatch, Arguments};
 use crate::replay::ReplayHooks;
 use crate::retry::Retry;
 use crate::stack::UndoPlan;
@@ -73,7 +73,7 @@ pub(crate) struct SharedPolicies {
 #[derive(Clone)]
 pub(crate) struct RetryPolicy {
     pub(crate) retry: Arc<Retry>,
-    pub(crate) copy: fn(Args) -> Result<(Args, Args), Mismatch>,
+    pub(crate) copy: fn(Args) -> Result<(Args, Args), ArgsMismatch>,
 }
 
 /// Arguments that can be passed again, to another attempt or to an undo: they can be cloned (FTN12 §2.2.2).

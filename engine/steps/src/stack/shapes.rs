@@ -17,12 +17,12 @@ use super::strands::Strands;
 use super::timers::{StepTimers, Timers};
 use super::undo::Undos;
 use super::undo_queue::{Locks, UndoQueue, UndoWorker};
-use super::values::Values;
-use crate::args::{Args, Mismatch};
+use super::values::StepValues;
+use crate::args::{Args, ArgsMismatch};
 use crate::error::{Error, StepFault, StepResult};
 use crate::extensions::Extensions;
 use crate::flow::{Awaitable, FlowId, Identity};
-use crate::inbox::{Inbox, WaitKey};
+use crate::inbox::{FlowInbox, WaitKey};
 use crate::location::StepLocation;
 use crate::observe::{Observer, UndoneStep};
 use crate::probe::StepProbe;
@@ -56,7 +56,7 @@ pub struct AsyncSteps {
     pub(crate) now: Time,
     /// Changes when a turn begins and when a callback ran; for observers.
     pub(crate) moment: u32,
-    pub(crate) inbox: Option<Arc<Inbox>>,
+    pub(crate) inbox: Option<Arc<FlowInbox>>,
     pub(crate) cold: Option<Box<ColdState>>,
     pub(crate) state: State,
     pub(crate) id: Option<FlowId>,
@@ -80,7 +80,7 @@ pub(crate) struct ColdState {
     pub(crate) timers: Timers,
     /// The sleeps of the futures that steps poll.
     pub(crate) alarms: Alarms,
-    pub(crate) values: Values,
+    pub(crate) values: StepValues,
     /// Empty extras, kept as room for the next step that needs some.
     pub(crate) extras: Option<Box<StepExtras>>,
     pub(crate) extensions: Extensions,
@@ -201,7 +201,7 @@ pub(crate) enum Role {
 pub(crate) struct StepExtras {
     pub(crate) cancel: Option<CancelHandler>,
     pub(crate) timers: StepTimers,
-    /// The newest of the values made with `stack`, a slot of [`Values`].
+    /// The newest of the values made with `stack`, a slot of [`StepValues`].
     pub(crate) values: Option<SlotId>,
     /// Which attempt of a step in another flow this step is; 0 for none.
     pub(crate) attempt: u32,
@@ -361,7 +361,7 @@ pub(crate) trait UndoPlan {
     ///
     /// # Errors
     /// They are not what the step takes.
-    fn keep_input(&self, args: Args) -> Result<(Args, Args), Mismatch>;
+    fn keep_input(&self, args: Args) -> Result<(Args, Args), ArgsMismatch>;
 
     /// The result of the body, and a copy for the undo.
     fn keep_result(&self, result: Args) -> (Args, Args);

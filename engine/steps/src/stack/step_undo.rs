@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::shapes::{StepUndo, UndoOutcome, UndoPlan, UndoWork};
-use crate::args::{Args, Mismatch};
+use crate::args::{Args, ArgsMismatch};
 use crate::flow::Identity;
 
 impl StepUndo {
@@ -13,7 +13,7 @@ impl StepUndo {
     /// # Errors
     /// The arguments are not what the step takes.
     #[inline]
-    pub(crate) fn new(plan: Arc<dyn UndoPlan>, args: Args) -> Result<(Self, Args), Mismatch> {
+    pub(crate) fn new(plan: Arc<dyn UndoPlan>, args: Args) -> Result<(Self, Args), ArgsMismatch> {
         let (args, input) = plan.keep_input(args)?;
         let input = (!input.is_empty()).then(|| Box::new(input));
         Ok((Self::of(plan, input, UndoOutcome::Nothing), args))

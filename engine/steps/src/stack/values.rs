@@ -33,7 +33,7 @@ impl<T> fmt::Debug for Stack<T> {
 
 /// The values of all steps in progress; the values of one step are linked, the newest first.
 #[derive(Default)]
-pub(crate) struct Values {
+pub(crate) struct StepValues {
     slots: Vec<ValueSlot>,
     free: Vec<SlotId>,
 }
@@ -56,7 +56,7 @@ pub(crate) enum Lifetime {
     Undone,
 }
 
-impl Values {
+impl StepValues {
     /// Keeps a value of a step whose newest value was `older`.
     pub(crate) fn insert<T: 'static>(
         &mut self,

@@ -8,7 +8,7 @@ use super::shapes::{
     Activity, AsyncSteps, Callback, ColdState, Frame, PolicyState, Role, StepExtras, Strand,
 };
 use crate::error::StepResult;
-use crate::inbox::Inbox;
+use crate::inbox::FlowInbox;
 use crate::location::StepLocation;
 use crate::probe::{ProbedWork, StepProbe};
 use crate::state::State;
@@ -138,7 +138,7 @@ impl AsyncSteps {
             .is_some_and(|policies| !policies.undos.is_empty() || policies.undo.strong_count() > 0)
     }
 
-    pub(crate) fn inbox(&mut self) -> &Arc<Inbox> {
+    pub(crate) fn inbox(&mut self) -> &Arc<FlowInbox> {
         self.inbox.get_or_insert_default()
     }
 

@@ -115,7 +115,7 @@ impl<I: Copy + Eq + Hash> Holders<I> {
 /// The result of [`Queue::lock`] of a mutex or a throttle (FTN12 §1.11.6).
 #[expect(clippy::exhaustive_enums, reason = "the carrier of the queue must handle every case")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lock {
+pub enum LockOutcome {
     /// The section may be entered.
     Entered,
     /// The owner waits in the queue until its turn comes or it leaves the queue.
@@ -155,11 +155,11 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
     }
 
     /// Enters or waits; `waiter` is called only for an owner that has to wait.
-    pub fn lock(&mut self, identity: I, waiter: impl FnOnce() -> W) -> Lock {
+    pub fn lock(&mut self, identity: I, waiter: impl FnOnce() -> W) -> LockOutcome {
         if self.enter(identity) {
-            return Lock::Entered;
+            return LockOutcome::Entered;
         }
-        self.queue.push(|| (identity, waiter())).map_or(Lock::Rejected, Lock::Queued)
+        self.queue.push(|| (identity, waiter())).map_or(LockOutcome::Rejected, LockOutcome::Queued)
     }
 
     /// Leaves once. Returns the next owner, which is inside from now on, if that freed a permit.
@@ -254,9 +254,9 @@ mod tests {
     fn owners_enter_in_the_order_in_which_they_asked() {
         let [a, b, c] = owners();
         let mut mutex = Queue::new(Options::default());
-        assert_eq!(mutex.lock(a, || 'a'), Lock::Entered);
-        assert!(matches!(mutex.lock(b, || 'b'), Lock::Queued(_)));
-        assert!(matches!(mutex.lock(c, || 'c'), Lock::Queued(_)));
+        assert_eq!(mutex.lock(a, || 'a'), LockOutcome::Entered);
+        assert!(matches!(mutex.lock(b, || 'b'), LockOutcome::Queued(_)));
+        assert!(matches!(mutex.lock(c, || 'c'), LockOutcome::Queued(_)));
         assert_eq!(mutex.unlock(a), Some((b, 'b')));
         assert_eq!(mutex.unlock(a), None, "it is not inside any more");
         assert_eq!(mutex.unlock(b), Some((c, 'c')));
@@ -268,9 +268,9 @@ mod tests {
     fn an_owner_leaves_as_often_as_it_entered() {
         let [a, b] = owners();
         let mut mutex = Queue::new(Options::default());
-        assert_eq!(mutex.lock(a, || ()), Lock::Entered);
-        assert_eq!(mutex.lock(a, || ()), Lock::Entered);
-        assert!(matches!(mutex.lock(b, || ()), Lock::Queued(_)));
+        assert_eq!(mutex.lock(a, || ()), LockOutcome::Entered);
+        assert_eq!(mutex.lock(a, || ()), LockOutcome::Entered);
+        assert!(matches!(mutex.lock(b, || ()), LockOutcome::Queued(_)));
         assert_eq!(mutex.unlock(a), None);
         assert_eq!(mutex.unlock(a), Some((b, ())));
     }
@@ -279,12 +279,14 @@ mod tests {
     fn a_full_queue_rejects_until_a_waiter_leaves() {
         let [a, b, c] = owners();
         let mut mutex = Queue::new(Options { max: 1, max_queue: Some(1) });
-        assert_eq!(mutex.lock(a, || ()), Lock::Entered);
-        let Lock::Queued(ticket) = mutex.lock(b, || ()) else { unreachable!("it has to wait") };
-        assert_eq!(mutex.lock(c, || ()), Lock::Rejected);
+        assert_eq!(mutex.lock(a, || ()), LockOutcome::Entered);
+        let LockOutcome::Queued(ticket) = mutex.lock(b, || ()) else {
+            unreachable!("it has to wait")
+        };
+        assert_eq!(mutex.lock(c, || ()), LockOutcome::Rejected);
         assert!(mutex.withdraw(ticket));
         assert!(!mutex.withdraw(ticket));
-        assert!(matches!(mutex.lock(c, || ()), Lock::Queued(_)));
+        assert!(matches!(mutex.lock(c, || ()), LockOutcome::Queued(_)));
     }
 
     #[test]
@@ -292,10 +294,10 @@ mod tests {
         let owners: [Identity; 100] = owners();
         let mut mutex = Queue::new(Options { max: 99, max_queue: Some(1) });
         for owner in &owners[..99] {
-            assert_eq!(mutex.lock(*owner, || ()), Lock::Entered);
-            assert_eq!(mutex.lock(*owner, || ()), Lock::Entered);
+            assert_eq!(mutex.lock(*owner, || ()), LockOutcome::Entered);
+            assert_eq!(mutex.lock(*owner, || ()), LockOutcome::Entered);
         }
-        assert!(matches!(mutex.lock(owners[99], || ()), Lock::Queued(_)));
+        assert!(matches!(mutex.lock(owners[99], || ()), LockOutcome::Queued(_)));
         assert_eq!((mutex.holders(), mutex.inside().count()), (99, 99));
         assert_eq!(mutex.unlock(owners[7]), None);
         assert_eq!(mutex.unlock(owners[7]), Some((owners[99], ())));
@@ -307,8 +309,8 @@ mod tests {
     fn at_most_max_owners_are_inside() {
         let [a, b, c] = owners();
         let mut mutex = Queue::new(Options { max: 2, max_queue: Some(0) });
-        assert_eq!(mutex.lock(a, || ()), Lock::Entered);
-        assert_eq!(mutex.lock(b, || ()), Lock::Entered);
-        assert_eq!(mutex.lock(c, || ()), Lock::Rejected);
+        assert_eq!(mutex.lock(a, || ()), LockOutcome::Entered);
+        assert_eq!(mutex.lock(b, || ()), LockOutcome::Entered);
+        assert_eq!(mutex.lock(c, || ()), LockOutcome::Rejected);
     }
 }

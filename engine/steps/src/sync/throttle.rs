@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::mutex::{Lock, Ticket};
+use super::mutex::{LockOutcome, Ticket};
 use super::wait_queue::WaitQueue;
 use super::zero::{self, ZeroLimit};
 use crate::time::Time;
@@ -93,11 +93,11 @@ impl<W> Queue<W> {
     }
 
     /// Enters or waits; `waiter` is called only for an owner that has to wait.
-    pub fn lock(&mut self, now: Time, waiter: impl FnOnce() -> W) -> Lock {
+    pub fn lock(&mut self, now: Time, waiter: impl FnOnce() -> W) -> LockOutcome {
         if self.enter(now) {
-            return Lock::Entered;
+            return LockOutcome::Entered;
         }
-        self.queue.push(waiter).map_or(Lock::Rejected, Lock::Queued)
+        self.queue.push(waiter).map_or(LockOutcome::Rejected, LockOutcome::Queued)
     }
 
     /// Takes the first waiter out of the queue if it may enter now: its entry is counted.
@@ -228,7 +228,7 @@ mod tests {
         assert!(throttle.enter(at(0)) && throttle.enter(at(0)));
         assert_eq!(throttle.deadline(), None, "the queue is empty");
         for name in ['a', 'b', 'c'] {
-            assert!(matches!(throttle.lock(at(10), || name), Lock::Queued(_)));
+            assert!(matches!(throttle.lock(at(10), || name), LockOutcome::Queued(_)));
         }
         assert_eq!(throttle.deadline(), Some(at(100)));
         assert_eq!(admitted(&mut throttle, 99), "");
@@ -249,7 +249,7 @@ mod tests {
         assert!(throttle.enter_window(at(99)));
         assert!(!throttle.enter_window(at(99)), "it is full");
         for name in ['a', 'b'] {
-            assert!(matches!(throttle.lock(at(99), || name), Lock::Queued(_)));
+            assert!(matches!(throttle.lock(at(99), || name), LockOutcome::Queued(_)));
         }
         assert_eq!(throttle.admit(at(100)), Some('a'));
         assert!(!throttle.enter_window(at(100)), "the free entry is for the first waiter");
@@ -260,8 +260,8 @@ mod tests {
     fn no_owner_overtakes_the_queue() {
         let mut throttle = throttle(1, None);
         assert!(throttle.enter(at(0)));
-        assert!(matches!(throttle.lock(at(0), || 'a'), Lock::Queued(_)));
-        assert!(matches!(throttle.lock(at(100), || 'b'), Lock::Queued(_)));
+        assert!(matches!(throttle.lock(at(0), || 'a'), LockOutcome::Queued(_)));
+        assert!(matches!(throttle.lock(at(100), || 'b'), LockOutcome::Queued(_)));
         assert_eq!(admitted(&mut throttle, 100), "a");
         assert_eq!(admitted(&mut throttle, 520), "b", "however late");
         assert!(!throttle.enter(at(599)), "the window of 500");
@@ -272,12 +272,14 @@ mod tests {
     fn a_full_queue_rejects_until_a_waiter_leaves() {
         let mut throttle = throttle(1, Some(1));
         assert!(throttle.enter(at(0)));
-        let Lock::Queued(ticket) = throttle.lock(at(0), || 'a') else { unreachable!("it waits") };
-        assert_eq!(throttle.lock(at(0), || 'b'), Lock::Rejected);
+        let LockOutcome::Queued(ticket) = throttle.lock(at(0), || 'a') else {
+            unreachable!("it waits")
+        };
+        assert_eq!(throttle.lock(at(0), || 'b'), LockOutcome::Rejected);
         assert!(throttle.withdraw(ticket));
         assert!(!throttle.withdraw(ticket));
         assert_eq!(throttle.deadline(), None, "no timer is kept for an empty queue");
-        assert!(matches!(throttle.lock(at(0), || 'b'), Lock::Queued(_)));
+        assert!(matches!(throttle.lock(at(0), || 'b'), LockOutcome::Queued(_)));
         assert_eq!(throttle.first().map(|(_, name)| *name), Some('b'));
     }
 }

@@ -10,7 +10,7 @@ use std::task::Poll;
 use super::contained::Contained;
 use super::flow::Unreported;
 use super::policy::UndoPolicy;
-use crate::args::{Args, Arguments, Mismatch};
+use crate::args::{Args, ArgsMismatch, Arguments};
 use crate::error::{StepError, StepResult};
 use crate::flow::Identity;
 use crate::location::StepLocation;
@@ -23,7 +23,7 @@ use crate::stack::{AsyncSteps, RepeatedWork, UndoPlan, UndoWork, Waking};
 /// An async closure that undoes a step. `K` is what it keeps of the step's arguments.
 pub(crate) trait UndoClosure<K, T> {
     /// Returns the arguments, and the part of them to keep.
-    fn keep(&self, args: Args) -> Result<(Args, Args), Mismatch>;
+    fn keep(&self, args: Args) -> Result<(Args, Args), ArgsMismatch>;
 
     fn call(&self, kept: &K, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>>;
 }
@@ -35,7 +35,7 @@ impl<F, T> UndoClosure<(), T> for OfResult<F>
 where
     F: AsyncFn(Undo<&T>) -> Result<(), StepError>,
 {
-    fn keep(&self, args: Args) -> Result<(Args, Args), Mismatch> {
+    fn keep(&self, args: Args) -> Result<(Args, Args), ArgsMismatch> {
         Ok((args, Args::none()))
     }
 
@@ -64,7 +64,7 @@ where
     G: Fn(&A) -> K,
     F: AsyncFn(&K, Undo<&T>) -> Result<(), StepError>,
 {
-    fn keep(&self, args: Args) -> Result<(Args, Args), Mismatch> {
+    fn keep(&self, args: Args) -> Result<(Args, Args), ArgsMismatch> {
         let input = A::from_args(args)?;
         let kept = (self.keep)(&input).into_args();
         Ok((input.into_args(), kept))
@@ -94,7 +94,7 @@ where
     A: Arguments,
     T: Replayable,
 {
-    fn keep_input(&self, args: Args) -> Result<(Args, Args), Mismatch> {
+    fn keep_input(&self, args: Args) -> Result<(Args, Args), ArgsMismatch> {
         self.body.keep(args)
     }
 

@@ -12,7 +12,7 @@ use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::FromSql;
 use tokio_postgres::{Client, Connection, NoTls, Row, Socket};
 
-use super::{Answer, Freed, LockId, LockStore, NodeId, Quota, Share, Taken};
+use super::{Answer, ClusterNodeId, Freed, LockId, LockStore, Quota, QuotaShare, Taken};
 use crate::error::Error;
 use session::StatementValue::{self, Int, Text};
 use session::StoreSession;
@@ -78,25 +78,25 @@ impl LockDatabase {
 }
 
 impl LockStore for Postgres {
-    fn register(&self, lease: Duration) -> Answer<'_, NodeId> {
+    fn register(&self, lease: Duration) -> Answer<'_, ClusterNodeId> {
         Box::pin(async move {
             let rows = self.leases.query("SELECT register($1)", &[Int(millis(lease))]).await?;
-            Ok(NodeId(one(&rows, 0)?))
+            Ok(ClusterNodeId(one(&rows, 0)?))
         })
     }
 
-    fn renew(&self, node: NodeId, lease: Duration) -> Answer<'_, bool> {
+    fn renew(&self, node: ClusterNodeId, lease: Duration) -> Answer<'_, bool> {
         Box::pin(async move {
             let values = [Int(node.0), Int(millis(lease))];
             one(&self.leases.query("SELECT renew($1, $2)", &values).await?, 0)
         })
     }
 
-    fn leave(&self, node: NodeId) -> Answer<'_, ()> {
+    fn leave(&self, node: ClusterNodeId) -> Answer<'_, ()> {
         Box::pin(async move { self.done("SELECT leave($1)", &[Int(node.0)]).await })
     }
 
-    fn take<'a>(&'a self, lock: &'a LockId, node: NodeId) -> Answer<'a, Taken> {
+    fn take<'a>(&'a self, lock: &'a LockId, node: ClusterNodeId) -> Answer<'a, Taken> {
         Box::pin(async move {
             let values = [Text(lock.name), Text(&lock.key), Int(node.0)];
             let sql = "SELECT drawn, held_for FROM take($1, $2, $3)";
@@ -116,7 +116,12 @@ impl LockStore for Postgres {
         })
     }
 
-    fn share<'a>(&'a self, quota: &'a Quota, node: NodeId, has: u32) -> Answer<'a, Option<Share>> {
+    fn share<'a>(
+        &'a self,
+        quota: &'a Quota,
+        node: ClusterNodeId,
+        has: u32,
+    ) -> Answer<'a, Option<QuotaShare>> {
         Box::pin(async move {
             let (has, total) = (i64::from(has), i64::from(quota.total));
             let values = [
@@ -131,11 +136,11 @@ impl LockStore for Postgres {
             let rows = self.requests.query(sql, &values).await?;
             let Some(units) = one::<Option<i64>>(&rows, 0)? else { return Ok(None) };
             let counts_in = time(one::<Option<i64>>(&rows, 1)?.unwrap_or_default());
-            Ok(Some(Share { units: u32::try_from(units).unwrap_or_default(), counts_in }))
+            Ok(Some(QuotaShare { units: u32::try_from(units).unwrap_or_default(), counts_in }))
         })
     }
 
-    fn return_share<'a>(&'a self, quota: &'a Quota, node: NodeId) -> Answer<'a, ()> {
+    fn return_share<'a>(&'a self, quota: &'a Quota, node: ClusterNodeId) -> Answer<'a, ()> {
         Box::pin(async move {
             let period = millis(quota.period);
             let values = [Text(&quota.name), Text(&quota.key), Int(node.0), Int(period)];

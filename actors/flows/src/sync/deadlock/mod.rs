@@ -31,7 +31,7 @@ use graph::Graph;
 use parking_lot::Mutex;
 use watch::WAITS;
 
-pub use report::{Deadlock, Resource, Waiting};
+pub use report::{Deadlock, DeadlockWait, Resource};
 
 pub(super) use watch::{Contended, GraphWait, Holders, HoldsUpCaller, WaitGuard};
 
@@ -73,10 +73,10 @@ pub fn last() -> Vec<Arc<Deadlock>> {
 
 /// The waits that other flows may wait for now, in no particular order.
 #[must_use]
-pub fn watched() -> Vec<Waiting> {
+pub fn watched() -> Vec<DeadlockWait> {
     WAITS
         .iter()
-        .flat_map(|waits| waits.iter().map(|wait| Waiting::of(wait)).collect::<Vec<_>>())
+        .flat_map(|waits| waits.iter().map(|wait| DeadlockWait::of(wait)).collect::<Vec<_>>())
         .collect()
 }
 
@@ -135,7 +135,7 @@ fn resolve(wait: &Arc<GraphWait>) {
 
 /// Reports a cycle; returns the error for its first wait.
 fn report(cycle: &[Arc<GraphWait>], left_to_limit: bool) -> Error {
-    let waits = cycle.iter().map(|wait| Waiting::of(wait)).collect();
+    let waits = cycle.iter().map(|wait| DeadlockWait::of(wait)).collect();
     let deadlock = Deadlock { waits, left_to_limit };
     let text = deadlock.to_string();
     log(deadlock.clone(), &text);

@@ -13,7 +13,7 @@ use crate::sync::waiter::Label;
 pub struct Deadlock {
     /// The waits of the cycle: each waits for the next one, and the last for the first. The first is
     /// the newest, which closed the cycle.
-    pub waits: Vec<Waiting>,
+    pub waits: Vec<DeadlockWait>,
     /// Whether it was left to a time limit instead of failing the newest wait.
     pub left_to_limit: bool,
 }
@@ -21,7 +21,7 @@ pub struct Deadlock {
 /// One wait of a [`Deadlock`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Waiting {
+pub struct DeadlockWait {
     /// The flow or branch that waits.
     pub identity: Identity,
     /// The step that waits.
@@ -30,7 +30,7 @@ pub struct Waiting {
     pub resource: Resource,
 }
 
-/// A resource that a [`Waiting`] step waits for.
+/// A resource that a [`DeadlockWait`] step waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resource {
@@ -71,7 +71,7 @@ impl fmt::Display for Resource {
 struct Who(Identity);
 
 /// The text of a wait, and where it is.
-struct What<'a>(&'a Waiting);
+struct What<'a>(&'a DeadlockWait);
 
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,12 +85,12 @@ impl fmt::Display for Who {
 
 impl fmt::Display for What<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Waiting { resource, place, .. } = self.0;
+        let DeadlockWait { resource, place, .. } = self.0;
         write!(f, "{resource} ({place})")
     }
 }
 
-impl fmt::Display for Waiting {
+impl fmt::Display for DeadlockWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} waits for {}", Who(self.identity), What(self))
     }

@@ -8,7 +8,7 @@ use dashmap::{DashMap, Entry};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::report::{Resource, Waiting};
+use super::report::{DeadlockWait, Resource};
 
 /// The waits by flow.
 pub(super) static WAITS: LazyLock<DashMap<FlowId, Waits>> = LazyLock::new(DashMap::new);
@@ -113,7 +113,7 @@ impl Drop for WaitGuard {
     }
 }
 
-impl Waiting {
+impl DeadlockWait {
     pub(super) fn of(wait: &GraphWait) -> Self {
         Self { identity: wait.identity, place: wait.place, resource: wait.resource.resource() }
     }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use asyncsteps_core::sync::mutex::{Lock, Ticket};
+use asyncsteps_core::sync::mutex::{LockOutcome, Ticket};
 use asyncsteps_core::{Arg, Error};
 
 use super::state::{MutexKeyState, MutexWaiter};
@@ -109,9 +109,9 @@ impl KeyGuard {
     pub(super) fn ask(&mut self, waiter: impl FnOnce() -> MutexWaiter) -> Result<bool, Error> {
         let lock = self.state.accounting().queue.lock(self.owner, waiter);
         self.held = match lock {
-            Lock::Entered => GuardState::Inside,
-            Lock::Queued(ticket) => GuardState::Queued(ticket),
-            Lock::Rejected => {
+            LockOutcome::Entered => GuardState::Inside,
+            LockOutcome::Queued(ticket) => GuardState::Queued(ticket),
+            LockOutcome::Rejected => {
                 self.state.family().waits.rejected();
                 return Err(rejected("Mutex queue limit"));
             }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use asyncsteps_core::sync::mutex::{Lock, Ticket};
+use asyncsteps_core::sync::mutex::{LockOutcome, Ticket};
 use asyncsteps_core::{AsyncSteps, Error, Sleep, Stack, StepResult};
 
 use super::state::{Pace, ThrottleKeyState, ThrottleWaiter};
@@ -53,12 +53,12 @@ pub(super) fn wait(asi: &mut AsyncSteps, queued: Stack<QueueEntry>) -> StepResul
     let pace = state.family.time_of(asi);
     let waiter = ThrottleWaiter::new(LockWaiter::Step(step), LockOwner::Flow(asi.identity()));
     match state.act(pace, |queue, now| queue.lock(now, || waiter))? {
-        Lock::Entered => asi.success(()),
-        Lock::Queued(ticket) => {
+        LockOutcome::Entered => asi.success(()),
+        LockOutcome::Queued(ticket) => {
             asi[queued].ticket = Some(ticket);
             Ok(())
         }
-        Lock::Rejected => Err(refused(&state).into()),
+        LockOutcome::Rejected => Err(refused(&state).into()),
     }
 }
 
@@ -73,26 +73,26 @@ pub(super) fn look(asi: &mut AsyncSteps, queued: Stack<QueueEntry>) -> StepResul
     let lock = state.act(pace, |queue, now| match ticket {
         None => queue.lock(now, || ThrottleWaiter::new(LockWaiter::Step(step), owner)),
         Some(ticket) => match queue.waiter_mut(ticket) {
-            None => Lock::Entered,
+            None => LockOutcome::Entered,
             Some(queued) => {
                 queued.waiter = LockWaiter::Step(step);
-                Lock::Queued(ticket)
+                LockOutcome::Queued(ticket)
             }
         },
     })?;
     match lock {
-        Lock::Entered => {
+        LockOutcome::Entered => {
             asi[queued].ticket = None;
             asi.break_loop(None)
         }
-        Lock::Queued(ticket) => {
+        LockOutcome::Queued(ticket) => {
             asi[queued].ticket = Some(ticket);
             if let Some(end) = state.period_end() {
                 asi.wait_until(end);
             }
             Ok(())
         }
-        Lock::Rejected => Err(refused(&state).into()),
+        LockOutcome::Rejected => Err(refused(&state).into()),
     }
 }
 
@@ -112,17 +112,17 @@ impl Entering {
     }
 
     /// Enters, or joins the queue, or stays in it.
-    fn ask(&mut self, pace: Pace, cx: &Context<'_>) -> Result<Lock, Error> {
+    fn ask(&mut self, pace: Pace, cx: &Context<'_>) -> Result<LockOutcome, Error> {
         let queued = &mut self.queued;
         let waiter = LockWaiter::Future(cx.waker().clone());
         let mut before = None;
         let lock = queued.state.act(pace, |queue, now| match queued.ticket {
             None => queue.lock(now, || ThrottleWaiter::new(waiter, LockOwner::Call)),
             Some(ticket) => match queue.waiter_mut(ticket) {
-                None => Lock::Entered,
+                None => LockOutcome::Entered,
                 Some(waiting) => {
                     before = Some(mem::replace(&mut waiting.waiter, waiter));
-                    Lock::Queued(ticket)
+                    LockOutcome::Queued(ticket)
                 }
             },
         });
@@ -139,12 +139,12 @@ impl Future for Entering {
         loop {
             let pace = self.queued.state.family.time()?;
             match self.ask(pace, cx)? {
-                Lock::Entered => {
+                LockOutcome::Entered => {
                     self.queued.ticket = None;
                     return Poll::Ready(Ok(()));
                 }
-                Lock::Queued(ticket) => self.queued.ticket = Some(ticket),
-                Lock::Rejected => return Poll::Ready(Err(refused(&self.queued.state))),
+                LockOutcome::Queued(ticket) => self.queued.ticket = Some(ticket),
+                LockOutcome::Rejected => return Poll::Ready(Err(refused(&self.queued.state))),
             }
             let (Pace::Waiters(now), Some(end)) = (pace, self.queued.state.period_end()) else {
                 return Poll::Pending;

@@ -7,7 +7,7 @@ use crate::completion::Completion;
 use crate::error::{StepResult, codes};
 use crate::flow::Identity;
 use crate::stack::AsyncSteps;
-use crate::sync::mutex::{Lock, Options, Queue, Ticket};
+use crate::sync::mutex::{LockOutcome, Options, Queue, Ticket};
 use crate::sync::section::{ISync, Section};
 
 /// A mutex for flows on one event loop (FTN12 §2.3). Cloning shares it.
@@ -68,9 +68,11 @@ impl ISync for Mutex {
         asi.add_inner(move |asi, ()| {
             let lock = mutex.0.borrow_mut().lock(identity, || asi.wait_external());
             asi[guard].claim = match lock {
-                Lock::Entered => MutexClaim::Inside,
-                Lock::Queued(ticket) => MutexClaim::Queued(ticket),
-                Lock::Rejected => return asi.error(codes::DEFENSE_REJECTED, "Mutex queue limit"),
+                LockOutcome::Entered => MutexClaim::Inside,
+                LockOutcome::Queued(ticket) => MutexClaim::Queued(ticket),
+                LockOutcome::Rejected => {
+                    return asi.error(codes::DEFENSE_REJECTED, "Mutex queue limit");
+                }
             };
             Ok(())
         })

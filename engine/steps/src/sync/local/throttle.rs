@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::completion::Completion;
 use crate::error::{StepResult, codes};
 use crate::stack::{AsyncSteps, QueuedStep, Stack};
-use crate::sync::mutex::{Lock, Ticket};
+use crate::sync::mutex::{LockOutcome, Ticket};
 use crate::sync::section::{ISync, Section};
 use crate::sync::throttle::{Options, Queue};
 use crate::time::Time;
@@ -75,11 +75,11 @@ impl Throttle {
         let mut queue = self.0.borrow_mut();
         let ticket = match asi[waiting].ticket {
             None => match queue.lock(now, || asi.wait_external()) {
-                Lock::Entered => return asi.break_loop(None),
-                Lock::Rejected => {
+                LockOutcome::Entered => return asi.break_loop(None),
+                LockOutcome::Rejected => {
                     return asi.error(codes::DEFENSE_REJECTED, "Throttle queue limit");
                 }
-                Lock::Queued(ticket) => *asi[waiting].ticket.insert(ticket),
+                LockOutcome::Queued(ticket) => *asi[waiting].ticket.insert(ticket),
             },
             Some(ticket) => match queue.waiter_mut(ticket) {
                 None => {
