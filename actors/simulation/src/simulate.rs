@@ -19,7 +19,7 @@ use crate::figures::RunFigures;
 use crate::repeat::{AskedRuns, RepeatedRun};
 use crate::shrink::{FailedRun, shrink};
 
-/// After how many seeds of the endless run it prints where it is.
+/// After how many seeds a run prints where it is.
 const REPORT: u64 = 100;
 
 /// Runs a scenario with each of these seeds, on all processors, and returns the figures.
@@ -68,7 +68,11 @@ fn all(
                 return;
             }
             match run(RepeatedRun::of(seed), scenario) {
-                Ok(figures) => done.lock().push(figures),
+                Ok(figures) => {
+                    let mut done = done.lock();
+                    done.push(figures);
+                    report(done.len() as u64, seeds.end - seeds.start);
+                }
                 Err(why) => failed.lock().push(why),
             }
         }
@@ -90,6 +94,16 @@ fn all(
         panic!("{smaller}\n\n{}", command(&smaller.repeat));
     }
     std::mem::take(&mut *done.lock()).into_iter().sum()
+}
+
+/// Prints how many seeds have been run, now and then.
+fn report(done: u64, of: u64) {
+    if done < of && done.is_multiple_of(REPORT) {
+        #[expect(clippy::print_stdout, reason = "who waits for it looks at a terminal")]
+        {
+            println!("{done} of {of} seeds hold");
+        }
+    }
 }
 
 /// Runs seeds until one fails.

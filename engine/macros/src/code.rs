@@ -13,7 +13,7 @@ struct Attributes {
 }
 
 /// One kind of error: a variant, or a struct.
-struct Kind {
+struct ErrorKind {
     pattern: TokenStream,
     code: LitStr,
     is_public: bool,
@@ -23,41 +23,24 @@ struct Kind {
 
 /// The implementation, for a caller that knows the trait under `home`, the path of a crate.
 pub(crate) fn implement(input: &DeriveInput, home: &TokenStream) -> Result<TokenStream> {
-    let whole = Attributes::read(&input.attrs)?;
-    let kinds = match &input.data {
-        Data::Struct(data) => {
-            let code = whole.code_or(&input.ident)?;
-            let is_unit = matches!(data.fields, Fields::Unit);
-            vec![Kind { pattern: quote!(Self { .. }), code, is_public: whole.is_public, is_unit }]
-        }
-        Data::Enum(data) => {
-            if let Some(code) = &whole.code {
-                return Err(Error::new(code.span(), "each variant has a code: write it there"));
-            }
-            let kinds = data.variants.iter().map(|variant| Kind::of(variant, &whole));
-            kinds.collect::<Result<Vec<_>>>()?
-        }
-        Data::Union(_) => {
-            return Err(Error::new_spanned(&input.ident, "a union is no error type"));
-        }
-    };
+    let kinds = ErrorKind::all(input)?;
     let mut all: Vec<&LitStr> = Vec::new();
-    for Kind { code, .. } in &kinds {
+    for ErrorKind { code, .. } in &kinds {
         if !all.iter().any(|other| other.value() == code.value()) {
             all.push(code);
         }
     }
-    let codes = kinds.iter().map(|Kind { pattern, code, .. }| quote!(#pattern => #code));
-    let infos = kinds.iter().map(|Kind { pattern, is_public, .. }| match is_public {
+    let codes = kinds.iter().map(|ErrorKind { pattern, code, .. }| quote!(#pattern => #code));
+    let infos = kinds.iter().map(|ErrorKind { pattern, is_public, .. }| match is_public {
         true => quote!(#pattern => ::core::option::Option::Some(::std::string::ToString::to_string(self))),
         false => quote!(#pattern => ::core::option::Option::None),
     });
     // the code alone cannot say what the parameters or fields of an error were
-    let is_told = |kind: &&Kind| {
+    let is_told = |kind: &&ErrorKind| {
         let same = kinds.iter().filter(|other| other.code.value() == kind.code.value());
         kind.is_unit && input.generics.params.is_empty() && same.count() == 1
     };
-    let told: Vec<TokenStream> = kinds.iter().filter(is_told).map(Kind::match_arm).collect();
+    let told: Vec<TokenStream> = kinds.iter().filter(is_told).map(ErrorKind::match_arm).collect();
     let from_code = (!told.is_empty()).then(|| quote! {
         fn from_code(code: &str) -> ::core::option::Option<
             ::std::boxed::Box<dyn ::std::error::Error + ::core::marker::Send + ::core::marker::Sync>,
@@ -114,7 +97,26 @@ fn json(home: &TokenStream) -> TokenStream {
     }
 }
 
-impl Kind {
+impl ErrorKind {
+    fn all(input: &DeriveInput) -> Result<Vec<Self>> {
+        let whole = Attributes::read(&input.attrs)?;
+        match &input.data {
+            Data::Struct(data) => {
+                let code = whole.code_or(&input.ident)?;
+                let is_unit = matches!(data.fields, Fields::Unit);
+                let pattern = quote!(Self { .. });
+                Ok(vec![Self { pattern, code, is_public: whole.is_public, is_unit }])
+            }
+            Data::Enum(data) => {
+                if let Some(code) = &whole.code {
+                    return Err(Error::new(code.span(), "each variant has a code: write it there"));
+                }
+                data.variants.iter().map(|variant| Self::of(variant, &whole)).collect()
+            }
+            Data::Union(_) => Err(Error::new_spanned(&input.ident, "a union is no error type")),
+        }
+    }
+
     fn match_arm(&self) -> TokenStream {
         let Self { pattern, code, .. } = self;
         // the pattern of a struct without fields has two dots in braces
