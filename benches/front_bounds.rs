@@ -11,11 +11,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_support::client::{Connection, message, ping, post};
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::stream::{Stream, server_config};
 use asyncsteps_support::{PATIENCE, conform};
+use asyncsteps_transport::http::ServerLimits;
 use serde_json::json;
 use support::Bench;
 

@@ -18,11 +18,12 @@ use std::{env, io, thread};
 
 use asyncsteps_console::Console;
 use asyncsteps_core::Template;
-use asyncsteps_executor::observe::{Locks, Sampling, log, otlp};
-use asyncsteps_executor::transport::http::{self, Server, ServerLimits};
+use asyncsteps_executor::observe::Sampling;
 use asyncsteps_executor::{Executor, RequestSteps as _};
+use asyncsteps_observe::{Locks, log, otlp};
 use asyncsteps_support::client::post_with;
 use asyncsteps_support::{PATIENCE, definition};
+use asyncsteps_transport::http::{self, Server, ServerLimits};
 use server::{Load, ServerProcess, client_end, connect};
 use support::Bench;
 use tracing::field::{Field, Visit};

@@ -41,8 +41,8 @@ use actix_web::{App, test};
 use asyncsteps_actors::flow::{spawn_flow, start_flow};
 use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Loader, Source};
-use asyncsteps_executor::transport::http;
 use asyncsteps_executor::{Executor, builtin};
+use asyncsteps_transport::http;
 use steps::{Fixture, WORKLOADS};
 use templates::{ALL, NONE, Policies, STEPS};
 

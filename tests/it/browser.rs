@@ -5,9 +5,9 @@
 
 use std::env;
 
-use asyncsteps_executor::transport::http::Cors;
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::{conform, npm};
+use asyncsteps_transport::http::Cors;
 use serde_json::json;
 
 #[test]

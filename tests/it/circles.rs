@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 15] = [
     "engine/steps/src",
     "engine/futoin/src",
     "engine/ffi/src",
     "actors/flows/src",
     "actors/executor/src",
+    "actors/observe/src",
+    "actors/transport/src",
     "actors/cluster/src",
     "actors/console/src",
     "actors/fabric/src",

@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 
 use asyncsteps_actors::budget::{Budget, Limits};
 use asyncsteps_core::Template;
-use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_executor::{Executor, RequestSteps, builtin};
 use asyncsteps_support::client::{self, Connection, message, post, post_with};
 use asyncsteps_support::h2::{Http2, field, flag, frame, head, kind};
@@ -14,6 +13,7 @@ use asyncsteps_support::server::{TestServer, resident_bytes};
 use asyncsteps_support::stream::{Stream, server_config};
 use asyncsteps_support::ws::{self, Socket, opcode};
 use asyncsteps_support::{PATIENCE, conform};
+use asyncsteps_transport::http::ServerLimits;
 use serde_json::json;
 
 /// Clients that do not go on share an address.

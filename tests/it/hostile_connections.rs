@@ -5,13 +5,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, head, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::jobs::{Job, Jobs};
 use asyncsteps_support::server::{TestServer, resident_bytes};
 use asyncsteps_support::stream::Stream;
+use asyncsteps_transport::http::ServerLimits;
 use serde_json::json;
 
 /// How many hostile connections there are.

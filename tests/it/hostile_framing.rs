@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_support::client::{Connection, head, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::jobs::Jobs;
 use asyncsteps_support::server::{TestServer, resident_bytes};
+use asyncsteps_transport::http::ServerLimits;
 use serde_json::json;
 
 /// Times that are too short for an attack, and long enough to send a request.

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_support::h2::{Answer, Http2, field, flag, frame, head, kind};
 use asyncsteps_support::jobs::Jobs;
 use asyncsteps_support::server::{TestServer, resident_bytes};
 use asyncsteps_support::stream::Stream;
 use asyncsteps_support::{client, conform};
+use asyncsteps_transport::http::ServerLimits;
 use serde_json::json;
 
 const WAIT: &str = "test.jobs:1.0:wait";

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use asyncsteps_executor::transport::http::{self, Cors};
 use asyncsteps_support::client::{Answer, Connection, ping};
 use asyncsteps_support::conform;
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{Data, Shop};
+use asyncsteps_transport::http::{self, Cors};
 use expect_test::{Expect, expect};
 use serde_json::json;
 

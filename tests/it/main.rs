@@ -17,6 +17,7 @@ mod executor_raw;
 mod executor_requests;
 mod executor_security;
 mod executor_shutdown;
+mod first_service;
 mod flow_faults;
 mod flow_log;
 mod flow_model;

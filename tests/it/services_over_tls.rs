@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use asyncsteps_executor::transport::http::{ServerLimits, tls_from_pem};
 use asyncsteps_fabric::http::{ClientConfig, Config, HttpFabric, Remote};
 use asyncsteps_fabric::{Call, Fabric, Outcome};
 use asyncsteps_support::conform;
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::stream::{CERTIFICATE, KEY, client_config};
+use asyncsteps_transport::http::{ServerLimits, tls_from_pem};
 
 /// Calls a function that needs a secure channel.
 async fn hello(config: Config, url: String) -> Result<String, (String, Outcome)> {

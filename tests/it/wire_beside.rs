@@ -10,13 +10,13 @@ use asyncsteps_core::Template;
 use asyncsteps_executor::security::{
     Attempt, AuthOutcome, Grant, RequestContext, SecurityLevel, SecurityProvider, User,
 };
-use asyncsteps_executor::transport::http::{RequestBody, RequestHead};
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, ping, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::h2::{Answer, Http2, flag, head, kind};
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::ws::Socket;
+use asyncsteps_transport::http::{RequestBody, RequestHead};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;

@@ -5,11 +5,11 @@ use std::sync::mpsc;
 
 use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Loader, Source};
-use asyncsteps_executor::transport::websocket::WebSocketLimits;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post};
 use asyncsteps_support::front::Front;
 use asyncsteps_support::ws::{Socket, frame, opcode};
+use asyncsteps_transport::websocket::WebSocketLimits;
 use serde_json::{Value, json};
 
 const PEER: &str = r#"{

@@ -6,13 +6,13 @@ use asyncsteps_executor::security::{
     Attempt, AuthOutcome, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR,
     SecurityLevel, SecurityProvider, User,
 };
-use asyncsteps_executor::transport::http::RequestHead;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::front::Front;
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::ws::Socket;
+use asyncsteps_transport::http::RequestHead;
 use expect_test::expect;
 use serde_json::{Value, json};
 

@@ -1,13 +1,13 @@
 //! The promise: clients of HTTP/2 get what those of HTTP/1.1 get, many answers at once (RFC 9113).
 
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::http::ServerLimits;
 use asyncsteps_support::client::{Connection, message};
 use asyncsteps_support::conform;
 use asyncsteps_support::h2::{Answer, Http2, flag, head, kind};
 use asyncsteps_support::jobs::{Job, Jobs};
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::stream::{Stream, server_config};
+use asyncsteps_transport::http::ServerLimits;
 use serde_json::{Value, json};
 
 const WAIT: &str = "test.jobs:1.0:wait";

@@ -4,12 +4,12 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use asyncsteps_executor::transport::http::{ServerLimits, tls_from_pem};
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::stream::{CERTIFICATE, KEY, Stream, server_config};
 use asyncsteps_support::ws::Socket;
 use asyncsteps_support::{PATIENCE, conform};
+use asyncsteps_transport::http::{ServerLimits, tls_from_pem};
 use serde_json::{Value, json};
 
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);

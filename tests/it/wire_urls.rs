@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::net::TrustedProxies;
-use asyncsteps_executor::transport::http::Cors;
 use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, ping, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::front::Front;
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::shop::{self, Data, Shop};
+use asyncsteps_transport::http::Cors;
 use executor_demo::Config;
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -370,7 +370,7 @@ fn errors_have_a_status_of_their_own_if_that_is_wanted(front: Front) {
 fn only_trusted_proxies_are_believed(front: Front) {
     let info = |trusted: &[&str], headers: &str| {
         let ranges: Vec<_> = trusted.iter().map(|range| range.parse().expect("a range")).collect();
-        let set_up = |service: asyncsteps_executor::transport::http::Service| {
+        let set_up = |service: asyncsteps_transport::http::Service| {
             service.trusted_proxies(TrustedProxies::new(ranges))
         };
         let host = front.start_as(1, conform::executor, set_up);
@@ -395,7 +395,7 @@ fn a_channel_can_be_declared_secure(front: Front) {
 }
 
 fn pages_of_other_sites_may_call_if_they_are_let(front: Front) {
-    let set_up = |service: asyncsteps_executor::transport::http::Service| {
+    let set_up = |service: asyncsteps_transport::http::Service| {
         service.cors(Cors::origins(["https://friend.example"]))
     };
     let host = front.start_as(1, conform::executor, set_up);

@@ -2,13 +2,13 @@
 //! many answers at once as they like.
 
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::websocket::WebSocketLimits;
 use asyncsteps_support::client::{Connection, ping};
 use asyncsteps_support::conform;
 use asyncsteps_support::front::Front;
 use asyncsteps_support::jobs::Jobs;
 use asyncsteps_support::server::{TestServer, resident_bytes};
 use asyncsteps_support::ws::{Frame, Socket, frame, frame_head, opcode};
+use asyncsteps_transport::websocket::WebSocketLimits;
 use serde_json::json;
 
 const ANSWER: &str = "conform.main:1.2:answer";

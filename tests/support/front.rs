@@ -6,7 +6,7 @@ use actix_web::dev::Extensions;
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer};
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::http;
+use asyncsteps_transport::http;
 
 use crate::PATIENCE;
 use crate::server::TestServer;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::transport::http::{self, NewConnection, Server, ServerLimits};
+use asyncsteps_transport::http::{self, NewConnection, Server, ServerLimits};
 use rustls::ServerConfig;
 use tokio::sync::oneshot;
 

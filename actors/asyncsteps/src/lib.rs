@@ -109,8 +109,10 @@ pub use asyncsteps_executor::{
 pub use asyncsteps_actors::{budget, clock, drain, flow, pool, random, sync, timer};
 #[doc(inline)]
 pub use asyncsteps_executor::{
-    admin, builtin, channel, health, iface, message, net, plan, raw, security, typed, url,
+    builtin, channel, iface, message, net, plan, raw, security, typed, url,
 };
+#[doc(inline)]
+pub use asyncsteps_observe::admin;
 
 #[cfg(feature = "ffi")]
 #[doc(inline)]
@@ -124,24 +126,24 @@ pub use asyncsteps_console as console;
 #[cfg(feature = "durable")]
 #[doc(inline)]
 pub use asyncsteps_durable as durable;
-#[cfg(feature = "metrics")]
-#[doc(inline)]
-pub use asyncsteps_executor::metrics;
 #[cfg(feature = "test")]
 #[doc(inline)]
 pub use asyncsteps_executor::test;
-#[cfg(feature = "http")]
-#[doc(inline)]
-pub use asyncsteps_executor::transport::{http, websocket};
 #[cfg(feature = "fabric")]
 #[doc(inline)]
 pub use asyncsteps_fabric as fabric;
 #[cfg(feature = "durable")]
 #[doc(inline)]
 pub use asyncsteps_journal as journal;
+#[cfg(feature = "metrics")]
+#[doc(inline)]
+pub use asyncsteps_observe::metrics;
 #[cfg(feature = "sim")]
 #[doc(inline)]
 pub use asyncsteps_simulation as simulation;
+#[cfg(feature = "http")]
+#[doc(inline)]
+pub use asyncsteps_transport::{http, websocket};
 
 /// Not for users: the paths that `#[derive(Code)]` writes.
 #[doc(hidden)]
@@ -168,6 +170,22 @@ pub mod observe {
     pub use asyncsteps_actors::{latency, record, span, trace};
     #[doc(inline)]
     pub use asyncsteps_executor::observe::*;
+    #[doc(inline)]
+    pub use asyncsteps_observe::{BusyKey, LockDetail, Locks, WatchedLock};
+    #[cfg(feature = "log")]
+    #[doc(inline)]
+    pub use asyncsteps_observe::{Format, Log, LogError, LogGuard, init, log};
+    #[cfg(feature = "otel")]
+    #[doc(inline)]
+    pub use asyncsteps_observe::{Otlp, OtlpError, OtlpExporter, OtlpGuard, otlp};
+}
+
+/// Whether an executor works, and whether it should get requests; both over HTTP.
+pub mod health {
+    #[doc(inline)]
+    pub use asyncsteps_executor::health::*;
+    #[doc(inline)]
+    pub use asyncsteps_observe::health::{HealthService, service};
 }
 
 /// The traits whose methods steps have, for `use asyncsteps::prelude::*`.
@@ -182,3 +200,23 @@ pub mod prelude {
     #[doc(no_inline)]
     pub use asyncsteps_executor::{CallSteps as _, RequestSteps as _};
 }
+
+// the page has the example `first_service`, which a test compares
+#[cfg(all(feature = "http", feature = "log"))]
+#[doc = include_str!("docs/first_service.md")]
+pub mod first_service {}
+
+#[cfg(feature = "http")]
+#[doc = include_str!("docs/guide.md")]
+pub mod guide {}
+
+#[doc = include_str!("docs/slow.md")]
+pub mod slow {}
+
+#[cfg(all(feature = "http", feature = "metrics"))]
+#[doc = include_str!("docs/deploy.md")]
+pub mod deploy {}
+
+#[cfg(all(doctest, feature = "http", feature = "log"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

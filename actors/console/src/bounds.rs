@@ -1,11 +1,11 @@
 //! How much a page is sent: a service may have a hundred thousand requests in flight, each with any
 //! number of branches, steps and locks, and people look at the first ones.
 
-use asyncsteps_executor::admin::{
+use asyncsteps_fabric::NodeInfo;
+use asyncsteps_observe::admin::{
     FlowInFlight, FlowsInFlight, KeyInfo, LockInfo, RecentRequest, RefusedInfo, StepPlace,
     WaitEdge, WaitGraph, WaitInfo,
 };
-use asyncsteps_fabric::NodeInfo;
 
 /// The most flows in flight, the oldest ones.
 pub(crate) const FLOWS: usize = 200;

@@ -4,8 +4,8 @@
 //! use asyncsteps_actors::sync::Mutex;
 //! use asyncsteps_console::Console;
 //! use asyncsteps_executor::Executor;
-//! use asyncsteps_executor::observe::Locks;
-//! use asyncsteps_executor::transport::http::{Server, service};
+//! use asyncsteps_observe::Locks;
+//! use asyncsteps_transport::http::{Server, service};
 //!
 //! let stock = Mutex::named("stock", Default::default());
 //! let executor = Executor::builder().build()?;
@@ -69,9 +69,9 @@ use std::sync::Arc;
 
 use asyncsteps_durable::Durable;
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::admin::Inspector;
-use asyncsteps_executor::observe::Locks;
 use asyncsteps_fabric::Fabric;
+use asyncsteps_observe::Locks;
+use asyncsteps_observe::admin::Inspector;
 
 pub use body::ConsoleBody;
 pub use service::ConsoleService;
@@ -127,8 +127,7 @@ impl Console {
     }
 
     /// A service that answers requests below `/console`, and anything else with 404: for
-    /// [`Server::fallback`](asyncsteps_executor::transport::http::Server::fallback), or as a route of a
-    /// router. It finds the address of the peer in the extensions of a request, as a
+    /// `Server::fallback` of `asyncsteps-transport`, or as a route of a router. It finds the address of the peer in the extensions of a request, as a
     /// [`SocketAddr`](std::net::SocketAddr); it must be called on a tokio runtime.
     #[must_use]
     pub fn service(&self) -> ConsoleService {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_executor::InFlightFilter;
-use asyncsteps_executor::admin::{FlowsInFlight, FunctionPlan, Inspector, RecentRequest};
+use asyncsteps_observe::admin::{FlowsInFlight, FunctionPlan, Inspector, RecentRequest};
 use bytes::Bytes;
 use futures_util::stream;
 use parking_lot::Mutex as StdMutex;

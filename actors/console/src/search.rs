@@ -1,8 +1,8 @@
 //! Which of the ended requests that were kept a page looks for: a snapshot has the newest ones only.
 
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::admin::RecentRequest;
 use asyncsteps_executor::observe::RequestRecord;
+use asyncsteps_observe::admin::RecentRequest;
 
 use crate::bounds::{self, Bounded as _};
 

@@ -6,11 +6,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use asyncsteps_actors::clock;
 use asyncsteps_executor::InFlightFilter;
-use asyncsteps_executor::admin::{
+use asyncsteps_executor::observe::{Distribution, Figures, FunctionFigures, RequestRecord};
+use asyncsteps_observe::admin::{
     FlowsInFlight, FunctionReport, Health, Inspector, LockInfo, RecentRequest, RefusedInfo,
     WaitGraph,
 };
-use asyncsteps_executor::observe::{Distribution, Figures, FunctionFigures, RequestRecord};
 use serde::Serialize;
 
 use crate::bounds::{self, Bounded as _};

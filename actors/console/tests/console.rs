@@ -9,12 +9,13 @@ use std::time::Duration;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_console::{Console, ConsoleBody};
 use asyncsteps_core::Error;
-use asyncsteps_executor::observe::{Locks, Retention};
+use asyncsteps_executor::observe::Retention;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_fabric::{
     self as fabric, Call, CallError, Capabilities, Endpoint, Fabric, NodeInfo, Pending, ServeGuard,
 };
+use asyncsteps_observe::Locks;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};

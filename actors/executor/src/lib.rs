@@ -1,9 +1,9 @@
-//! The FutoIn executor (FTN6): requests over HTTP, WebSocket and in process run AsyncSteps flows.
+//! The FutoIn executor (FTN6): each request runs an AsyncSteps flow.
 //!
 //! An [`Executor`] hosts interfaces, which definitions declare (FTN3), with a
 //! [`Template`](asyncsteps_core::Template) for each function. A request goes this way:
 //!
-//! 1. A [transport](mod@transport) reads bytes, parses a [`Request`](message::Request) and passes
+//! 1. A transport, such as those of `asyncsteps-transport`, reads bytes, parses a [`Request`](message::Request) and passes
 //!    it, with its [`Channel`](channel::Channel), to [`Executor::dispatch`].
 //! 2. The executor finds the [`Caller`] by the credentials, with a
 //!    [`SecurityProvider`](security::SecurityProvider).
@@ -49,8 +49,6 @@
 //! ```
 //!
 //! In reading order:
-//! - `first_service`: a page from `cargo new` to a tested function (with the features `http` and `log`)
-//! - [`guide`]: serving, calls, errors, limits, shutdown, observing
 //! - [`Executor`], [`Builder`], [`Functions`]: building and using one
 //! - [`functions`]: functions with types; [`ftn3`]: which type of FTN3 is which of Rust
 //! - [`Service`], [`plan`]: what such functions are made of
@@ -58,20 +56,14 @@
 //! - [`channel`] and [`raw`]: the other end of a request, raw data
 //! - [`security`]: users and their passwords (FTN8)
 #![cfg_attr(feature = "test", doc = "- [`test`](mod@test): requests of tests")]
-//! - [`transport`](mod@transport): HTTP and WebSocket (FTN5), and how to write another one
-//! - [`observe`]: spans of requests, a log of them and of steps, and requests that were kept
-//! - [`admin`]: what runs and why it waits, as data and as an interface
+//! - [`observe`]: spans of requests, figures, and requests that were kept
 //! - [`health`]: whether it works, and whether it should get requests
-#![cfg_attr(feature = "metrics", doc = "- [`metrics`](mod@metrics): figures for Prometheus")]
 //! - [`recorder`]: requests that survive a crash, as their host sees them
-//! - [`slow`]: find out why it is slow
-//! - [`deploy`]: running a service under systemd, in containers and behind proxies
 //!
 //! [`iface`], [`message`], [`net`], `typed` and [`url`] are modules of `asyncsteps-futoin`, so that a service needs one
 //! dependency.
 //!
-//! Features: `http` (on by default) brings the transports, `log` the log of [`observe`], `metrics` figures for Prometheus, `otel` traces for OpenTelemetry,
-//! `rustls` TLS for the server, and `test` requests of tests, for the `dev-dependencies` of a service.
+//! Feature: `test`, requests of tests, for the `dev-dependencies` of a service.
 #![forbid(unsafe_code)]
 
 pub use asyncsteps_futoin::typed;
@@ -80,12 +72,9 @@ pub use asyncsteps_futoin::{iface, message, net, url};
 pub use self::executor::*;
 pub use self::plan::{Cx, Either, Returns, Service, Step, Steps};
 
-pub mod admin;
 pub mod channel;
 mod executor;
 pub mod health;
-#[cfg(feature = "metrics")]
-pub mod metrics;
 pub mod observe;
 pub mod plan;
 pub mod raw;
@@ -93,15 +82,6 @@ mod recent;
 pub mod recorder;
 pub mod security;
 mod stored;
-pub mod transport;
-
-// the page has the example `first_service`, which a test compares
-#[cfg(all(feature = "http", feature = "log"))]
-#[doc = include_str!("docs/first_service.md")]
-pub mod first_service {}
-
-#[doc = include_str!("docs/guide.md")]
-pub mod guide {}
 
 #[doc = include_str!("docs/functions.md")]
 pub mod functions {}
@@ -111,13 +91,3 @@ pub mod plans {}
 
 #[doc = include_str!("docs/ftn3.md")]
 pub mod ftn3 {}
-
-#[doc = include_str!("docs/slow.md")]
-pub mod slow {}
-
-#[doc = include_str!("docs/deploy.md")]
-pub mod deploy {}
-
-#[cfg(all(doctest, feature = "http", feature = "log"))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

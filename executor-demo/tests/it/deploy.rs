@@ -7,7 +7,7 @@ use asyncsteps::pool::UNDO_GRACE;
 use clap::{CommandFactory as _, Parser as _};
 use executor_demo::{Config, LogFormat};
 
-const PAGE: &str = include_str!("../../../actors/executor/src/docs/deploy.md");
+const PAGE: &str = include_str!("../../../actors/asyncsteps/src/docs/deploy.md");
 
 /// What cancelled requests get after the grace, to end.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);

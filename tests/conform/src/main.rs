@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use actix_rt::signal::unix::{SignalKind, signal};
 use anyhow::Context as _;
-use asyncsteps_executor::observe::{self, Format};
-use asyncsteps_executor::transport::http::{self, Cors, Server, tls_from_pem};
+use asyncsteps_observe::Format;
+use asyncsteps_transport::http::{self, Cors, Server, tls_from_pem};
 use clap::Parser;
 
 /// Serves the interfaces with which clients of FutoIn are tested.
@@ -43,7 +43,7 @@ struct Options {
 fn main() -> ExitCode {
     let options = Options::parse();
     let format = if options.json { Format::Json } else { Format::Text };
-    let log = observe::log().format(format).init();
+    let log = asyncsteps_observe::log().format(format).init();
     let served = log.context("cannot log").and_then(|log| {
         let served = actix_rt::System::new().block_on(serve(options));
         drop(log);

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use asyncsteps_executor::iface::{Loader, Source};
-use asyncsteps_executor::transport::http::{Server, service};
+use asyncsteps_transport::http::{Server, service};
 use asyncsteps_executor::{Executor, builtin};
 use libfuzzer_sys::fuzz_target;
 

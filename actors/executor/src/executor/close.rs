@@ -94,7 +94,8 @@ impl Executor {
 
     /// How requests have ended since the executor began to close; requests that have not ended
     /// count as not undone.
-    pub(crate) fn closed(&self) -> Closed {
+    #[must_use]
+    pub fn closed(&self) -> Closed {
         let drain = &self.shared.drain;
         let ended = drain.ended();
         let (finished, cancelled) = (ended.finished, ended.cancelled);

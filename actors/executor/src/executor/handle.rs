@@ -7,9 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use actix::{Actor, Addr, Context};
-#[cfg(feature = "http")]
-use asyncsteps_actors::budget::Holding;
-use asyncsteps_actors::budget::{Budget, Client, Usage};
+use asyncsteps_actors::budget::{Budget, Client, Holding, Usage};
 use asyncsteps_actors::drain::Drain;
 use asyncsteps_futoin::iface::{Definition, FunctionName};
 use asyncsteps_futoin::message::{RefusedMessage, Request};
@@ -274,8 +272,9 @@ impl Executor {
         Figures { functions, refused: self.refused() }
     }
 
-    /// The requests that did not get to a function, by code.
-    pub(crate) fn refused(&self) -> BTreeMap<String, u64> {
+    /// The requests that did not get to a function, by code; a part of the [`figures`](Self::figures).
+    #[must_use]
+    pub fn refused(&self) -> BTreeMap<String, u64> {
         self.shared.refused.figures()
     }
 
@@ -344,9 +343,9 @@ impl Executor {
         &self.shared.dependencies
     }
 
-    /// Memory of the budget for what a connection of this client holds.
-    #[cfg(feature = "http")]
-    pub(crate) fn hold(&self, client: &Client) -> Holding {
+    /// Memory of the budget for what a connection of this client holds; for transports.
+    #[must_use]
+    pub fn hold(&self, client: &Client) -> Holding {
         self.shared.config.budget.hold(client)
     }
 }

@@ -14,6 +14,8 @@ use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_core::{FlowId, Time, WaitCause};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slab::Slab;
 
 use super::caller::Caller;
@@ -21,7 +23,8 @@ use super::recording::RequestRecording;
 use crate::security::User;
 
 /// How far a request in flight is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum RequestState {
     /// Its flow runs, or the body of a [shielded](asyncsteps_core::Added::shielded) step of it.

@@ -106,7 +106,8 @@ impl Refused {
     }
 
     /// The budget is used up; `error` says of what.
-    pub(crate) fn over_budget(error: &Error) -> Self {
+    #[must_use]
+    pub fn over_budget(error: &Error) -> Self {
         let text = error.info().unwrap_or_default().to_owned();
         Self { reason: RefusalReason::Budget, ..Self::new(codes::DEFENSE_REJECTED, text) }
     }

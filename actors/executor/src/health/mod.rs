@@ -19,14 +19,8 @@
 //! assert_eq!(executor.readiness().await.reasons, [NotReady::Closing]);
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
-#![cfg_attr(
-    feature = "http",
-    doc = "\n[`service`] answers both over HTTP, beside the functions: as a [`Server::fallback`](crate::transport::http::Server::fallback), or as a route of a router."
-)]
 
 mod dependencies;
-#[cfg(feature = "http")]
-mod service;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +31,6 @@ use crate::executor::Executor;
 
 pub(crate) use dependencies::Dependencies;
 pub use dependencies::Dependency;
-#[cfg(feature = "http")]
-pub use service::{HealthService, service};
 
 /// Whether an executor should get requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -94,8 +86,9 @@ impl Executor {
         self.readiness_with(&delays)
     }
 
-    /// The same, where arbiters took so long to answer.
-    pub(crate) fn readiness_with(&self, delays: &[Duration]) -> Readiness {
+    /// The same, where arbiters took so long to [answer](Self::arbiter_delays).
+    #[must_use]
+    pub fn readiness_with(&self, delays: &[Duration]) -> Readiness {
         let reasons: Vec<NotReady> = [
             (self.is_close_announced(), NotReady::Closing),
             (self.is_overloaded(), NotReady::Overloaded),

@@ -4,10 +4,11 @@ use std::fmt::{self, Write};
 
 /// The longest value that is logged or kept, in bytes: the stack of a deep flow fits, and a line or a record
 /// stays within some kilobytes whatever a client sends.
-pub(crate) const LONGEST_VALUE: usize = 2_048;
+pub const LONGEST_VALUE: usize = 2_048;
 
 /// Collects a text up to a number of bytes, and counts all of them.
-pub(crate) struct Cut {
+#[derive(Debug)]
+pub struct Cut {
     text: String,
     limit: usize,
     /// How many bytes the whole text has.
@@ -16,7 +17,8 @@ pub(crate) struct Cut {
 
 impl Cut {
     /// The text of `value`, at most `limit` bytes of it; a longer one ends with `…` and its length.
-    pub(crate) fn text(value: impl fmt::Display, limit: usize) -> String {
+    #[must_use]
+    pub fn text(value: impl fmt::Display, limit: usize) -> String {
         let mut cut = Self { text: String::new(), limit, length: 0 };
         if write!(cut, "{value}").is_err() {
             cut.text.push_str("(it cannot be shown)");

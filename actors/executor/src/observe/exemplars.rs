@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 /// A request of a trace, which shows why requests took as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_structs, reason = "figures")]
 pub struct Exemplar {
     /// The trace that it belongs to.
     pub trace: TraceParent,

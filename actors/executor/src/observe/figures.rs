@@ -23,7 +23,7 @@ pub struct Figures {
 
 /// The figures of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_structs, reason = "figures")]
 pub struct FunctionFigures {
     /// Its full name, `iface:version:function`.
     pub function: String,

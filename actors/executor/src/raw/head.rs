@@ -101,7 +101,8 @@ impl Head {
     }
 
     /// Whether an answer with this status has a body.
-    pub(crate) fn has_body(&self) -> bool {
+    #[must_use]
+    pub fn has_body(&self) -> bool {
         !matches!(self.status, Some(204 | 304))
     }
 

@@ -20,23 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Over HTTP, [`RequestContext::transport`] returns the
-//! [`RequestHead`](crate::transport::http::RequestHead). That has what
-//! [`Server::on_connect`](crate::transport::http::Server::on_connect) returned for the connection,
-//! such as the certificate that a client showed to TLS:
-//!
-//! ```
-//! # #[cfg(feature = "http")]
-//! # mod example {
-//! # use asyncsteps_executor::transport::http::RequestHead;
-//! # use asyncsteps_executor::security::RequestContext;
-//! struct PeerCertificate(Vec<u8>); // given by `on_connect`
-//!
-//! fn certificate<'a>(request: &RequestContext<'a>) -> Option<&'a PeerCertificate> {
-//!     request.transport::<RequestHead>()?.connection_data::<PeerCertificate>()
-//! }
-//! # }
-//! ```
+//! [`RequestContext::transport`] returns what the transport knows of a request: over HTTP the `RequestHead` of
+//! `asyncsteps-transport`, with what the server has kept of the connection, such as the certificate of its client.
 
 mod auth_memory;
 mod auth_service;

@@ -128,7 +128,7 @@ impl Fabric for HttpFabric {
     }
 
     /// Always an error: an executor serves over HTTP itself, with its
-    /// [`Server`](asyncsteps_executor::transport).
+    /// `Server` of `asyncsteps-transport`.
     fn serve(&self, _: Vec<Endpoint>, _: Executor) -> Pending<'_, Result<ServeGuard, CallError>> {
         let info = "this fabric only calls: serve with a server for HTTP";
         Box::pin(async move { Err(CallError::not_made(codes::INVOKER_ERROR, info)) })

@@ -7,12 +7,12 @@ use std::time::Duration;
 use asyncsteps_actors::drain::Drained;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::security::Secret;
-use asyncsteps_executor::transport::http::{self, Server};
 use asyncsteps_fabric::http::{Config, HttpFabric, Remote};
 use asyncsteps_fabric::{
     Call, CallError, Capabilities, Endpoint, Fabric, NodeInfo, Pending, Response, ServeGuard,
     Serving,
 };
+use asyncsteps_transport::http::{self, Server};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 

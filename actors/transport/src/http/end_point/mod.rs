@@ -1,0 +1,255 @@
+//! The end point of an executor: it answers HTTP requests, whichever server took them.
+
+mod catalog;
+mod cors;
+mod origin;
+mod reply;
+mod route;
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use asyncsteps_actors::budget::Client;
+use asyncsteps_core::codes;
+use asyncsteps_futoin::Refusal;
+use asyncsteps_futoin::iface::{Function, FunctionName};
+use asyncsteps_futoin::message::{Coding, MediaType, Request};
+use asyncsteps_futoin::net::TrustedProxies;
+use asyncsteps_futoin::url::FunctionUrl;
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::answer::{self, Answer, AnswerBody};
+use super::body::{self, Body, BodyError};
+use super::head::RequestHead;
+use crate::websocket::{WebSocket, WebSocketLimits};
+use asyncsteps_executor::channel::{Channel, ChannelKind};
+use asyncsteps_executor::raw::RawInput;
+use asyncsteps_executor::{Direction, Executor, Incoming, Refused, Reply};
+
+pub use cors::Cors;
+pub(super) use origin::Sites;
+pub(super) use route::Route;
+
+/// The headers of proxies about the connection of their client.
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Answers the requests of a service.
+#[derive(Clone)]
+pub(super) struct EndPoint {
+    pub(super) executor: Executor,
+    pub(super) web_socket: WebSocketLimits,
+    pub(super) sites: Sites,
+    pub(super) get_calls: Option<GetCalls>,
+    pub(super) status_of: Option<StatusOf>,
+    pub(super) proxies: Arc<TrustedProxies>,
+    pub(super) is_secure: bool,
+    pub(super) publishes_catalog: bool,
+}
+
+/// The HTTP status of an error code.
+pub(super) type StatusOf = Arc<dyn Fn(&str) -> Option<u16> + Send + Sync>;
+
+/// Which functions can be called with GET.
+pub(super) type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
+
+impl EndPoint {
+    /// Answers a request whose path leads here.
+    pub(super) async fn serve(&self, head: Rc<RequestHead>, route: Route, body: Body) -> Answer {
+        let mut answer = match (self.sites.check(&head), head.method(), route) {
+            (Err(why), ..) => forbidden(why),
+            (Ok(()), "GET", Route::Root) if head.has_upgrade() => self.upgrade(&head),
+            (Ok(()), "OPTIONS", _) if self.sites.cors.is_some() => {
+                answer::empty(StatusCode::NO_CONTENT)
+            }
+            (Ok(()), "POST", Route::Root) => self.message(&head, body).await,
+            (Ok(()), "GET", Route::Root) if self.publishes_catalog => {
+                catalog::answer(&self.executor, head.get(&ACCEPT).unwrap_or_default())
+            }
+            (Ok(()), "GET" | "POST", Route::Function(url)) => self.function(&head, url, body).await,
+            (Ok(()), _, Route::Root) if !self.publishes_catalog => method_not_allowed("POST"),
+            (Ok(()), ..) => method_not_allowed("GET, POST"),
+        };
+        if let Some(cors) = &self.sites.cors {
+            cors.mark(&head, &mut answer);
+        }
+        if head.method() == "GET" {
+            answer::guard(&mut answer);
+        }
+        // while the executor closes, the next request belongs to another server; and a client whose
+        // offer of another protocol is not taken must not believe that it was
+        if head.has_own_connection()
+            && !matches!(answer.body(), AnswerBody::WebSocket(_))
+            && (self.executor.is_closing() || head.offers_upgrade())
+        {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
+    }
+
+    /// Answers an upgrade to a WebSocket (RFC 6455 §4.2).
+    fn upgrade(&self, head: &Rc<RequestHead>) -> Answer {
+        let channel = self.channel(head, ChannelKind::WebSocket);
+        let answer = WebSocket::accept(head, self.executor.clone(), channel, self.web_socket);
+        answer.map(|accepted| match accepted {
+            Ok(socket) => AnswerBody::WebSocket(socket),
+            Err(why) => AnswerBody::Whole(Bytes::from_static(why.as_bytes())),
+        })
+    }
+
+    /// A message call (FTN5 §2, use case 1).
+    async fn message(&self, head: &Rc<RequestHead>, body: Body) -> Answer {
+        let Some(media) = MediaType::parse(head.get(&CONTENT_TYPE)) else {
+            let text = "Unsupported media type";
+            return answer::refusal(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                codes::INVALID_REQUEST,
+                text,
+            );
+        };
+        let media = media.accepting(head.get(&ACCEPT));
+        let channel = self.channel(head, ChannelKind::Http);
+        let (limit, time) = (self.executor.max_request_size(), self.executor.request_timeout());
+        let permit = match self.executor.admit(&channel).await {
+            Ok(permit) => permit,
+            Err(refused) => {
+                body::skip(body, limit, time).await;
+                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
+            }
+        };
+        let client = channel.peer().map_or(Client::Unknown, Client::from);
+        let mut room = body.room(&self.executor, &client);
+        let whole = body::read(body, limit, time, &mut room);
+        let body = match whole.await {
+            Ok(body) => body,
+            Err(BodyError::Status(status)) => return answer::last(status),
+            Err(BodyError::NoRoom(error)) => {
+                let refused = Refused::over_budget(&error);
+                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
+            }
+        };
+        self.executor.trace_message(&body, Direction::In, &channel);
+        let size = body.len();
+        let parsed = Request::parse(&body);
+        // a request may wait for long, and its parameters have all of the body
+        drop((body, room));
+        let reply = match parsed {
+            Ok(request) => {
+                let incoming = incoming(head, request, channel.clone());
+                self.executor.dispatch(incoming.with_size(size).with_client_permit(permit)).await
+            }
+            Err(refusal) => self.executor.refuse(refusal, &channel),
+        };
+        self.reply(reply, media, &channel)
+    }
+
+    /// A function by its URL (FTN5 §2, use cases 2 and 3).
+    async fn function(
+        &self,
+        head: &Rc<RequestHead>,
+        url: Result<FunctionUrl, Refusal>,
+        body: Body,
+    ) -> Answer {
+        if let ("GET", Some(allowed), Ok(url)) = (head.method(), &self.get_calls, &url)
+            && !allowed(url.function())
+        {
+            return method_not_allowed("POST");
+        }
+        let media = MediaType::default().accepting(head.get(&ACCEPT));
+        let channel = self.channel(head, ChannelKind::Http);
+        let permit = match self.executor.admit(&channel).await {
+            Ok(permit) => permit,
+            Err(refused) => {
+                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
+            }
+        };
+        let reply = match url {
+            Ok(url) => {
+                let (request, takes_raw) = self.request(url);
+                let size = head.path().len() + head.query().len();
+                let input = (takes_raw || has_raw(head, &body)).then(|| input(head, body));
+                let incoming = incoming(head, request, channel.clone()).with_size(size);
+                self.executor.dispatch(incoming.with_input(input).with_client_permit(permit)).await
+            }
+            Err(refusal) => self.executor.refuse(refusal.into(), &channel),
+        };
+        self.reply(reply, media, &channel)
+    }
+
+    /// The request in a URL, and whether its function takes raw data.
+    fn request(&self, url: FunctionUrl) -> (Request, bool) {
+        let definition = self.executor.definition(url.function());
+        let name = url.function().func().to_owned();
+        let function = definition.as_ref().and_then(|definition| definition.function(&name));
+        let takes_raw = function.is_some_and(Function::rawupload);
+        (url.into_request(function), takes_raw)
+    }
+
+    fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> Answer {
+        let status = |code: &str| {
+            let status = StatusCode::from_u16(self.status_of.as_ref()?(code)?).ok()?;
+            (status.is_client_error() || status.is_server_error()).then_some(status)
+        };
+        reply::answer(reply, media, status, |message| {
+            self.executor.trace_message(message, Direction::Out, channel);
+        })
+    }
+
+    /// The way this request came.
+    fn channel(&self, head: &RequestHead, kind: ChannelKind) -> Channel {
+        let channel = match self.is_secure || head.is_secure() {
+            true => Channel::new(kind).secured(),
+            false => Channel::new(kind),
+        };
+        let Some(peer) = head.peer() else { return channel };
+        if !self.proxies.trusts(peer.ip()) {
+            return channel.with_peer(peer);
+        }
+        let forwarded_for: Vec<_> = head.values(&FORWARDED_FOR).collect();
+        let client = self.proxies.client(peer.ip(), forwarded_for);
+        let client = if client == peer.ip() { peer } else { SocketAddr::new(client, 0) };
+        // the nearest proxy wrote the last one
+        let scheme = head.values(&FORWARDED_PROTO).last();
+        let scheme = scheme.and_then(|schemes| schemes.rsplit(',').next());
+        let forwarded = scheme.is_some_and(|scheme| scheme.trim().eq_ignore_ascii_case("https"));
+        let channel = if forwarded { channel.secured() } else { channel };
+        channel.with_peer(client)
+    }
+}
+
+/// A request with the head of its HTTP request.
+fn incoming(head: &Rc<RequestHead>, request: Request, channel: Channel) -> Incoming {
+    Incoming::new(request, channel)
+        .with_credentials(head.credentials())
+        .with_transport_memory(head.size())
+        .with_headers(Rc::clone(head) as _)
+}
+
+/// Whether a request has raw data, be it empty.
+fn has_raw(head: &RequestHead, body: &Body) -> bool {
+    let is_raw = |media: &str| media.starts_with("application/octet-stream");
+    body.length().is_none_or(|length| length > 0) || head.get(&CONTENT_TYPE).is_some_and(is_raw)
+}
+
+/// The raw data of a request.
+fn input(head: &RequestHead, body: Body) -> RawInput {
+    let length = head.get(&CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    RawInput::new(body)
+        .with_content_type(head.get(&CONTENT_TYPE).map(str::to_owned))
+        .with_length(length)
+}
+
+/// The answer to a call that the page it comes from may not make.
+fn forbidden(why: &str) -> Answer {
+    tracing::debug!(why, "a request is refused");
+    answer::refusal(StatusCode::FORBIDDEN, codes::SECURITY_ERROR, why)
+}
+
+fn method_not_allowed(allowed: &'static str) -> Answer {
+    let mut answer = answer::empty(StatusCode::METHOD_NOT_ALLOWED);
+    *answer.headers_mut() = HeaderMap::from_iter([(ALLOW, HeaderValue::from_static(allowed))]);
+    answer
+}

@@ -1,0 +1,77 @@
+//! From a reply of the executor to an HTTP answer.
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
+use http::{HeaderMap, StatusCode};
+
+use asyncsteps_futoin::message::MediaType;
+
+use super::super::answer::{self, Answer, AnswerBody};
+use asyncsteps_executor::raw::Head;
+use asyncsteps_executor::{Reply, ReplyBody};
+
+/// The media type of raw results that have none.
+const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// The answer; `status` returns the status of an error code, `note` receives the bytes of a
+/// message.
+pub(super) fn answer(
+    reply: Reply,
+    media: MediaType,
+    status: impl FnOnce(&str) -> Option<StatusCode>,
+    note: impl FnOnce(&[u8]),
+) -> Answer {
+    let (head, body) = reply.into_parts();
+    let head = head.as_deref();
+    if head.is_some_and(|head| !head.has_body()) {
+        return with_head(answer::empty(StatusCode::OK), head);
+    }
+    match body {
+        ReplyBody::Message(message) => {
+            let media = media.of_answer(message.coding());
+            let status = if message.is_request_too_large() {
+                StatusCode::PAYLOAD_TOO_LARGE
+            } else {
+                message.response().code().and_then(status).unwrap_or(StatusCode::OK)
+            };
+            let bytes = message.into_bytes();
+            note(&bytes);
+            let mut answer = with_head(answer::with_body(status, bytes), head);
+            // set last: by its media type a client knows that it is a message
+            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+            answer
+        }
+        ReplyBody::Nothing => {
+            let mut answer = with_head(answer::empty(StatusCode::OK), head);
+            answer.headers_mut().insert(CONTENT_LENGTH, 0.into());
+            answer
+        }
+        ReplyBody::Raw(body) => {
+            let mut answer = Answer::new(AnswerBody::Raw(body));
+            answer.headers_mut().insert(CONTENT_TYPE, BYTES);
+            with_head(answer, head)
+        }
+    }
+}
+
+/// Adds the status and headers that a handler set.
+fn with_head(mut answer: Answer, head: Option<&Head>) -> Answer {
+    let Some(head) = head else { return answer };
+    if let Some(status) = head.status().and_then(|status| StatusCode::from_u16(status).ok()) {
+        *answer.status_mut() = status;
+    }
+    let mut set = HeaderMap::new();
+    for (name, value) in head.headers() {
+        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
+        else {
+            debug_assert!(false, "{name} was checked when it was set");
+            continue;
+        };
+        // the first header of a name replaces the transport's
+        if name != SET_COOKIE && !set.contains_key(&name) {
+            answer.headers_mut().remove(&name);
+        }
+        set.append(name, value);
+    }
+    answer.headers_mut().extend(set);
+    answer
+}

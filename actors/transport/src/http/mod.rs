@@ -1,0 +1,195 @@
+//! FutoIn over HTTP (FTN5): a [`Server`] of its own, or a [`Service`] that an actix-web application
+//! mounts beside its own routes.
+//!
+//! What it serves under its path, such as `/ftn/`:
+//! - `POST /ftn/` with a message, in any coding;
+//! - an upgrade to a [WebSocket](super::websocket) there;
+//! - `GET` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL,
+//!   with the raw data of an upload as the body;
+//! - `GET /ftn/` with a page or a list of what is hosted, if [that is wanted](Service::publish_catalog).
+
+mod answer;
+mod body;
+mod end_point;
+pub(super) mod head;
+mod mount;
+mod server;
+
+use std::sync::Arc;
+
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::net::TrustedProxies;
+
+use super::websocket::WebSocketLimits;
+use asyncsteps_executor::Executor;
+
+pub use end_point::Cors;
+pub use head::RequestHead;
+pub use mount::page;
+#[cfg(feature = "rustls")]
+pub use server::{CertificateError, tls_from_pem};
+pub use server::{NewConnection, RequestBody, Server, ServerLimits};
+
+use end_point::{EndPoint, Sites};
+
+/// The end point of an executor, for a [`Server`] or for an actix-web application.
+///
+/// It answers under its path with and without the trailing slash. `Server::new(service)` serves it
+/// within [limits](ServerLimits). An actix-web application mounts it beside its own routes, and it
+/// is served then as its `actix_web::HttpServer` does that. Set there
+/// - `tcp_nodelay(true)`: otherwise the second of two answers waits some 40 ms for the client's
+///   acknowledgement of the first;
+/// - `h1_allow_half_closed(false)`: otherwise a client that disconnects does not cancel its request;
+///
+/// and know what it does not limit:
+/// - how slowly a body comes or an answer is taken, and the heads after the first one;
+/// - the connections of one client;
+/// - requests that are sent ahead of answers: the requests that it has read take many times their
+///   size in memory;
+/// - requests that HTTP/2 clients cancel.
+///
+/// [Close the executor](asyncsteps_executor::Executor::close) before that server stops: WebSockets are notified
+/// then (1001).
+///
+/// ```no_run
+/// use actix_web::{App, HttpServer};
+/// use asyncsteps_executor::Executor;
+/// use asyncsteps_transport::http;
+///
+/// # #[actix_web::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let executor = Executor::builder().build()?;
+/// let service = http::service("/ftn/", executor);
+/// HttpServer::new(move || App::new().service(service.clone()))
+///     .tcp_nodelay(true)
+///     .h1_allow_half_closed(false)
+///     .bind("127.0.0.1:8080")?
+///     .run()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, derive_more::Debug)]
+pub struct Service {
+    path: String,
+    #[debug(skip)]
+    end_point: EndPoint,
+}
+
+/// Serves an executor under a path such as `/ftn/`; see [`Service`].
+#[must_use]
+pub fn service(path: &str, executor: Executor) -> Service {
+    Service::new(path, executor)
+}
+
+impl Service {
+    fn new(path: &str, executor: Executor) -> Self {
+        let end_point = EndPoint {
+            executor,
+            web_socket: WebSocketLimits::default(),
+            sites: Sites::default(),
+            get_calls: None,
+            status_of: None,
+            proxies: Arc::default(),
+            is_secure: false,
+            publishes_catalog: false,
+        };
+        Self { path: path.trim_end_matches('/').to_owned(), end_point }
+    }
+
+    /// How WebSocket connections are watched and bounded; [`WebSocketLimits::default`] unless set.
+    #[must_use]
+    pub fn web_socket(mut self, limits: WebSocketLimits) -> Self {
+        self.end_point.web_socket = limits;
+        self
+    }
+
+    /// Lets pages of other sites call, over HTTP and WebSocket. Unless this is set only pages of the
+    /// own site may: pages whose `Origin` has the host and port of the request's `Host`. Other calls
+    /// by pages are refused with 403 before anything runs, because a browser adds its own
+    /// credentials to them: the network it is in, cookies, passwords. A proxy in front must pass
+    /// `Host` on. Clients that are no browsers send no `Origin`, and are not concerned.
+    #[must_use]
+    pub fn cors(mut self, cors: Cors) -> Self {
+        self.end_point.sites.cors = Some(Arc::new(cors));
+        self
+    }
+
+    /// Serves requests for these host names only, such as `api.example.com` or `[::1]`, with any
+    /// port; others are refused with 403. All unless set, because only the operator knows the names.
+    ///
+    /// It keeps out pages whose own name resolves to this machine (DNS rebinding): set it
+    /// where the network alone decides who may call, such as on a developer's machine.
+    #[must_use]
+    pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.end_point.sites.hosts = Some(hosts.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Which functions can be called with GET; all unless set, as FTN5 §2 has it. Others are answered
+    /// with 405. Links, images and reloads make GET requests, so a function that changes something
+    /// is better not among them.
+    ///
+    /// ```
+    /// # use asyncsteps_executor::Executor;
+    /// # use asyncsteps_transport::http;
+    /// # let executor = Executor::builder().build()?;
+    /// let service = http::service("/ftn/", executor)
+    ///     .get_calls(|function| matches!(function.func(), "get" | "list" | "stock"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn get_calls(
+        mut self,
+        allowed: impl Fn(&FunctionName) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.end_point.get_calls = Some(Arc::new(allowed));
+        self
+    }
+
+    /// The HTTP status of answers with an error, by its code, 400 to 599; `None` or another leaves 200,
+    /// which all have unless this is set, because FutoIn clients expect it. With it load balancers and
+    /// dashboards that look at the status see errors too.
+    ///
+    /// ```
+    /// # use asyncsteps_executor::Executor;
+    /// # use asyncsteps_transport::http;
+    /// # let executor = Executor::builder().build()?;
+    /// let service = http::service("/ftn/", executor).error_status(|code| match code {
+    ///     "InternalError" => Some(500),
+    ///     "DefenseRejected" => Some(503),
+    ///     _ => None,
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn error_status(
+        mut self,
+        status_of: impl Fn(&str) -> Option<u16> + Send + Sync + 'static,
+    ) -> Self {
+        self.end_point.status_of = Some(Arc::new(status_of));
+        self
+    }
+
+    /// Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` count; none unless set.
+    #[must_use]
+    pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
+        self.end_point.proxies = Arc::new(proxies);
+        self
+    }
+
+    /// Takes all channels as secure: for a service that only a proxy with TLS can reach.
+    #[must_use]
+    pub fn behind_tls_proxy(mut self) -> Self {
+        self.end_point.is_secure = true;
+        self
+    }
+
+    /// Answers `GET` at its path with the hosted interfaces, as a page or as JSON. Without it such a
+    /// request is refused, because the answer shows private interfaces to everyone.
+    #[must_use]
+    pub fn publish_catalog(mut self) -> Self {
+        self.end_point.publishes_catalog = true;
+        self
+    }
+}

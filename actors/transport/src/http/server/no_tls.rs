@@ -1,0 +1,26 @@
+//! Without the feature `rustls` there are no handshakes.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+
+use actix_rt::net::TcpStream;
+use asyncsteps_actors::budget::Client;
+
+use super::io::Io;
+use crate::account::Share;
+
+/// There is none.
+#[derive(Clone)]
+pub(super) struct Handshakes(Infallible);
+
+impl Handshakes {
+    pub(super) fn shake(
+        &self,
+        _: TcpStream,
+        _: &Client,
+        _: Share,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Io>>>> {
+        match self.0 {}
+    }
+}

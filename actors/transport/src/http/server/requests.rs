@@ -1,0 +1,226 @@
+//! The requests of a connection: to the end point, or to the application's own service.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http_body::Body as HttpBody;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+
+use super::connection_state::{ConnectionState, InService};
+use super::limits::ServerLimits;
+use super::receiving::Receiving;
+use super::request_body::RequestBody;
+use super::sending::{BoxError, Content, Sending};
+use super::warm_connections::WarmConnections;
+use crate::http::answer::AnswerBody;
+use crate::http::body::Body;
+use crate::http::end_point::{EndPoint, Route};
+use crate::http::head::{ConnectionInfo, RequestHead, copy_uri, size_of_head};
+
+/// The fields of a head at most, as many as hyper takes in HTTP/1.
+const MOST_FIELDS: usize = 100;
+
+/// The service of the connections of a worker.
+pub(super) struct Site {
+    pub(super) end_point: EndPoint,
+    /// The path of the end point, without the slash at its end.
+    pub(super) path: String,
+    pub(super) other: Option<Other>,
+    pub(super) limits: ServerLimits,
+    pub(super) warm: WarmConnections,
+}
+
+/// The application's own service, for all other paths.
+pub(super) type Other = Box<dyn Fn(Request<RequestBody>) -> LocalBoxFuture<'static, OtherAnswer>>;
+
+type OtherAnswer = Result<Response<OtherBody>, BoxError>;
+
+type OtherBody = Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError>>>;
+
+/// Clones a service, for another worker.
+pub(super) type MakeOther = Box<dyn Fn() -> OtherOf>;
+
+/// Makes an [`Other`] of a service, on its worker.
+pub(super) type OtherOf = Box<dyn FnOnce() -> Other + Send>;
+
+/// A service with its types left out.
+pub(super) fn other<S, B>(service: S) -> MakeOther
+where
+    S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
+        + Clone
+        + Send
+        + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: 'static,
+    B: HttpBody<Data = Bytes> + 'static,
+    B::Error: Into<BoxError>,
+{
+    Box::new(move || {
+        let service = service.clone();
+        Box::new(move || Box::new(move |request| call(service.clone(), request).boxed_local()))
+    })
+}
+
+async fn call<S, B>(mut service: S, request: Request<RequestBody>) -> OtherAnswer
+where
+    S: tower_service::Service<Request<RequestBody>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: HttpBody<Data = Bytes> + 'static,
+    B::Error: Into<BoxError>,
+{
+    poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
+    let response = service.call(request).await.map_err(Into::into)?;
+    Ok(response.map(|body| Box::pin(body.map_err(Into::into)) as OtherBody))
+}
+
+/// The requests of one connection, as hyper calls for their answers; a cheap handle.
+#[derive(Clone)]
+pub(super) struct Requests {
+    pub(super) site: Rc<Site>,
+    pub(super) progress: Rc<ConnectionState>,
+    pub(super) connection: Rc<ConnectionInfo>,
+}
+
+impl Requests {
+    /// Answers a request, which is in service from now on.
+    pub(super) fn respond(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + use<> {
+        let in_service = self.progress.begin();
+        if request.version() == Version::HTTP_2
+            && let Some(uri) = copy_uri(request.uri())
+        {
+            // it would hold the buffer that it was read into, which in HTTP/1 the connection has anyway
+            *request.uri_mut() = uri;
+        }
+        let refusal = self.refusal(&request, &in_service);
+        let this = self.clone();
+        async move {
+            if let Some(status) = refusal {
+                let version = request.version();
+                drop(request);
+                let (mut head, content) = bare(status).into_parts();
+                if version <= Version::HTTP_11 {
+                    head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                return Ok(Response::from_parts(head, Sending::new(content, in_service)));
+            }
+            this.progress.next_turn().await;
+            let version = request.version();
+            let progress = Rc::clone(&this.progress);
+            let (mut head, content) = this.answer(request).await.into_parts();
+            let body = Sending::new(content, in_service);
+            if version < Version::HTTP_11 && body.size_hint().exact().is_none() {
+                // it has no chunks: the end of the connection is the end of the body
+                head.version = version;
+            }
+            if version <= Version::HTTP_11
+                && progress.closing().is_some()
+                && head.status != StatusCode::SWITCHING_PROTOCOLS
+            {
+                head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(Response::from_parts(head, body))
+        }
+    }
+
+    /// The status with which a request is refused before anything is done for it.
+    fn refusal(&self, request: &Request<Incoming>, in_service: &InService) -> Option<StatusCode> {
+        let headers = request.headers();
+        if self.progress.refuses_this() || !is_clear(request) {
+            Some(StatusCode::BAD_REQUEST)
+        } else if !is_expectation_known(request) {
+            Some(StatusCode::EXPECTATION_FAILED)
+        } else if headers.len() > MOST_FIELDS {
+            Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
+        } else if !in_service.held().head(size_of_head(headers, request.uri())) {
+            Some(StatusCode::SERVICE_UNAVAILABLE)
+        } else {
+            None
+        }
+    }
+
+    async fn answer(self, request: Request<Incoming>) -> Response<Content> {
+        let Self { site, progress, connection } = self;
+        let uri = request.uri();
+        let Some(route) = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path) else {
+            if !request.body().is_end_stream() {
+                progress.give_body();
+            }
+            let mut request = request.map(|body| RequestBody::new(body, progress.holds().taken()));
+            request.extensions_mut().insert(connection.peer);
+            return site.answer_other(request).await;
+        };
+        let (parts, body) = request.into_parts();
+        let body = RequestBody::new(body, progress.holds().taken());
+        let body = Body::Own(Receiving::new(body, Rc::clone(&progress), &site.limits));
+        let head = Rc::new(RequestHead::own(parts, connection));
+        let answer = site.end_point.serve(head, route, body).await;
+        answer.map(|body| match body {
+            AnswerBody::Whole(bytes) => Content::Whole(bytes),
+            AnswerBody::Raw(body) => Content::Raw(body),
+            AnswerBody::WebSocket(socket) => {
+                progress.upgrade(socket);
+                Content::Nothing
+            }
+        })
+    }
+}
+
+impl Site {
+    async fn answer_other(&self, request: Request<RequestBody>) -> Response<Content> {
+        let status = match &self.other {
+            None => StatusCode::NOT_FOUND,
+            Some(other) => match other(request).await {
+                Ok(response) => return response.map(Content::Other),
+                Err(error) => {
+                    tracing::error!(error = &*error as &dyn std::error::Error, "a service failed");
+                    StatusCode::INTERNAL_SERVER_ERROR
+                }
+            },
+        };
+        bare(status)
+    }
+}
+
+/// Whether any two ends understand a request in the same way: it names its host once, as it must
+/// in HTTP/1.1 (RFC 9112 §3.2), and in HTTP/2 no other one (RFC 9113 §8.3.1), and its body is chunked
+/// once (RFC 9112 §6.1).
+fn is_clear(request: &Request<Incoming>) -> bool {
+    let headers = request.headers();
+    let mut hosts = headers.get_all(HOST).iter();
+    let has_host = match (request.version(), hosts.next(), hosts.next()) {
+        (_, _, Some(_)) | (Version::HTTP_11, None, None) => false,
+        (Version::HTTP_2, Some(host), None) => request.uri().authority().is_none_or(|authority| {
+            authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes())
+        }),
+        (_, _, None) => true,
+    };
+    let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    has_host && headers.get_all(TRANSFER_ENCODING).iter().all(is_chunked)
+}
+
+/// Whether the client expects nothing but an interim answer before its body (RFC 9110 §10.1.1).
+fn is_expectation_known(request: &Request<Incoming>) -> bool {
+    let is_known = |value: &HeaderValue| {
+        let mut members = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        members.all(|member| member.is_empty() || member.eq_ignore_ascii_case(b"100-continue"))
+    };
+    request.headers().get_all(EXPECT).iter().all(is_known)
+}
+
+/// An answer of the server itself.
+fn bare(status: StatusCode) -> Response<Content> {
+    let mut response = Response::new(Content::Nothing);
+    *response.status_mut() = status;
+    response
+}

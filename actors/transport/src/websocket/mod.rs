@@ -1,0 +1,289 @@
+//! FutoIn messages over a WebSocket (FTN5, RFC 6455): many requests at once on one connection,
+//! replies as they come, calls in both directions. A text frame is answered with a text frame, a binary one
+//! with a binary one; calls to the client are of the kind that it wrote last.
+//!
+//! When the executor closes, a connection is closed with the code 1001 as soon as its own requests
+//! are answered.
+//!
+//! Frames are read and written here and not by actix-ws, because that takes a frame of any length
+//! into memory before it refuses it. A `Session`, a state machine without IO, decides what a
+//! connection does; `Connection` drives it.
+
+mod calls;
+mod close_code;
+mod connection;
+mod frames;
+mod handler;
+mod handshake;
+mod limits;
+mod link;
+mod session;
+
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix_web::dev::Payload;
+use asyncsteps_actors::budget::Client;
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, stream};
+use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::{Response, StatusCode};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+use super::account::Account;
+use super::http::head::RequestHead;
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::observe::OpenConnection;
+
+pub use self::limits::WebSocketLimits;
+
+use self::calls::{Call, Outgoing};
+use self::connection::Connection;
+use self::frames::Frames;
+use self::handler::MessageHandler;
+use self::handshake::{VERSION, accept_key};
+use self::link::{Input, Output, Socket};
+
+/// A WebSocket that is accepted, before its server hands the connection over.
+pub(super) struct WebSocket {
+    handler: MessageHandler,
+    calls: mpsc::Receiver<Box<Call>>,
+    limits: WebSocketLimits,
+}
+
+impl WebSocket {
+    /// Answers an upgrade: with what serves the connection from then on, or why it is refused.
+    pub(super) fn accept(
+        head: &RequestHead,
+        executor: Executor,
+        channel: Channel,
+        limits: WebSocketLimits,
+    ) -> Response<Result<Box<Self>, &'static str>> {
+        let key = match accept_key(head) {
+            Ok(key) => key,
+            Err((status, why)) => {
+                let mut refusal = Response::new(Err(why));
+                *refusal.status_mut() = status;
+                refusal.headers_mut().insert(SEC_WEBSOCKET_VERSION, VERSION);
+                return refusal;
+            }
+        };
+        let (outgoing, calls) = Outgoing::new(limits.calls);
+        let channel = channel.with_peer_client(Arc::new(outgoing));
+        let upgrade = Rc::new(head.detached());
+        let handler = MessageHandler { executor, channel, upgrade };
+        let socket = Self { handler, calls, limits };
+        let mut answer = Response::new(Ok(Box::new(socket)));
+        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = answer.headers_mut();
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, key);
+        answer
+    }
+
+    /// Serves it in a task of its own, over the bodies of an HTTP request and its answer; returns
+    /// the answer.
+    pub(super) fn serve_payload(
+        self,
+        payload: Payload,
+        open: OpenConnection,
+    ) -> impl Stream<Item = Result<Bytes, Infallible>> + use<> {
+        // one chunk is on its way, and one waits
+        let (sink, mut chunks) = mpsc::channel(1);
+        let client = self.handler.channel.peer().map_or(Client::Unknown, Client::from);
+        let account = Account::new(self.handler.executor.hold(&client));
+        actix_rt::spawn(async move {
+            let (input, output) = (Input::Payload(payload), Output::Body(sink));
+            self.serve(input, output, BytesMut::new(), account).await;
+            drop(open);
+        });
+        stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)))
+    }
+
+    /// Serves it over a connection, of which `read` was read already. Returns the connection if the
+    /// code that says why it ends was sent: it has to arrive.
+    pub(super) async fn serve_io<T>(self, io: T, read: BytesMut, account: Rc<Account>) -> Option<T>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let socket = Rc::new(Socket::new(io));
+        let (input, output) = (Rc::clone(&socket), Rc::clone(&socket));
+        let (input, output) = (Input::Socket(input), Output::Socket(output));
+        let is_told = self.serve(input, output, read, account).await;
+        socket.into_inner().filter(|_| is_told)
+    }
+
+    async fn serve(
+        self,
+        input: Input,
+        output: Output,
+        read: BytesMut,
+        account: Rc<Account>,
+    ) -> bool {
+        let Self { handler, calls, limits } = self;
+        let limit = handler.executor.max_request_size();
+        let frames = Frames::new(input, read, limit, account.share());
+        Connection { handler, frames, calls, output, account }.serve(limits).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use asyncsteps_actors::budget;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
+
+    use std::time::Duration;
+
+    use super::session::MAX_WAITING;
+    use super::*;
+    use asyncsteps_executor::Executor;
+    use asyncsteps_executor::channel::{ChannelKind, PeerClient};
+
+    /// A masked pong without payload.
+    const PONG: &[u8] = b"\x8a\x80\0\0\0\0";
+
+    /// A ping as servers send it.
+    const PING: &[u8] = b"\x89\0";
+
+    type Client = mpsc::UnboundedSender<Bytes>;
+
+    /// A connection without a network, in virtual time: what goes in, and what comes out.
+    fn connect() -> (Client, mpsc::Receiver<Bytes>) {
+        let (input, output, _outgoing) = connect_with_calls();
+        (input, output)
+    }
+
+    /// The same, and what calls the other end.
+    fn connect_with_calls() -> (Client, mpsc::Receiver<Bytes>, Arc<Outgoing>) {
+        tokio::time::pause();
+        let (input, mut chunks) = mpsc::unbounded_channel();
+        let payload = stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)));
+        let payload: Payload = Payload::Stream { payload: Box::pin(payload) as _ };
+        let (sink, output) = mpsc::channel(1);
+        let (WebSocket { handler, calls, limits }, outgoing) = socket();
+        let account = account(&handler);
+        let payload = Input::Payload(payload);
+        let frames = Frames::new(payload, BytesMut::new(), 1000, account.share());
+        let output_half = Output::Body(sink);
+        let connection = Connection { handler, frames, calls, output: output_half, account };
+        actix_rt::spawn(connection.serve(limits));
+        (input, output, outgoing)
+    }
+
+    fn account(handler: &MessageHandler) -> Rc<Account> {
+        Account::new(handler.executor.hold(&budget::Client::Unknown))
+    }
+
+    /// A connection that is served over nothing yet.
+    fn socket() -> (WebSocket, Arc<Outgoing>) {
+        let limits = WebSocketLimits::default();
+        let (outgoing, calls) = Outgoing::new(limits.calls);
+        let outgoing = Arc::new(outgoing);
+        let client: Arc<dyn PeerClient> = Arc::clone(&outgoing) as _;
+        let channel = Channel::new(ChannelKind::WebSocket).with_peer_client(client);
+        let executor = Executor::builder().build().expect("no interfaces are wrong");
+        let upgrade = Rc::new(RequestHead::mounted(&TestRequest::default().to_http_request()));
+        let handler = MessageHandler { executor, channel, upgrade };
+        (WebSocket { handler, calls, limits }, outgoing)
+    }
+
+    #[actix::test]
+    async fn a_silent_client_is_asked_and_then_left() {
+        let (input, mut output) = connect();
+        let start = Instant::now();
+        for minute in 1..=3 {
+            assert_eq!(output.recv().await.as_deref(), Some(PING));
+            assert_eq!(start.elapsed().as_secs(), minute * 60);
+            input.send(Bytes::from_static(PONG)).expect("it listens");
+        }
+        assert_eq!(output.recv().await.as_deref(), Some(PING));
+        assert_eq!(output.recv().await, None);
+        assert_eq!(start.elapsed().as_secs(), 3 * 60 + 90);
+    }
+
+    #[actix::test]
+    async fn a_client_that_talks_is_not_asked() {
+        let (input, mut output) = connect();
+        let start = Instant::now();
+        for _ in 0..10 {
+            tokio::time::advance(Duration::from_secs(50)).await;
+            input.send(Bytes::from_static(PONG)).expect("it listens");
+            tokio::task::yield_now().await;
+        }
+        assert!(output.try_recv().is_err());
+        assert_eq!(output.recv().await.as_deref(), Some(PING));
+        assert_eq!(start.elapsed().as_secs(), 500 + 60);
+    }
+
+    #[actix::test]
+    async fn who_takes_nothing_is_left_too() {
+        let (input, mut output) = connect();
+        let start = Instant::now();
+        // pings, and their answers are more than fits
+        let ping = [&b"\x89\xfd\0\0\0\0"[..], &[0; 125]].concat().repeat(10_000);
+        input.send(ping.into()).expect("it listens");
+        input.closed().await;
+        assert_eq!(start.elapsed().as_secs(), 90);
+        assert!(output.recv().await.is_some_and(|chunk| chunk.len() < 2 * MAX_WAITING));
+    }
+
+    #[actix::test]
+    async fn a_message_in_fragments_that_does_not_end_ends_its_connection() {
+        let (input, mut output) = connect();
+        let start = Instant::now();
+        let pongs = actix_rt::spawn(async move {
+            let begun = [&b"\x02\x80\0\0\0\0"[..], PONG].concat();
+            let mut sent = input.send(begun.into());
+            while sent.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                sent = input.send(Bytes::from_static(PONG));
+            }
+        });
+        // a policy is violated
+        assert_eq!(output.recv().await.as_deref(), Some(&b"\x88\x02\x03\xf0"[..]));
+        assert_eq!(start.elapsed().as_secs(), 5);
+        assert_eq!(output.recv().await, None);
+        pongs.await.expect("it ends");
+    }
+
+    #[actix::test]
+    async fn a_call_that_is_not_answered_ends() {
+        let (_input, mut output, outgoing) = connect_with_calls();
+        let begin = Instant::now();
+        let function = "a.b:1.0:f".parse().expect("a name");
+        let call = outgoing.call(&function, serde_json::Map::new());
+        let (called, sent) = tokio::join!(call, output.recv());
+        assert!(sent.is_some());
+        assert_eq!(called.expect_err("no answer").code(), "Timeout");
+        assert_eq!(begin.elapsed().as_secs(), 30);
+    }
+
+    #[actix::test]
+    async fn a_connection_is_given_back_if_its_client_was_told_why_it_ends() {
+        tokio::time::pause();
+        // a text that is too large, a goodbye, and a connection that ends by itself
+        for (sent, told) in [
+            (&b"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff"[..], &b"\x88\x02\x03\xf1"[..]),
+            (b"\x88\x82\0\0\0\0\x03\xe8", b"\x88\x02\x03\xe8"),
+            (b"", b""),
+        ] {
+            let (mut client, server) = duplex(1000);
+            client.write_all(sent).await.expect("there is room");
+            client.shutdown().await.expect("nothing else is sent");
+            let (socket, _outgoing) = socket();
+            let account = account(&socket.handler);
+            let given_back = socket.serve_io(server, BytesMut::new(), account).await;
+            assert_eq!(given_back.is_some(), !told.is_empty());
+            drop(given_back);
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.expect("it is closed");
+            assert_eq!(received, told);
+        }
+    }
+}
