@@ -1,6 +1,6 @@
 //! The services in `examples/serve`, in C and in Python, as their callers see them over HTTP.
 
-#[path = "../../../engine/ffi/tests/programs/toolchain.rs"]
+#[path = "../../../engine/ffi/tests/it/programs/toolchain.rs"]
 mod toolchain;
 
 use std::io::{BufRead, BufReader, Read, Write};

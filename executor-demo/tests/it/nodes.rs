@@ -1,6 +1,6 @@
 //! The promise: processes that share the work answer as one does, and each can leave without a lost request.
 
-#[path = "../../../actors/fabric/tests/nats/server.rs"]
+#[path = "../../../actors/fabric/tests/it/nats/server.rs"]
 #[expect(dead_code, reason = "this needs only a part of it")]
 mod server;
 

@@ -1,10 +1,10 @@
-//! The tests of the executor: one program, because each program that is linked takes longer than most tests. The unsafe
-//! code has its own, for AddressSanitizer.
+//! The tests of the executor: one program, because each that is linked takes longer than most tests.
 
 mod answer_within;
 mod auth_service;
 mod branches;
 mod early_ends;
+mod foreign_steps;
 mod functions;
 mod logic;
 mod plan_data;

@@ -2,6 +2,7 @@
 //! tests. Those of programs in other languages are `programs`, which AddressSanitizer does not run.
 
 mod binary;
+mod programs;
 mod state;
 mod threads;
 mod wrap;

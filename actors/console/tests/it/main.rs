@@ -1,0 +1,4 @@
+//! The tests of the console.
+
+mod durable;
+mod page;

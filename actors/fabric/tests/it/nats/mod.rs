@@ -1,0 +1,49 @@
+//! The promise: calls over NATS are what calls within a process are; nodes, callers and servers that die or
+//! leave cost what the documentation says, and no more.
+
+mod hostile;
+mod joining;
+mod placing;
+mod processes;
+mod raw;
+mod server;
+mod survival;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_executor::security::{Secret, SecurityLevel};
+use asyncsteps_fabric::nats::{Config, NatsFabric, Trust};
+
+use self::server::NatsServer;
+use crate::contract;
+
+/// Leaves the test out where no server is installed, and says so.
+macro_rules! needs_server {
+    () => {
+        if !crate::nats::server::NatsServer::is_installed() {
+            println!("no nats-server here: the test is left out");
+            return;
+        }
+    };
+}
+pub(crate) use needs_server;
+
+#[actix::test]
+async fn a_fabric_over_nats_keeps_its_promises() {
+    needs_server!();
+    let server = NatsServer::start(&[]);
+    let node = |name: &str| {
+        let config = Config::new(server.url())
+            .node(name.parse().expect("a name"))
+            .trust(Trust::secret(&Secret::new("s")).up_to(SecurityLevel::System))
+            .probe_interval(Duration::from_millis(50));
+        async { Arc::new(NatsFabric::connect(config).await.expect("it joins")) }
+    };
+    let nodes = contract::Nodes {
+        caller: node("caller").await,
+        first: node("first").await,
+        second: node("second").await,
+    };
+    contract::keeps_its_promises(&nodes).await;
+}

@@ -1,0 +1,4 @@
+//! A journal on a server: crashes of the server, and several nodes beside each other.
+
+mod crash;
+mod nodes;

@@ -1,0 +1,10 @@
+//! A journal in a file: what it survives, what it says of files that it cannot use, and how flows share
+//! flushes.
+
+mod files;
+mod flushes;
+mod formats;
+mod kill;
+mod shrinks;
+mod whole;
+mod world;
