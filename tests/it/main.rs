@@ -2,6 +2,7 @@
 
 mod browser;
 mod circles;
+mod compile_fail;
 mod console;
 mod deadlines;
 mod deadlock_calls;
@@ -29,7 +30,6 @@ mod hostile_h2;
 mod hostile_memory;
 mod hostile_sites;
 mod hostile_turns;
-mod measure;
 mod npm_client;
 mod npm_server;
 mod request_records;
