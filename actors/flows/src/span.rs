@@ -65,16 +65,8 @@ impl FlowSpan {
     }
 }
 
-/// Opens a span below `root` for each step of `flow`, if a subscriber wants the target
-/// `asyncsteps::step` at level DEBUG. This is decided now, before the flow starts.
-pub fn trace_steps(flow: &mut Flow, root: &Span) {
-    if let Some(spans) = SpanObserver::wanted(root, None) {
-        flow.observe(spans);
-    }
-}
-
-/// The same for a flow that starts, unless it is observed already; `about` returns its trace and its
-/// span.
+/// Opens a span for each step of a flow that starts, if a subscriber wants the target `asyncsteps::step` at level
+/// DEBUG, unless it is observed already; `about` returns its trace and its span.
 #[inline]
 pub(crate) fn trace_started(
     flow: &mut Flow,
