@@ -20,8 +20,11 @@ fn load(id: &str) -> Arc<Definition> {
         json!({ "iface": name, "version": "1.0", "ftn3rev": "1.9", "inherit": "test.base:1.3",
             "funcs": { "more": hello }, "requires": ["AllowAnonymous"] })
     };
+    let newer = json!({ "iface": "test.base", "version": "1.4", "ftn3rev": "1.9",
+        "funcs": { "hello": hello } });
     let files = [
         ("test.base-1.3-iface.json", base),
+        ("test.base-1.4-iface.json", newer),
         ("test.one-1.0-iface.json", derived("test.one")),
         ("test.two-1.0-iface.json", derived("test.two")),
     ];
@@ -148,7 +151,12 @@ async fn a_name_leads_to_one_interface() {
 
 #[actix::test]
 async fn an_interface_that_is_hosted_by_itself_keeps_its_name() {
-    for ids in [["test.base:1.3", "test.one:1.0"], ["test.one:1.0", "test.base:1.3"]] {
+    let orders = [
+        ["test.base:1.3", "test.one:1.0"],
+        ["test.one:1.0", "test.base:1.3"],
+        ["test.one:1.0", "test.base:1.4"],
+    ];
+    for ids in orders {
         let executor = ids.into_iter().fold(Executor::builder(), |builder, id| {
             let name = Template::build(|asi| {
                 asi.add(move |asi, ()| asi.reply(id));
@@ -163,6 +171,8 @@ async fn an_interface_that_is_hosted_by_itself_keeps_its_name() {
             let called: Value = executor.call_as_system(&format!("{id}:hello"), ()).await.unwrap();
             assert_eq!(called, id);
         }
+        let older: Value = executor.call_as_system("test.base:1.3:hello", ()).await.unwrap();
+        assert!(ids.contains(&older.as_str().unwrap()) && older != "test.one:1.0", "{older}");
     }
 }
 

@@ -10,10 +10,11 @@ use smallvec::SmallVec;
 pub(crate) struct Extensions(SmallVec<[Box<dyn Any>; 1]>);
 
 impl Extensions {
-    pub(crate) fn set<T: 'static>(&mut self, value: T) {
-        match self.get_mut::<T>() {
+    /// Adds a value, or puts it in the place of the one of its type.
+    pub(crate) fn set(&mut self, value: Box<dyn Any>) {
+        match self.0.iter_mut().find(|old| (***old).type_id() == (*value).type_id()) {
             Some(old) => *old = value,
-            None => self.0.push(Box::new(value)),
+            None => self.0.push(value),
         }
     }
 

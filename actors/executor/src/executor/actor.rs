@@ -101,11 +101,11 @@ impl Handler<Dispatch> for ExecutorActor {
         Box::pin(async move {
             let executor = Executor { shared };
             let Some(wanted) = dispatch.wanted.take() else {
-                return executor.carry_out(dispatch).await;
+                return executor.carry_out(dispatch.into_incoming()).await;
             };
             tokio::select! {
                 biased;
-                message = executor.carry_out(dispatch) => message,
+                message = executor.carry_out(dispatch.into_incoming()) => message,
                 // its sender is dropped with the call
                 _ = wanted => None,
             }

@@ -14,6 +14,7 @@ use super::arbiter::is_arbiter;
 use super::caller::Caller;
 use super::failed_call::FailedCall;
 use super::handle::Executor;
+use super::incoming::Incoming;
 use super::invoker::{Invocation, Invoker};
 use super::messages::Dispatch;
 use super::reply::{Message, ReplyBody};
@@ -87,7 +88,7 @@ impl Executor {
         function: &str,
         params: impl Serialize,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        let invocation = Invocation::of_text(function, params, caller);
+        let invocation = self.invocation(function, params, caller);
         let executor = self.clone();
         async move { executor.call_typed(invocation?, None).await }
     }
@@ -131,10 +132,9 @@ impl Executor {
                 return invoker.invoke(invocation).await;
             }
             let function = invocation.function.clone();
-            let dispatch = Dispatch::of_invocation(invocation, call);
             let message = match is_arbiter() {
-                true => self.carry_out(dispatch).await,
-                false => self.send(dispatch).await?,
+                true => self.carry_out(Incoming::of_invocation(invocation, call)).await,
+                false => self.send(Dispatch::of_invocation(invocation, call)).await?,
             };
             let Some(message) = message else { return Ok(None) };
             message.into_response().into_result().map(Some).map_err(|error| {
@@ -150,9 +150,19 @@ impl Executor {
         (!self.shared.registry.hosts(function)).then_some(invoker)
     }
 
+    /// A call of this function by this caller.
+    pub(super) fn invocation(
+        &self,
+        function: &str,
+        params: impl Serialize,
+        caller: Caller,
+    ) -> Result<Invocation, Error> {
+        Invocation::of_text(self.shared.registry.name(function), function, params, caller)
+    }
+
     /// Carries out a call on this arbiter; returns the message to the caller, if there is one.
-    pub(super) fn carry_out(&self, dispatch: Dispatch) -> impl Future<Output = Option<Message>> {
-        let incoming = dispatch.into_incoming();
+    #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
+    pub(super) fn carry_out(&self, incoming: Incoming) -> impl Future<Output = Option<Message>> {
         async move {
             match self.dispatch(incoming).await.into_body() {
                 ReplyBody::Message(message) => Some(message),
@@ -249,7 +259,7 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
     params: impl Serialize,
 ) -> Result<Added<'a>, Error> {
     let executor = asi.request()?.executor();
-    let invocation = Invocation::of_text(function, params, caller);
+    let invocation = executor.invocation(function, params, caller);
     let function: Arc<str> = function.into();
     Ok(asi.add(move |asi, ()| {
         let calling = calling(asi, &function);

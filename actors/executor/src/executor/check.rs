@@ -21,7 +21,7 @@ use super::over::{QueueTime, Timings};
 use super::refused::Refused;
 use super::registry::HostedFunction;
 use super::reply_context::ReplyContext;
-use crate::channel::Channel;
+use crate::channel::{Channel, ChannelKind};
 
 /// A request that passed the checks.
 pub(super) struct Checked {
@@ -107,11 +107,13 @@ impl Shared {
         reply_to.caller = self.authenticate(incoming, context).await?;
         let caller = &reply_to.caller;
         let RequestParts { request, channel, size, input, memory, .. } = incoming;
-        let called = request.function_name()?;
-        let forwarded = self.config.forwarded.as_ref();
-        let function = match forwarded.filter(|_| self.registry.forwards(&called, channel.kind())) {
-            Some(forwarded) => Arc::clone(forwarded),
-            None => self.registry.resolve(&called, caller)?,
+        let (called, function) = match self.registry.find(request.f(), caller) {
+            Some(found) => found,
+            None => {
+                let called = request.function_name()?;
+                let function = self.resolve(&called, channel.kind(), caller)?;
+                (called, function)
+            }
         };
         reply_to.function = Some(Arc::clone(&function));
         let caller = &reply_to.caller;
@@ -140,6 +142,20 @@ impl Shared {
 }
 
 impl Shared {
+    /// The function of this name, or what stands for it where it is hosted elsewhere.
+    fn resolve(
+        &self,
+        called: &FunctionName,
+        channel: ChannelKind,
+        caller: &Caller,
+    ) -> Result<Arc<HostedFunction>, Refused> {
+        let forwarded = self.config.forwarded.as_ref();
+        match forwarded.filter(|_| self.registry.forwards(called, channel)) {
+            Some(forwarded) => Ok(Arc::clone(forwarded)),
+            None => self.registry.resolve(called, caller),
+        }
+    }
+
     /// The checks of a request that is not dispatched, but stored: see [`RequestChecks`](super::RequestChecks).
     pub(super) fn check_stored(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
         let (caller, mut request) = (caller.within(), request);

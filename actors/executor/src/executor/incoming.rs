@@ -10,6 +10,7 @@ use asyncsteps_futoin::message::{Headers, Request};
 
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
+use super::invoker::Invocation;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
 use crate::raw::RawInput;
@@ -54,6 +55,13 @@ pub(super) struct RequestParts {
 }
 
 impl Incoming {
+    /// A call within the process.
+    pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
+        let Invocation { function, params, caller, trace, fences } = invocation;
+        let incoming = Self::new(Request::to(function, params), Channel::local());
+        incoming.with_caller(caller).with_fences(fences).with_call(call).with_trace(trace)
+    }
+
     /// A request that came over a channel.
     #[must_use]
     pub fn new(request: Request, channel: Channel) -> Self {

@@ -70,15 +70,19 @@ impl Invocation {
     /// The same for the function `iface:version:function`. A text that is no name fails as a request
     /// with it does, with InvalidRequest.
     pub(super) fn of_text(
+        known: Option<FunctionName>,
         function: &str,
         params: impl Serialize,
         caller: Caller,
     ) -> Result<Self, Error> {
         let refused = |_| Request::new(function, Map::new()).function_name();
-        let name = function.parse().or_else(refused).map_err(|refusal| {
-            let error = Error::with_info(refusal.code(), refusal.to_string());
-            error.with_cause(FailedCall::new(function))
-        })?;
+        let name = match known {
+            Some(known) => known,
+            None => function.parse().or_else(refused).map_err(|refusal| {
+                let error = Error::with_info(refusal.code(), refusal.to_string());
+                error.with_cause(FailedCall::new(function))
+            })?,
+        };
         Self::new(name, params, caller)
     }
 

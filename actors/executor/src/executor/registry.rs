@@ -27,6 +27,8 @@ use crate::security::SecurityLevel;
 pub(super) struct Registry {
     /// Each major version of an interface once.
     interfaces: DashMap<Box<str>, Vec<HostedInterface>>,
+    /// The functions by their full names, with the version that is hosted: as most callers name them.
+    names: DashMap<Box<str>, NamedFunction>,
     /// Names and major versions that a hosted interface inherits from: each is the parent of one only
     /// (FTN3 §2.3). One interface is registered at a time.
     parents: Mutex<HashSet<(Box<str>, u32)>>,
@@ -36,6 +38,14 @@ pub(super) struct Registry {
     pub(super) checks: RequestChecks,
     /// Comes behind the steps of each function.
     result_step: Template,
+}
+
+/// A function under a name that callers use.
+struct NamedFunction {
+    name: FunctionName,
+    function: Arc<HostedFunction>,
+    /// Whether callers without credentials may call it.
+    anonymous: bool,
 }
 
 /// One name and major version under which functions can be called.
@@ -89,6 +99,7 @@ impl Registry {
     pub(super) fn new(result_step: Template) -> Self {
         Self {
             interfaces: DashMap::default(),
+            names: DashMap::default(),
             parents: Mutex::default(),
             max_request_size: AtomicUsize::default(),
             declarations: Mutex::default(),
@@ -157,18 +168,45 @@ impl Registry {
         let known = versions.iter().position(|hosted| hosted.called.version().major == major);
         match known {
             // an interface itself goes before the same one as a parent of another
-            Some(at) if by_itself && !versions[at].by_itself => drop(versions.remove(at)),
+            Some(at) if by_itself && !versions[at].by_itself => {
+                let parent = versions.remove(at);
+                parent.full_names().for_each(|(name, _)| drop(self.names.remove(&*name)));
+            }
             Some(_) => return Err(ConfigError::Registered { iface: called.id().clone() }),
             None => {}
         }
         let callable = functions.iter().filter(|(name, _)| called.function(name).is_some());
-        versions.push(HostedInterface {
+        let hosted = HostedInterface {
             called: Arc::clone(called),
             by_itself,
             anonymous: called.requires("AllowAnonymous"),
             functions: callable.map(|(name, it)| (name.clone(), Arc::clone(it))).collect(),
-        });
+        };
+        for (text, function) in hosted.full_names() {
+            // a name that no request can have is not looked up either
+            let Ok(name) = text.parse() else { continue };
+            let (function, anonymous) = (Arc::clone(function), hosted.anonymous);
+            self.names.insert(text.into(), NamedFunction { name, function, anonymous });
+        }
+        versions.push(hosted);
         Ok(())
+    }
+
+    /// The function of this full name, if that has the version which is hosted and the caller may know it:
+    /// what [`resolve`](Self::resolve) finds, without taking the name apart.
+    pub(super) fn find(
+        &self,
+        text: &str,
+        caller: &Caller,
+    ) -> Option<(FunctionName, Arc<HostedFunction>)> {
+        let named = self.names.get(text)?;
+        let is_public = named.anonymous || !caller.is_anonymous();
+        is_public.then(|| (named.name.clone(), Arc::clone(&named.function)))
+    }
+
+    /// This full name, if it has the version which is hosted.
+    pub(super) fn name(&self, text: &str) -> Option<FunctionName> {
+        self.names.get(text).map(|named| named.name.clone())
     }
 
     /// Finds the function of a request: interface, anonymous access, version, function, in this order.
@@ -272,6 +310,14 @@ impl Registry {
 
     pub(super) fn max_request_size(&self) -> usize {
         self.max_request_size.load(Ordering::Relaxed)
+    }
+}
+
+impl HostedInterface {
+    /// Its functions by their full names.
+    fn full_names(&self) -> impl Iterator<Item = (String, &Arc<HostedFunction>)> {
+        let Self { called, functions, .. } = self;
+        functions.iter().map(|(name, function)| (format!("{}:{name}", called.id()), function))
     }
 }
 

@@ -13,7 +13,6 @@ use serde::de::DeserializeOwned;
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
-use super::invoker::Invocation;
 use super::reply::{Reply, ReplyBody};
 use crate::channel::Channel;
 use crate::observe::TraceParent;
@@ -129,9 +128,10 @@ impl ServedRequest {
         function: &str,
         params: impl Serialize,
     ) -> Result<T, Error> {
-        let invocation = Invocation::of_text(function, params, self.caller());
+        let executor = self.executor();
+        let invocation = executor.invocation(function, params, self.caller());
         let invocation = invocation.map(|it| it.with_trace(Some(self.trace())));
-        self.executor().call_typed(invocation?, None).await
+        executor.call_typed(invocation?, None).await
     }
 }
 

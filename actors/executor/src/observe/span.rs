@@ -7,6 +7,7 @@ use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_core::Time;
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
+use tracing::level_filters::LevelFilter;
 use tracing::{Span, field};
 
 use crate::channel::Channel;
@@ -22,6 +23,10 @@ pub(crate) fn request_span(
     trace: TraceParent,
     arrived: Time,
 ) -> Span {
+    // the fields cost more than the look, also where nothing wants them
+    if LevelFilter::current() < LevelFilter::INFO {
+        return Span::none();
+    }
     tracing::info_span!(
         target: REQUEST,
         "request",

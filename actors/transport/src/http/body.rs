@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use asyncsteps_actors::budget::Client;
+use asyncsteps_actors::budget::{Client, Holding};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use http::StatusCode;
@@ -15,7 +15,7 @@ use http_body::Body as _;
 
 use super::mount::upload::Upload;
 use super::server::receiving::Receiving;
-use crate::account::{Account, Share};
+use crate::account::Share;
 use asyncsteps_executor::Executor;
 
 /// The body of a request, as it comes.
@@ -31,9 +31,10 @@ impl Body {
     /// displaced.
     pub(super) fn room(&self, executor: &Executor, client: &Client) -> Room {
         match self {
-            Self::Own(body) => Room { share: body.share(), waits: true },
+            Self::Own(body) => Room::Own(body.share()),
             Self::Mounted(_) => {
-                Room { share: Account::new(executor.hold(client)).share(), waits: false }
+                let (executor, client) = (executor.clone(), client.clone());
+                Room::Mounted { executor, client, held: None }
             }
         }
     }
@@ -69,10 +70,23 @@ impl Stream for Body {
 }
 
 /// Memory for a body while it comes.
-pub(super) struct Room {
-    share: Share,
-    /// Whether it can be displaced while its client sends nothing.
-    waits: bool,
+pub(super) enum Room {
+    /// Of a connection; it can be displaced while the client sends nothing.
+    Own(Share),
+    /// It cannot be displaced. Most bodies come whole and need none.
+    Mounted { executor: Executor, client: Client, held: Option<Holding> },
+}
+
+impl Room {
+    /// Makes it so many bytes.
+    fn set(&mut self, bytes: usize) -> Result<(), asyncsteps_core::Error> {
+        match self {
+            Self::Own(share) => share.set(bytes, true),
+            Self::Mounted { executor, client, held } => {
+                held.get_or_insert_with(|| executor.hold(client)).set(bytes, false)
+            }
+        }
+    }
 }
 
 /// Why a body cannot be read to its end.
@@ -157,7 +171,7 @@ async fn collect(
             return Err(BodyError::Status(StatusCode::PAYLOAD_TOO_LARGE));
         }
         let bytes = length.max(body.len() + chunk.len());
-        room.share.set(bytes, room.waits).map_err(BodyError::NoRoom)?;
+        room.set(bytes).map_err(BodyError::NoRoom)?;
         if body.is_empty() {
             body.reserve(length.max(chunk.len()));
         }

@@ -144,7 +144,7 @@ impl RequestHead {
     pub(crate) fn get(&self, name: &HeaderName) -> Option<&str> {
         match &self.0 {
             Inner::Own { parts, .. } => parts.headers.get(name)?.to_str().ok(),
-            Inner::Mounted(http) => http.headers().get(name.as_str())?.to_str().ok(),
+            Inner::Mounted(http) => mounted_values(http, name.as_str()).next()?.to_str().ok(),
         }
     }
 
@@ -152,7 +152,7 @@ impl RequestHead {
     pub(crate) fn values(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
         let (own, mounted) = match &self.0 {
             Inner::Own { parts, .. } => (Some(parts.headers.get_all(name)), None),
-            Inner::Mounted(http) => (None, Some(http.headers().get_all(name.as_str()))),
+            Inner::Mounted(http) => (None, Some(mounted_values(http, name.as_str()))),
         };
         let own = own.into_iter().flatten().filter_map(|value| value.to_str().ok());
         own.chain(mounted.into_iter().flatten().filter_map(|value| value.to_str().ok()))
@@ -162,7 +162,7 @@ impl RequestHead {
     pub(super) fn has(&self, name: &HeaderName) -> bool {
         match &self.0 {
             Inner::Own { parts, .. } => parts.headers.contains_key(name),
-            Inner::Mounted(http) => http.headers().contains_key(name.as_str()),
+            Inner::Mounted(http) => mounted_values(http, name.as_str()).next().is_some(),
         }
     }
 
@@ -222,14 +222,14 @@ impl Headers for RequestHead {
     fn header(&self, name: &str) -> Option<&str> {
         match &self.0 {
             Inner::Own { parts, .. } => parts.headers.get(name)?.to_str().ok(),
-            Inner::Mounted(http) => http.headers().get(name)?.to_str().ok(),
+            Inner::Mounted(http) => mounted_values(http, name).next()?.to_str().ok(),
         }
     }
 
     fn has_header(&self, name: &str) -> bool {
         match &self.0 {
             Inner::Own { parts, .. } => parts.headers.contains_key(name),
-            Inner::Mounted(http) => http.headers().contains_key(name),
+            Inner::Mounted(http) => mounted_values(http, name).next().is_some(),
         }
     }
 
@@ -253,6 +253,15 @@ impl Headers for RequestHead {
     fn transport(&self) -> Option<&dyn Any> {
         Some(self)
     }
+}
+
+/// The values of a header that actix-web has: it has another version of the types, and to make one of its names of
+/// ours takes longer than a look at all of them.
+fn mounted_values<'a, 'n>(
+    http: &'a HttpRequest,
+    name: &'n str,
+) -> impl Iterator<Item = &'a actix_web::http::header::HeaderValue> + use<'a, 'n> {
+    http.headers().iter().filter(move |(other, _)| other.as_str() == name).map(|(_, value)| value)
 }
 
 /// Bytes of a field in addition to its name and value: its place in a map, which has free ones.

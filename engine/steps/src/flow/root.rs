@@ -226,6 +226,7 @@ impl Flow {
 
     /// Attaches a value to the flow, which its steps find by the type (FTN12 §1, "derived
     /// classes").
+    #[inline]
     pub fn extend<T: 'static>(&mut self, value: T) {
         self.asi.extend(value);
     }

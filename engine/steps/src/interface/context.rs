@@ -35,8 +35,10 @@ impl AsyncSteps {
 
     /// Attaches a value to the flow, which its steps find by the type (FTN12 §1, "derived
     /// classes"); it replaces a value of the same type.
+    #[inline]
     pub fn extend<T: 'static>(&mut self, value: T) {
-        self.cold().extensions.set(value);
+        // boxed here, where it is made: it may be large
+        self.cold().extensions.set(Box::new(value));
     }
 
     /// A value attached to the flow with [`Flow::extend`].
