@@ -91,7 +91,7 @@ impl RequestInfo {
     }
 
     /// The request in the terms of its transport, if that is of this type: a
-    /// `transport::http::RequestHead` over HTTP, or the head of the upgrade over WebSocket. It has the
+    /// `RequestHead` of `asyncsteps-transport` over HTTP, or the head of the upgrade over WebSocket. It has the
     /// server's data about the connection, such as the client's certificate (FTN6 §2.2 `X509_CN`); see
     /// [`RequestContext::transport`](crate::security::RequestContext::transport).
     #[must_use]
