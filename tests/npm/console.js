@@ -148,9 +148,13 @@ class Visitor {
         this.seen.lock = await this.text('.card tbody tr');
         await this.picture('locks');
         await this.page.keyboard.press('6');
-        // the maps have begun anew with the page
-        await pay('eve', 1, false);
-        await this.one('.heat canvas').waitFor();
+        // the maps have begun anew with the page: what is paid before its first snapshot is in none
+        const isDrawn = () => this.one('.heat canvas').waitFor({ timeout: 4_000 }).then(() => true, () => false);
+        let drawn = false;
+        for (let left = 5; !drawn && left > 0; left -= 1) {
+            await pay('eve', 1, false);
+            drawn = await isDrawn();
+        }
         this.seen.heat = await this.page.locator('.map').count();
         await this.picture('functions');
         await this.one('tr.opens', 'pay').click();
