@@ -134,7 +134,7 @@ async fn serve(way: &str, collector: Option<&str>) {
     // each load waits for its turn
     let limits =
         ServerLimits { keep_alive: PATIENCE, head_timeout: PATIENCE, ..ServerLimits::default() };
-    let server = Server::new(http::service("/ftn/", executor)).fallback(console.service());
+    let server = Server::new(http::service("/ftn/", executor)).page("/console", console.service());
     let server = server.workers(NonZeroUsize::MIN).limits(limits).grace(Duration::ZERO);
     let server = server.listen(listener).expect("a listener");
     server.run_until(client_end()).await.expect("no error of the server");

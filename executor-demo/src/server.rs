@@ -120,7 +120,7 @@ async fn serve(
         connections_of_client: config.connections.div_ceil(2),
         ..ServerLimits::default()
     };
-    let server = Server::new(service).fallback(pages.service());
+    let server = Server::new(service).page("/", pages.service());
     let server = server.workers(config.workers).limits(limits);
     let server = server.drain_delay(config.drain_delay()).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {

@@ -156,7 +156,7 @@ fn a_person_finds_out_why_a_request_waits_and_ends_it() {
         None,
         move || executor(&made),
         |service| service,
-        move |server| server.fallback(console.get().expect("a console").service()),
+        move |server| server.page("/console", console.get().expect("a console").service()),
     );
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/target/screenshots");
     fs::create_dir_all(folder).expect("a folder");

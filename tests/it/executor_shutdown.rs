@@ -288,7 +288,7 @@ fn an_open_console_does_not_hold_the_stop() {
         executor
     };
     let mut host =
-        patient(make, move |server| server.fallback(given.recv().expect("one").service()));
+        patient(make, move |server| server.page("/", given.recv().expect("one").service()));
     let mut page = Connection::open(host.address);
     page.send(b"GET /console/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
     // its first snapshot is there

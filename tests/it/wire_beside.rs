@@ -1,6 +1,7 @@
 //! The promise: an application serves its own paths beside the executor, and finds what it keeps with
 //! a connection.
 
+use std::future::ready;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,7 +40,7 @@ async fn echo(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Bo
 fn host() -> TestServer {
     let keep = |service| service;
     TestServer::start_server(None, conform::executor, keep, |server| {
-        server.fallback(tower::service_fn(echo))
+        server.page("/", tower::service_fn(echo))
     })
 }
 
@@ -58,6 +59,34 @@ fn the_applications_own_service_has_all_other_paths() {
     client.send(kind::HEADERS, flag::END_HEADERS, 1, &head("PUT", "/other", &[]));
     client.send(kind::DATA, flag::END_STREAM, 1, b"hi");
     assert_eq!(client.answer(1), Answer::Ok(b"PUT /other from 127.0.0.1: hi".to_vec()));
+}
+
+#[test]
+fn a_page_has_its_path_and_all_below_the_longest_first() {
+    let page = |name: &'static str| {
+        tower::service_fn(move |_: Request<RequestBody>| {
+            ready(Ok::<_, BoxError>(Response::new(Full::<Bytes>::from(name))))
+        })
+    };
+    let served = |with_rest: bool| {
+        let keep = |service| service;
+        TestServer::start_server(None, conform::executor, keep, move |server| {
+            let server = server.page("/a", page("a")).page("/a/b/", page("b"));
+            if with_rest { server.page("/", page("rest")) } else { server }
+        })
+    };
+    let paths = ["/a", "/a/", "/a/c", "/a/b", "/a/b/c?d", "/a/bc", "/ab", "/", "/ftnx"];
+    let answers = |host: &TestServer| {
+        let mut client = Connection::open(host.address);
+        paths.map(|path| {
+            let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+            let answer = client.send(head.as_bytes()).receive();
+            format!("{}{}", answer.status(), answer.text())
+        })
+    };
+    let own = ["200a", "200a", "200a", "200b", "200b", "200a"];
+    assert_eq!(answers(&served(true)), [&own[..], &["200rest"; 3]].concat()[..]);
+    assert_eq!(answers(&served(false)), [&own[..], &["404"; 3]].concat()[..]);
 }
 
 #[test]
@@ -83,7 +112,7 @@ fn a_body_that_the_application_keeps_is_no_request() {
         None,
         conform::executor,
         |service| service,
-        |server| server.fallback(service).workers(NonZeroUsize::MIN),
+        |server| server.page("/", service).workers(NonZeroUsize::MIN),
     );
     let mut client = Connection::open(host.address);
     let hidden = post_with("/other", "", b"GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -113,7 +142,7 @@ fn a_body_can_be_read_by_another_thread_after_the_answer() {
         None,
         conform::executor,
         |service| service,
-        |server| server.fallback(service).workers(NonZeroUsize::MIN),
+        |server| server.page("/", service).workers(NonZeroUsize::MIN),
     );
     let mut client = Connection::open(host.address);
     let request = post_with("/other", "", &[b'x'; LARGE]);

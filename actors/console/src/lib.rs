@@ -11,7 +11,7 @@
 //! let executor = Executor::builder().build()?;
 //! let console = Console::new(&executor, Locks::new().mutex(&stock));
 //! // GET /console, beside the functions
-//! let server = Server::new(service("/ftn/", executor)).fallback(console.service());
+//! let server = Server::new(service("/ftn/", executor)).page("/console", console.service());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -127,7 +127,7 @@ impl Console {
     }
 
     /// A service that answers requests below `/console`, and anything else with 404: for
-    /// `Server::fallback` of `asyncsteps-transport`, or as a route of a router. It finds the address of the peer in the extensions of a request, as a
+    /// `Server::page` of `asyncsteps-transport`, or as a route of a router. It finds the address of the peer in the extensions of a request, as a
     /// [`SocketAddr`](std::net::SocketAddr); it must be called on a tokio runtime.
     #[must_use]
     pub fn service(&self) -> ConsoleService {

@@ -1,4 +1,4 @@
-//! Liveness and readiness over HTTP, beside the functions: as a fallback of the server, or as a route of a router.
+//! Liveness and readiness over HTTP, beside the functions: as pages of the server, or as routes of a router.
 //!
 //! What is answered is in [`asyncsteps_executor::health`].
 

@@ -12,7 +12,7 @@
 //! let stock = Mutex::named("stock", Default::default());
 //! let metrics = Metrics::with_locks(&executor, Locks::new().mutex(&stock));
 //! // GET /metrics, beside the functions
-//! let server = Server::new(service("/ftn/", executor)).fallback(metrics.service());
+//! let server = Server::new(service("/ftn/", executor)).page("/metrics", metrics.service());
 //! let text = metrics.text().await;
 //! assert!(text.contains("asyncsteps_lock_queued{kind=\"mutex\",lock=\"stock\"} 0"), "{text}");
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
@@ -149,7 +149,7 @@ impl Metrics {
     }
 
     /// A service that answers `GET /metrics` with the figures, and anything else with 404: for
-    /// `Server::fallback` of `asyncsteps-transport`, or as a route of a router.
+    /// `Server::page` of `asyncsteps-transport`, or as a route of a router.
     ///
     /// It makes one text at a time: requests that arrived before a text was begun share it. No request gets
     /// a text that was begun before the request arrived, unless 16 texts wait for clients that do not read

@@ -179,8 +179,7 @@ async fn connections_bytes_refusals_and_traces_are_shown() {
     let metrics = Metrics::new(&executor);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let pages = metrics.service();
-    let server = Server::new(service("/ftn/", executor)).fallback(pages);
+    let server = Server::new(service("/ftn/", executor)).page("/metrics", metrics.service());
     let server = server.workers(NonZeroUsize::MIN).listen(listener).expect("it listens");
     let (stop, stopped) = oneshot::channel::<()>();
     let (served, ()) = tokio::join!(server.run_until(async { drop(stopped.await) }), async {

@@ -17,7 +17,7 @@ use super::status;
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Serves a path of an actix-web application with a [tower](https://docs.rs/tower) service that reads no
-/// body, as [`Server::fallback`](super::super::Server::fallback) does: for the services of `asyncsteps-observe`
+/// body, as [`Server::page`](super::super::Server::page) does: for the services of `asyncsteps-observe`
 /// and the console. The address of the client is in the extensions of the
 /// request, as a [`SocketAddr`](std::net::SocketAddr). An error of the service is logged and answered
 /// with 500.

@@ -29,6 +29,7 @@ mod warm_connections;
 mod worker;
 
 use std::any::Any;
+use std::cmp::Reverse;
 use std::io::Result;
 use std::net::TcpListener;
 use std::num::NonZeroUsize;
@@ -54,7 +55,7 @@ pub use request_body::RequestBody;
 
 use accept::{Acceptor, Listener};
 use connections::Connections;
-use requests::{MakeOther, Site, other};
+use requests::{MakePage, Site, page};
 use sending::BoxError;
 use tls::Handshakes;
 use warm_connections::WarmConnections;
@@ -101,7 +102,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 #[must_use = "a server does nothing before it runs"]
 pub struct Server {
     service: Service,
-    other: Option<MakeOther>,
+    /// The services for other paths, by path.
+    pages: Vec<(Box<str>, MakePage)>,
     listeners: Vec<(TcpListener, Option<Handshakes>)>,
     workers: NonZeroUsize,
     limits: ServerLimits,
@@ -116,7 +118,7 @@ impl Server {
     pub fn new(service: Service) -> Self {
         Self {
             service,
-            other: None,
+            pages: Vec::new(),
             listeners: Vec::new(),
             workers: available_parallelism().unwrap_or(NonZeroUsize::MIN),
             limits: ServerLimits::default(),
@@ -126,33 +128,26 @@ impl Server {
         }
     }
 
-    /// Serves all other paths with a [tower](https://docs.rs/tower) service, such as an axum router;
-    /// without one they are answered with 404. Each worker has a clone of it. An error of the service
-    /// is logged and answered with 500.
+    /// Serves a path, and all below it, with a [tower](https://docs.rs/tower) service: such as those of
+    /// `asyncsteps-observe`, the console, or one of the application, such as an axum router at `/`. Of several paths the
+    /// longest one counts; what is below none is answered with 404.
     ///
-    /// The address of the client is in the extensions of the request, as a
-    /// [`SocketAddr`](std::net::SocketAddr). The limits of connections and of answers hold for the
-    /// service too; how much of a body it reads, and for how long, it decides itself, also after its
-    /// answer.
+    /// Each worker has a clone of the service. An error of it is logged and answered with 500. The address of the
+    /// client is in the extensions of the request, as a [`SocketAddr`](std::net::SocketAddr). The limits of
+    /// connections and of answers hold for the service too; how much of a body it reads, and for how long, it decides
+    /// itself, also after its answer.
     ///
     /// ```no_run
-    /// use std::convert::Infallible;
     /// use asyncsteps_executor::Executor;
+    /// use asyncsteps_observe::health;
     /// use asyncsteps_transport::http::{Server, service};
-    /// use http::{Request, Response, StatusCode};
     ///
-    /// let health = tower::service_fn(|request: Request<_>| async move {
-    ///     let is_known = request.uri().path() == "/health";
-    ///     let mut response = Response::new(if is_known { "ok" } else { "not found" }.to_owned());
-    ///     if !is_known {
-    ///         *response.status_mut() = StatusCode::NOT_FOUND;
-    ///     }
-    ///     Ok::<_, Infallible>(response)
-    /// });
-    /// let server = Server::new(service("/ftn/", Executor::builder().build()?)).fallback(health);
+    /// let executor = Executor::builder().build()?;
+    /// let health = health::service(&executor);
+    /// let server = Server::new(service("/ftn/", executor)).page("/health", health.clone()).page("/ready", health);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn fallback<S, B>(mut self, service: S) -> Self
+    pub fn page<S, B>(mut self, path: &str, service: S) -> Self
     where
         S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
             + Clone
@@ -163,7 +158,7 @@ impl Server {
         B: http_body::Body<Data = Bytes> + 'static,
         B::Error: Into<BoxError>,
     {
-        self.other = Some(other(service));
+        self.pages.push((path.trim_end_matches('/').into(), page(service)));
         self
     }
 
@@ -280,19 +275,21 @@ impl Server {
     /// # Panics
     /// Outside of an actix system.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Closed> {
-        let Self { service, other, listeners, workers, limits, drain_delay, grace, on_connect } =
+        let Self { service, mut pages, listeners, workers, limits, drain_delay, grace, on_connect } =
             self;
+        pages.sort_by_key(|(path, _)| Reverse(path.len()));
         let executor = service.end_point.executor.clone();
         let pool = ArbiterPool::new(workers);
         let mut orders = Vec::new();
         for arbiter in pool.arbiters() {
             let (order, ordered) = mpsc::unbounded_channel();
             let Service { path, end_point } = service.clone();
-            let (other, on_connect) = (other.as_ref().map(|make| make()), on_connect.clone());
+            let on_connect = on_connect.clone();
+            let pages: Vec<_> = pages.iter().map(|(path, make)| (path.clone(), make())).collect();
             arbiter.spawn_fn(move || {
-                let other = other.map(|other| other());
+                let pages = pages.into_iter().map(|(path, page)| (path, page())).collect();
                 let site =
-                    Site { end_point, path, other, limits, warm: WarmConnections::default() };
+                    Site { end_point, path, pages, limits, warm: WarmConnections::default() };
                 let worker = Worker::new(site, on_connect);
                 actix_rt::spawn(worker.run(ordered));
             });

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 /// The body of a request to the service beside the executor; see
-/// [`Server::fallback`](super::Server::fallback). It can be read on another thread, and on after the
+/// [`Server::page`](super::Server::page). It can be read on another thread, and on after the
 /// answer.
 #[derive(Debug)]
 pub struct RequestBody {

@@ -33,26 +33,27 @@ pub(super) struct Site {
     pub(super) end_point: EndPoint,
     /// The path of the end point, without the slash at its end.
     pub(super) path: String,
-    pub(super) other: Option<Other>,
+    /// The services for other paths, those with longer paths first.
+    pub(super) pages: Vec<(Box<str>, Page)>,
     pub(super) limits: ServerLimits,
     pub(super) warm: WarmConnections,
 }
 
-/// The application's own service, for all other paths.
-pub(super) type Other = Box<dyn Fn(Request<RequestBody>) -> LocalBoxFuture<'static, OtherAnswer>>;
+/// A service for other paths.
+pub(super) type Page = Box<dyn Fn(Request<RequestBody>) -> LocalBoxFuture<'static, PageAnswer>>;
 
-type OtherAnswer = Result<Response<OtherBody>, BoxError>;
+type PageAnswer = Result<Response<PageBody>, BoxError>;
 
-type OtherBody = Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError>>>;
+type PageBody = Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError>>>;
 
 /// Clones a service, for another worker.
-pub(super) type MakeOther = Box<dyn Fn() -> OtherOf>;
+pub(super) type MakePage = Box<dyn Fn() -> PageOf>;
 
-/// Makes an [`Other`] of a service, on its worker.
-pub(super) type OtherOf = Box<dyn FnOnce() -> Other + Send>;
+/// Makes an [`Page`] of a service, on its worker.
+pub(super) type PageOf = Box<dyn FnOnce() -> Page + Send>;
 
 /// A service with its types left out.
-pub(super) fn other<S, B>(service: S) -> MakeOther
+pub(super) fn page<S, B>(service: S) -> MakePage
 where
     S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
         + Clone
@@ -69,7 +70,7 @@ where
     })
 }
 
-async fn call<S, B>(mut service: S, request: Request<RequestBody>) -> OtherAnswer
+async fn call<S, B>(mut service: S, request: Request<RequestBody>) -> PageAnswer
 where
     S: tower_service::Service<Request<RequestBody>, Response = Response<B>>,
     S::Error: Into<BoxError>,
@@ -78,7 +79,7 @@ where
 {
     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
     let response = service.call(request).await.map_err(Into::into)?;
-    Ok(response.map(|body| Box::pin(body.map_err(Into::into)) as OtherBody))
+    Ok(response.map(|body| Box::pin(body.map_err(Into::into)) as PageBody))
 }
 
 /// The requests of one connection, as hyper calls for their answers; a cheap handle.
@@ -158,7 +159,7 @@ impl Requests {
             }
             let mut request = request.map(|body| RequestBody::new(body, progress.holds().taken()));
             request.extensions_mut().insert(connection.peer);
-            return site.answer_other(request).await;
+            return site.answer_page(request).await;
         };
         let (parts, body) = request.into_parts();
         let body = RequestBody::new(body, progress.holds().taken());
@@ -177,11 +178,13 @@ impl Requests {
 }
 
 impl Site {
-    async fn answer_other(&self, request: Request<RequestBody>) -> Response<Content> {
-        let status = match &self.other {
+    async fn answer_page(&self, request: Request<RequestBody>) -> Response<Content> {
+        let path = request.uri().path();
+        let page = self.pages.iter().find(|(page, _)| is_below(path, page));
+        let status = match page {
             None => StatusCode::NOT_FOUND,
-            Some(other) => match other(request).await {
-                Ok(response) => return response.map(Content::Other),
+            Some((_, page)) => match page(request).await {
+                Ok(response) => return response.map(Content::Page),
                 Err(error) => {
                     tracing::error!(error = &*error as &dyn std::error::Error, "a service failed");
                     StatusCode::INTERNAL_SERVER_ERROR
@@ -190,6 +193,12 @@ impl Site {
         };
         bare(status)
     }
+}
+
+/// Whether a path is this one, without the slash at its end, or below it.
+fn is_below(path: &str, page: &str) -> bool {
+    let is_whole = |rest: &str| page.is_empty() || rest.is_empty() || rest.starts_with('/');
+    path.strip_prefix(page).is_some_and(is_whole)
 }
 
 /// Whether any two ends understand a request in the same way: it names its host once, as it must

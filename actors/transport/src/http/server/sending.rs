@@ -39,7 +39,7 @@ pub(super) enum Content {
     Whole(Bytes),
     Raw(RawBody),
     /// From a service of the application.
-    Other(Pin<Box<dyn Body<Data = Bytes, Error = BoxError>>>),
+    Page(Pin<Box<dyn Body<Data = Bytes, Error = BoxError>>>),
 }
 
 impl Sending {
@@ -47,7 +47,7 @@ impl Sending {
         in_service.sent();
         let made = match &content {
             Content::Whole(bytes) => bytes.len(),
-            Content::Nothing | Content::Raw(_) | Content::Other(_) => 0,
+            Content::Nothing | Content::Raw(_) | Content::Page(_) => 0,
         };
         in_service.held().answer(made, 0);
         Self { content, in_service: Rc::new(in_service) }
@@ -93,7 +93,7 @@ impl Body for Sending {
                 let chunk = ready!(Pin::new(body).poll_next(cx));
                 chunk.map(|chunk| chunk.map(Frame::data).map_err(Into::into))
             }
-            Content::Other(body) => ready!(body.as_mut().poll_frame(cx)),
+            Content::Page(body) => ready!(body.as_mut().poll_frame(cx)),
         };
         in_service.sent();
         let piece = |rest: Bytes| {
@@ -109,7 +109,7 @@ impl Body for Sending {
             Content::Nothing => true,
             Content::Whole(bytes) => bytes.is_empty(),
             Content::Raw(_) => false,
-            Content::Other(body) => body.is_end_stream(),
+            Content::Page(body) => body.is_end_stream(),
         }
     }
 
@@ -118,7 +118,7 @@ impl Body for Sending {
             Content::Nothing => SizeHint::with_exact(0),
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Content::Raw(_) => SizeHint::default(),
-            Content::Other(body) => body.size_hint(),
+            Content::Page(body) => body.size_hint(),
         }
     }
 }
