@@ -23,7 +23,7 @@ pub(crate) fn request_span(
     trace: TraceParent,
     arrived: Time,
 ) -> Span {
-    // the fields cost more than the look, also where nothing wants them
+    // the macro formats the fields also where no subscriber wants the span
     if LevelFilter::current() < LevelFilter::INFO {
         return Span::none();
     }
