@@ -53,14 +53,15 @@ pub(super) async fn permit(
     deadline: Time,
     grace_end: &GraceEnd,
 ) -> Result<Permit, Refused> {
-    if pending.is_queued() {
+    match pending.decided() {
+        Ok(decided) => decided.map_err(|error| Refused::over_budget(&error)),
         // in a box, because most requests need no queue and no room for it in their future
-        return Box::pin(queued(pending, deadline, grace_end)).await;
+        Err(pending) => Box::pin(queued(pending, deadline, grace_end)).await,
     }
-    pending.await.map_err(|error| Refused::over_budget(&error))
 }
 
-async fn queued(
+/// The same for a permit that there is a queue for.
+pub(super) async fn queued(
     pending: PendingPermit,
     deadline: Time,
     grace_end: &GraceEnd,

@@ -25,58 +25,57 @@ pub(super) struct AuthContext<'a> {
     pub(super) grace_end: &'a GraceEnd,
 }
 
+/// What a request says of its caller, to be verified.
+pub(super) enum Claim {
+    /// The caller is known.
+    Known(Caller),
+    /// The security provider decides by these credentials.
+    Credentials(Credentials),
+    /// The security provider decides by headers and connection.
+    Verdict(AuthOutcome),
+}
+
 impl Shared {
-    /// Finds the caller, within the time of the request.
-    pub(super) async fn authenticate(
-        &self,
-        incoming: &mut RequestParts,
-        context: AuthContext<'_>,
-    ) -> Result<Caller, Refused> {
+    /// What a request says of its caller.
+    pub(super) fn claim(&self, incoming: &mut RequestParts) -> Result<Claim, Refused> {
         let credentials = match (incoming.request.sec(), incoming.credentials.take()) {
             (Some(sec), _) => Some(Credentials::parse(sec)?),
             (None, Some(credentials)) => Some(credentials?),
             (None, None) => None,
         };
-        let caller = match credentials {
-            None => match incoming.caller.take() {
-                Some(known) => known,
-                None => self.identify(incoming, context).await?,
-            },
+        match credentials {
+            None => Ok(match incoming.caller.take() {
+                Some(known) => Claim::Known(known),
+                None => self.identify(incoming),
+            }),
             Some(Credentials::Internal) if incoming.channel.kind() == ChannelKind::Local => {
-                Caller::system()
+                Ok(Claim::Known(Caller::system()))
             }
-            Some(Credentials::Internal) => return Err(Refusal::not_internal().into()),
-            // in a box, because most requests have none and need no room for it
-            Some(credentials) => Box::pin(self.verified(incoming, credentials, context)).await?,
-        };
-        match incoming.request.obf() {
-            Some(obf) => caller.on_behalf(obf),
-            None => Ok(caller),
+            Some(Credentials::Internal) => Err(Refusal::not_internal().into()),
+            Some(credentials) => Ok(Claim::Credentials(credentials)),
         }
     }
 
-    /// The caller of a request without credentials in its message, by its headers and connection.
-    async fn identify(
-        &self,
-        incoming: &mut RequestParts,
-        context: AuthContext<'_>,
-    ) -> Result<Caller, Refused> {
-        let Some(provider) = &self.config.security else { return Ok(Caller::default()) };
+    /// The claim of a request without credentials in its message, by its headers and connection.
+    fn identify(&self, incoming: &RequestParts) -> Claim {
+        let Some(provider) = &self.config.security else { return Claim::Known(Caller::default()) };
         let client = client(incoming);
-        match provider.identify(&beside_message(incoming, &client)) {
-            None => Ok(Caller::default()),
-            // in a box, because most callers are anonymous and need no room for it
-            Some(verdict) => Box::pin(self.granted(incoming, verdict, None, context)).await,
-        }
+        let verdict = provider.identify(&beside_message(incoming, &client));
+        verdict.map_or_else(|| Claim::Known(Caller::default()), Claim::Verdict)
     }
 
-    /// The caller with these credentials.
-    async fn verified(
+    /// The caller who makes a claim, within the time of the request.
+    pub(super) async fn verified(
         &self,
         incoming: &mut RequestParts,
-        credentials: Credentials,
+        claim: Claim,
         context: AuthContext<'_>,
     ) -> Result<Caller, Refused> {
+        let credentials = match claim {
+            Claim::Known(known) => return Ok(known),
+            Claim::Verdict(verdict) => return self.granted(incoming, verdict, None, context).await,
+            Claim::Credentials(credentials) => credentials,
+        };
         let Some(provider) = &self.config.security else {
             return Err(Refusal::credentials().into());
         };

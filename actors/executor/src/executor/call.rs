@@ -1,6 +1,7 @@
 //! Calls from the same process (FTN6 §1.4, §2.8 `onInternalRequest`): no bytes, all checks.
 //! Functions that are hosted elsewhere are called through the invoker.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use asyncsteps_actors::sync::{Call, Calling, calling, fences};
@@ -56,7 +57,7 @@ impl Executor {
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call.
-    pub fn call_as_system<T: DeserializeOwned>(
+    pub fn call_as_system<T: DeserializeOwned + 'static>(
         &self,
         function: &str,
         params: impl Serialize,
@@ -73,7 +74,7 @@ impl Executor {
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call.
-    pub fn call_for<T: DeserializeOwned>(
+    pub fn call_for<T: DeserializeOwned + 'static>(
         &self,
         caller: impl Into<Caller>,
         function: &str,
@@ -82,7 +83,7 @@ impl Executor {
         self.call_as(caller.into(), function, params)
     }
 
-    fn call_as<T: DeserializeOwned>(
+    fn call_as<T: DeserializeOwned + 'static>(
         &self,
         caller: Caller,
         function: &str,
@@ -110,14 +111,14 @@ impl Executor {
 
     /// The same, with the result as a type, as a wait of the flow that makes it.
     #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
-    pub(super) fn call_typed<T: DeserializeOwned>(
+    pub(super) fn call_typed<T: DeserializeOwned + 'static>(
         self,
         invocation: Invocation,
         call: Option<Arc<Call>>,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         async move {
             let result = self.carry(invocation, call).await?.unwrap_or_default();
-            T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
+            read_result(result)
         }
     }
 
@@ -178,6 +179,17 @@ impl Executor {
         // the call is cancelled when this is dropped
         let (_wants, dispatch) = dispatch.cancellable();
         actor.send(dispatch).await.map_err(|_| failed("the arbiter of the executor ended"))
+    }
+}
+
+/// The result as the type that was asked for; as it is, if that is JSON.
+fn read_result<T: DeserializeOwned + 'static>(result: Value) -> Result<T, Error> {
+    let mut result = Some(result);
+    let json: &mut dyn Any = &mut result;
+    match json.downcast_mut::<Option<T>>().and_then(Option::take) {
+        Some(json) => Ok(json),
+        None => T::deserialize(result.unwrap_or_default())
+            .map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error)),
     }
 }
 

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_actors::budget::Client;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::earliest;
 use asyncsteps_core::{Template, Time, codes};
@@ -12,10 +13,10 @@ use asyncsteps_futoin::message::{Coding, Request};
 use serde_json::{Map, Value};
 
 use super::admission::{self, Admission};
-use super::authenticate::AuthContext;
+use super::authenticate::{AuthContext, Claim};
 use super::caller::Caller;
 use super::estimate;
-use super::handle::{Config, Shared};
+use super::handle::Shared;
 use super::incoming::RequestParts;
 use super::over::{QueueTime, Timings};
 use super::refused::Refused;
@@ -53,28 +54,17 @@ impl Shared {
         times: &mut Timings,
     ) -> Result<Admitted, Refused> {
         let mut entered = self.drain.admit().ok_or_else(Refused::closing)?;
-        let Config { request_timeout, heavy_timeout, budget, client, .. } = &self.config;
-        let time_left = incoming.time_left.unwrap_or(Duration::MAX);
-        let is_remembered = incoming.memory.is_some();
-        let within = |patience: Duration| {
-            let patience = if is_remembered { LONG } else { patience };
-            let deadline = times.arrived + patience.min(time_left);
-            earliest(Some(deadline)).unwrap_or(deadline)
-        };
         // asked before the checks take fields out of the request
-        let client = client(&incoming.request, &incoming.channel);
-        let deadline = within(*request_timeout);
-        let context = AuthContext { client: &client, deadline, grace_end: &self.grace_end };
-        let checked = match self.check(incoming, reply_to, context).await {
+        let client = (self.config.client)(&incoming.request, &incoming.channel);
+        let checked = match self.identify_and_check(incoming, reply_to, times, &client).await {
             Ok(checked) => checked,
             Err(refused) => {
                 entered.finish();
                 return Err(refused);
             }
         };
-        let heavy = checked.function.declared().heavy();
-        let patience = if heavy { *heavy_timeout } else { *request_timeout };
-        let deadline = within(patience);
+        let patience = self.config.patience(checked.function.declared().heavy());
+        let deadline = deadline(incoming, times, patience);
         let rid = reply_to.rid.as_ref();
         let memory = estimate::of_request(&checked.params, rid) + incoming.transport_memory;
         let permit = match incoming.permit.take() {
@@ -82,29 +72,53 @@ impl Shared {
                 permit.resize(memory).map_err(|error| Refused::over_budget(&error))?;
                 permit
             }
-            None => {
-                let pending = budget.admit(&client, memory);
-                if pending.is_queued() {
+            None => match self.config.budget.admit(&client, memory).decided() {
+                Ok(decided) => decided.map_err(|error| Refused::over_budget(&error))?,
+                Err(pending) => {
                     times.queued = QueueTime::Since(clock::now());
+                    let queued = admission::queued(pending, deadline, &self.grace_end);
+                    // in a box, because most requests need no queue and no room for it
+                    let permit = Box::pin(queued).await;
+                    times.queued = QueueTime::For(times.queued.so_far());
+                    permit?
                 }
-                let permit = admission::permit(pending, deadline, &self.grace_end).await;
-                times.queued = QueueTime::For(times.queued.so_far());
-                permit?
-            }
+            },
         };
         let client = mem::take(&mut incoming.client_permit);
         let admission = Admission { entered, _permit: permit, _client: client };
         Ok(Admitted { checked, admission, deadline, patience })
     }
 
-    /// The checks of FTN6, in their order.
-    async fn check(
+    /// The checks of FTN6, in their order: first the caller, within the time of the request.
+    async fn identify_and_check(
         &self,
         incoming: &mut RequestParts,
         reply_to: &mut ReplyContext,
-        context: AuthContext<'_>,
+        times: &Timings,
+        client: &Client,
     ) -> Result<Checked, Refused> {
-        reply_to.caller = self.authenticate(incoming, context).await?;
+        let caller = match self.claim(incoming)? {
+            Claim::Known(caller) => caller,
+            claim @ (Claim::Credentials(_) | Claim::Verdict(_)) => {
+                let deadline = deadline(incoming, times, self.config.patience(false));
+                let context = AuthContext { client, deadline, grace_end: &self.grace_end };
+                // in a box, because most callers are known and need no room for it
+                Box::pin(self.verified(incoming, claim, context)).await?
+            }
+        };
+        reply_to.caller = match incoming.request.obf() {
+            Some(obf) => caller.on_behalf(obf)?,
+            None => caller,
+        };
+        self.check(incoming, reply_to)
+    }
+
+    /// The checks of a request whose caller is known.
+    fn check(
+        &self,
+        incoming: &mut RequestParts,
+        reply_to: &mut ReplyContext,
+    ) -> Result<Checked, Refused> {
         let caller = &reply_to.caller;
         let RequestParts { request, channel, size, input, memory, .. } = incoming;
         let (called, function) = match self.registry.find(request.f(), caller) {
@@ -167,6 +181,13 @@ impl Shared {
         declared.check_params(&called, &mut params)?;
         Ok(())
     }
+}
+
+/// When a request ends that may take so long.
+fn deadline(incoming: &RequestParts, times: &Timings, patience: Duration) -> Time {
+    let patience = if incoming.memory.is_some() { LONG } else { patience };
+    let deadline = times.arrived + patience.min(incoming.time_left.unwrap_or(Duration::MAX));
+    earliest(Some(deadline)).unwrap_or(deadline)
 }
 
 /// Refuses requests that cannot be forwarded while the definition of the function is not known: raw

@@ -54,10 +54,13 @@ impl Executor {
             }
             let arrival =
                 Arrival { incoming: &mut incoming, reply_to: &mut reply_to, times: &mut times };
-            match arrival.admit(&self.shared).await {
-                Ok(admitted) => self.start(reply_to, incoming, times, admitted).await,
-                Err(refused) => refuse(&reply_to, incoming.request.f(), times, &refused),
-            }
+            let pending = match arrival.admit(&self.shared).await {
+                Ok(admitted) => self.start(reply_to, incoming, times, admitted),
+                Err(refused) => {
+                    return refuse(&reply_to, incoming.request.f(), times, &refused);
+                }
+            };
+            pending.await
         }
     }
 

@@ -84,6 +84,13 @@ pub(super) struct Config {
     pub(super) forwarded: Option<Arc<HostedFunction>>,
 }
 
+impl Config {
+    /// How long a request may take.
+    pub(super) fn patience(&self, is_heavy: bool) -> Duration {
+        if is_heavy { self.heavy_timeout } else { self.request_timeout }
+    }
+}
+
 /// The client that a request is counted for in the budget.
 pub(super) type ClientOf = Arc<dyn Fn(&Request, &Channel) -> Client + Send + Sync>;
 

@@ -9,6 +9,7 @@ use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName
 use asyncsteps_futoin::message::Coding;
 use asyncsteps_futoin::typed::Interface;
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use super::caller::Caller;
@@ -28,7 +29,7 @@ pub(super) struct Registry {
     /// Each major version of an interface once.
     interfaces: DashMap<Box<str>, Vec<HostedInterface>>,
     /// The functions by their full names, with the version that is hosted: as most callers name them.
-    names: DashMap<Box<str>, NamedFunction>,
+    names: DashMap<Box<str>, NamedFunction, RandomState>,
     /// Names and major versions that a hosted interface inherits from: each is the parent of one only
     /// (FTN3 §2.3). One interface is registered at a time.
     parents: Mutex<HashSet<(Box<str>, u32)>>,

@@ -123,7 +123,7 @@ impl ServedRequest {
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call.
-    pub async fn call<T: DeserializeOwned>(
+    pub async fn call<T: DeserializeOwned + 'static>(
         &self,
         function: &str,
         params: impl Serialize,

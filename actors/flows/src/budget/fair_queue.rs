@@ -1,9 +1,11 @@
 //! The accounting of a budget, without threads and time.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt as _};
 
 use super::client::Client;
 use super::holdings::Holdings;

@@ -1,8 +1,9 @@
 //! The accounting of memory that is held for clients in addition to the requests of a budget, without
 //! threads and time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashMapExt as _};
 use slab::Slab;
 
 use super::client::Client;

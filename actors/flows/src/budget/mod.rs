@@ -310,10 +310,17 @@ struct AdmissionWait {
 }
 
 impl PendingPermit {
-    /// Whether the request waits in the queue.
-    #[must_use]
-    pub fn is_queued(&self) -> bool {
-        matches!(&self.0, AdmissionState::Waits(waits) if waits.answer.is_empty())
+    /// The decision, or the same if the request waits in the queue.
+    ///
+    /// # Errors
+    /// The request in the queue.
+    pub fn decided(self) -> Result<Result<Permit, Error>, Self> {
+        match self.0 {
+            AdmissionState::Decided(decision) => {
+                Ok(decision.unwrap_or_else(|| Err(refused(BudgetRefusal::TooMany))))
+            }
+            AdmissionState::Waits(_) => Err(self),
+        }
     }
 }
 
