@@ -226,7 +226,7 @@ pub struct DefinedStep {
 }
 
 /// How errors of a service are recorded, and made again.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorsOfService {
     pub(crate) record: RecordError,
     pub(crate) recall: fn(&RecordedError) -> Option<Result<BoxError, BoxError>>,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::{Arguments, AsyncSteps, StepResult};
 
+use super::context::Context;
 use super::cx::Cx;
 use super::form::Form;
 use super::service::Service;
@@ -62,7 +63,7 @@ where
 
 #[track_caller]
 fn asi_steps<S, P, I, A, T, E>(
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
     body: impl Fn(&mut AsyncSteps, &Cx<S, P>, A) -> StepResult + Send + Sync + 'static,
 ) -> Step<S, P, I, A, T, E>
@@ -73,8 +74,8 @@ where
     T: Arguments,
 {
     let body = Arc::new(body);
-    chain.substeps(name, Form::Asi, None, move |asi, cx: Cx<S, P>, input, _| {
-        let (body, of_body) = (Arc::clone(&body), cx.clone());
+    chain.substeps(name, Form::Asi, None, move |asi, cx: Context, input, _| {
+        let (body, of_body) = (Arc::clone(&body), Cx::of(cx.clone()));
         asi.add_inner(move |asi, ()| body(asi, &of_body, input));
         asi.add_inner(move |asi, result: T| asi.success((cx, result)));
         Ok(())

@@ -4,13 +4,12 @@
 use super::form::Form;
 use super::mistake::Mistake;
 use super::node::{Level, Node};
-use super::service::Service;
 use crate::recorder::Kind;
 
 /// The repeatable step that a value is of: after a crash it may be another one.
 type Unrecorded = Option<&'static str>;
 
-impl<S: Service, P: 'static> Level<S, P> {
+impl Level {
     /// Collects what a host cannot record.
     pub(super) fn check_recorded(&self, mistakes: &mut Vec<Mistake>) {
         self.check_words(true, mistakes);
@@ -54,14 +53,14 @@ impl<S: Service, P: 'static> Level<S, P> {
     /// Collects the choices that take the value of a repeatable step. Returns what the steps return, which take
     /// `value`.
     fn check_choices(&self, value: Unrecorded, mistakes: &mut Vec<Mistake>) -> Unrecorded {
-        let mut way = |nodes: &[Node<S, P>]| {
+        let mut way = |nodes: &[Node]| {
             nodes.iter().fold(value, |value, node| node.check_choices(value, mistakes))
         };
         self.each_way().fold(None, |returned, nodes| way(nodes).or(returned))
     }
 }
 
-impl<S: Service, P: 'static> Node<S, P> {
+impl Node {
     fn check_choices(&self, value: Unrecorded, mistakes: &mut Vec<Mistake>) -> Unrecorded {
         let (facts, name) = (&self.facts, self.id.name);
         let ends = facts.form == Form::OrEnd;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::Args;
 
-use super::cx::Cx;
+use super::context::{Context, With};
 use super::form::Form;
 use super::given::Given;
 use super::mistake::Mistake;
@@ -45,7 +45,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     }
 
     /// A step whose sub-steps are the steps of a function, or of a part of it: they have a name of their own in paths
-    /// and [keys](Cx::key).
+    /// and [keys](super::Cx::key).
     #[track_caller]
     pub fn nested<R: IntoReturns<S, P, I>>(
         &self,
@@ -138,7 +138,7 @@ where
             name,
             Form::Either,
             inside,
-            move |asi, cx: Cx<S, P>, value: T, _| match value.into() {
+            move |asi, cx: Context, value: T, _| match value.into() {
                 Either::A(value) => {
                     level.enter_way(0, asi, level.inside(cx, Some(0), None)?, value)
                 }
@@ -180,7 +180,7 @@ where
         let read = facts.read.clone().filter(|_| !facts.passes && !facts.recovers);
         let nodes = Arc::new(move |value| Steps::inside(|at: &Steps<S, P>| steps(at, value)));
         let of_host = Arc::clone(&nodes);
-        let define = Arc::new(move |cx: &Cx<S, P>, value: T| {
+        let define = Arc::new(move |cx: &Context, value: T| {
             let define = || Level::of(nodes(value));
             let level = Mistake::catch(source, define).map_err(Mistake::into_error)?;
             let mut mistakes = Vec::new();
@@ -195,7 +195,7 @@ where
             name,
             Form::Dynamic,
             None,
-            move |asi, cx: Cx<S, P>, value: T, _| {
+            move |asi, cx: Context, value: T, _| {
                 let level = define(&cx, value)?;
                 level.enter(asi, level.inside(cx, None, None)?, ())
             },
@@ -248,9 +248,9 @@ where
 /// A step whose sub-steps are the steps of a level, and whose normal end is final.
 #[track_caller]
 fn scope<S, P, I, A, T, E>(
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
-    level: Arc<Level<S, P>>,
+    level: Arc<Level>,
 ) -> Step<S, P, I, A, T, E>
 where
     S: Service,
@@ -259,7 +259,7 @@ where
     T: 'static,
 {
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::Scope, inside, move |asi, cx: Cx<S, P>, value, _| {
+    chain.substeps(name, Form::Scope, inside, move |asi, cx: Context, value, _| {
         let (level, source) = (Arc::clone(&level), cx.source());
         let cx = level.inside(cx, None, None)?;
         let Some(recorded) = cx.own_level().cloned() else {
@@ -279,7 +279,7 @@ where
 
 #[track_caller]
 fn when_some<S, P, I, A, X, R, E>(
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
     value: impl Fn(&Given<'_, P>, A) -> Option<X> + Send + Sync + 'static,
     steps: impl FnOnce(&Steps<S, P, X>) -> R,
@@ -293,12 +293,12 @@ where
 {
     let level = Level::of(Steps::inside(steps));
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::When, inside, move |asi, cx: Cx<S, P>, input, _| {
+    chain.substeps(name, Form::When, inside, move |asi, cx: Context, input, _| {
         let Some(value) = value(&Given::to(&cx), input) else {
             return asi.success((cx, None::<R::Result>));
         };
         level.enter(asi, level.inside(cx, None, None)?, value)?;
-        asi.add_inner(|asi, (cx, result): (Cx<S, P>, R::Result)| asi.success((cx, Some(result))));
+        asi.add_inner(|asi, (cx, result): With<R::Result>| asi.success((cx, Some(result))));
         Ok(())
     })
 }

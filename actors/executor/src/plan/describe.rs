@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::data::{FunctionKind, Plan, PlanRetry, PlanStep, cut};
 use super::form::Form;
 use super::node::{Level, Node};
-use super::service::Service;
 use super::work::AT_ONCE;
 use crate::recorder::Kind;
 
@@ -14,11 +13,7 @@ const TYPE: usize = 200;
 
 impl Plan {
     /// The plan of a function whose steps are complete.
-    pub(super) fn of<S: Service, P: 'static>(
-        function: &str,
-        level: &Level<S, P>,
-        answer_within: Option<Duration>,
-    ) -> Self {
+    pub(super) fn of(function: &str, level: &Level, answer_within: Option<Duration>) -> Self {
         Self {
             function: function.to_owned(),
             kind: FunctionKind::Plan,
@@ -29,7 +24,7 @@ impl Plan {
 }
 
 /// The steps of a level, below this path.
-fn ways<S: Service, P: 'static>(level: &Level<S, P>, around: &str) -> Vec<Vec<PlanStep>> {
+fn ways(level: &Level, around: &str) -> Vec<Vec<PlanStep>> {
     let mut ways = vec![Vec::new(); level.ways()];
     for (way, node) in level.nodes() {
         if let Some(way) = ways.get_mut(way) {
@@ -40,7 +35,7 @@ fn ways<S: Service, P: 'static>(level: &Level<S, P>, around: &str) -> Vec<Vec<Pl
 }
 
 /// Adds a step, and those with which its level goes on behind it.
-fn add<S: Service, P: 'static>(node: &Node<S, P>, around: &str, way: &mut Vec<PlanStep>) {
+fn add(node: &Node, around: &str, way: &mut Vec<PlanStep>) {
     let (id, facts) = (&node.id, &node.facts);
     let path = match id.numbered() {
         ("", _) => String::new(),

@@ -8,7 +8,7 @@ use std::vec;
 
 use asyncsteps_core::{AsyncSteps, Error, StepResult, codes};
 
-use super::cx::Cx;
+use super::context::Context;
 use super::form::Form;
 use super::given::Given;
 use super::join::{Results, result_of};
@@ -126,7 +126,7 @@ where
 
 #[track_caller]
 fn each<S, P, I, A, X, R, E, F>(
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
     (items, key): (F, Option<KeyOf<X>>),
     steps: impl FnOnce(&Steps<S, P, X>) -> R,
@@ -143,7 +143,7 @@ where
     let inside = Some(Arc::clone(&level));
     let has_keys = key.is_some();
     let mut step =
-        chain.substeps(name, Form::Each, inside, move |asi, cx: Cx<S, P>, input, said: &_| {
+        chain.substeps(name, Form::Each, inside, move |asi, cx: Context, input, said: &_| {
             let items = items(&Given::to(&cx), input);
             let keys = key.as_ref().map(|key| keys(&items, key)).transpose()?;
             let (items, keys) = in_recorded_order(&cx, (items, keys))?;
@@ -177,8 +177,7 @@ where
                 step.remembered(inside);
             }
             asi.add_inner(move |asi, ()| {
-                let results =
-                    results.take().map(|result| result_of::<S, P, R::Result>(Some(result)));
+                let results = results.take().map(|result| result_of::<R::Result>(Some(result)));
                 asi.success((cx, results.collect::<Result<Vec<R::Result>, _>>()?))
             });
             Ok(())
@@ -188,16 +187,16 @@ where
 }
 
 /// The items of a step while they are carried out.
-struct All<S: Service, P, X> {
-    of_step: Cx<S, P>,
-    level: Arc<Level<S, P>>,
+struct All<X> {
+    of_step: Context,
+    level: Arc<Level>,
     /// The items that no branch has taken.
     left: RefCell<std::iter::Enumerate<vec::IntoIter<X>>>,
     keys: Option<Vec<Rc<str>>>,
     results: Results,
 }
 
-impl<S: Service, P: 'static, X: 'static> All<S, P, X> {
+impl<X: 'static> All<X> {
     /// Carries out the next item in this branch, if one is left.
     fn next(&self, asi: &mut AsyncSteps) -> StepResult {
         let Some((number, item)) = self.left.borrow_mut().next() else {
@@ -229,10 +228,7 @@ fn keys<X>(items: &[X], key: &KeyOf<X>) -> Result<Vec<Rc<str>>, Error> {
 }
 
 /// Items and their keys, in the order in which the step began with them before a crash.
-fn in_recorded_order<S: Service, P, X>(
-    cx: &Cx<S, P>,
-    (items, keys): Keyed<X>,
-) -> Result<Keyed<X>, Error> {
+fn in_recorded_order<X>(cx: &Context, (items, keys): Keyed<X>) -> Result<Keyed<X>, Error> {
     let Some(step) = cx.recorded() else { return Ok((items, keys)) };
     let Some(keys) = keys else {
         step.numbers(cx.attempt(), items.len())?;

@@ -8,7 +8,8 @@ use asyncsteps_core::Retry;
 use super::form::{Form, UndoForm};
 use super::planned::Define;
 use super::read::Read;
-use crate::recorder::Kind;
+use super::service::{Service, errors_of};
+use crate::recorder::{ErrorsOfService, Kind};
 
 /// The facts of a step before it runs.
 #[derive(Clone, Debug)]
@@ -55,10 +56,12 @@ pub(super) struct Facts {
     pub(super) returns_unit: bool,
     /// It was said of a step that can have no such policy.
     pub(super) misplaced: Vec<&'static str>,
+    /// How errors of its service are recorded.
+    pub(super) errors: ErrorsOfService,
 }
 
 impl Facts {
-    pub(super) fn new<A: 'static, T: 'static>(form: Form) -> Self {
+    pub(super) fn new<S: Service, A: 'static, T: 'static>(form: Form) -> Self {
         Self {
             form,
             takes: std::any::type_name::<A>(),
@@ -87,6 +90,7 @@ impl Facts {
             passes: form == Form::Pass,
             returns_unit: TypeId::of::<T>() == TypeId::of::<()>(),
             misplaced: Vec::new(),
+            errors: errors_of::<S>(),
         }
     }
 

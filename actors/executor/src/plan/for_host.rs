@@ -11,15 +11,14 @@ use super::mistake::Mistake;
 use super::node::{Level, Node};
 use super::planned::{Define, Planned, PlannedStep, Ways};
 use super::read::Read;
-use super::service::{Service, errors_of};
 
 impl Define {
     /// `read` reads the result of the step before, from which `steps` defines the sub-steps of a step that was written
     /// there.
-    pub(super) fn new<S: Service, P: 'static, T: 'static>(
+    pub(super) fn new<T: 'static>(
         source: &'static Location<'static>,
         read: Read,
-        steps: impl Fn(T) -> Vec<Node<S, P>> + Send + Sync + 'static,
+        steps: impl Fn(T) -> Vec<Node> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(move |stored| {
             let (value,) = <(T,)>::from_args(read.read(stored)?)
@@ -38,14 +37,14 @@ impl Define {
 
 impl Planned {
     /// The steps of a function whose parameters are `P`.
-    pub(super) fn of<S: Service, P: DeserializeOwned + 'static>(level: &Level<S, P>) -> Self {
+    pub(super) fn of<P: DeserializeOwned + 'static>(level: &Level) -> Self {
         Self { steps: level.planned(), reads_params: |params| read::<P>(params).map(|_| ()) }
     }
 }
 
-impl<S: Service, P: 'static> Level<S, P> {
+impl Level {
     fn planned(&self) -> Ways {
-        let planned = |nodes: &[Node<S, P>]| {
+        let planned = |nodes: &[Node]| {
             let mut steps = Vec::new();
             add(nodes, false, &mut steps);
             steps
@@ -55,11 +54,7 @@ impl<S: Service, P: 'static> Level<S, P> {
 }
 
 /// Adds steps; a step that has the rest or all of this level inside is replaced by its sub-steps.
-fn add<S: Service, P: 'static>(
-    nodes: &[Node<S, P>],
-    is_behind_end: bool,
-    steps: &mut Vec<PlannedStep>,
-) {
+fn add(nodes: &[Node], is_behind_end: bool, steps: &mut Vec<PlannedStep>) {
     for node in nodes {
         match node.inside.as_ref().filter(|inside| !inside.is_own()) {
             Some(inside) => {
@@ -72,7 +67,7 @@ fn add<S: Service, P: 'static>(
 }
 
 impl PlannedStep {
-    fn of<S: Service, P: 'static>(node: &Node<S, P>, is_behind_end: bool) -> Self {
+    fn of(node: &Node, is_behind_end: bool) -> Self {
         let facts = &node.facts;
         let (_, nth) = node.id.numbered();
         let names = [(node.name(), nth)].into_iter().chain(node.id.was().iter().copied());
@@ -88,7 +83,7 @@ impl PlannedStep {
             read: facts.read.clone(),
             read_state: facts.read_state.clone(),
             define: facts.define.clone(),
-            errors: errors_of::<S>(),
+            errors: facts.errors,
         }
     }
 }

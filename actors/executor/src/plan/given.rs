@@ -4,8 +4,7 @@ use std::time::SystemTime;
 
 use asyncsteps_core::sim::Random;
 
-use super::cx::Cx;
-use super::service::Service;
+use super::context::Context;
 
 /// The argument of a closure that chooses which steps a request needs: for [`when_some`](super::Steps::when_some), and
 /// for the items of [`each`](super::Steps::each).
@@ -18,50 +17,29 @@ use super::service::Service;
 pub struct Given<'a, P> {
     /// The parameters, checked by the definition.
     pub params: &'a P,
-    step: &'a dyn OfStep,
+    step: &'a Context,
 }
 
-/// The facts of the step that chooses.
-trait OfStep {
-    fn now(&self) -> SystemTime;
-
-    fn random(&self) -> Random;
-
-    fn key(&self) -> &str;
-}
-
-impl<S: Service, P> OfStep for Cx<S, P> {
-    fn now(&self) -> SystemTime {
-        self.now()
-    }
-
-    fn random(&self) -> Random {
-        self.random()
-    }
-
-    fn key(&self) -> &str {
-        self.key()
+impl<'a, P: 'static> Given<'a, P> {
+    pub(super) fn to(step: &'a Context) -> Self {
+        Self { params: step.params_ref(), step }
     }
 }
 
-impl<'a, P> Given<'a, P> {
-    pub(super) fn to<S: Service>(cx: &'a Cx<S, P>) -> Self {
-        Self { params: &cx.params, step: cx }
-    }
-
-    /// The time of day, see [`Cx::now`].
+impl<P> Given<'_, P> {
+    /// The time of day, see [`Cx::now`](super::Cx::now).
     #[must_use]
     pub fn now(&self) -> SystemTime {
         self.step.now()
     }
 
-    /// Random numbers of the step, see [`Cx::random`].
+    /// Random numbers of the step, see [`Cx::random`](super::Cx::random).
     #[must_use = "each call returns the same numbers again"]
     pub fn random(&self) -> Random {
         self.step.random()
     }
 
-    /// The idempotency key of the step, see [`Cx::key`].
+    /// The idempotency key of the step, see [`Cx::key`](super::Cx::key).
     #[must_use]
     pub fn key(&self) -> &str {
         self.step.key()

@@ -1,24 +1,31 @@
 //! The plan of a function of an executor.
 
+use std::any::Any;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps_core::{Args, AsyncSteps, BodyResult, Error, StepError, StepResult, Template};
+use asyncsteps_core::{
+    Args, Arguments, AsyncSteps, BodyResult, Error, StepError, StepResult, Template,
+};
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::answer::AnswerWithin;
-use super::cx::Cx;
+use super::context::{Context, OfFunction, With};
+use super::cx::{Cx, read};
 use super::data::Plan;
 use super::function::{Built, Ended, FunctionOf, Handler, typed};
 use super::mistake::Mistake;
 use super::node::Level;
 use super::planned::Planned;
-use super::service::{Service, coded};
+use super::service::{Service, coded, errors_of};
 use super::step::Returns;
 use super::steps::{Defined, Steps};
 use super::whole::run_whole;
 use crate::executor::RequestSteps;
 use crate::raw::RawInput;
+use crate::recorder::ErrorsOfService;
 
 /// The form of handlers that return a plan.
 #[derive(Debug)]
@@ -83,7 +90,7 @@ where
     }
 
     fn ended(returned: Args) -> Result<Ended<R>, Error> {
-        ended::<S, P, R>(returned)
+        ended::<R>(returned)
     }
 }
 
@@ -111,7 +118,7 @@ where
     }
 
     fn ended(returned: Args) -> Result<Ended<R>, Error> {
-        ended::<S, P, R>(returned)
+        ended::<R>(returned)
     }
 }
 
@@ -121,58 +128,93 @@ fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
     handler: impl FnOnce(&Steps<S, P, I>) -> Returns<R>,
 ) -> Built {
     let source = function.source;
-    let Defined { nodes, answer } = match Mistake::catch(source, || Steps::define(source, handler))
-    {
-        Ok(defined) => defined,
-        Err(mistake) => return Built::mistaken(vec![mistake]),
+    let defined = Mistake::catch(source, || Steps::define(source, handler));
+    let types = FunctionTypes {
+        name: function.name,
+        source,
+        service: Arc::<S>::clone(&function.state),
+        errors: errors_of::<S>(),
+        coded: coded::<S>,
+        params: |params| Ok(Rc::new(read::<P>(params)?)),
+        input: |asi, cx| Ok((cx, I::of_request(asi)?).into_args()),
+        planned: Planned::of::<P>,
     };
-    let (level, mut mistakes) = (Level::of(nodes), Vec::new());
-    level.complete(0, &mut mistakes);
-    if function.front.is_some() {
-        level.check_recorded(&mut mistakes);
+    types.build(defined, function.front.clone())
+}
+
+/// What the steps of a function need of its types.
+struct FunctionTypes {
+    name: &'static str,
+    source: &'static Location<'static>,
+    service: Arc<dyn Any + Send + Sync>,
+    errors: ErrorsOfService,
+    coded: fn(StepError) -> StepError,
+    /// Reads the parameters.
+    params: ReadParams,
+    /// The arguments of the first step.
+    input: FirstArgs,
+    planned: fn(&Level) -> Planned,
+}
+
+type ReadParams = fn(&Map<String, Value>) -> Result<Rc<dyn Any>, Error>;
+
+type FirstArgs = fn(&mut AsyncSteps, Context) -> Result<Args, Error>;
+
+impl FunctionTypes {
+    /// Builds the function with these steps.
+    fn build(self, defined: Result<Defined, Mistake>, front: Option<Template>) -> Built {
+        let Self { name, source, service, errors, coded, params, input, planned } = self;
+        let Defined { nodes, answer } = match defined {
+            Ok(defined) => defined,
+            Err(mistake) => return Built::mistaken(vec![mistake]),
+        };
+        let (level, mut mistakes) = (Level::of(nodes), Vec::new());
+        level.complete(0, &mut mistakes);
+        if front.is_some() {
+            level.check_recorded(&mut mistakes);
+        }
+        if !mistakes.is_empty() {
+            return Built::mistaken(mistakes);
+        }
+        let limit = answer.as_ref().map(|(answer, _)| answer.limit);
+        let of_front = answer.as_ref().map(|(answer, _)| answer.clone());
+        let plan = Plan::of(name, &level, limit);
+        let planned = front.is_some().then(|| Arc::new(planned(&level)));
+        let takes_signals = level.takes_signals;
+        let function = OfFunction { service, errors, source, takes_signals };
+        let template = Template::build(|steps| {
+            steps
+                .add(move |asi, ()| {
+                    let params = params(asi.request()?.params())?;
+                    let cx = Context::of_request(asi, params, &function)?;
+                    let Some((answer, source)) = answer.as_ref().filter(|_| cx.host().is_none())
+                    else {
+                        return start(&level, asi, cx, input);
+                    };
+                    let arrived = asi.request()?.begun();
+                    let level = Arc::clone(&level);
+                    let steps = move |asi: &mut AsyncSteps| start(&level, asi, cx, input);
+                    answer.clone().add(asi, (arrived, source), steps)
+                })
+                .named(name)
+                .located_at(source)
+                .on_error(move |_, error| Err(coded(error.clone().into())));
+        });
+        let front = front.map(|front| in_front(front, of_front));
+        Built { template, front, plan: Some(plan), planned, mistakes }
     }
-    if !mistakes.is_empty() {
-        return Built::mistaken(mistakes);
-    }
-    let limit = answer.as_ref().map(|(answer, _)| answer.limit);
-    let of_front = answer.as_ref().map(|(answer, _)| answer.clone());
-    let plan = Plan::of(function.name, &level, limit);
-    let planned = function.front.is_some().then(|| Arc::new(Planned::of(&level)));
-    let service = Arc::clone(&function.state);
-    let template = Template::build(|steps| {
-        steps
-            .add(move |asi, ()| {
-                let cx = Cx::<S, P>::of_request(asi, &service, source, level.takes_signals)?;
-                let Some((answer, source)) = answer.as_ref().filter(|_| cx.host().is_none()) else {
-                    return start::<_, _, I>(&level, asi, cx);
-                };
-                let arrived = asi.request()?.begun();
-                let level = Arc::clone(&level);
-                let steps = move |asi: &mut AsyncSteps| start::<_, _, I>(&level, asi, cx);
-                answer.clone().add(asi, (arrived, source), steps)
-            })
-            .named(function.name)
-            .located_at(source)
-            .on_error(|_, error| Err(coded::<S>(error.clone().into())));
-    });
-    let front = function.front.clone().map(|front| in_front(front, of_front));
-    Built { template, front, plan: Some(plan), planned, mistakes }
 }
 
 /// The result of a request, which the last step of its function returned with its context.
-fn ended<S: Service, P: 'static, R: 'static>(returned: Args) -> Result<Ended<R>, Error> {
-    let (cx, result) = typed::<(Cx<S, P>, R)>(returned)?;
-    Ok((result, cx.take_head()))
+fn ended<R: 'static>(returned: Args) -> Result<Ended<R>, Error> {
+    let (cx, result) = typed::<With<R>>(returned)?;
+    Ok((result, cx.request.head.take()))
 }
 
 /// Makes the running step run the steps of the function, which its host may record.
-fn start<S: Service, P: 'static, I: FirstInput>(
-    level: &Arc<Level<S, P>>,
-    asi: &mut AsyncSteps,
-    cx: Cx<S, P>,
-) -> StepResult {
-    let input = I::of_request(asi)?;
-    let Some(host) = cx.host() else { return level.enter(asi, cx, input) };
+fn start(level: &Arc<Level>, asi: &mut AsyncSteps, cx: Context, input: FirstArgs) -> StepResult {
+    let args = input(asi, cx.clone())?;
+    let Some(host) = cx.host() else { return level.enter_args(asi, &cx, args) };
     let (level, source) = (Arc::clone(level), cx.source());
     let recorders = (Rc::clone(&host.request), Rc::clone(&host.function));
     let recorded = Rc::new(level.of_function(&cx, host));
@@ -191,7 +233,7 @@ fn start<S: Service, P: 'static, I: FirstInput>(
     asi.add(move |asi, ()| {
         run_whole(asi, source, recorders, move |asi| {
             recorded.begin()?;
-            level.enter(asi, cx, input)
+            level.enter_args(asi, &cx, args)
         });
     })
     .located_at(source);

@@ -8,7 +8,7 @@ use std::vec;
 
 use asyncsteps_core::{Args, Arguments, AsyncSteps, Error, StepResult, codes};
 
-use super::cx::Cx;
+use super::context::{Context, With};
 use super::form::Form;
 use super::node::{Level, Node};
 use super::returns::IntoReturns;
@@ -28,15 +28,15 @@ pub trait Branches<S: Service, P, I> {
 
     /// Their form in a plan.
     #[doc(hidden)]
-    fn into_parts(self, source: &'static Location<'static>) -> Parts<S, P, Self::Results>;
+    fn into_parts(self, source: &'static Location<'static>) -> Parts<Self::Results>;
 }
 
 /// Branches in a plan.
 #[derive(derive_more::Debug)]
 #[debug("Parts({})", self.branches.len())]
 #[doc(hidden)]
-pub struct Parts<S: Service, P, R> {
-    branches: Vec<Vec<Node<S, P>>>,
+pub struct Parts<R> {
+    branches: Vec<Vec<Node>>,
     gather: Gather<R>,
 }
 
@@ -55,12 +55,12 @@ macro_rules! branches {
             type Results = ($($branch::Result,)*);
 
             #[expect(non_snake_case, reason = "each type and its value have one name")]
-            fn into_parts(self, source: &'static Location<'static>) -> Parts<S, P, Self::Results> {
+            fn into_parts(self, source: &'static Location<'static>) -> Parts<Self::Results> {
                 let ($($branch,)*) = self;
                 Parts {
                     branches: vec![$($branch.into_returns().into_nodes::<S, P, I>(source)),*],
                     gather: |mut results| {
-                        Ok(($(result_of::<S, P, $branch::Result>(results.next())?,)*))
+                        Ok(($(result_of::<$branch::Result>(results.next())?,)*))
                     },
                 }
             }
@@ -77,11 +77,9 @@ branches!(A, B, C, D, E, F, G);
 branches!(A, B, C, D, E, F, G, H);
 
 /// The result of a branch.
-pub(super) fn result_of<S: Service, P: 'static, T: 'static>(
-    result: Option<Args>,
-) -> Result<T, Error> {
+pub(super) fn result_of<T: 'static>(result: Option<Args>) -> Result<T, Error> {
     let Some(result) = result else { unreachable!("each branch has a result") };
-    let (_, value) = <(Cx<S, P>, T)>::from_args(result)
+    let (_, value) = <With<T>>::from_args(result)
         .map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))?;
     Ok(value)
 }
@@ -179,7 +177,7 @@ where
 
 #[track_caller]
 fn join<S, P, I, A, B, E>(
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
     branches: B,
 ) -> Step<S, P, I, A, B::Results, E>
@@ -192,7 +190,7 @@ where
     let Parts { branches, gather } = branches.into_parts(Location::caller());
     let level = Level::of_ways(branches);
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::Join, inside, move |asi, cx: Cx<S, P>, input: A, _: &_| {
+    chain.substeps(name, Form::Join, inside, move |asi, cx: Context, input: A, _: &_| {
         let (of_join, results) = (cx.clone(), Results::of(level.ways()));
         let inside = cx.recorded().map(|step| step.inside(cx.attempt()));
         let cx = level.inside(cx, None, None)?;
@@ -203,7 +201,7 @@ where
                 let (level, results) = (Arc::clone(&level), results.clone());
                 let (cx, input) = (cx.clone(), input.clone());
                 let branch = move |asi: &mut AsyncSteps, ()| -> StepResult {
-                    level.enter_branch(way, asi, cx, input)?;
+                    level.enter_branch(way, asi, cx, input);
                     results.keep(asi, way);
                     Ok(())
                 };

@@ -3,24 +3,25 @@
 use asyncsteps_core::sync::{AnySync, StepLock};
 use asyncsteps_core::{Added, Error};
 
+use super::context::Context;
 use super::cx::Cx;
 use super::service::Service;
 use super::taken::{Taken, take};
 
 /// A lock or limiter of a step, as a request has it.
-pub(super) enum LockOf<S: Service, P, A> {
+pub(super) enum LockOf<A> {
     /// Whatever the step takes.
-    Cx(LockOfCx<S, P>),
-    Input(LockOfInput<S, P, A>),
+    Cx(LockOfCx),
+    Input(LockOfInput<A>),
 }
 
-pub(super) type LockOfCx<S, P> = Box<dyn Fn(&Cx<S, P>) -> Option<AnySync> + Send + Sync>;
+pub(super) type LockOfCx = Box<dyn Fn(&Context) -> Option<AnySync> + Send + Sync>;
 
-type LockOfInput<S, P, A> = Box<dyn Fn(&Cx<S, P>, &A) -> Option<AnySync> + Send + Sync>;
+type LockOfInput<A> = Box<dyn Fn(&Context, &A) -> Option<AnySync> + Send + Sync>;
 
-impl<S: Service, P, A> LockOf<S, P, A> {
+impl<A> LockOf<A> {
     /// The lock of a request in which the step takes this input.
-    pub(super) fn of(&self, cx: &Cx<S, P>, input: &A) -> Option<AnySync> {
+    pub(super) fn of(&self, cx: &Context, input: &A) -> Option<AnySync> {
         match self {
             Self::Cx(lock) => lock(cx),
             Self::Input(lock) => lock(cx, input),
@@ -30,7 +31,7 @@ impl<S: Service, P, A> LockOf<S, P, A> {
     /// The lock of a request in which the step took this input.
     pub(super) fn of_taken(
         &self,
-        cx: &Cx<S, P>,
+        cx: &Context,
         taken: Option<&Taken>,
     ) -> Result<Option<AnySync>, Error>
     where
@@ -52,7 +53,7 @@ pub(super) struct Held {
 
 impl Held {
     /// The host of the request is notified of them.
-    pub(super) fn noted<S: Service, P>(self, cx: &Cx<S, P>) -> Self {
+    pub(super) fn noted(self, cx: &Context) -> Self {
         if let Some(host) = cx.host().filter(|_| !self.is_empty()) {
             host.request.locks();
         }
@@ -75,15 +76,15 @@ impl Held {
 }
 
 /// A lock or limiter that a request returns for its step.
-pub(super) fn lock_of_cx<S: Service, P, L: StepLock>(
+pub(super) fn lock_of_cx<S: Service, P: 'static, L: StepLock>(
     lock: impl Fn(&Cx<S, P>) -> L + Send + Sync + 'static,
-) -> LockOfCx<S, P> {
-    Box::new(move |cx| lock(cx).into_sync())
+) -> LockOfCx {
+    Box::new(move |cx| lock(&Cx::of(cx.clone())).into_sync())
 }
 
 /// The same for what the step takes.
-pub(super) fn lock_of_input<S: Service, P, A, L: StepLock>(
+pub(super) fn lock_of_input<S: Service, P: 'static, A, L: StepLock>(
     lock: impl Fn(&Cx<S, P>, &A) -> L + Send + Sync + 'static,
-) -> LockOf<S, P, A> {
-    LockOf::Input(Box::new(move |cx, input| lock(cx, input).into_sync()))
+) -> LockOf<A> {
+    LockOf::Input(Box::new(move |cx, input| lock(&Cx::of(cx.clone()), input).into_sync()))
 }

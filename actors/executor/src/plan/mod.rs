@@ -7,7 +7,7 @@
 //!   functions; `mistake.rs`: what is wrong with a plan.
 //! - `work.rs`: what a step of a plan does when a request comes to it; `locks.rs`: what it holds; `undo_body.rs`: how it is
 //!   undone; `undo.rs`: undo from the plan and from records; `taken.rs`, `read.rs`: what is recorded of a step.
-//! - `cx.rs`: what bodies get; `given.rs`: what closures get that choose; `random.rs`: their random numbers; `place.rs`, `around.rs`: where a step is, in its plan
+//! - `context.rs`: what goes from step to step; `cx.rs`: what bodies get; `given.rs`: what closures get that choose; `random.rs`: their random numbers; `place.rs`, `around.rs`: where a step is, in its plan
 //!   and in a request.
 //! - `recording.rs`: what a step says for requests that a host [records](crate::recorder); `waits.rs`, `transacted.rs`,
 //!   `retired.rs`: steps for those; `recorded.rs`, `whole.rs`: what is recorded of a request.
@@ -21,6 +21,7 @@ mod around;
 mod asi;
 mod checks;
 mod choice;
+mod context;
 mod cx;
 mod data;
 mod describe;

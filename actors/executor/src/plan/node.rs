@@ -3,43 +3,42 @@
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use asyncsteps_core::{Args, AsyncSteps, Error, StepResult, Template, TemplateSteps};
+use asyncsteps_core::{Args, Arguments, AsyncSteps, Error, StepResult, Template, TemplateSteps};
 
-use super::cx::Cx;
+use super::context::Context;
 use super::facts::Facts;
 use super::form::Form;
 use super::locks::Held;
 use super::mistake::Mistake;
 use super::place::{Inside, Place, StepId};
 use super::recorded::{Host, RecordedLevel, RecordedStep};
-use super::service::{Service, errors_of};
 use super::taken::Taken;
 use crate::recorder::{self, DefinedStep, Kind, Part};
 
 /// A step of a plan.
-pub(super) struct Node<S: Service, P> {
+pub(super) struct Node {
     pub(super) id: Arc<StepId>,
     pub(super) facts: Facts,
-    pub(super) work: Arc<dyn Work<S, P>>,
+    pub(super) work: Arc<dyn Work>,
     /// The steps inside, if it has sub-steps that are known.
-    pub(super) inside: Option<Arc<Level<S, P>>>,
+    pub(super) inside: Option<Arc<Level>>,
 }
 
 /// The work of a step when a request comes to it.
-pub(super) trait Work<S: Service, P>: Send + Sync {
+pub(super) trait Work: Send + Sync {
     /// Adds the step to a template, where it takes the context of the step before it and its result, and
     /// returns the same; for requests that a host records, or for others.
     fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool);
 
     /// The locks and limiters that the step holds, which took this.
-    fn held(&self, cx: &Cx<S, P>, taken: Option<&Taken>) -> Result<Held, Error>;
+    fn held(&self, cx: &Context, taken: Option<&Taken>) -> Result<Held, Error>;
 
     /// Adds the undo of the step to the running one, which took `taken`, if it has one and is a body; `result` is its
     /// recorded result.
     fn undo(
         self: Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: Cx<S, P>,
+        cx: Context,
         taken: Option<&Taken>,
         result: Option<Args>,
     ) -> StepResult {
@@ -48,19 +47,15 @@ pub(super) trait Work<S: Service, P>: Send + Sync {
     }
 
     /// The steps inside, if they follow from the input of the step.
-    fn define(
-        &self,
-        cx: &Cx<S, P>,
-        taken: Option<&Taken>,
-    ) -> Result<Option<Arc<Level<S, P>>>, Error> {
+    fn define(&self, cx: &Context, taken: Option<&Taken>) -> Result<Option<Arc<Level>>, Error> {
         let _ = (cx, taken);
         Ok(None)
     }
 }
 
 /// Steps that are defined together: the steps of a function, or of a step with sub-steps.
-pub(super) struct Level<S: Service, P> {
-    ways: Vec<Way<S, P>>,
+pub(super) struct Level {
+    ways: Vec<Way>,
     extent: Extent,
     pub(super) has_undo: bool,
     /// A step in it can be undone when all have ended.
@@ -84,39 +79,39 @@ enum Extent {
 type Beside = (Arc<StepId>, &'static str, bool);
 
 /// Steps one after the other: all of a level, or a branch of it.
-struct Way<S: Service, P> {
-    nodes: Vec<Node<S, P>>,
+struct Way {
+    nodes: Vec<Node>,
     template: Template,
     /// For requests that a host records.
     recorded: OnceLock<Template>,
 }
 
-impl<S: Service, P: 'static> Level<S, P> {
+impl Level {
     /// Steps one after the other.
-    pub(super) fn of(nodes: Vec<Node<S, P>>) -> Arc<Self> {
+    pub(super) fn of(nodes: Vec<Node>) -> Arc<Self> {
         Self::of_ways(vec![nodes])
     }
 
     /// Branches, or ways of which one is taken.
-    pub(super) fn of_ways(ways: Vec<Vec<Node<S, P>>>) -> Arc<Self> {
+    pub(super) fn of_ways(ways: Vec<Vec<Node>>) -> Arc<Self> {
         Arc::new(Self::new(ways, Extent::Own))
     }
 
     /// Steps with which the level around them goes on.
-    pub(super) fn rest(nodes: Vec<Node<S, P>>) -> Arc<Self> {
+    pub(super) fn rest(nodes: Vec<Node>) -> Arc<Self> {
         Arc::new(Self::new(vec![nodes], Extent::Rest))
     }
 
     /// All steps of the level around them, of which something is said.
-    pub(super) fn whole(nodes: Vec<Node<S, P>>) -> Arc<Self> {
+    pub(super) fn whole(nodes: Vec<Node>) -> Arc<Self> {
         Arc::new(Self::new(vec![nodes], Extent::Whole))
     }
 
-    fn new(ways: Vec<Vec<Node<S, P>>>, extent: Extent) -> Self {
+    fn new(ways: Vec<Vec<Node>>, extent: Extent) -> Self {
         let has_undo = ways.iter().flatten().any(Node::has_undo);
         let keeps_undo = ways.iter().flatten().any(Node::keeps_undo);
         let takes_signals = ways.iter().flatten().any(Node::takes_signals);
-        let way = |nodes: Vec<Node<S, P>>| {
+        let way = |nodes: Vec<Node>| {
             let template = template(&nodes, false);
             Way { nodes, template, recorded: OnceLock::new() }
         };
@@ -128,7 +123,7 @@ impl<S: Service, P: 'static> Level<S, P> {
     pub(super) fn enter<A: 'static>(
         &self,
         asi: &mut AsyncSteps,
-        cx: Cx<S, P>,
+        cx: Context,
         value: A,
     ) -> StepResult {
         self.enter_way(0, asi, cx, value)
@@ -139,17 +134,37 @@ impl<S: Service, P: 'static> Level<S, P> {
         &self,
         way: usize,
         asi: &mut AsyncSteps,
-        cx: Cx<S, P>,
+        cx: Context,
         value: A,
     ) -> StepResult {
+        let is_recorded = cx.host().is_some();
         let level = cx.own_level().filter(|_| self.extent == Extent::Own).cloned();
-        let Some(level) = level else { return self.enter_branch(way, asi, cx, value) };
-        self.enter_branch(way, asi, cx, value)?;
-        asi.add_inner(move |asi, result: Args| {
-            level.ended(false);
-            asi.success(result)
-        });
+        self.copy_own((way, is_recorded), level, asi, (cx, value).into_args());
         Ok(())
+    }
+
+    /// Makes the running step run the steps with the arguments of the first one, which has this context.
+    pub(super) fn enter_args(&self, asi: &mut AsyncSteps, cx: &Context, args: Args) -> StepResult {
+        let level = cx.own_level().filter(|_| self.extent == Extent::Own).cloned();
+        self.copy_own((0, cx.host().is_some()), level, asi, args);
+        Ok(())
+    }
+
+    /// Adds the steps of a way to the running step, and notifies the host when they end, if it records them.
+    fn copy_own(
+        &self,
+        (way, is_recorded): (usize, bool),
+        level: Option<Rc<RecordedLevel>>,
+        asi: &mut AsyncSteps,
+        args: Args,
+    ) {
+        self.copy_way(way, is_recorded, asi, args);
+        if let Some(level) = level {
+            asi.add_inner(move |asi, result: Args| {
+                level.ended(false);
+                asi.success(result)
+            });
+        }
     }
 
     /// Makes the running step run the steps of one of several branches.
@@ -157,21 +172,25 @@ impl<S: Service, P: 'static> Level<S, P> {
         &self,
         way: usize,
         asi: &mut AsyncSteps,
-        cx: Cx<S, P>,
+        cx: Context,
         value: A,
-    ) -> StepResult {
-        let mut ways = self.ways.get(way).into_iter();
-        let runs = |node: &Node<S, P>| !node.is_retired();
-        match ways.find(|way| way.nodes.iter().any(runs)) {
-            Some(way) if cx.host().is_some() => {
+    ) {
+        let is_recorded = cx.host().is_some();
+        self.copy_way(way, is_recorded, asi, (cx, value).into_args());
+    }
+
+    /// Adds the steps of a way to the running step, the first of which takes these arguments.
+    fn copy_way(&self, way: usize, is_recorded: bool, asi: &mut AsyncSteps, args: Args) {
+        let runs = |node: &Node| !node.is_retired();
+        match self.ways.get(way).filter(|way| way.nodes.iter().any(runs)) {
+            Some(way) if is_recorded => {
                 let template = way.recorded.get_or_init(|| template(&way.nodes, true));
-                asi.copy_with(template, (cx, value));
+                asi.copy_with(template, args);
             }
-            Some(way) => asi.copy_with(&way.template, (cx, value)),
+            Some(way) => asi.copy_with(&way.template, args),
             // steps may be added behind it, so that it is one
-            _ => drop(asi.add_inner(move |asi, ()| asi.success((cx, value)))),
+            None => drop(asi.add_inner(move |asi, ()| asi.success(args))),
         }
-        Ok(())
     }
 
     /// Makes the running step, which is inside the step with this context, run the steps of an iteration or an item
@@ -180,7 +199,7 @@ impl<S: Service, P: 'static> Level<S, P> {
     pub(super) fn enter_inside<A: 'static>(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
-        around: &Cx<S, P>,
+        around: &Context,
         (inside, value): (Inside, A),
     ) -> StepResult {
         let Some(step) = around.recorded() else {
@@ -197,10 +216,10 @@ impl<S: Service, P: 'static> Level<S, P> {
     /// one. The host of the request is notified of the steps.
     pub(super) fn inside(
         &self,
-        cx: Cx<S, P>,
+        cx: Context,
         way: Option<usize>,
         inside: Option<Inside>,
-    ) -> Result<Cx<S, P>, Error> {
+    ) -> Result<Context, Error> {
         let cx = self.known(cx, way, inside);
         if let Some(level) = cx.own_level() {
             level.begin()?;
@@ -209,12 +228,7 @@ impl<S: Service, P: 'static> Level<S, P> {
     }
 
     /// [`inside`](Self::inside), of which the host is not notified.
-    pub(super) fn known(
-        &self,
-        cx: Cx<S, P>,
-        way: Option<usize>,
-        inside: Option<Inside>,
-    ) -> Cx<S, P> {
+    pub(super) fn known(&self, cx: Context, way: Option<usize>, inside: Option<Inside>) -> Context {
         // a step that the host does not know has no steps of its own
         let Some(step) = cx.recorded().cloned() else {
             return cx.inside(self.has_undo, inside, None);
@@ -227,14 +241,14 @@ impl<S: Service, P: 'static> Level<S, P> {
     }
 
     /// The steps of the function, as the host of the request records them.
-    pub(super) fn of_function(&self, cx: &Cx<S, P>, host: &Host) -> RecordedLevel {
+    pub(super) fn of_function(&self, cx: &Context, host: &Host) -> RecordedLevel {
         let (around, path) = (Rc::clone(&host.function), Vec::new());
         let steps = self.recorded(cx, &path, None);
         RecordedLevel { around, attempt: 1, path, steps }
     }
 
     /// The steps of all ways or of one, as the host of the request is to record them.
-    fn recorded(&self, cx: &Cx<S, P>, path: &[Part], way: Option<usize>) -> Vec<Rc<RecordedStep>> {
+    fn recorded(&self, cx: &Context, path: &[Part], way: Option<usize>) -> Vec<Rc<RecordedStep>> {
         let Some(host) = cx.host() else { return Vec::new() };
         let nodes = self.flat().into_iter().filter(|(of, _)| way.is_none_or(|way| way == *of));
         nodes
@@ -254,7 +268,7 @@ impl<S: Service, P: 'static> Level<S, P> {
 
     /// The steps, each with its branch or way; a step that has the rest or all of this level inside is replaced by its
     /// sub-steps.
-    fn flat(&self) -> Vec<(usize, &Node<S, P>)> {
+    fn flat(&self) -> Vec<(usize, &Node)> {
         let mut found = Vec::new();
         for (way, node) in self.nodes() {
             match &node.inside {
@@ -278,12 +292,12 @@ impl<S: Service, P: 'static> Level<S, P> {
     }
 
     /// The steps of one of several branches or ways.
-    pub(super) fn way(&self, way: usize) -> &[Node<S, P>] {
+    pub(super) fn way(&self, way: usize) -> &[Node] {
         self.ways.get(way).map_or(&[], |way| &way.nodes)
     }
 
     /// Branches or ways, each with its steps.
-    pub(super) fn each_way(&self) -> impl Iterator<Item = &[Node<S, P>]> {
+    pub(super) fn each_way(&self) -> impl Iterator<Item = &[Node]> {
         self.ways.iter().map(|way| &*way.nodes)
     }
 
@@ -293,13 +307,13 @@ impl<S: Service, P: 'static> Level<S, P> {
     }
 
     /// All steps, each with the number of its branch or way.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = (usize, &Node<S, P>)> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
         let ways = self.ways.iter().enumerate();
         ways.flat_map(|(number, way)| way.nodes.iter().map(move |node| (number, node)))
     }
 
     /// The steps, each with its way and its number in it.
-    pub(super) fn placed(&self) -> impl Iterator<Item = ((usize, usize), &Node<S, P>)> {
+    pub(super) fn placed(&self) -> impl Iterator<Item = ((usize, usize), &Node)> {
         let ways = self.ways.iter().enumerate();
         ways.flat_map(|(number, way)| {
             way.nodes.iter().enumerate().map(move |(at, node)| ((number, at), node))
@@ -350,7 +364,7 @@ impl<S: Service, P: 'static> Level<S, P> {
     }
 }
 
-fn template<S: Service, P>(nodes: &[Node<S, P>], is_recorded: bool) -> Template {
+fn template(nodes: &[Node], is_recorded: bool) -> Template {
     Template::build(|steps| {
         nodes.iter().for_each(|node| Arc::clone(&node.work).add(steps, is_recorded));
     })
@@ -362,7 +376,7 @@ const NOT_IN_NAMES: [char; 4] = ['/', '#', '~', '?'];
 /// The name of a group without one, for the host of a request.
 const GROUP: &str = "as one";
 
-impl<S: Service, P> Node<S, P> {
+impl Node {
     /// Its name, for the host of a request.
     pub(super) fn name(&self) -> &'static str {
         if self.id.name.is_empty() { GROUP } else { self.id.name }
@@ -383,7 +397,7 @@ impl<S: Service, P> Node<S, P> {
             recorder::Form::Nested
         };
         let (_, nth) = self.id.numbered();
-        let forms = (form, errors_of::<S>());
+        let forms = (form, facts.errors);
         let step = DefinedStep::new(around, Some((self.name(), nth)), self.id.source, forms);
         if let Some(kind) = facts.kind {
             step.set_kind(kind);

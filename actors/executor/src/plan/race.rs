@@ -10,6 +10,7 @@ use asyncsteps_actors::clock;
 use asyncsteps_core::replay::Limit;
 use asyncsteps_core::{Args, AsyncSteps, Error, Interrupter, StepResult, codes};
 
+use super::context::Context;
 use super::cx::Cx;
 use super::form::Form;
 use super::join::result_of;
@@ -90,7 +91,7 @@ where
 
 #[track_caller]
 fn race<S, P, I, A, X, R, E>(
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
     items: impl Fn(&Cx<S, P>, A) -> Vec<X> + Send + Sync + 'static,
     steps: impl FnOnce(&Steps<S, P, X>) -> R,
@@ -104,9 +105,9 @@ where
 {
     let level = Level::of(Steps::inside(steps));
     let inside = Some(Arc::clone(&level));
-    chain.substeps(name, Form::Race, inside, move |asi, cx: Cx<S, P>, input, said: &_| {
+    chain.substeps(name, Form::Race, inside, move |asi, cx: Context, input, said: &_| {
         let rules = said.items;
-        let items = items(&cx, input);
+        let items = items(&Cx::of(cx.clone()), input);
         if let Some(step) = cx.recorded() {
             step.numbers(cx.attempt(), items.len())?;
         }
@@ -133,8 +134,7 @@ where
         })
         .located_at(source);
         asi.add_inner(move |asi, ()| {
-            let results =
-                race.end()?.into_iter().map(|won| result_of::<S, P, R::Result>(Some(won)));
+            let results = race.end()?.into_iter().map(|won| result_of::<R::Result>(Some(won)));
             asi.success((cx, results.collect::<Result<Vec<R::Result>, _>>()?))
         });
         Ok(())
@@ -142,7 +142,7 @@ where
 }
 
 /// The time that is left of a race, which goes on after a crash.
-fn left_of<S: Service, P>(limit: Duration, cx: &Cx<S, P>) -> Duration {
+fn left_of(limit: Duration, cx: &Context) -> Duration {
     let Some(step) = cx.recorded() else { return limit };
     let attempt = Limit::Attempt(cx.attempt());
     step.inside(cx.attempt()).time_left(attempt, limit, clock::now())
@@ -181,11 +181,11 @@ impl Race {
     }
 
     /// Runs the steps of an item in the running step, which is inside of the one with this context.
-    fn enter<S: Service, P: 'static, X: 'static>(
+    fn enter<X: 'static>(
         self: Rc<Self>,
         asi: &mut AsyncSteps,
-        level: &Arc<Level<S, P>>,
-        (number, of_race, item): (usize, Cx<S, P>, X),
+        level: &Arc<Level>,
+        (number, of_race, item): (usize, Context, X),
     ) -> StepResult {
         // one that has lost before a crash fails again
         let cx = level.inside(of_race, None, Some(Inside::Item(number, None)))?;
@@ -200,18 +200,18 @@ impl Race {
         Ok(())
     }
 
-    fn run<S: Service, P: 'static, X: 'static>(
+    fn run<X: 'static>(
         self: Rc<Self>,
         asi: &mut AsyncSteps,
-        level: &Level<S, P>,
-        (number, cx, item): (usize, Cx<S, P>, X),
+        level: &Level,
+        (number, cx, item): (usize, Context, X),
     ) -> StepResult {
         if self.is_decided.get() {
             return asi.error(LOST, "the race was decided before");
         }
         self.begins(number, asi.interrupter());
         let recorded = cx.own_level().cloned();
-        level.enter_branch(0, asi, cx, item)?;
+        level.enter_branch(0, asi, cx, item);
         asi.add_inner(move |asi, result: Args| {
             self.wins(asi, number, result)?;
             if let Some(level) = recorded {

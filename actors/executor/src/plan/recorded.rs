@@ -11,6 +11,7 @@ use asyncsteps_actors::clock;
 use asyncsteps_core::replay::{Limit, NotUndone, Replay, ReplayHooks};
 use asyncsteps_core::{Arguments, BodyResult, Error, Identity, StepError, Time};
 
+use super::context::Context;
 use super::place::{Inside, StepId};
 use crate::recorder::{DefinedStep, Part, RequestRecorder, StepRecorder};
 use crate::stored::Codec;
@@ -141,15 +142,15 @@ impl RecordedStep {
     }
 }
 
-/// The recorded part of a step that is a body, in front of its host: `C` goes with the result from step to step.
-pub(super) struct OfBody<C, T> {
-    pub(super) cx: C,
+/// The recorded part of a step that is a body, in front of its host.
+pub(super) struct OfBody<T> {
+    pub(super) cx: Context,
     pub(super) step: Rc<RecordedStep>,
     /// The result that it returns instead of the recorded one.
     pub(super) passes: Cell<Option<T>>,
 }
 
-impl<C: Clone + 'static, T: 'static> ReplayHooks for OfBody<C, T> {
+impl<T: 'static> ReplayHooks for OfBody<T> {
     fn recall(&self) -> Replay {
         let replay = self.step.memory.recall();
         let Replay::Done(done) = replay else { return replay };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::{AsyncSteps, Error, StepResult, codes};
 
-use super::cx::Cx;
+use super::context::{Context, With};
 use super::form::Form;
 use super::node::Level;
 use super::place::Inside;
@@ -18,9 +18,6 @@ use super::step::Step;
 use super::steps::Steps;
 use crate::recorder::EndedIteration;
 use crate::stored::{Codec, Stored};
-
-/// The input of steps: the context of the step before them, and its result.
-type With<S, P, A> = (Cx<S, P>, A);
 
 impl<S, P, I, A, St, E> Step<S, P, I, A, St, E>
 where
@@ -32,7 +29,7 @@ where
 {
     /// A loop (FTN12 §1.8): each iteration takes the state that the one before it returned as
     /// [`Continue`](ControlFlow::Continue), the first one what the step before returns. The loop returns the value
-    /// of the first [`Break`](ControlFlow::Break). The [keys](Cx::key) of steps in different iterations differ.
+    /// of the first [`Break`](ControlFlow::Break). The [keys](super::Cx::key) of steps in different iterations differ.
     ///
     /// ```
     /// # use std::ops::ControlFlow;
@@ -74,7 +71,7 @@ where
             name,
             Form::Repeat,
             inside,
-            move |asi, cx: Cx<S, P>, state: St, said: &_| {
+            move |asi, cx: Context, state: St, said: &_| {
                 let codecs = said.input.zip(said.result);
                 let looping = Looping { level: Arc::clone(&level), cx, codecs };
                 let progress = looping.progress(state)?;
@@ -86,9 +83,9 @@ where
 }
 
 /// An attempt of a loop.
-struct Looping<S: Service, P, St, B> {
-    level: Arc<Level<S, P>>,
-    cx: Cx<S, P>,
+struct Looping<St, B> {
+    level: Arc<Level>,
+    cx: Context,
     /// How the host of the request stores the state and the result.
     codecs: Option<(Codec<St>, Codec<B>)>,
 }
@@ -101,10 +98,8 @@ struct Progress<St, B> {
     next: Option<ControlFlow<B, (u64, St)>>,
 }
 
-impl<S, P, St, B> Looping<S, P, St, B>
+impl<St, B> Looping<St, B>
 where
-    S: Service,
-    P: 'static,
     St: 'static,
     B: 'static,
 {
@@ -144,7 +139,7 @@ where
                 drop(now);
                 self.enter(asi, index, state)?;
                 // it counts as it ended then
-                asi.add_inner(|_, _: With<S, P, ControlFlow<B, St>>| {});
+                asi.add_inner(|_, _: With<ControlFlow<B, St>>| {});
                 return Ok(());
             }
             let (index, state) = match now.next.take() {
@@ -157,7 +152,7 @@ where
             drop(now);
             self.enter(asi, index, state)?;
             let (this, progress) = (Rc::clone(&self), Rc::clone(&progress));
-            asi.add_inner(move |_, (_, flow): With<S, P, ControlFlow<B, St>>| {
+            asi.add_inner(move |_, (_, flow): With<ControlFlow<B, St>>| {
                 this.ended(index, &flow)?;
                 progress.borrow_mut().next = Some(flow.map_continue(|state| (index + 1, state)));
                 Ok(())

@@ -1,6 +1,7 @@
 //! Steps that a function has no more.
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use asyncsteps_core::{
     Args, AsyncSteps, BodyResult, Error, StepError, StepResult, TemplateSteps, UndoPolicy, codes,
 };
 
+use super::context::Context;
 use super::cx::Cx;
 use super::facts::Facts;
 use super::form::{Form, UndoForm};
@@ -23,33 +25,21 @@ use crate::recorder::{Kind, Later};
 #[derive(derive_more::Debug)]
 #[debug("Retired({:?})", steps.borrow().get(*at).map(|step| step.name))]
 pub struct Retired<'a, S: Service, P: 'static> {
-    steps: &'a RefCell<Vec<RetiredStep<S, P>>>,
+    steps: &'a RefCell<Vec<RetiredStep>>,
     at: usize,
+    of: PhantomData<fn(S, P)>,
 }
 
 /// The options of a step that the function has no more.
-pub(super) struct RetiredStep<S: Service, P> {
+pub(super) struct RetiredStep {
     name: &'static str,
     source: &'static Location<'static>,
     was: Vec<&'static str>,
-    undo: Option<(UndoPolicy, Arc<dyn RetiredUndo<S, P>>)>,
+    undo: Option<(UndoPolicy, RetiredUndo)>,
 }
 
 /// The undo of such a step.
-trait RetiredUndo<S: Service, P>: Send + Sync {
-    fn run(self: Arc<Self>, cx: Cx<S, P>) -> Later<Result<(), StepError>>;
-}
-
-impl<S, P, F> RetiredUndo<S, P> for F
-where
-    S: Service,
-    P: 'static,
-    F: AsyncFn(&Cx<S, P>) -> BodyResult<()> + Send + Sync + 'static,
-{
-    fn run(self: Arc<Self>, cx: Cx<S, P>) -> Later<Result<(), StepError>> {
-        Box::pin(async move { (*self)(&cx).await.map_err(coded::<S>) })
-    }
-}
+type RetiredUndo = Arc<dyn Fn(Context) -> Later<Result<(), StepError>> + Send + Sync>;
 
 #[expect(
     clippy::must_use_candidate,
@@ -58,11 +48,11 @@ where
 )]
 impl<'a, S: Service, P: 'static> Retired<'a, S, P> {
     #[track_caller]
-    pub(super) fn add(steps: &'a RefCell<Vec<RetiredStep<S, P>>>, name: &'static str) -> Self {
+    pub(super) fn add(steps: &'a RefCell<Vec<RetiredStep>>, name: &'static str) -> Self {
         let source = Location::caller();
         let at = steps.borrow().len();
         steps.borrow_mut().push(RetiredStep { name, source, was: Vec::new(), undo: None });
-        Self { steps, at }
+        Self { steps, at, of: PhantomData }
     }
 
     /// The step had this name before, see [`Step::was`](super::Step::was).
@@ -84,10 +74,15 @@ impl<'a, S: Service, P: 'static> Retired<'a, S, P> {
     where
         F: AsyncFn(&Cx<S, P>) -> BodyResult<()> + Send + Sync + 'static,
     {
-        self.say(|step| step.undo = Some((policy, Arc::new(undo))))
+        let undo = Arc::new(undo);
+        let run = move |cx| -> Later<_> {
+            let (undo, cx) = (Arc::clone(&undo), Cx::of(cx));
+            Box::pin(async move { (*undo)(&cx).await.map_err(coded::<S>) })
+        };
+        self.say(|step| step.undo = Some((policy, Arc::new(run))))
     }
 
-    fn say(self, say: impl FnOnce(&mut RetiredStep<S, P>)) -> Self {
+    fn say(self, say: impl FnOnce(&mut RetiredStep)) -> Self {
         if let Some(step) = self.steps.borrow_mut().get_mut(self.at) {
             say(step);
         }
@@ -95,33 +90,33 @@ impl<'a, S: Service, P: 'static> Retired<'a, S, P> {
     }
 }
 
-impl<S: Service, P: 'static> RetiredStep<S, P> {
+impl RetiredStep {
     /// A step in front of others that take `I`, which it passes on.
-    pub(super) fn into_node<I: 'static>(self) -> Node<S, P> {
+    pub(super) fn into_node<S: Service, I: 'static>(self) -> Node {
         let Self { name, source, was, undo } = self;
         let id = StepId::new(name, source);
-        let mut facts = Facts::new::<I, I>(Form::Body);
+        let mut facts = Facts::new::<S, I, I>(Form::Body);
         (facts.kind, facts.was, facts.passes) = (Some(Kind::Retired), was, true);
         facts.undo = undo.is_some().then_some(UndoForm::OfResult);
         Node { id, facts, work: Arc::new(RetiredWork { undo }), inside: None }
     }
 }
 
-struct RetiredWork<S: Service, P> {
-    undo: Option<(UndoPolicy, Arc<dyn RetiredUndo<S, P>>)>,
+struct RetiredWork {
+    undo: Option<(UndoPolicy, RetiredUndo)>,
 }
 
-impl<S: Service, P: 'static> Work<S, P> for RetiredWork<S, P> {
+impl Work for RetiredWork {
     fn add(self: Arc<Self>, _: &mut TemplateSteps, _: bool) {}
 
-    fn held(&self, _: &Cx<S, P>, _: Option<&Taken>) -> Result<Held, Error> {
+    fn held(&self, _: &Context, _: Option<&Taken>) -> Result<Held, Error> {
         Ok(Held::default())
     }
 
     fn undo(
         self: Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: Cx<S, P>,
+        cx: Context,
         _: Option<&Taken>,
         _: Option<Args>,
     ) -> StepResult {
@@ -130,8 +125,8 @@ impl<S: Service, P: 'static> Work<S, P> for RetiredWork<S, P> {
                 format!("the program has retired the step without an undo ({})", cx.source());
             return asi.error(codes::INTERNAL_ERROR, info);
         };
-        add_undo(asi, cx.clone(), policy.clone(), async move || match &self.undo {
-            Some((_, undo)) => step.undo(Arc::clone(undo).run(cx.clone())).await,
+        add_undo(asi, cx.source(), policy.clone(), async move || match &self.undo {
+            Some((_, undo)) => step.undo(undo(cx.clone())).await,
             None => Ok(()),
         });
         Ok(())

@@ -1,6 +1,6 @@
 //! Steps as values: a chain of them, and the options of the last one.
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::panic::Location;
@@ -12,6 +12,7 @@ use asyncsteps_core::{
     AsyncSteps, BodyResult, Error, Replayable, Retry, StepResult, Undo, UndoPolicy,
 };
 
+use super::context::{Context, With};
 use super::cx::Cx;
 use super::facts::Facts;
 use super::form::{Form, UndoForm};
@@ -31,41 +32,41 @@ use super::work::{Body, IntoWork, RecoverBy, Said, Substeps, Tries};
 #[debug("step {}", self.last.id.name)]
 #[must_use = "a step that is not returned is not in the plan: end with `.returns()`"]
 pub struct Step<S: Service, P: 'static, I, A: 'static, T: 'static, E = Never> {
-    pub(super) before: Chain<S, P>,
-    pub(super) last: Last<S, P, A, T>,
-    types: PhantomData<fn(I) -> E>,
+    pub(super) before: Chain,
+    pub(super) last: Last<A, T>,
+    types: PhantomData<fn(S, P, I) -> E>,
 }
 
 /// The last step of some, of which more can be said.
-pub(super) struct Last<S: Service, P: 'static, A: 'static, T: 'static> {
+pub(super) struct Last<A: 'static, T: 'static> {
     id: Arc<StepId>,
     pub(super) facts: Facts,
-    body: Box<dyn IntoWork<S, P, A, T>>,
-    inside: Option<Arc<Level<S, P>>>,
-    pub(super) said: Said<S, P, A, T>,
+    body: Box<dyn IntoWork<A, T>>,
+    inside: Option<Arc<Level>>,
+    pub(super) said: Said<A, T>,
 }
 
 /// Steps of which nothing more can be said.
-pub(super) struct Chain<S: Service, P> {
+pub(super) struct Chain {
     /// The possible last steps, each with the steps before it.
-    ends: Vec<End<S, P>>,
-    nodes: Vec<Node<S, P>>,
+    ends: Vec<End>,
+    nodes: Vec<Node>,
 }
 
 /// The steps in front of an early end, and that end.
-type End<S, P> = (Vec<Node<S, P>>, EarlyEnd<S, P>);
+type End = (Vec<Node>, EarlyEnd);
 
 /// A step that may end the steps early, made of the steps with which they go on otherwise.
-type EarlyEnd<S, P> = Box<dyn FnOnce(Arc<Level<S, P>>) -> Node<S, P>>;
+type EarlyEnd = Box<dyn FnOnce(Arc<Level>) -> Node>;
 
 /// The result of a function, or of a part of one: the `R` of its last step, by [`Step::returns`].
 #[derive(derive_more::Debug)]
 #[debug("Returns")]
 #[must_use = "return it from the function"]
 pub struct Returns<R> {
-    /// A `Vec<Node<S, P>>`.
-    nodes: Box<dyn Any>,
-    takes: TypeId,
+    nodes: Vec<Node>,
+    /// The service, the parameters and the input of the steps.
+    of: TypeId,
     types: PhantomData<fn() -> R>,
 }
 
@@ -111,53 +112,57 @@ impl<B> OrEnd<B> for Early<B> {
     type Ends = Self;
 }
 
-impl<S: Service, P: 'static> Chain<S, P> {
+impl Chain {
     pub(super) fn new() -> Self {
         Self { ends: Vec::new(), nodes: Vec::new() }
     }
 
     /// Adds a step that is an async closure.
     #[track_caller]
-    pub(super) fn body<I, A, T, E, F>(self, name: &'static str, body: F) -> Step<S, P, I, A, T, E>
+    pub(super) fn body<S, P, I, A, T, E, F>(
+        self,
+        name: &'static str,
+        body: F,
+    ) -> Step<S, P, I, A, T, E>
     where
+        S: Service,
+        P: 'static,
         F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
     {
-        self.add(name, Location::caller(), Form::Body, None, Box::new(Body(body)))
+        self.add(name, Location::caller(), Form::Body, None, Box::new(Body::new(body)))
     }
 
     /// Adds a step with sub-steps.
     #[track_caller]
-    pub(super) fn substeps<I, A, T, E, F>(
+    pub(super) fn substeps<S, P, I, A, T, E, F>(
         self,
         name: &'static str,
         form: Form,
-        inside: Option<Arc<Level<S, P>>>,
+        inside: Option<Arc<Level>>,
         body: F,
     ) -> Step<S, P, I, A, T, E>
     where
-        F: Fn(&mut AsyncSteps, Cx<S, P>, A, &Said<S, P, A, T>) -> StepResult
-            + Send
-            + Sync
-            + 'static,
+        S: Service,
+        F: Fn(&mut AsyncSteps, Context, A, &Said<A, T>) -> StepResult + Send + Sync + 'static,
     {
         self.add(name, Location::caller(), form, inside, Box::new(Substeps(body)))
     }
 
-    fn add<I, A, T, E>(
+    fn add<S: Service, P, I, A, T, E>(
         self,
         name: &'static str,
         source: &'static Location<'static>,
         form: Form,
-        inside: Option<Arc<Level<S, P>>>,
-        body: Box<dyn IntoWork<S, P, A, T>>,
+        inside: Option<Arc<Level>>,
+        body: Box<dyn IntoWork<A, T>>,
     ) -> Step<S, P, I, A, T, E> {
-        let (id, facts) = (StepId::new(name, source), Facts::new::<A, T>(form));
+        let (id, facts) = (StepId::new(name, source), Facts::new::<S, A, T>(form));
         let last = Last { id, facts, body, inside, said: Said::default() };
         Step { before: self, last, types: PhantomData }
     }
 
     /// All steps; those behind an early end are inside of it.
-    fn into_nodes(self) -> Vec<Node<S, P>> {
+    fn into_nodes(self) -> Vec<Node> {
         let Self { ends, nodes } = self;
         ends.into_iter().rfold(nodes, |rest, (mut before, end)| {
             before.push(end(Level::rest(rest)));
@@ -166,10 +171,10 @@ impl<S: Service, P: 'static> Chain<S, P> {
     }
 }
 
-impl<S: Service, P: 'static, A, T> Last<S, P, A, T> {
-    fn into_node(self) -> Node<S, P> {
+impl<A, T> Last<A, T> {
+    fn into_node(self) -> Node {
         let Self { id, facts, body, inside, said } = self;
-        let work: Arc<dyn Work<S, P>> = body.into_work(Arc::clone(&id), said);
+        let work: Arc<dyn Work> = body.into_work(Arc::clone(&id), said);
         Node { id, facts, work, inside }
     }
 }
@@ -179,11 +184,9 @@ impl<R: 'static> Returns<R> {
     pub(super) fn into_nodes<S: Service, P: 'static, I: 'static>(
         self,
         source: &'static Location<'static>,
-    ) -> Vec<Node<S, P>> {
-        if self.takes == TypeId::of::<I>()
-            && let Ok(nodes) = self.nodes.downcast::<Vec<Node<S, P>>>()
-        {
-            return *nodes;
+    ) -> Vec<Node> {
+        if self.of == TypeId::of::<fn(S, P, I)>() {
+            return self.nodes;
         }
         mistaken(
             source,
@@ -206,7 +209,7 @@ where
         E: EndsAs<T>,
     {
         let nodes = self.into_chain().into_nodes();
-        Returns { nodes: Box::new(nodes), takes: TypeId::of::<I>(), types: PhantomData }
+        Returns { nodes, of: TypeId::of::<fn(S, P, I)>(), types: PhantomData }
     }
 
     /// The same for a step that was written there.
@@ -216,7 +219,7 @@ where
     }
 
     /// All steps of it, of which nothing more can be said.
-    pub(super) fn into_chain(self) -> Chain<S, P> {
+    pub(super) fn into_chain(self) -> Chain {
         let Self { mut before, last, .. } = self;
         if last.facts.form != Form::Pass || last.facts.is_said() {
             before.nodes.push(last.into_node());
@@ -258,11 +261,9 @@ where
     {
         let level = Level::of(self.into_chain().into_nodes());
         let inside = Some(Arc::clone(&level));
-        let body = move |asi: &mut AsyncSteps, cx: Cx<S, P>, value: I, _: &_| {
+        let body = move |asi: &mut AsyncSteps, cx: Context, value: I, _: &_| {
             level.enter(asi, level.inside(cx, None, None)?, value)?;
-            asi.add_inner(|asi, (cx, value): (Cx<S, P>, T)| {
-                asi.success((cx, Ok::<_, Error>(value)))
-            });
+            asi.add_inner(|asi, (cx, value): With<T>| asi.success((cx, Ok::<_, Error>(value))));
             Ok(())
         };
         Chain::new()
@@ -272,21 +273,21 @@ where
 
     /// The steps go on with what `split` returns of the result of the last one, or end with it.
     #[track_caller]
-    pub(super) fn end_or<B, C>(self, split: fn(T) -> ControlFlow<B, C>) -> Chain<S, P>
+    pub(super) fn end_or<B, C>(self, split: fn(T) -> ControlFlow<B, C>) -> Chain
     where
         B: 'static,
         C: 'static,
     {
         let id = StepId::new("", Location::caller());
-        let end = move |rest: Arc<Level<S, P>>| {
+        let end = move |rest: Arc<Level>| {
             let inside = Some(Arc::clone(&rest));
             let body = move |asi: &mut AsyncSteps, cx, value: T, _: &_| match split(value) {
                 ControlFlow::Break(end) => asi.success((cx, end)),
                 ControlFlow::Continue(value) => rest.enter(asi, cx, value),
             };
-            let facts = Facts::new::<T, C>(Form::OrEnd);
+            let facts = Facts::new::<S, T, C>(Form::OrEnd);
             // the steps return the result of their last one
-            let body: Box<dyn IntoWork<S, P, T, ()>> = Box::new(Substeps(body));
+            let body: Box<dyn IntoWork<T, ()>> = Box::new(Substeps(body));
             Last { id, facts, body, inside, said: Said::default() }.into_node()
         };
         let Chain { mut ends, nodes } = self.into_chain();
@@ -298,9 +299,9 @@ where
 /// A step whose sub-steps are the steps of a level.
 #[track_caller]
 pub(super) fn group<S, P, I, A, T, E>(
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
-    level: Arc<Level<S, P>>,
+    level: Arc<Level>,
 ) -> Step<S, P, I, A, T, E>
 where
     S: Service,
@@ -314,9 +315,9 @@ where
 /// [`group`], which the application wrote at `source`.
 pub(super) fn group_at<S, P, I, A, T, E>(
     source: &'static Location<'static>,
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
-    level: Arc<Level<S, P>>,
+    level: Arc<Level>,
 ) -> Step<S, P, I, A, T, E>
 where
     S: Service,
@@ -325,7 +326,7 @@ where
     T: 'static,
 {
     let inside = Some(Arc::clone(&level));
-    let body = move |asi: &mut AsyncSteps, cx: Cx<S, P>, value: A, _: &_| {
+    let body = move |asi: &mut AsyncSteps, cx: Context, value: A, _: &_| {
         level.enter(asi, level.inside(cx, None, None)?, value)
     };
     chain.add(name, source, Form::Group, inside, Box::new(Substeps(body)))
@@ -333,13 +334,13 @@ where
 
 /// No step, in front of others.
 #[track_caller]
-pub(super) fn pass<S, P, I, A, E>(chain: Chain<S, P>) -> Step<S, P, I, A, A, E>
+pub(super) fn pass<S, P, I, A, E>(chain: Chain) -> Step<S, P, I, A, A, E>
 where
     S: Service,
     P: 'static,
     A: 'static,
 {
-    chain.substeps("", Form::Pass, None, |asi, cx: Cx<S, P>, value, _| asi.success((cx, value)))
+    chain.substeps("", Form::Pass, None, |asi, cx, value, _| asi.success((cx, value)))
 }
 
 /// The options of a step.
@@ -375,7 +376,7 @@ where
         self
     }
 
-    pub(super) fn holding(mut self, lock: LockOfCx<S, P>) -> Self {
+    pub(super) fn holding(mut self, lock: LockOfCx) -> Self {
         self.last.facts.locks += 1;
         self.last.said.locks.push(LockOf::Cx(lock));
         self
@@ -402,7 +403,7 @@ where
         self
     }
 
-    pub(super) fn in_place(mut self, limiter: LockOfCx<S, P>) -> Self {
+    pub(super) fn in_place(mut self, limiter: LockOfCx) -> Self {
         self.last.facts.limiters += 1;
         self.last.said.limiters.push(LockOf::Cx(limiter));
         self
@@ -439,7 +440,7 @@ where
         F: AsyncFn(&Cx<S, P>, &Error) -> BodyResult<T> + Send + Sync + 'static,
     {
         self.last.facts.recovers = true;
-        self.last.said.recover = Some(Arc::new(RecoverBy(body)));
+        self.last.said.recover = Some(Arc::new(RecoverBy::new(body)));
         self
     }
 
@@ -472,7 +473,7 @@ where
     {
         self.last.facts.needs_body("undo");
         self.last.facts.undo = Some(UndoForm::OfResult);
-        self.last.said.undo = Some(Arc::new(UndoResult(policy, undo)));
+        self.last.said.undo = Some(Arc::new(UndoResult::new(policy, undo)));
         self
     }
 
@@ -497,7 +498,7 @@ where
         self.last.facts.needs_body("undo_taking");
         self.last.facts.needs_input = true;
         self.last.facts.undo = Some(UndoForm::OfInputAndResult);
-        self.last.said.undo = Some(Arc::new(UndoInput(policy, undo)));
+        self.last.said.undo = Some(Arc::new(UndoInput::new(policy, undo)));
         self
     }
 
@@ -559,7 +560,7 @@ impl<S: Service, P: 'static, I, A: 'static, T: 'static, E> Step<S, P, I, A, T, E
     pub fn erased(self) -> Step<S, P, I, Erased, T, E> {
         let Self { before, last, .. } = self;
         let Node { id, facts, work, inside } = last.into_node();
-        let body: Box<dyn IntoWork<S, P, Erased, T>> = Box::new(Ready(work));
+        let body: Box<dyn IntoWork<Erased, T>> = Box::new(Ready(work));
         Step {
             before,
             last: Last { id, facts, body, inside, said: Said::default() },
@@ -574,10 +575,10 @@ impl<S: Service, P: 'static, I, A: 'static, T: 'static, E> Step<S, P, I, A, T, E
 pub enum Erased {}
 
 /// A step about which all is said.
-struct Ready<S: Service, P>(Arc<dyn Work<S, P>>);
+struct Ready(Arc<dyn Work>);
 
-impl<S: Service, P: 'static, T: 'static> IntoWork<S, P, Erased, T> for Ready<S, P> {
-    fn into_work(self: Box<Self>, _: Arc<StepId>, _: Said<S, P, Erased, T>) -> Arc<dyn Work<S, P>> {
+impl<T: 'static> IntoWork<Erased, T> for Ready {
+    fn into_work(self: Box<Self>, _: Arc<StepId>, _: Said<Erased, T>) -> Arc<dyn Work> {
         self.0
     }
 }

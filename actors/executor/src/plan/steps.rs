@@ -41,27 +41,27 @@ use super::step::{Chain, Returns, Step, group_at, pass};
 #[derive(derive_more::Debug)]
 #[debug("Steps")]
 pub struct Steps<S: Service, P: 'static, I = ()> {
-    whole: RefCell<Whole<S, P>>,
-    retired: RefCell<Vec<RetiredStep<S, P>>>,
-    types: PhantomData<fn(I)>,
+    whole: RefCell<Whole>,
+    retired: RefCell<Vec<RetiredStep>>,
+    types: PhantomData<fn(S, P, I)>,
 }
 
 /// The options of the steps as a whole.
-struct Whole<S: Service, P: 'static> {
-    said: Vec<Policy<S, P>>,
+struct Whole {
+    said: Vec<Policy>,
     answer: Option<(AnswerWithin, &'static Location<'static>)>,
 }
 
 /// Something that is said about steps as a whole.
-enum Policy<S: Service, P: 'static> {
-    Locked(LockOfCx<S, P>),
-    Limited(LockOfCx<S, P>),
+enum Policy {
+    Locked(LockOfCx),
+    Limited(LockOfCx),
     Timeout(Duration),
 }
 
 /// Steps that are defined, and their options as a whole.
-pub(super) struct Defined<S: Service, P> {
-    pub(super) nodes: Vec<Node<S, P>>,
+pub(super) struct Defined {
+    pub(super) nodes: Vec<Node>,
     pub(super) answer: Option<(AnswerWithin, &'static Location<'static>)>,
 }
 
@@ -76,11 +76,11 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     pub(super) fn define<R: 'static>(
         source: &'static Location<'static>,
         define: impl FnOnce(&Self) -> Returns<R>,
-    ) -> Defined<S, P> {
+    ) -> Defined {
         let steps = Self::new();
         let defined = define(&steps).into_nodes::<S, P, I>(source);
         let Whole { said, answer } = steps.whole.into_inner();
-        let retired = steps.retired.into_inner().into_iter().map(RetiredStep::into_node::<I>);
+        let retired = steps.retired.into_inner().into_iter().map(RetiredStep::into_node::<S, I>);
         let nodes = retired.chain(defined).collect();
         if said.is_empty() {
             return Defined { nodes, answer };
@@ -96,7 +96,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
 
     /// [`define`](Self::define) for steps inside of others.
     #[track_caller]
-    pub(super) fn inside<R>(define: impl FnOnce(&Self) -> R) -> Vec<Node<S, P>>
+    pub(super) fn inside<R>(define: impl FnOnce(&Self) -> R) -> Vec<Node>
     where
         R: IntoReturns<S, P, I>,
     {
@@ -132,7 +132,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         self.say(Policy::Timeout(limit))
     }
 
-    fn say(&self, policy: Policy<S, P>) -> &Self {
+    fn say(&self, policy: Policy) -> &Self {
         self.whole.borrow_mut().said.push(policy);
         self
     }

@@ -53,7 +53,7 @@ where
 
 #[track_caller]
 fn transacted<S, P, I, A, W, T, E, F>(
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
     transactor: Transactor<W, T>,
     body: F,
@@ -69,7 +69,7 @@ where
     let Transactor { codec, work, alone } = transactor;
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, input: A| {
         let returned = body(cx, input);
-        let Some(step) = cx.recorded() else { return alone(returned).await };
+        let Some(step) = cx.context.recorded() else { return alone(returned).await };
         let stored = step.memory.transact(cx.attempt(), work(returned)).await?;
         Ok((codec.read)(&stored)?)
     });

@@ -10,24 +10,23 @@ use std::sync::Arc;
 
 use asyncsteps_core::{Arguments, AsyncSteps, StepResult, codes};
 
-use super::cx::Cx;
+use super::context::Context;
 use super::facts::Facts;
 use super::form::Form;
 use super::node::{Level, Node};
 use super::place::Inside;
 use super::recorded::RecordedStep;
-use super::service::Service;
 use super::taken::Taken;
 use super::work::AT_ONCE;
 use crate::recorder::{Begun, Part, StepRecorder};
 
-impl<S: Service, P: 'static> Level<S, P> {
+impl Level {
     /// Adds steps to the running one that undo the begun steps of this level, whose context is `cx`; `taken` is the
     /// input of the first of them.
     pub(super) fn undo(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: &Cx<S, P>,
+        cx: &Context,
         taken: Option<&Taken>,
     ) {
         if self.ways() < 2 {
@@ -50,7 +49,7 @@ impl<S: Service, P: 'static> Level<S, P> {
         self: &Arc<Self>,
         way: usize,
         asi: &mut AsyncSteps,
-        cx: &Cx<S, P>,
+        cx: &Context,
         taken: Option<&Taken>,
     ) {
         for (at, node) in self.way(way).iter().enumerate().rev() {
@@ -85,7 +84,7 @@ impl<S: Service, P: 'static> Level<S, P> {
     fn taken(
         &self,
         (way, at): (usize, usize),
-        cx: &Cx<S, P>,
+        cx: &Context,
         first: Option<&Taken>,
     ) -> Option<Taken> {
         let nodes = self.way(way);
@@ -115,7 +114,7 @@ impl<S: Service, P: 'static> Level<S, P> {
     }
 }
 
-impl<S: Service, P: 'static> Level<S, P> {
+impl Level {
     /// Whether it is known after a crash what this step took, as [`taken`](Self::taken) finds it.
     pub(super) fn knows_taken(&self, (way, at): (usize, usize), knows_first: bool) -> bool {
         let nodes = self.way(way);
@@ -133,9 +132,9 @@ impl<S: Service, P: 'static> Level<S, P> {
     }
 }
 
-impl<S: Service, P: 'static> Node<S, P> {
+impl Node {
     /// Whether the step is to be undone, or a step inside; `cx` is its own.
-    fn is_to_undo(&self, cx: &Cx<S, P>) -> bool {
+    fn is_to_undo(&self, cx: &Context) -> bool {
         match (&self.inside, cx.recorded()) {
             (_, Some(step)) => step.memory.is_to_undo(),
             (Some(inside), None) => {
@@ -147,7 +146,7 @@ impl<S: Service, P: 'static> Node<S, P> {
     }
 
     /// Adds steps to the running one that undo the step, which took this.
-    fn undo(&self, asi: &mut AsyncSteps, cx: Cx<S, P>, taken: Option<Taken>) -> StepResult {
+    fn undo(&self, asi: &mut AsyncSteps, cx: Context, taken: Option<Taken>) -> StepResult {
         let held = self.work.held(&cx, taken.as_ref())?;
         let inside = match &self.inside {
             Some(inside) => Some(Arc::clone(inside)),
@@ -170,13 +169,13 @@ impl<S: Service, P: 'static> Node<S, P> {
     }
 }
 
-impl<S: Service, P: 'static> Level<S, P> {
+impl Level {
     /// Adds steps to the running one that undo the begun steps inside of a step, whose context is
     /// `cx`.
     fn undo_inside(
         self: Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: &Cx<S, P>,
+        cx: &Context,
         facts: &Facts,
         taken: Option<&Taken>,
     ) {
@@ -209,8 +208,8 @@ impl<S: Service, P: 'static> Level<S, P> {
     fn undo_parts(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: &Cx<S, P>,
-        parts: Vec<Cx<S, P>>,
+        cx: &Context,
+        parts: Vec<Context>,
         (at_once, taken): (usize, Option<&Taken>),
     ) {
         let source = cx.source();

@@ -1,6 +1,8 @@
 //! The undo of a body, in the run that began it and from its records.
 
 use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::panic::Location;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -8,29 +10,23 @@ use asyncsteps_core::{
     Added, AsyncSteps, BodyResult, StepError, StepResult, TemplateAdded, Undo, UndoPolicy,
 };
 
-use super::cx::{Cx, With};
+use super::context::{Context, With};
+use super::cx::Cx;
 use super::place::StepId;
 use super::service::{Service, coded};
 use super::taken::{Taken, take};
 
 /// Undoes a step.
-pub(super) trait UndoBody<S: Service, P: 'static, A: 'static, T: 'static>:
-    Send + Sync
-{
+pub(super) trait UndoBody<A: 'static, T: 'static>: Send + Sync {
     /// Says to a step of a template how it is undone.
     fn say_to_template(
         self: Arc<Self>,
-        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+        added: &mut TemplateAdded<'_, With<A>, With<T>>,
         id: &Arc<StepId>,
     );
 
     /// Says to a step that takes this value how it is undone.
-    fn say(
-        self: Arc<Self>,
-        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
-        cx: Cx<S, P>,
-        input: Option<A>,
-    );
+    fn say(self: Arc<Self>, added: &mut Added<'_, With<A>, With<T>>, cx: Context, input: Option<A>);
 
     /// The part of the input that the undo takes.
     fn input(&self, input: &A) -> Option<A>;
@@ -39,16 +35,26 @@ pub(super) trait UndoBody<S: Service, P: 'static, A: 'static, T: 'static>:
     fn add(
         self: Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: Cx<S, P>,
+        cx: Context,
         taken: Option<&Taken>,
         result: Option<T>,
     ) -> StepResult;
 }
 
 /// An undo that gets what became of the step.
-pub(super) struct UndoResult<F>(pub(super) UndoPolicy, pub(super) F);
+pub(super) struct UndoResult<S, P, F> {
+    policy: UndoPolicy,
+    undo: F,
+    of: PhantomData<fn(S, P)>,
+}
 
-impl<S, P, A, T, F> UndoBody<S, P, A, T> for UndoResult<F>
+impl<S, P, F> UndoResult<S, P, F> {
+    pub(super) fn new(policy: UndoPolicy, undo: F) -> Self {
+        Self { policy, undo, of: PhantomData }
+    }
+}
+
+impl<S, P, A, T, F> UndoBody<A, T> for UndoResult<S, P, F>
 where
     S: Service,
     P: 'static,
@@ -58,25 +64,21 @@ where
 {
     fn say_to_template(
         self: Arc<Self>,
-        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+        added: &mut TemplateAdded<'_, With<A>, With<T>>,
         id: &Arc<StepId>,
     ) {
-        let (policy, id) = (self.0.clone(), Arc::clone(id));
-        let keep = move |(cx, _): &With<S, P, A>| (cx.clone().at(&id),);
-        let undo = async move |(cx,): &(Cx<S, P>,), outcome: Undo<&With<S, P, T>>| {
-            (self.1)(cx, without_context(outcome)).await.map_err(coded::<S>)
+        let (policy, id) = (self.policy.clone(), Arc::clone(id));
+        let keep = move |(cx, _): &With<A>| (Cx::of(cx.clone().at(&id)),);
+        let undo = async move |(cx,): &(Cx<S, P>,), outcome: Undo<&With<T>>| {
+            (self.undo)(cx, without_context(outcome)).await.map_err(coded::<S>)
         };
         added.undo_keeping(policy, keep, undo);
     }
 
-    fn say(
-        self: Arc<Self>,
-        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
-        cx: Cx<S, P>,
-        _: Option<A>,
-    ) {
-        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| {
-            undone(&cx, (self.1)(&cx, without_context(outcome))).await
+    fn say(self: Arc<Self>, added: &mut Added<'_, With<A>, With<T>>, cx: Context, _: Option<A>) {
+        let cx = Cx::of(cx);
+        added.undo_with(self.policy.clone(), async move |outcome: Undo<&With<T>>| {
+            undone(&cx, (self.undo)(&cx, without_context(outcome))).await
         });
     }
 
@@ -87,22 +89,32 @@ where
     fn add(
         self: Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: Cx<S, P>,
+        cx: Context,
         _: Option<&Taken>,
         result: Option<T>,
     ) -> StepResult {
-        let policy = self.0.clone();
-        add_undo(asi, cx.clone(), policy, async move || {
-            undone(&cx, (self.1)(&cx, outcome(result.as_ref()))).await
+        let (policy, source, cx) = (self.policy.clone(), cx.source(), Cx::of(cx));
+        add_undo(asi, source, policy, async move || {
+            undone(&cx, (self.undo)(&cx, outcome(result.as_ref()))).await
         });
         Ok(())
     }
 }
 
 /// An undo that gets what the step took, and what became of it.
-pub(super) struct UndoInput<F>(pub(super) UndoPolicy, pub(super) F);
+pub(super) struct UndoInput<S, P, F> {
+    policy: UndoPolicy,
+    undo: F,
+    of: PhantomData<fn(S, P)>,
+}
 
-impl<S, P, A, T, F> UndoBody<S, P, A, T> for UndoInput<F>
+impl<S, P, F> UndoInput<S, P, F> {
+    pub(super) fn new(policy: UndoPolicy, undo: F) -> Self {
+        Self { policy, undo, of: PhantomData }
+    }
+}
+
+impl<S, P, A, T, F> UndoBody<A, T> for UndoInput<S, P, F>
 where
     S: Service,
     P: 'static,
@@ -112,25 +124,26 @@ where
 {
     fn say_to_template(
         self: Arc<Self>,
-        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
+        added: &mut TemplateAdded<'_, With<A>, With<T>>,
         id: &Arc<StepId>,
     ) {
-        let (policy, id) = (self.0.clone(), Arc::clone(id));
-        let keep = move |(cx, input): &With<S, P, A>| (cx.clone().at(&id), input.clone());
-        let undo = async move |(cx, input): &With<S, P, A>, outcome: Undo<&With<S, P, T>>| {
-            (self.1)(cx, input, without_context(outcome)).await.map_err(coded::<S>)
+        let (policy, id) = (self.policy.clone(), Arc::clone(id));
+        let keep = move |(cx, input): &With<A>| (Cx::of(cx.clone().at(&id)), input.clone());
+        let undo = async move |(cx, input): &(Cx<S, P>, A), outcome: Undo<&With<T>>| {
+            (self.undo)(cx, input, without_context(outcome)).await.map_err(coded::<S>)
         };
         added.undo_keeping(policy, keep, undo);
     }
 
     fn say(
         self: Arc<Self>,
-        added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
-        cx: Cx<S, P>,
+        added: &mut Added<'_, With<A>, With<T>>,
+        cx: Context,
         input: Option<A>,
     ) {
-        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<S, P, T>>| match &input {
-            Some(input) => undone(&cx, (self.1)(&cx, input, without_context(outcome))).await,
+        let cx = Cx::of(cx);
+        added.undo_with(self.policy.clone(), async move |outcome: Undo<&With<T>>| match &input {
+            Some(input) => undone(&cx, (self.undo)(&cx, input, without_context(outcome))).await,
             None => unreachable!("the input of the step is kept for its undo"),
         });
     }
@@ -142,13 +155,14 @@ where
     fn add(
         self: Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: Cx<S, P>,
+        cx: Context,
         taken: Option<&Taken>,
         result: Option<T>,
     ) -> StepResult {
-        let (policy, input) = (self.0.clone(), take::<A>(taken)?);
-        add_undo(asi, cx.clone(), policy, async move || {
-            undone(&cx, (self.1)(&cx, &input, outcome(result.as_ref()))).await
+        let (policy, input) = (self.policy.clone(), take::<A>(taken)?);
+        let (source, cx) = (cx.source(), Cx::of(cx));
+        add_undo(asi, source, policy, async move || {
+            undone(&cx, (self.undo)(&cx, &input, outcome(result.as_ref()))).await
         });
         Ok(())
     }
@@ -160,23 +174,23 @@ async fn undone<S: Service, P>(
     undo: impl Future<Output = BodyResult<()>>,
 ) -> Result<(), StepError> {
     let undo = async { undo.await.map_err(coded::<S>) };
-    match cx.recorded() {
+    match cx.context.recorded() {
         Some(step) => step.undo(undo).await,
         None => undo.await,
     }
 }
 
-fn without_context<S: Service, P, T>(outcome: Undo<&With<S, P, T>>) -> Undo<&T> {
+fn without_context<T>(outcome: Undo<&With<T>>) -> Undo<&T> {
     match outcome {
         Undo::Done((_, value)) => Undo::Done(value),
         Undo::Unknown => Undo::Unknown,
     }
 }
 
-/// Adds the undo of a step to the running one.
-pub(super) fn add_undo<S: Service, P: 'static>(
+/// Adds the undo of a step, which the application wrote there, to the running one.
+pub(super) fn add_undo(
     asi: &mut AsyncSteps,
-    cx: Cx<S, P>,
+    source: &'static Location<'static>,
     policy: UndoPolicy,
     undo: impl AsyncFn() -> Result<(), StepError> + 'static,
 ) {
@@ -185,7 +199,7 @@ pub(super) fn add_undo<S: Service, P: 'static>(
         let mut undo = pin!(undo());
         poll_fn(|cx| branch.undone_by(|| undo.as_mut().poll(cx))).await
     });
-    added.located_at(cx.source()).timeout(limit);
+    added.located_at(source).timeout(limit);
     if let Some(retry) = retry {
         added.retry(retry);
     }

@@ -92,18 +92,14 @@ where
 }
 
 #[track_caller]
-fn pause<S, P, I, A, E>(
-    chain: Chain<S, P>,
-    name: &'static str,
-    pause: Duration,
-) -> Step<S, P, I, A, A, E>
+fn pause<S, P, I, A, E>(chain: Chain, name: &'static str, pause: Duration) -> Step<S, P, I, A, A, E>
 where
     S: Service,
     P: 'static,
     A: Clone + 'static,
 {
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, input: A| {
-        match cx.recorded() {
+        match cx.context.recorded() {
             Some(step) => drop(step.memory.wait(WaitFor::Time(pause)).await?),
             None => sleep(pause).await,
         }
@@ -118,7 +114,7 @@ where
 
 #[track_caller]
 fn signal<S, P, I, A, T, E>(
-    chain: Chain<S, P>,
+    chain: Chain,
     name: &'static str,
     within: Option<Duration>,
 ) -> Step<S, P, I, A, T, E>
@@ -129,11 +125,11 @@ where
     T: DeserializeOwned + 'static,
 {
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, _: A| {
-        if let Some(step) = cx.recorded() {
+        if let Some(step) = cx.context.recorded() {
             let stored = step.memory.wait(WaitFor::Signal(within)).await?;
             return Ok((Codec::<T>::of_others().read)(&stored)?);
         }
-        let value = cx.inbox()?.take(name, within).await;
+        let value = cx.context.inbox()?.take(name, within).await;
         T::deserialize(value).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error).into())
     });
     step.last.facts.takes_signals = true;

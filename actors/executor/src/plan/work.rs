@@ -1,6 +1,7 @@
 //! The work of a step when a request comes to it, with its options.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use asyncsteps_core::{
     StepError, StepResult, TemplateAdded, TemplateSteps, Untyped, codes,
 };
 
-use super::cx::{Cx, With};
+use super::context::{Context, With};
+use super::cx::Cx;
 use super::locks::{Held, LockOf};
 use super::node::{Level, Work};
 use super::place::StepId;
@@ -22,14 +24,14 @@ use super::undo_body::UndoBody;
 use crate::stored::Codec;
 
 /// The options of a step that takes `A` and returns `T`.
-pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
-    pub(super) locks: Vec<LockOf<S, P, A>>,
-    pub(super) limiters: Vec<LockOf<S, P, A>>,
+pub(super) struct Said<A: 'static, T: 'static> {
+    pub(super) locks: Vec<LockOf<A>>,
+    pub(super) limiters: Vec<LockOf<A>>,
     pub(super) timeout: Option<Duration>,
-    pub(super) retry: Option<Tries<S, P, A, T>>,
+    pub(super) retry: Option<Tries<A, T>>,
     pub(super) is_shielded: bool,
-    pub(super) undo: Option<Arc<dyn UndoBody<S, P, A, T>>>,
-    pub(super) recover: Option<Arc<dyn Recover<S, P, T>>>,
+    pub(super) undo: Option<Arc<dyn UndoBody<A, T>>>,
+    pub(super) recover: Option<Arc<dyn Recover<T>>>,
     pub(super) items: ItemRules,
     /// How the host of a request stores its input and result.
     pub(super) input: Option<Codec<A>>,
@@ -37,11 +39,11 @@ pub(super) struct Said<S: Service, P: 'static, A: 'static, T: 'static> {
     /// It returns this, and not the recorded value.
     pub(super) passes: Option<fn(&A) -> T>,
     /// The steps inside, if they follow from its input.
-    pub(super) define: Option<Arc<Define<S, P, A>>>,
+    pub(super) define: Option<Arc<Define<A>>>,
 }
 
 /// The steps inside of a step that takes `A`.
-type Define<S, P, A> = dyn Fn(&Cx<S, P>, A) -> Result<Arc<Level<S, P>>, Error> + Send + Sync;
+type Define<A> = dyn Fn(&Context, A) -> Result<Arc<Level>, Error> + Send + Sync;
 
 /// The options of items.
 #[derive(Clone, Copy, Debug)]
@@ -57,11 +59,11 @@ pub(super) struct ItemRules {
 }
 
 /// A retry policy of a step whose input can be kept for the next attempt.
-pub(super) struct Tries<S: Service, P: 'static, A: 'static, T: 'static> {
+pub(super) struct Tries<A: 'static, T: 'static> {
     retry: Retry,
-    of_template: SayRetryOfTemplate<With<S, P, A>, With<S, P, T>>,
-    of_body: SayRetry<With<S, P, A>, With<S, P, T>>,
-    of_substeps: SayRetry<With<S, P, A>, Untyped>,
+    of_template: SayRetryOfTemplate<With<A>, With<T>>,
+    of_body: SayRetry<With<A>, With<T>>,
+    of_substeps: SayRetry<With<A>, Untyped>,
 }
 
 /// Says to a step that it is tried again.
@@ -70,10 +72,10 @@ type SayRetry<A, T> = fn(&mut Added<'_, A, T>, Retry);
 /// Says to a step of a template that it is tried again.
 type SayRetryOfTemplate<A, T> = fn(&mut TemplateAdded<'_, A, T>, Retry);
 
-impl<S: Service, P, A: Clone + 'static, T: 'static> Tries<S, P, A, T> {
+impl<A: Clone + 'static, T: 'static> Tries<A, T> {
     pub(super) fn new(retry: Retry) -> Self
     where
-        With<S, P, A>: Replayable,
+        With<A>: Replayable,
     {
         Self {
             retry,
@@ -85,11 +87,11 @@ impl<S: Service, P, A: Clone + 'static, T: 'static> Tries<S, P, A, T> {
 }
 
 /// Recovers from an error of a step.
-pub(super) trait Recover<S: Service, P, T>: Send + Sync {
-    fn add(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, error: Error);
+pub(super) trait Recover<T>: Send + Sync {
+    fn add(self: Arc<Self>, asi: &mut AsyncSteps, cx: Context, error: Error);
 }
 
-impl<S: Service, P, A, T> Default for Said<S, P, A, T> {
+impl<A, T> Default for Said<A, T> {
     fn default() -> Self {
         Self {
             locks: Vec::new(),
@@ -111,7 +113,7 @@ impl<S: Service, P, A, T> Default for Said<S, P, A, T> {
 /// How many items a step carries out at once, unless it says so.
 pub(super) const AT_ONCE: usize = 16;
 
-impl<S: Service, P, A, T> Said<S, P, A, T> {
+impl<A, T> Said<A, T> {
     /// Nothing is said.
     fn is_nothing(&self) -> bool {
         self.locks.is_empty()
@@ -124,16 +126,15 @@ impl<S: Service, P, A, T> Said<S, P, A, T> {
     }
 
     /// The locks and limiters of a request.
-    fn held(&self, cx: &Cx<S, P>, input: &A) -> Held {
-        let asked = |locks: &[LockOf<S, P, A>]| {
-            locks.iter().filter_map(|lock| lock.of(cx, input)).collect()
-        };
+    fn held(&self, cx: &Context, input: &A) -> Held {
+        let asked =
+            |locks: &[LockOf<A>]| locks.iter().filter_map(|lock| lock.of(cx, input)).collect();
         Held { locks: asked(&self.locks), limiters: asked(&self.limiters) }.noted(cx)
     }
 
     /// The locks and limiters of a request in which the step took this.
-    fn held_by(&self, cx: &Cx<S, P>, taken: Option<&Taken>) -> Result<Held, Error> {
-        let asked = |locks: &[LockOf<S, P, A>]| {
+    fn held_by(&self, cx: &Context, taken: Option<&Taken>) -> Result<Held, Error> {
+        let asked = |locks: &[LockOf<A>]| {
             let locks = locks.iter().map(|lock| lock.of_taken(cx, taken));
             locks.filter_map(Result::transpose).collect::<Result<_, _>>()
         };
@@ -141,7 +142,7 @@ impl<S: Service, P, A, T> Said<S, P, A, T> {
     }
 
     /// Applies the options of steps of any kind to a step of a request.
-    fn say<K>(&self, added: &mut Added<'_, With<S, P, A>, K>, cx: &Cx<S, P>, held: &Held) {
+    fn say<K>(&self, added: &mut Added<'_, With<A>, K>, cx: &Context, held: &Held) {
         held.say(added);
         if let Some(limit) = self.timeout {
             added.timeout(limit);
@@ -154,14 +155,23 @@ impl<S: Service, P, A, T> Said<S, P, A, T> {
 }
 
 /// A body that becomes the work of its step when all is said about it.
-pub(super) trait IntoWork<S: Service, P: 'static, A: 'static, T: 'static> {
-    fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<S, P, A, T>) -> Arc<dyn Work<S, P>>;
+pub(super) trait IntoWork<A: 'static, T: 'static> {
+    fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<A, T>) -> Arc<dyn Work>;
 }
 
 /// A body that is an async closure.
-pub(super) struct Body<F>(pub(super) F);
+pub(super) struct Body<S, P, F> {
+    body: F,
+    of: PhantomData<fn(S, P)>,
+}
 
-impl<S, P, A, T, F> IntoWork<S, P, A, T> for Body<F>
+impl<S, P, F> Body<S, P, F> {
+    pub(super) fn new(body: F) -> Self {
+        Self { body, of: PhantomData }
+    }
+}
+
+impl<S, P, A, T, F> IntoWork<A, T> for Body<S, P, F>
 where
     S: Service,
     P: 'static,
@@ -169,18 +179,18 @@ where
     T: 'static,
     F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
 {
-    fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<S, P, A, T>) -> Arc<dyn Work<S, P>> {
-        Arc::new(BodyWork { id, said, body: self.0 })
+    fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<A, T>) -> Arc<dyn Work> {
+        Arc::new(BodyWork { id, said, body: *self })
     }
 }
 
-struct BodyWork<S: Service, P: 'static, A: 'static, T: 'static, F> {
+struct BodyWork<S, P, A: 'static, T: 'static, F> {
     id: Arc<StepId>,
-    said: Said<S, P, A, T>,
-    body: F,
+    said: Said<A, T>,
+    body: Body<S, P, F>,
 }
 
-impl<S, P, A, T, F> Work<S, P> for BodyWork<S, P, A, T, F>
+impl<S, P, A, T, F> Work for BodyWork<S, P, A, T, F>
 where
     S: Service,
     P: 'static,
@@ -193,32 +203,29 @@ where
         // an error handler of a template knows no request
         if self.said.recover.is_none() && !is_recorded {
             let of_body = Arc::clone(&self);
-            let mut added =
-                steps.run_with(async move |run: RunContext, (cx, input): With<S, P, A>| {
-                    let cx = cx.at(&of_body.id).in_attempt(run.attempt);
-                    let result = (of_body.body)(&cx, input).await.map_err(coded::<S>)?;
-                    Ok((cx, result))
-                });
+            let mut added = steps.run_with(async move |run: RunContext, (cx, input): With<A>| {
+                let cx = Cx::of(cx.at(&of_body.id).in_attempt(run.attempt));
+                let result = (of_body.body.body)(&cx, input).await.map_err(coded::<S>)?;
+                Ok((cx.context, result))
+            });
             added.named(name).located_at(source);
             self.say_to_template(&mut added);
         } else {
             steps
-                .defer(move |asi, (cx, input): With<S, P, A>| {
-                    self.start(asi, cx.at(&self.id), input)
-                })
+                .defer(move |asi, (cx, input): With<A>| self.start(asi, cx.at(&self.id), input))
                 .named(name)
                 .located_at(source);
         }
     }
 
-    fn held(&self, cx: &Cx<S, P>, taken: Option<&Taken>) -> Result<Held, Error> {
+    fn held(&self, cx: &Context, taken: Option<&Taken>) -> Result<Held, Error> {
         self.said.held_by(cx, taken)
     }
 
     fn undo(
         self: Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: Cx<S, P>,
+        cx: Context,
         taken: Option<&Taken>,
         result: Option<Args>,
     ) -> StepResult {
@@ -238,10 +245,7 @@ where
     F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
 {
     /// Applies the options of the step to a step of a template.
-    fn say_to_template(
-        self: &Arc<Self>,
-        added: &mut TemplateAdded<'_, With<S, P, A>, With<S, P, T>>,
-    ) {
+    fn say_to_template(self: &Arc<Self>, added: &mut TemplateAdded<'_, With<A>, With<T>>) {
         let said = &self.said;
         for lock in 0..said.locks.len() {
             let this = Arc::clone(self);
@@ -269,33 +273,19 @@ where
         }
     }
 
-    async fn run(
-        &self,
-        run: RunContext,
-        cx: Cx<S, P>,
-        input: A,
-    ) -> Result<With<S, P, T>, StepError> {
-        let cx = cx.in_attempt(run.attempt);
-        let result = (self.body)(&cx, input).await.map_err(coded::<S>)?;
-        Ok((cx, result))
-    }
-
-    /// Runs an attempt in a request that a host records.
-    async fn run_recorded(
-        &self,
-        run: RunContext,
-        cx: Cx<S, P>,
-        input: A,
-    ) -> Result<With<S, P, T>, StepError> {
-        let cx = cx.in_attempt(run.attempt);
-        let Some(step) = cx.recorded() else { return self.run(run, cx, input).await };
-        let body = async { (self.body)(&cx, input).await.map_err(coded::<S>) };
-        let result = step.run(run.attempt, self.said.result, body).await?;
-        Ok((cx, result))
+    /// Runs an attempt of the body; in a request that a host records, as the host has it.
+    async fn run(&self, run: RunContext, cx: Context, input: A) -> Result<With<T>, StepError> {
+        let cx = Cx::of(cx.in_attempt(run.attempt));
+        let body = async { (self.body.body)(&cx, input).await.map_err(coded::<S>) };
+        let result = match cx.context.recorded() {
+            Some(step) => step.run(run.attempt, self.said.result, body).await?,
+            None => body.await?,
+        };
+        Ok((cx.context, result))
     }
 
     /// Starts the step with its options.
-    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, input: A) -> StepResult {
+    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Context, input: A) -> StepResult {
         let (this, said) = (Arc::clone(self), &self.said);
         let held = said.held(&cx, &input);
         let undo = said.undo.as_ref().map(|undo| (Arc::clone(undo), undo.input(&input)));
@@ -308,8 +298,8 @@ where
             step: Rc::clone(step),
             passes: Cell::new(said.passes.map(|passes| passes(&input))),
         });
-        let say = |added: &mut Added<'_, With<S, P, A>, With<S, P, T>>,
-                   recorded: Option<OfBody<_, T>>| {
+        let body = async move |run, (cx, input)| this.run(run, cx, input).await;
+        asi.become_run((cx, input), body, |added| {
             said.say(added, &of_step, &held);
             if let Some(tries) = &said.retry {
                 (tries.of_body)(added, tries.retry.clone());
@@ -323,58 +313,44 @@ where
             if let Some(recorded) = recorded {
                 added.remembered(Rc::new(recorded));
             }
-        };
-        let args = (cx, input);
-        if recorded.is_some() {
-            let body = async move |run, (cx, input)| this.run_recorded(run, cx, input).await;
-            asi.become_run(args, body, |added| say(added, recorded))
-        } else {
-            let body = async move |run, (cx, input)| this.run(run, cx, input).await;
-            asi.become_run(args, body, |added| say(added, None))
-        }
+        })
     }
 }
 
 /// A body that adds sub-steps, the last of which returns a context and `T`.
 pub(super) struct Substeps<F>(pub(super) F);
 
-impl<S, P, A, T, F> IntoWork<S, P, A, T> for Substeps<F>
+impl<A, T, F> IntoWork<A, T> for Substeps<F>
 where
-    S: Service,
-    P: 'static,
     A: 'static,
     T: 'static,
-    F: Fn(&mut AsyncSteps, Cx<S, P>, A, &Said<S, P, A, T>) -> StepResult + Send + Sync + 'static,
+    F: Fn(&mut AsyncSteps, Context, A, &Said<A, T>) -> StepResult + Send + Sync + 'static,
 {
-    fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<S, P, A, T>) -> Arc<dyn Work<S, P>> {
+    fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<A, T>) -> Arc<dyn Work> {
         Arc::new(SubstepsWork { id, said, body: self.0 })
     }
 }
 
-struct SubstepsWork<S: Service, P: 'static, A: 'static, T: 'static, F> {
+struct SubstepsWork<A: 'static, T: 'static, F> {
     id: Arc<StepId>,
-    said: Said<S, P, A, T>,
+    said: Said<A, T>,
     body: F,
 }
 
-impl<S, P, A, T, F> Work<S, P> for SubstepsWork<S, P, A, T, F>
+impl<A, T, F> Work for SubstepsWork<A, T, F>
 where
-    S: Service,
-    P: 'static,
     A: 'static,
     T: 'static,
-    F: Fn(&mut AsyncSteps, Cx<S, P>, A, &Said<S, P, A, T>) -> StepResult + Send + Sync + 'static,
+    F: Fn(&mut AsyncSteps, Context, A, &Said<A, T>) -> StepResult + Send + Sync + 'static,
 {
     fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool) {
         let (name, source) = (self.id.name, self.id.source);
         let mut added = if self.said.is_nothing() && !is_recorded {
-            steps.add(move |asi, (cx, input): With<S, P, A>| {
+            steps.add(move |asi, (cx, input): With<A>| {
                 (self.body)(asi, cx.at(&self.id), input, &self.said)
             })
         } else {
-            steps.defer(move |asi, (cx, input): With<S, P, A>| {
-                self.start(asi, cx.at(&self.id), input)
-            })
+            steps.defer(move |asi, (cx, input): With<A>| self.start(asi, cx.at(&self.id), input))
         };
         added.located_at(source);
         if !name.is_empty() {
@@ -382,30 +358,24 @@ where
         }
     }
 
-    fn held(&self, cx: &Cx<S, P>, taken: Option<&Taken>) -> Result<Held, Error> {
+    fn held(&self, cx: &Context, taken: Option<&Taken>) -> Result<Held, Error> {
         self.said.held_by(cx, taken)
     }
 
-    fn define(
-        &self,
-        cx: &Cx<S, P>,
-        taken: Option<&Taken>,
-    ) -> Result<Option<Arc<Level<S, P>>>, Error> {
+    fn define(&self, cx: &Context, taken: Option<&Taken>) -> Result<Option<Arc<Level>>, Error> {
         let Some(define) = &self.said.define else { return Ok(None) };
         define(cx, take::<A>(taken)?).map(Some)
     }
 }
 
-impl<S, P, A, T, F> SubstepsWork<S, P, A, T, F>
+impl<A, T, F> SubstepsWork<A, T, F>
 where
-    S: Service,
-    P: 'static,
     A: 'static,
     T: 'static,
-    F: Fn(&mut AsyncSteps, Cx<S, P>, A, &Said<S, P, A, T>) -> StepResult + Send + Sync + 'static,
+    F: Fn(&mut AsyncSteps, Context, A, &Said<A, T>) -> StepResult + Send + Sync + 'static,
 {
     /// Starts the step with its options.
-    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, input: A) -> StepResult {
+    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Context, input: A) -> StepResult {
         let (this, said) = (Arc::clone(self), &self.said);
         let held = said.held(&cx, &input);
         let of_step = cx.clone();
@@ -414,7 +384,7 @@ where
             Some(step) => Some(Rc::clone(&step.memory) as Rc<dyn ReplayHooks>),
             None => cx.level().map(|level| level.inside()),
         };
-        let body = move |asi: &mut AsyncSteps, (cx, input): With<S, P, A>| {
+        let body = move |asi: &mut AsyncSteps, (cx, input): With<A>| {
             // the engine counts the attempts of the step around it, unless the step itself is tried
             // again
             let attempt = if this.said.retry.is_some() { asi.attempt() } else { 1 };
@@ -433,20 +403,29 @@ where
 }
 
 /// An async closure that returns another result for an error.
-pub(super) struct RecoverBy<F>(pub(super) F);
+pub(super) struct RecoverBy<S, P, F> {
+    body: F,
+    of: PhantomData<fn(S, P)>,
+}
 
-impl<S, P, T, F> Recover<S, P, T> for RecoverBy<F>
+impl<S, P, F> RecoverBy<S, P, F> {
+    pub(super) fn new(body: F) -> Self {
+        Self { body, of: PhantomData }
+    }
+}
+
+impl<S, P, T, F> Recover<T> for RecoverBy<S, P, F>
 where
     S: Service,
     P: 'static,
     T: 'static,
     F: AsyncFn(&Cx<S, P>, &Error) -> BodyResult<T> + Send + Sync + 'static,
 {
-    fn add(self: Arc<Self>, asi: &mut AsyncSteps, cx: Cx<S, P>, error: Error) {
-        let source = cx.source();
+    fn add(self: Arc<Self>, asi: &mut AsyncSteps, cx: Context, error: Error) {
+        let (source, cx) = (cx.source(), Cx::of(cx));
         asi.run(async move |()| {
-            let result = (self.0)(&cx, &error).await.map_err(coded::<S>)?;
-            Ok((cx.clone(), result))
+            let result = (self.body)(&cx, &error).await.map_err(coded::<S>)?;
+            Ok((cx.context.clone(), result))
         })
         .located_at(source);
     }

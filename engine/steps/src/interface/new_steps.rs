@@ -26,10 +26,10 @@ impl QueuedStep {
         Fut: Future<Output: AwaitedResult<T, E>> + 'static,
     {
         Self::body(location, move |asi, _| {
-            asi.poll(async move {
+            asi.poll(Box::pin(async move {
                 let result = future.await.into_result();
                 result.map(Arguments::into_args).map_err(|error| error.into().into_error())
-            });
+            }));
             Ok(())
         })
     }

@@ -94,7 +94,7 @@ where
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let body = self.body;
         let (context, args) = (B::context(asi), asi.typed(args)?);
-        asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
+        asi.poll_new(Box::pin(async move { finish(body.call(context, args).await) }), waker)
     }
 
     fn into_repeat(self: Box<Self>) -> Option<Arc<dyn RepeatedWork>> {
@@ -114,7 +114,7 @@ where
 {
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let (context, args) = (B::context(asi), asi.typed(args)?);
-        asi.poll_new(async move { finish(self.body.call(context, args).await) }, waker)
+        asi.poll_new(Box::pin(async move { finish(self.body.call(context, args).await) }), waker)
     }
 }
 
@@ -132,7 +132,7 @@ where
 {
     let body = Arc::clone(body);
     let (context, args) = (B::context(asi), asi.typed(args)?);
-    asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
+    asi.poll_new(Box::pin(async move { finish(body.call(context, args).await) }), waker)
 }
 
 fn finish<T: Arguments>(result: Result<T, StepError>) -> Result<Args, Error> {
@@ -141,13 +141,13 @@ fn finish<T: Arguments>(result: Result<T, StepError>) -> Result<Args, Error> {
 
 impl AsyncSteps {
     /// Makes the running step poll this future.
-    pub(crate) fn poll(&mut self, future: impl Future<Output = Result<Args, Error>> + 'static) {
-        let future: StepFuture = if self.active() == 0 {
-            Box::pin(future)
+    pub(crate) fn poll(&mut self, future: StepFuture) {
+        let future = if self.active() == 0 {
+            future
         } else {
             let (key, _) = self.wait_key(0);
             let waker = FutureWaker::waker(self.inbox(), key);
-            Box::pin(WithWaker { future: Box::pin(future), waker })
+            Box::pin(WithWaker { future, waker })
         };
         self.start_activity(Activity::Polling(future));
     }
@@ -202,13 +202,13 @@ impl AsyncSteps {
 }
 
 /// Lets a future wake the step of a branch instead of the whole flow.
-struct WithWaker<F> {
-    future: Pin<Box<F>>,
+struct WithWaker {
+    future: StepFuture,
     waker: Waker,
 }
 
-impl<F: Future> Future for WithWaker<F> {
-    type Output = F::Output;
+impl Future for WithWaker {
+    type Output = Result<Args, Error>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { future, waker } = &mut *self;

@@ -60,7 +60,7 @@ pub(super) fn start(
     flow.queue(step.with_handler(Some(Box::new(handler))));
     flow.add(move |_, result: Args| sender.send(Ok(result)));
     asi.cold().launched.push(flow);
-    asi.poll(poll_fn(move |cx| {
+    asi.poll(Box::pin(poll_fn(move |cx| {
         let mut answer = answer.borrow_mut();
         match answer.result.take() {
             Some(result) => Poll::Ready(result),
@@ -69,7 +69,7 @@ pub(super) fn start(
                 Poll::Pending
             }
         }
-    }));
+    })));
     Ok(())
 }
 

@@ -155,7 +155,7 @@ where
             }
         };
         let mut undo = Contained::new(Box::pin(undo));
-        asi.poll(poll_fn(move |cx| branch.undone_by(|| undo.as_mut().poll(cx))));
+        asi.poll(Box::pin(poll_fn(move |cx| branch.undone_by(|| undo.as_mut().poll(cx)))));
         Ok(())
     }
 }
