@@ -94,7 +94,7 @@ where
     fn start(self: Box<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let body = self.body;
         let (context, args) = (B::context(asi), asi.typed(args)?);
-        asi.poll_new(Box::pin(async move { finish(body.call(context, args).await) }), waker)
+        asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
     }
 
     fn into_repeat(self: Box<Self>) -> Option<Arc<dyn RepeatedWork>> {
@@ -114,7 +114,7 @@ where
 {
     fn start(self: Arc<Self>, asi: &mut AsyncSteps, args: Args, waker: Waking<'_>) -> StepResult {
         let (context, args) = (B::context(asi), asi.typed(args)?);
-        asi.poll_new(Box::pin(async move { finish(self.body.call(context, args).await) }), waker)
+        asi.poll_new(async move { finish(self.body.call(context, args).await) }, waker)
     }
 }
 
@@ -132,7 +132,7 @@ where
 {
     let body = Arc::clone(body);
     let (context, args) = (B::context(asi), asi.typed(args)?);
-    asi.poll_new(Box::pin(async move { finish(body.call(context, args).await) }), waker)
+    asi.poll_new(async move { finish(body.call(context, args).await) }, waker)
 }
 
 fn finish<T: Arguments>(result: Result<T, StepError>) -> Result<Args, Error> {

@@ -12,18 +12,23 @@ use crate::args::Args;
 use crate::error::{Error, StepError, StepResult};
 use crate::flow::Outcome;
 use crate::sleep::PollTurn;
-use crate::stack::{Activity, AsyncSteps, Callback, StepFuture, UndoOfFrame, Waking};
+use crate::stack::{Activity, AsyncSteps, Callback, UndoOfFrame, Waking};
 
 impl AsyncSteps {
     /// Polls a future; if it is not ready, the running step goes on polling it.
     ///
     /// The future of a branch is polled later, with the waker of the branch.
-    pub(crate) fn poll_new(&mut self, mut future: StepFuture, waker: Waking<'_>) -> StepResult {
+    #[inline]
+    pub(crate) fn poll_new<F>(&mut self, future: F, waker: Waking<'_>) -> StepResult
+    where
+        F: Future<Output = Result<Args, Error>> + 'static,
+    {
         let Some(waker) = waker.filter(|_| self.active() == 0) else {
-            self.poll(future);
+            self.poll(Box::pin(future));
             return Ok(());
         };
         self.begin_poll();
+        let mut future = Box::pin(future);
         let turn = PollTurn::begin(self.now);
         let polled = future.as_mut().poll(&mut Context::from_waker(waker));
         self.end_poll(turn);
