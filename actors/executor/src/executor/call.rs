@@ -135,7 +135,8 @@ impl Executor {
             let function = invocation.function.clone();
             let message = match is_arbiter() {
                 true => self.carry_out(Incoming::of_invocation(invocation, call)).await,
-                false => self.send(Dispatch::of_invocation(invocation, call)).await?,
+                // in a box, because calls from an arbiter need no room for it
+                false => Box::pin(self.send(Dispatch::of_invocation(invocation, call))).await?,
             };
             let Some(message) = message else { return Ok(None) };
             message.into_response().into_result().map(Some).map_err(|error| {
