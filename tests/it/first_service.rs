@@ -1,7 +1,7 @@
 //! The promise: the page on a first service shows the program that its tests run.
 
 const PAGE: &str = include_str!("../../actors/asyncsteps/src/docs/first_service.md");
-const PROGRAM: &str = include_str!("../../actors/asyncsteps/examples/first_service/main.rs");
+const PROGRAM: &str = include_str!("../../executor-demo/template/src/main.rs");
 
 #[test]
 fn the_page_has_the_whole_program() {

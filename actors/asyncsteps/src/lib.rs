@@ -201,7 +201,7 @@ pub mod prelude {
     pub use asyncsteps_executor::{CallSteps as _, RequestSteps as _};
 }
 
-// the page has the example `first_service`, which a test compares
+// the page has the program of `executor-demo/template`, which a test compares
 #[cfg(all(feature = "http", feature = "log"))]
 #[doc = include_str!("docs/first_service.md")]
 pub mod first_service {}

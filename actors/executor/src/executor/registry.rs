@@ -9,7 +9,7 @@ use asyncsteps_futoin::iface::{Compatibility, Definition, Function, FunctionName
 use asyncsteps_futoin::message::Coding;
 use asyncsteps_futoin::typed::Interface;
 use dashmap::DashMap;
-use foldhash::fast::RandomState;
+use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 
 use super::caller::Caller;
@@ -28,8 +28,9 @@ use crate::security::SecurityLevel;
 pub(super) struct Registry {
     /// Each major version of an interface once.
     interfaces: DashMap<Box<str>, Vec<HostedInterface>>,
-    /// The functions by their full names, with the version that is hosted: as most callers name them.
-    names: DashMap<Box<str>, NamedFunction, RandomState>,
+    /// The functions by their full names, with the version that is hosted: as most callers name them. Callers add none,
+    /// so a fixed hash will do.
+    names: DashMap<Box<str>, NamedFunction, FixedState>,
     /// Names and major versions that a hosted interface inherits from: each is the parent of one only
     /// (FTN3 §2.3). One interface is registered at a time.
     parents: Mutex<HashSet<(Box<str>, u32)>>,

@@ -1,6 +1,7 @@
 //! Seats of events, which are reserved and paid.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::env;
 use std::error::Error;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
@@ -163,8 +164,10 @@ fn executor(bank: Bank, halls: Halls) -> Result<Executor, Box<dyn Error>> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let _log = observe::init()?; // a line for each request
     let executor = executor(Bank::default(), Halls::default())?;
-    let server = Server::new(http::service("/ftn/", executor));
-    server.listen(TcpListener::bind("127.0.0.1:8080")?)?.run().await?;
+    let address = env::args().nth(1).unwrap_or("127.0.0.1:8080".into());
+    let listener = TcpListener::bind(address)?;
+    println!("http://{}/ftn/", listener.local_addr()?);
+    Server::new(http::service("/ftn/", executor)).listen(listener)?.run().await?;
     Ok(())
 }
 
