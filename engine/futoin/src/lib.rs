@@ -22,6 +22,7 @@
 //! - [`iface`]: interface definitions (FTN3), loading and checks; [`iface::guide`] is how to write them
 //! - [`message`]: requests and responses as JSON, MessagePack and CBOR (FTN3, FTN4, FTN5)
 //! - [`url`]: calls in a URL (FTN5)
+//! - [`openapi`]: definitions as an OpenAPI document, for tools that do not know FutoIn
 //! - [`security`]: credentials, signatures, passwords, security levels (FTN8)
 //! - [`typed`]: the Rust types of a function beside its declaration
 //! - [`net`]: addresses and ranges of clients, trusted proxies
@@ -31,6 +32,7 @@
 pub mod iface;
 pub mod message;
 pub mod net;
+pub mod openapi;
 mod refusal;
 #[doc(hidden)]
 pub mod report;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::check::Check;
 use super::function::Function;
 use super::name::{IfaceVer, Version};
 
@@ -17,11 +18,22 @@ const _: () = {
 #[derive(Debug)]
 pub struct Definition {
     pub(crate) id: IfaceVer,
+    /// A text for people, here and in functions, parameters and types.
+    pub(crate) desc: Option<Box<str>>,
     pub(crate) funcs: BTreeMap<Box<str>, Arc<Function>>,
-    /// As definitions write them.
-    pub(crate) types: BTreeMap<Box<str>, Value>,
+    pub(crate) types: BTreeMap<Box<str>, CustomType>,
     pub(crate) requires: Box<[Box<str>]>,
     pub(crate) inherits: Box<[Arc<Self>]>,
+}
+
+/// An entry of `types` (FTN3 §1.8.1).
+#[derive(Debug)]
+pub(crate) struct CustomType {
+    /// As its definition writes it.
+    pub(crate) written: Value,
+    /// The one that all references to the type share.
+    pub(crate) check: Arc<Check>,
+    pub(crate) desc: Option<Box<str>>,
 }
 
 impl Definition {
@@ -58,7 +70,7 @@ impl Definition {
     /// The custom types by name, also those inherited and imported, each as its definition writes it
     /// (FTN3 §1.8.1).
     pub fn types(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.types.iter().map(|(name, kind)| (&**name, kind))
+        self.types.iter().map(|(name, custom)| (&**name, &custom.written))
     }
 
     /// The conditions of a call, such as `AllowAnonymous` (FTN3 §2.4), in the order of the file.

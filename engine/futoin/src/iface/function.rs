@@ -13,6 +13,7 @@ use crate::refusal::Refusal;
 #[derive(Debug)]
 pub struct Function {
     pub(crate) name: Box<str>,
+    pub(crate) desc: Option<Box<str>>,
     pub(crate) params: Box<[Parameter]>,
     pub(crate) result: ResultCheck,
     /// As the definition writes it.
@@ -233,6 +234,7 @@ pub struct Parameter {
     pub(crate) type_name: Value,
     pub(crate) check: Arc<Check>,
     pub(crate) default: Option<Value>,
+    pub(crate) desc: Option<Box<str>>,
 }
 
 impl Parameter {

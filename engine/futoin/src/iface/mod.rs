@@ -40,6 +40,7 @@ mod declared_type;
 mod definition;
 mod error;
 mod function;
+mod json_schema;
 mod load;
 mod merge;
 mod name;
@@ -50,10 +51,13 @@ mod violation;
 #[cfg(test)]
 mod fixture;
 
+pub(crate) use self::check::Check;
 pub(crate) use self::declared_type::DeclaredType;
 pub use self::definition::Definition;
 pub use self::error::{Difference, LoadError, Rule};
+pub(crate) use self::function::ResultCheck;
 pub use self::function::{Function, Parameter};
+pub(crate) use self::json_schema::nullable;
 pub use self::load::Loader;
 pub(crate) use self::name::is_iface;
 pub use self::name::{Compatibility, FunctionName, IfaceVer, NameError, Version};

@@ -182,7 +182,7 @@ impl CheckPass {
 }
 
 /// `number` as an integer if it has no fraction and 32 bits hold it.
-fn whole(number: f64) -> Option<i32> {
+pub(super) fn whole(number: f64) -> Option<i32> {
     if number.fract() != 0.0 || !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number) {
         return None;
     }

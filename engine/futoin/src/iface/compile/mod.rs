@@ -5,7 +5,7 @@ mod types;
 use std::sync::Arc;
 
 use self::types::{Location, TypeCompiler};
-use super::definition::Definition;
+use super::definition::{CustomType, Definition};
 use super::error::{LoadError, Rule};
 use super::function::{Function, Parameter, ResultCheck};
 use super::parse::{FunctionDecl, ParsedInterface, ResultDecl, VariableDecl};
@@ -21,10 +21,17 @@ pub(crate) fn definition(
         let function = function(&mut compiler, name, decl)?;
         Ok((function.name.clone(), Arc::new(function)))
     });
-    let types = interface.types.iter().map(|(name, decl)| (name.as_str().into(), decl.to_value()));
+    let funcs = funcs.collect::<Result<_, LoadError>>()?;
+    let mut checks = compiler.finish();
+    let types = interface.types.iter().filter_map(|(name, decl)| {
+        let (written, desc) = (decl.to_value(), decl.desc.as_deref().map(Into::into));
+        let custom = CustomType { written, check: checks.remove(name.as_str())?, desc };
+        Some((name.as_str().into(), custom))
+    });
     Ok(Definition {
         id: interface.file.id.clone(),
-        funcs: funcs.collect::<Result<_, LoadError>>()?,
+        desc: interface.desc.as_deref().map(Into::into),
+        funcs,
         types: types.collect(),
         requires: interface.requires.iter().map(|name| name.as_str().into()).collect(),
         inherits: inherits.into(),
@@ -57,6 +64,7 @@ fn function(
     };
     Ok(Function {
         name: name.into(),
+        desc: decl.desc.as_deref().map(Into::into),
         params,
         result,
         result_type: if decl.rawresult { None } else { decl.result.to_value() },
@@ -83,5 +91,6 @@ fn variable(
         return Err(at.fail(Rule::Default));
     }
     let type_name = decl.type_ref.to_value();
-    Ok(Parameter { name: decl.name.as_str().into(), type_name, check, default })
+    let desc = decl.desc.as_deref().map(Into::into);
+    Ok(Parameter { name: decl.name.as_str().into(), type_name, check, default, desc })
 }

@@ -49,6 +49,11 @@ impl<'a> TypeCompiler<'a> {
         Ok(())
     }
 
+    /// The checkers of all custom types, by name.
+    pub(crate) fn finish(self) -> BTreeMap<&'a str, Arc<Check>> {
+        self.done
+    }
+
     /// The checker of a type, wherever it is referred to.
     pub(crate) fn check(
         &mut self,

@@ -19,6 +19,7 @@ pub(crate) struct ParsedInterface {
     pub(crate) requires: Vec<String>,
     pub(crate) inherit: Option<IfaceVer>,
     pub(crate) imports: Vec<IfaceVer>,
+    pub(crate) desc: Option<String>,
 }
 
 /// An entry of `types` (FTN3 §1.8.1).
@@ -26,6 +27,7 @@ pub(crate) struct ParsedInterface {
 pub(crate) struct TypeDecl {
     pub(crate) base: TypeRef,
     pub(crate) constraints: Constraints,
+    pub(crate) desc: Option<String>,
     /// The file that declares it.
     pub(crate) file: Arc<SourceFile>,
 }
@@ -46,6 +48,7 @@ pub(crate) struct FunctionDecl {
     /// In the order of the file.
     pub(crate) params: Vec<VariableDecl>,
     pub(crate) result: ResultDecl,
+    pub(crate) desc: Option<String>,
     pub(crate) throws: Vec<String>,
     pub(crate) heavy: bool,
     pub(crate) seclvl: Option<String>,
@@ -63,6 +66,7 @@ pub(crate) struct VariableDecl {
     pub(crate) name: String,
     pub(crate) type_ref: TypeRef,
     pub(crate) default: Option<Value>,
+    pub(crate) desc: Option<String>,
 }
 
 /// The result of a function.

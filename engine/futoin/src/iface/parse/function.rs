@@ -17,6 +17,7 @@ pub(crate) fn read(entry: &DocumentNode<'_>) -> Result<FunctionDecl, LoadError> 
         file: Arc::clone(entry.file()),
         params: Vec::new(),
         result: ResultDecl::Nothing,
+        desc: None,
         throws: Vec::new(),
         heavy: false,
         seclvl: None,
@@ -45,7 +46,7 @@ pub(crate) fn read(entry: &DocumentNode<'_>) -> Result<FunctionDecl, LoadError> 
             }
             "maxreqsize" => func.maxreqsize = size(&field)?,
             "maxrspsize" => func.maxrspsize = size(&field)?,
-            "desc" => drop(field.text()?),
+            "desc" => func.desc = Some(field.text()?.to_owned()),
             _ => return Err(field.fail(Rule::UnknownField)),
         }
     }
@@ -95,18 +96,18 @@ fn variable(
 ) -> Result<VariableDecl, LoadError> {
     let name = variable_name(entry)?;
     if let Some(type_ref) = TypeRef::shortcut(entry)? {
-        return Ok(VariableDecl { name, type_ref, default: None });
+        return Ok(VariableDecl { name, type_ref, default: None, desc: None });
     }
-    let mut type_ref = None;
+    let (mut type_ref, mut desc) = (None, None);
     for field in entry.fields()? {
         match field.name() {
             "type" => type_ref = Some(TypeRef::named(&field)?),
-            "desc" => drop(field.text()?),
+            "desc" => desc = Some(field.text()?.to_owned()),
             _ => other(&field)?,
         }
     }
     let type_ref = type_ref.ok_or_else(|| entry.fail(Rule::Missing("type")))?;
-    Ok(VariableDecl { name, type_ref, default: None })
+    Ok(VariableDecl { name, type_ref, default: None, desc })
 }
 
 /// `maxreqsize` and `maxrspsize` into bytes: digits and B, K or M (FTN3 §1.10.1).

@@ -48,6 +48,7 @@ fn interface(root: &DocumentNode<'_>) -> Result<ParsedInterface, LoadError> {
         requires: Vec::new(),
         inherit: None,
         imports: Vec::new(),
+        desc: None,
     };
     let (mut iface, mut version) = (None, None);
     for field in root.fields()? {
@@ -55,7 +56,7 @@ fn interface(root: &DocumentNode<'_>) -> Result<ParsedInterface, LoadError> {
             "iface" => iface = Some(field.text()?),
             "version" => version = Some(parse_version(&field)?),
             "ftn3rev" => {}
-            "desc" => drop(field.text()?),
+            "desc" => interface.desc = Some(field.text()?.to_owned()),
             "types" => interface.types = types(&field)?,
             "funcs" => interface.funcs = funcs(&field)?,
             "requires" => interface.requires = requires(&field)?,
@@ -123,18 +124,18 @@ fn type_decl(entry: &DocumentNode<'_>) -> Result<TypeDecl, LoadError> {
     let file = Arc::clone(entry.file());
     let mut constraints = Constraints::default();
     if let Some(base) = TypeRef::shortcut(entry)? {
-        return Ok(TypeDecl { base, constraints, file });
+        return Ok(TypeDecl { base, constraints, desc: None, file });
     }
-    let mut base = None;
+    let (mut base, mut desc) = (None, None);
     for field in entry.fields()? {
         match field.name() {
             "type" => base = Some(TypeRef::named(&field)?),
-            "desc" => drop(field.text()?),
+            "desc" => desc = Some(field.text()?.to_owned()),
             _ => constraints.read(&field)?,
         }
     }
     let base = base.ok_or_else(|| entry.fail(Rule::Missing("type")))?;
-    Ok(TypeDecl { base, constraints, file })
+    Ok(TypeDecl { base, constraints, desc, file })
 }
 
 fn funcs(map: &DocumentNode<'_>) -> Result<BTreeMap<String, FunctionDecl>, LoadError> {

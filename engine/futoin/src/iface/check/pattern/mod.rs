@@ -16,7 +16,11 @@ const MAX_COMPILED: usize = 64 << 20;
 
 /// A compiled pattern.
 #[derive(Debug)]
-pub(crate) struct Pattern(regex::Regex);
+pub(crate) struct Pattern {
+    /// As the definition writes it.
+    source: Box<str>,
+    regex: regex::Regex,
+}
 
 impl Pattern {
     /// Reads a pattern without flags.
@@ -27,16 +31,21 @@ impl Pattern {
         if pattern.len() > MAX_PATTERN {
             return Err(format!("longer than {MAX_PATTERN} bytes"));
         }
-        let built = regex::RegexBuilder::new(&ecmascript::read(&units(pattern))?)
+        let regex = regex::RegexBuilder::new(&ecmascript::read(&units(pattern))?)
             .size_limit(MAX_COMPILED)
             .build()
             .map_err(|error| error.to_string())?;
-        Ok(Self(built))
+        Ok(Self { source: pattern.into(), regex })
+    }
+
+    /// The pattern as its definition writes it.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
     }
 
     /// Whether the pattern is somewhere in `text`.
     pub(crate) fn is_match(&self, text: &str) -> bool {
-        self.0.is_match(&units(text))
+        self.regex.is_match(&units(text))
     }
 }
 
