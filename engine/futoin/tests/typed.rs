@@ -280,6 +280,7 @@ fn a_definition_is_written_from_types_and_fits_them() {
         items: Vec<Item>,
         colours: BTreeSet<Shade>,
         either: TextOrCount,
+        /// What the customer says.
         note: Option<String>,
         #[serde(default)]
         times: u8,
@@ -288,6 +289,7 @@ fn a_definition_is_written_from_types_and_fits_them() {
     }
     #[derive(JsonSchema)]
     struct Gives {
+        /// Its number.
         order: i32,
         items: Vec<Item>,
         extra: Value,
@@ -328,6 +330,7 @@ fn a_definition_is_written_from_types_and_fits_them() {
                 },
                 "note": {
                   "default": null,
+                  "desc": "What the customer says.",
                   "type": "string"
                 },
                 "prices": {
@@ -341,7 +344,10 @@ fn a_definition_is_written_from_types_and_fits_them() {
               "result": {
                 "extra": "any",
                 "items": "BuyItems",
-                "order": "integer"
+                "order": {
+                  "desc": "Its number.",
+                  "type": "integer"
+                }
               },
               "seclvl": "SafeOps",
               "throws": [

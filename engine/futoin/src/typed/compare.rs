@@ -83,7 +83,7 @@ pub(super) fn result(
             let fields = variables.iter().map(|(name, kind)| {
                 let kind = kind.get("type").unwrap_or(kind);
                 let values = types.values(kind);
-                Field { name: name.clone(), values, required: true, default: None }
+                Field { name: name.clone(), values, required: true, default: None, desc: None }
             });
             let declared = ValueType::Map { fields: fields.collect(), others: None };
             compare.values("result", writes, &declared);

@@ -90,6 +90,7 @@ impl Types<'_> {
             values,
             required: !is_optional || matches!(self.missing, Missing::IsNull),
             default: None,
+            desc: None,
         }
     }
 }

@@ -48,7 +48,8 @@ use crate::security::SecurityLevel;
 /// | `Option<T>` | a parameter with the default null, an optional field |
 /// | `serde_json::Value` | `any` |
 ///
-/// Constraints of `schemars` (`range`, `length`, `regex`) become constraints of FTN3.
+/// Constraints of `schemars` (`range`, `length`, `regex`) become constraints of FTN3, and doc comments of
+/// parameters and result variables become their `desc`.
 #[derive(Clone, Debug)]
 pub struct Interface {
     id: IfaceVer,
@@ -269,7 +270,11 @@ impl TypeEntries {
                         return Err(place.fail("a result has all of its variables, always"));
                     }
                     let kind = self.write(&place, &field.values, false)?;
-                    variables.insert(field.name.clone(), kind);
+                    let variable = match &field.desc {
+                        Some(desc) => json!({ "type": kind, "desc": desc }),
+                        None => kind,
+                    };
+                    variables.insert(field.name.clone(), variable);
                 }
                 declared.insert("result".to_owned(), variables.into());
             }
@@ -307,11 +312,12 @@ impl TypeEntries {
             default = default.or(Some(Value::Null));
         }
         let kind = self.write(at, &field.values.without_null(), true)?;
-        match default {
-            Some(default) => Ok(json!({ "type": kind, "default": default })),
-            None if field.required => Ok(json!({ "type": kind })),
-            None => Err(at.fail("it may be left out, but has no default that can be written")),
+        if default.is_none() && !field.required {
+            return Err(at.fail("it may be left out, but has no default that can be written"));
         }
+        let desc = field.desc.as_deref().map(Value::from);
+        let all = [("type", Some(kind)), ("default", default), ("desc", desc)];
+        Ok(all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
     }
 
     /// A type as its name. A type of a parameter is `read`: it may have values that are never sent.

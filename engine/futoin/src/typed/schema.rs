@@ -117,6 +117,7 @@ impl<'a> SchemaReader<'a> {
                 values: self.values(field),
                 required: is_required(name),
                 default: field.get("default").cloned(),
+                desc: field.get("description").and_then(Value::as_str).map(str::to_owned),
                 name: name.clone(),
             });
         }

@@ -48,6 +48,8 @@ pub(super) struct Field {
     pub(super) required: bool,
     /// Its value if it is missing, as far as the type says.
     pub(super) default: Option<Value>,
+    /// A text for people: the doc comment.
+    pub(super) desc: Option<String>,
 }
 
 /// Inclusive limits of a number.
