@@ -178,7 +178,7 @@ fn a_person_finds_out_why_a_request_waits_and_ends_it() {
         "heat": 1,
         "plan": ["check console.rs p99 T of 1", "bank console.rs locked 2 here 1 future 1 mutex p99 T of 1 Declined 1", "receipt console.rs"],
         "drawn": [2, "tell", "<i>trip<", "The first 5 of 6 steps."],
-        "refused": ["invalid", "unknown", "InvalidRequest", "UnknownInterface"],
+        "refused": ["unknown", "unknown", "InvalidRequest", "UnknownInterface"],
         // the deadlock: reported, its cycle in the graph, and ended by a cancel
         "deadlock": "1 deadlock so far.",
         "cycle": ["accounts ann", "accounts bob", "transfer", "transfer"],

@@ -8,7 +8,9 @@ use asyncsteps_core::{AsyncSteps, Error, Template};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::message::{Request, Response};
-use asyncsteps_executor::{Builder, Direction, Executor, Hooks, Incoming, ReplyBody, RequestSteps};
+use asyncsteps_executor::{
+    Builder, Direction, Executor, Hooks, Incoming, RefusalReason, ReplyBody, RequestSteps,
+};
 use asyncsteps_support::conform;
 use expect_test::expect;
 use serde_json::{Map, Value, json};
@@ -223,7 +225,7 @@ async fn sizes_are_those_of_the_function() {
     let reply = executor.dispatch(incoming("echo", &json!({ "msg": "x".repeat(70_000) }))).await;
     let (_, ReplyBody::Message(refused)) = reply.into_parts() else { panic!("no message") };
     // HTTP answers it with the status 413
-    assert!(refused.is_request_too_large());
+    assert_eq!(refused.refusal_reason(), Some(RefusalReason::TooLarge));
     let refused = String::from_utf8(refused.into_bytes()).expect("JSON");
     assert!(refused.contains("Request size has exceeded the limit"), "{refused}");
     // `echo` may answer 64 KiB

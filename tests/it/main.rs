@@ -48,6 +48,7 @@ mod wire_flood;
 mod wire_h2;
 mod wire_http;
 mod wire_http1;
+mod wire_problems;
 mod wire_tls;
 mod wire_urls;
 mod wire_ws;

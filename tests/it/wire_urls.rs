@@ -350,23 +350,6 @@ fn a_header_can_have_several_values(front: Front) {
     );
 }
 
-fn errors_have_a_status_of_their_own_if_that_is_wanted(front: Front) {
-    let status_of = |code: &str| match code {
-        "MyError" => Some(422),
-        "OTHER_ERROR" => Some(204),
-        _ => None,
-    };
-    let host = front.start_as(1, conform::executor, move |service| service.error_status(status_of));
-    for (code, status) in [("MyError", 422), ("OTHER_ERROR", 200), ("NotDeclared", 200)] {
-        let path = format!("/ftn/conform.main/1.2/fail?code={code}");
-        let answer = Connection::open(host.address).send(&request("GET", &path, "", b"")).receive();
-        assert_eq!(answer.status(), status, "{code}");
-        assert_eq!(answer.header("content-type"), Some("application/futoin+json"));
-        assert!(answer.json()["e"].is_string());
-    }
-    ping(host.address);
-}
-
 fn only_trusted_proxies_are_believed(front: Front) {
     let info = |trusted: &[&str], headers: &str| {
         let ranges: Vec<_> = trusted.iter().map(|range| range.parse().expect("a range")).collect();
@@ -494,7 +477,6 @@ asyncsteps_support::on_both_fronts! {
     a_client_that_leaves_a_download_ends_it,
     handlers_see_and_set_headers_and_cookies,
     a_header_can_have_several_values,
-    errors_have_a_status_of_their_own_if_that_is_wanted,
     only_trusted_proxies_are_believed,
     a_channel_can_be_declared_secure,
     pages_of_other_sites_may_call_if_they_are_let,

@@ -190,6 +190,13 @@ impl Executor {
         self.shared.registry.definition(function)
     }
 
+    /// The [schemes](SecurityProvider::schemes) of its security provider; without one credentials are
+    /// read, too, and refused.
+    #[must_use]
+    pub fn auth_schemes(&self) -> &[&str] {
+        self.shared.config.security.as_ref().map_or(&["Basic"], |provider| provider.schemes())
+    }
+
     /// Waits for a permit of the limits of a client (FTN6 §1.5); for transports, before they read a
     /// request. It is ready at once unless the client has a limit with a queue.
     ///

@@ -99,6 +99,11 @@ impl Refused {
         Self { reason: RefusalReason::TooLarge, ..Self::new(codes::INVALID_REQUEST, text) }
     }
 
+    /// The interface has no such function.
+    pub(super) fn unknown_function(text: String) -> Self {
+        Self { reason: RefusalReason::Unknown, ..Self::new(codes::INVALID_REQUEST, text) }
+    }
+
     /// The executor takes no more requests, or cancels the waiting ones.
     pub(super) fn closing() -> Self {
         let text = "Executor is closing";
@@ -145,12 +150,6 @@ impl Refused {
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
-    }
-
-    /// Whether the message was larger than its function takes (FTN3 §1.10).
-    #[must_use]
-    pub fn is_request_too_large(&self) -> bool {
-        self.reason == RefusalReason::TooLarge
     }
 
     pub(super) fn to_response(&self) -> Response {

@@ -242,7 +242,7 @@ impl Registry {
         }
         hosted.functions.get(name.func()).cloned().ok_or_else(|| {
             let text = format!("Unknown interface function: {}", name.func());
-            Refused::new(codes::INVALID_REQUEST, text)
+            Refused::unknown_function(text)
         })
     }
 

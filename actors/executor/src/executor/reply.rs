@@ -5,7 +5,7 @@ use std::sync::Arc;
 use asyncsteps_core::codes;
 use asyncsteps_futoin::message::{Coding, RefusedMessage, Response, Rid};
 
-use super::refused::Refused;
+use super::refused::{RefusalReason, Refused};
 use super::registry::HostedFunction;
 use crate::raw::{Head, RawBody};
 
@@ -40,7 +40,7 @@ pub struct Message {
     #[debug(skip)]
     function: Option<Arc<HostedFunction>>,
     #[debug(skip)]
-    request_too_large: bool,
+    refused: Option<RefusalReason>,
 }
 
 impl Reply {
@@ -53,7 +53,7 @@ impl Reply {
         coding: Coding,
         function: Option<Arc<HostedFunction>>,
     ) -> Self {
-        let message = Message { response, coding, function, request_too_large: false };
+        let message = Message { response, coding, function, refused: None };
         Self::new(ReplyBody::Message(message), None)
     }
 
@@ -71,7 +71,7 @@ impl Reply {
     /// The same with what a transport has to know of a refusal.
     pub(super) fn with_refused(mut self, refused: &Refused) -> Self {
         if let ReplyBody::Message(message) = &mut self.body {
-            message.request_too_large = refused.is_request_too_large();
+            message.refused = Some(refused.reason());
         }
         self
     }
@@ -100,8 +100,7 @@ impl Reply {
 impl Message {
     pub(super) fn refused(refused: &Refused, rid: Option<&Rid>, coding: Coding) -> Self {
         let response = refused.to_response().with_rid(rid);
-        let request_too_large = refused.is_request_too_large();
-        Self { response, coding, function: None, request_too_large }
+        Self { response, coding, function: None, refused: Some(refused.reason()) }
     }
 
     /// The coding of the bytes: the coding of the request.
@@ -116,10 +115,10 @@ impl Message {
         &self.response
     }
 
-    /// Whether it refuses a request that was larger than its function takes (FTN3 §1.10).
+    /// Why it refuses a request that was read; `None` also if the function has answered.
     #[must_use]
-    pub fn is_request_too_large(&self) -> bool {
-        self.request_too_large
+    pub fn refusal_reason(&self) -> Option<RefusalReason> {
+        self.refused
     }
 
     pub(super) fn into_response(self) -> Response {

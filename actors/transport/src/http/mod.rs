@@ -89,7 +89,7 @@ impl Service {
             web_socket: WebSocketLimits::default(),
             sites: Sites::default(),
             get_calls: None,
-            status_of: None,
+            problems: None,
             proxies: Arc::default(),
             is_secure: false,
             publishes_catalog: false,
@@ -147,27 +147,46 @@ impl Service {
         self
     }
 
-    /// The HTTP status of answers with an error, by its code, 400 to 599; `None` or another leaves 200,
-    /// which all have unless this is set, because FutoIn clients expect it. With it load balancers and
-    /// dashboards that look at the status see errors too.
+    /// Answers errors of functions called by URL as plain HTTP has it: with a status and problem details
+    /// (RFC 9457, `application/problem+json`), for clients that know HTTP and not FutoIn, such as `curl -f`,
+    /// generated clients, and balancers. Results and raw data stay as they are, and so do the answers to messages,
+    /// whose errors have the status 200 (FTN5). FutoIn clients upload raw data to URLs and expect messages: leave it
+    /// unset for them.
+    ///
+    /// `status_of` has the statuses of the application's own, 400 to 599, by error code; `None` leaves these:
+    ///
+    /// | error code | status |
+    /// |---|---|
+    /// | InvalidRequest | 400; 404 for a function that its interface does not have, 413 for a request that is too large |
+    /// | SecurityError, PleaseReauth | 401 with `WWW-Authenticate`; 403 where other credentials would not help: from a page of another site, over a channel that is not secure enough, without a signature |
+    /// | Unauthorized | 403 |
+    /// | UnknownInterface, NotSupportedVersion | 404 |
+    /// | an error that the interface declares | 422: understood, and not carried out |
+    /// | DefenseRejected | 429, without `Retry-After`, because nothing knows when there is a place |
+    /// | InternalError | 500 |
+    /// | NotImplemented | 501 |
+    /// | ConnectError, CommError; Timeout, if declared | 502; 504 |
+    ///
+    /// The problem has `title`, `status`, the text for callers as `detail`, and the error code as `code`. `type` is
+    /// left out, because the codes of FutoIn are no URIs.
     ///
     /// ```
     /// # use asyncsteps_executor::Executor;
     /// # use asyncsteps_transport::http;
     /// # let executor = Executor::builder().build()?;
-    /// let service = http::service("/ftn/", executor).error_status(|code| match code {
-    ///     "InternalError" => Some(500),
-    ///     "DefenseRejected" => Some(503),
+    /// let service = http::service("/ftn/", executor).problem_details(|code| match code {
+    ///     "UnknownSku" => Some(404),
+    ///     "OutOfStock" => Some(409),
     ///     _ => None,
     /// });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn error_status(
+    pub fn problem_details(
         mut self,
         status_of: impl Fn(&str) -> Option<u16> + Send + Sync + 'static,
     ) -> Self {
-        self.end_point.status_of = Some(Arc::new(status_of));
+        self.end_point.problems = Some(Arc::new(status_of));
         self
     }
 

@@ -38,6 +38,12 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
     /// executor knows `-internal` itself.
     fn check(&self, attempt: &Attempt<'_>) -> AuthOutcome;
 
+    /// The schemes of `Authorization` headers by which it knows callers, such as `Basic`, the default, or
+    /// `Bearer`: answers with the HTTP status 401 and OpenAPI documents name them.
+    fn schemes(&self) -> &[&str] {
+        &["Basic"]
+    }
+
     /// Identifies the caller of a request without such credentials by other data of the request: a
     /// token or key in a header, or the certificate of the connection. `None`, the default, leaves the
     /// caller anonymous; refuse a wrong token instead.

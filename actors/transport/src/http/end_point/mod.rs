@@ -3,6 +3,7 @@
 mod catalog;
 mod cors;
 mod origin;
+mod problem;
 mod reply;
 mod route;
 
@@ -13,8 +14,8 @@ use std::sync::Arc;
 use asyncsteps_actors::budget::Client;
 use asyncsteps_core::codes;
 use asyncsteps_futoin::Refusal;
-use asyncsteps_futoin::iface::{Function, FunctionName};
-use asyncsteps_futoin::message::{Coding, MediaType, Request};
+use asyncsteps_futoin::iface::{Definition, Function, FunctionName};
+use asyncsteps_futoin::message::{Coding, MediaType, Request, Response};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 use bytes::Bytes;
@@ -29,8 +30,11 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::raw::RawInput;
 use asyncsteps_executor::{Direction, Executor, Incoming, Refused, Reply};
 
+use problem::Problems;
+
 pub use cors::Cors;
 pub(super) use origin::Sites;
+pub(super) use problem::StatusOf;
 pub(super) use route::Route;
 
 /// The headers of proxies about the connection of their client.
@@ -44,14 +48,12 @@ pub(super) struct EndPoint {
     pub(super) web_socket: WebSocketLimits,
     pub(super) sites: Sites,
     pub(super) get_calls: Option<GetCalls>,
-    pub(super) status_of: Option<StatusOf>,
+    /// Whether errors of calls by URL are problem details, and the statuses of the application's own.
+    pub(super) problems: Option<StatusOf>,
     pub(super) proxies: Arc<TrustedProxies>,
     pub(super) is_secure: bool,
     pub(super) publishes_catalog: bool,
 }
-
-/// The HTTP status of an error code.
-pub(super) type StatusOf = Arc<dyn Fn(&str) -> Option<u16> + Send + Sync>;
 
 /// Which functions can be called with GET.
 pub(super) type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
@@ -60,7 +62,7 @@ impl EndPoint {
     /// Answers a request whose path leads here.
     pub(super) async fn serve(&self, head: Rc<RequestHead>, route: Route, body: Body) -> Answer {
         let mut answer = match (self.sites.check(&head), head.method(), route) {
-            (Err(why), ..) => forbidden(why),
+            (Err(why), _, route) => self.forbidden(why, &route),
             (Ok(()), "GET", Route::Root) if head.has_upgrade() => self.upgrade(&head),
             (Ok(()), "OPTIONS", _) if self.sites.cors.is_some() => {
                 answer::empty(StatusCode::NO_CONTENT)
@@ -160,42 +162,67 @@ impl EndPoint {
         }
         let media = MediaType::default().accepting(head.get(&ACCEPT));
         let channel = self.channel(head, ChannelKind::Http);
-        let permit = match self.executor.admit(&channel).await {
-            Ok(permit) => permit,
-            Err(refused) => {
-                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
-            }
-        };
-        let reply = match url {
-            Ok(url) => {
-                let (request, takes_raw) = self.request(url);
+        let definition = url.as_ref().ok().and_then(|url| self.executor.definition(url.function()));
+        let problems = self.problems_of(definition.as_deref(), &channel);
+        let reply = match (self.executor.admit(&channel).await, url) {
+            (Err(refused), _) => Reply::refused(&refused, None, Coding::Json),
+            (Ok(permit), Ok(url)) => {
+                let name = url.function().func().to_owned();
+                let function =
+                    definition.as_ref().and_then(|definition| definition.function(&name));
+                let takes_raw = function.is_some_and(Function::rawupload);
+                let request = url.into_request(function);
                 let size = head.path().len() + head.query().len();
                 let input = (takes_raw || has_raw(head, &body)).then(|| input(head, body));
                 let incoming = incoming(head, request, channel.clone()).with_size(size);
                 self.executor.dispatch(incoming.with_input(input).with_client_permit(permit)).await
             }
-            Err(refusal) => self.executor.refuse(refusal.into(), &channel),
+            (Ok(_), Err(refusal)) => self.executor.refuse(refusal.into(), &channel),
         };
-        self.reply(reply, media, &channel)
+        self.answer(reply, media, problems.as_ref(), &channel)
     }
 
-    /// The request in a URL, and whether its function takes raw data.
-    fn request(&self, url: FunctionUrl) -> (Request, bool) {
-        let definition = self.executor.definition(url.function());
-        let name = url.function().func().to_owned();
-        let function = definition.as_ref().and_then(|definition| definition.function(&name));
-        let takes_raw = function.is_some_and(Function::rawupload);
-        (url.into_request(function), takes_raw)
+    /// How the errors of a call by URL are answered, if not by messages.
+    fn problems_of(&self, called: Option<&Definition>, channel: &Channel) -> Option<Problems<'_>> {
+        let own = self.problems.as_ref()?;
+        let in_vain = called.is_some_and(|it| {
+            it.requires("MessageSignature")
+                || (it.requires("SecureChannel") && !channel.is_secure())
+        });
+        let schemes = if in_vain { &[] } else { self.executor.auth_schemes() };
+        Some(Problems { own, schemes })
     }
 
     fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> Answer {
-        let status = |code: &str| {
-            let status = StatusCode::from_u16(self.status_of.as_ref()?(code)?).ok()?;
-            (status.is_client_error() || status.is_server_error()).then_some(status)
-        };
-        reply::answer(reply, media, status, |message| {
+        self.answer(reply, media, None, channel)
+    }
+
+    fn answer(
+        &self,
+        reply: Reply,
+        media: MediaType,
+        problems: Option<&Problems<'_>>,
+        channel: &Channel,
+    ) -> Answer {
+        reply::answer(reply, media, problems, |message| {
             self.executor.trace_message(message, Direction::Out, channel);
         })
+    }
+
+    /// The answer to a call that the page it comes from may not make.
+    fn forbidden(&self, why: &str, route: &Route) -> Answer {
+        tracing::debug!(why, "a request is refused");
+        let (status, code) = (StatusCode::FORBIDDEN, codes::SECURITY_ERROR);
+        match (&self.problems, route) {
+            (Some(own), Route::Function(_)) => {
+                let problems = Problems { own, schemes: &[] };
+                let (_, body) = problems.of(status, &Response::error(code, Some(why)));
+                let mut answer = answer::with_type(problem::MEDIA, body);
+                *answer.status_mut() = status;
+                answer
+            }
+            _ => answer::refusal(status, code, why),
+        }
     }
 
     /// The way this request came.
@@ -240,12 +267,6 @@ fn input(head: &RequestHead, body: Body) -> RawInput {
     RawInput::new(body)
         .with_content_type(head.get(&CONTENT_TYPE).map(str::to_owned))
         .with_length(length)
-}
-
-/// The answer to a call that the page it comes from may not make.
-fn forbidden(why: &str) -> Answer {
-    tracing::debug!(why, "a request is refused");
-    answer::refusal(StatusCode::FORBIDDEN, codes::SECURITY_ERROR, why)
 }
 
 fn method_not_allowed(allowed: &'static str) -> Answer {

@@ -6,18 +6,18 @@ use http::{HeaderMap, StatusCode};
 use asyncsteps_futoin::message::MediaType;
 
 use super::super::answer::{self, Answer, AnswerBody};
+use super::problem::{self, Problems};
 use asyncsteps_executor::raw::Head;
-use asyncsteps_executor::{Reply, ReplyBody};
+use asyncsteps_executor::{RefusalReason, Reply, ReplyBody};
 
 /// The media type of raw results that have none.
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// The answer; `status` returns the status of an error code, `note` receives the bytes of a
-/// message.
+/// The answer; errors are `problems`, if there are some, and `note` receives the bytes of a message.
 pub(super) fn answer(
     reply: Reply,
     media: MediaType,
-    status: impl FnOnce(&str) -> Option<StatusCode>,
+    problems: Option<&Problems<'_>>,
     note: impl FnOnce(&[u8]),
 ) -> Answer {
     let (head, body) = reply.into_parts();
@@ -27,15 +27,24 @@ pub(super) fn answer(
     }
     match body {
         ReplyBody::Message(message) => {
-            let media = media.of_answer(message.coding());
-            let status = if message.is_request_too_large() {
-                StatusCode::PAYLOAD_TOO_LARGE
-            } else {
-                message.response().code().and_then(status).unwrap_or(StatusCode::OK)
+            let problem = problems.and_then(|problems| problems.of_message(&message));
+            let (status, media, bytes) = match problem {
+                Some((status, bytes)) => (status, problem::MEDIA, bytes),
+                None => {
+                    let media = media.of_answer(message.coding());
+                    let status = match message.refusal_reason() {
+                        Some(RefusalReason::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
+                        Some(_) | None => StatusCode::OK,
+                    };
+                    (status, media, message.into_bytes())
+                }
             };
-            let bytes = message.into_bytes();
             note(&bytes);
-            let mut answer = with_head(answer::with_body(status, bytes), head);
+            let mut answer = answer::with_body(status, bytes);
+            if let (StatusCode::UNAUTHORIZED, Some(problems)) = (status, problems) {
+                problems.challenge(answer.headers_mut());
+            }
+            let mut answer = with_head(answer, head);
             // set last: by its media type a client knows that it is a message
             answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
             answer

@@ -1,0 +1,222 @@
+//! The promise: functions called by their URLs answer errors as plain HTTP has it, if that is wanted, and
+//! messages as FTN5 has it in any case.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use asyncsteps_core::Template;
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::security::{MacAlgorithm, MacKey};
+use asyncsteps_executor::{ClientLimits, Executor, RequestSteps};
+use asyncsteps_support::client::{Answer, Connection};
+use asyncsteps_support::conform;
+use asyncsteps_support::front::Front;
+use asyncsteps_support::server::TestServer;
+use asyncsteps_transport::http;
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+/// The media type of problem details.
+const PROBLEM: Option<&str> = Some("application/problem+json");
+
+fn status_of(code: &str) -> Option<u16> {
+    match code {
+        "OTHER_ERROR" => Some(409),
+        // no status of an error
+        "MyError" => Some(204),
+        _ => None,
+    }
+}
+
+fn problems(service: http::Service) -> http::Service {
+    service.problem_details(status_of)
+}
+
+fn get(host: &TestServer, path: &str, headers: &str) -> Answer {
+    let request = format!("GET /ftn/{path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+    Connection::open(host.address).send(request.as_bytes()).receive()
+}
+
+/// Gets each path with its headers, and compares status, challenge and problem.
+#[track_caller]
+fn check(host: &TestServer, calls: &[(&str, &str)], expected: Expect) {
+    let mut out = String::new();
+    for (path, headers) in calls {
+        let answer = get(host, path, headers);
+        assert_eq!(answer.header("content-type"), PROBLEM, "{path}");
+        let mut problem = answer.json();
+        let said = problem.as_object_mut().expect("an object");
+        assert_eq!(said.remove("status"), Some(answer.status().into()), "{path}");
+        let challenge = answer.header("www-authenticate").unwrap_or_default();
+        let line = format!("{path} {} {challenge}", answer.status());
+        writeln!(out, "{}\n    {problem}", line.trim_end()).expect("a string takes all");
+    }
+    expected.assert_eq(&out);
+}
+
+fn each_code_has_its_status(front: Front) {
+    let host = front.start_as(1, conform::executor, problems);
+    check(
+        &host,
+        &[
+            ("conform.main/1.2/echo", ""),
+            ("conform.main/1.2/echo?msg=%", ""),
+            ("conform.main/1/answer", ""),
+            ("conform.main/1.2/noSuch", ""),
+            ("conform.main/2.0/answer", ""),
+            ("no.such/1.0/f", ""),
+            ("conform.main/1.2/missingImpl", ""),
+            ("conform.bidi/1.0/acks", ""),
+            ("conform.secret/1.0/whoami", ""),
+            ("conform.secret/1.0/whoami/user%3Awrong", ""),
+            ("conform.main/1.2/priv", "Authorization: Basic dXNlcjpwYXNz\r\n"),
+            ("conform.secure/1.0/hello", ""),
+            ("conform.signed/1.0/sum?a=1&b=2", "Authorization: Basic dXNlcjpwYXNz\r\n"),
+            ("conform.main/1.2/answer", "Origin: https://stranger.example\r\n"),
+            ("conform.main/1.2/fail?code=Unauthorized", ""),
+            ("conform.main/1.2/fail?code=MyError", ""),
+            ("conform.main/1.2/fail?code=OTHER_ERROR&later=true", ""),
+            ("conform.main/1.2/download?n=-1", ""),
+            ("conform.main/1.2/fail?code=DefenseRejected", ""),
+            ("conform.main/1.2/fail?code=CommError", ""),
+            ("conform.main/1.2/crash", ""),
+        ],
+        expect![[r#"
+            conform.main/1.2/echo 400
+                {"code":"InvalidRequest","detail":"Missing parameter: conform.main:1.2:echo(msg)","title":"Bad Request"}
+            conform.main/1.2/echo?msg=% 400
+                {"code":"InvalidRequest","detail":"Invalid URL: percent-encoding","title":"Bad Request"}
+            conform.main/1/answer 400
+                {"code":"InvalidRequest","detail":"Invalid req.f (version)","title":"Bad Request"}
+            conform.main/1.2/noSuch 404
+                {"code":"InvalidRequest","detail":"Unknown interface function: noSuch","title":"Not Found"}
+            conform.main/2.0/answer 404
+                {"code":"NotSupportedVersion","detail":"Different major version: conform.main:2","title":"Not Found"}
+            no.such/1.0/f 404
+                {"code":"UnknownInterface","detail":"Unknown interface: no.such","title":"Not Found"}
+            conform.main/1.2/missingImpl 501
+                {"code":"NotImplemented","detail":"Missing function implementation","title":"Not Implemented"}
+            conform.bidi/1.0/acks 400
+                {"code":"InvalidRequest","detail":"Bi-Direct Channel is required","title":"Bad Request"}
+            conform.secret/1.0/whoami 401 Basic realm="FutoIn", charset="UTF-8"
+                {"code":"SecurityError","detail":"Anonymous not allowed","title":"Unauthorized"}
+            conform.secret/1.0/whoami/user%3Awrong 401 Basic realm="FutoIn", charset="UTF-8"
+                {"code":"SecurityError","detail":"Basic Auth Verification Failed","title":"Unauthorized"}
+            conform.main/1.2/priv 401 Basic realm="FutoIn", charset="UTF-8"
+                {"code":"PleaseReauth","detail":"PrivilegedOps","title":"Unauthorized"}
+            conform.secure/1.0/hello 403
+                {"code":"SecurityError","detail":"Insecure channel","title":"Forbidden"}
+            conform.signed/1.0/sum?a=1&b=2 403
+                {"code":"SecurityError","detail":"Message Signature is required","title":"Forbidden"}
+            conform.main/1.2/answer 403
+                {"code":"SecurityError","detail":"Origin is not allowed","title":"Forbidden"}
+            conform.main/1.2/fail?code=Unauthorized 403
+                {"code":"Unauthorized","detail":"Details of Unauthorized","title":"Forbidden"}
+            conform.main/1.2/fail?code=MyError 422
+                {"code":"MyError","detail":"Details of MyError","title":"Unprocessable Entity"}
+            conform.main/1.2/fail?code=OTHER_ERROR&later=true 409
+                {"code":"OTHER_ERROR","detail":"Details of OTHER_ERROR","title":"Conflict"}
+            conform.main/1.2/download?n=-1 422
+                {"code":"MyError","detail":"Negative size","title":"Unprocessable Entity"}
+            conform.main/1.2/fail?code=DefenseRejected 429
+                {"code":"DefenseRejected","detail":"Details of DefenseRejected","title":"Too Many Requests"}
+            conform.main/1.2/fail?code=CommError 500
+                {"code":"InternalError","detail":"Not expected error","title":"Internal Server Error"}
+            conform.main/1.2/crash 500
+                {"code":"InternalError","detail":"Not expected error","title":"Internal Server Error"}
+        "#]],
+    );
+    let result = get(&host, "conform.main/1.2/answer", "");
+    assert_eq!((result.status(), result.json()), (200, json!({ "r": 42 })));
+}
+
+fn messages_keep_the_status_200(front: Front) {
+    let host = front.start_as(1, conform::executor, problems);
+    for code in ["MyError", "OTHER_ERROR", "Unauthorized", "NotDeclared"] {
+        let message = json!({ "f": "conform.main:1.2:fail", "p": { "code": code } }).to_string();
+        let answer = Connection::open(host.address).post(message.as_bytes());
+        assert_eq!(answer.status(), 200, "{code}");
+        assert_eq!(answer.header("content-type"), Some("application/futoin+json"));
+        assert!(answer.json()["e"].is_string(), "{code}");
+    }
+}
+
+fn a_problem_is_signed_as_the_message_would_be(front: Front) {
+    let host = front.start_as(1, conform::executor, problems);
+    let (key, md5) = (MacKey::new(b"MyLongTestSecretKey"), MacAlgorithm::Md5);
+    let sign = |base: &str| key.sign(md5, base.as_bytes());
+    let mac = sign("f:conform.signed:1.0:sum;p:a:1;b:x;;").replace('/', "%2F").replace('+', "%2B");
+    let answer =
+        get(&host, &format!("conform.signed/1.0/sum/-hmac:hmacuser:MD5:{mac}?a=1&b=x"), "");
+    let detail = r#"Type mismatch for parameter: conform.signed:1.0:sum(b) = "x""#;
+    let sec = sign(&format!("e:InvalidRequest;edesc:{detail};"));
+    let problem = json!({
+        "title": "Bad Request", "status": 400, "code": "InvalidRequest", "detail": detail, "sec": sec,
+    });
+    assert_eq!((answer.status(), answer.json()), (400, problem));
+}
+
+/// Errors that only invokers raise, as an interface can declare them, and a limit of a size.
+fn declared() -> Executor {
+    let file = json!({
+        "iface": "test.codes", "version": "1.0", "ftn3rev": "1.9", "requires": ["AllowAnonymous"],
+        "funcs": { "fail": {
+            "params": { "code": "string" }, "result": "boolean", "maxreqsize": "100B",
+            "throws": ["ConnectError", "CommError", "InvokerError", "Timeout"],
+        } },
+    });
+    let source = Source::texts([("test.codes-1.0-iface.json", file.to_string())]);
+    let fail = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let code: String = asi.param("code")?;
+            asi.error(code, "")
+        });
+    });
+    let definition = Loader::new([source]).load(&"test.codes:1.0".parse().expect("a name"));
+    let limits = asyncsteps_core::sync::limiter::Options {
+        rate: 5,
+        period: Duration::from_secs(3600),
+        ..Default::default()
+    };
+    Executor::builder()
+        .client_limits(ClientLimits::new().define("five", limits).others("five"))
+        .interface(definition.expect("a definition"), |functions| {
+            functions.add("fail", &fail);
+        })
+        .build()
+        .expect("a right configuration")
+}
+
+fn errors_of_other_services_and_limits_have_a_status(front: Front) {
+    let host = front.start_as(1, declared, problems);
+    let long = format!("test.codes/1.0/fail?code={}", "x".repeat(100));
+    let calls = ["ConnectError", "CommError", "InvokerError", "Timeout"]
+        .map(|code| format!("test.codes/1.0/fail?code={code}"));
+    let calls: Vec<_> =
+        calls.iter().chain([&long, &long]).map(|path| (path.as_str(), "")).collect();
+    check(
+        &host,
+        &calls,
+        expect![[r#"
+            test.codes/1.0/fail?code=ConnectError 502
+                {"code":"ConnectError","detail":"","title":"Bad Gateway"}
+            test.codes/1.0/fail?code=CommError 502
+                {"code":"CommError","detail":"","title":"Bad Gateway"}
+            test.codes/1.0/fail?code=InvokerError 500
+                {"code":"InvokerError","detail":"","title":"Internal Server Error"}
+            test.codes/1.0/fail?code=Timeout 504
+                {"code":"Timeout","detail":"","title":"Gateway Timeout"}
+            test.codes/1.0/fail?code=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 413
+                {"code":"InvalidRequest","detail":"Request size has exceeded the limit","title":"Payload Too Large"}
+            test.codes/1.0/fail?code=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 429
+                {"code":"DefenseRejected","detail":"Throttle queue limit","title":"Too Many Requests"}
+        "#]],
+    );
+}
+
+asyncsteps_support::on_both_fronts! {
+    each_code_has_its_status,
+    messages_keep_the_status_200,
+    a_problem_is_signed_as_the_message_would_be,
+    errors_of_other_services_and_limits_have_a_status,
+}
