@@ -32,6 +32,7 @@ mod hostile_sites;
 mod hostile_turns;
 mod npm_client;
 mod npm_server;
+mod openapi;
 mod request_records;
 mod request_traces;
 mod request_undo;

@@ -37,9 +37,12 @@ fn get(host: &TestServer, path: &str, headers: &str) -> Answer {
     Connection::open(host.address).send(request.as_bytes()).receive()
 }
 
-/// Gets each path with its headers, and compares status, challenge and problem.
+/// Gets each path with its headers, and compares status, challenge and problem; where the path has an
+/// operation, its document must have said so.
 #[track_caller]
 fn check(host: &TestServer, calls: &[(&str, &str)], expected: Expect) {
+    let service = problems(http::service("/ftn/", host.executor.clone()));
+    let document = http::openapi(&service, "Problems", "1").document();
     let mut out = String::new();
     for (path, headers) in calls {
         let answer = get(host, path, headers);
@@ -47,6 +50,15 @@ fn check(host: &TestServer, calls: &[(&str, &str)], expected: Expect) {
         let mut problem = answer.json();
         let said = problem.as_object_mut().expect("an object");
         assert_eq!(said.remove("status"), Some(answer.status().into()), "{path}");
+        let operation = format!("/ftn/{}", path.split('?').next().unwrap_or_default());
+        let responses = &document["paths"][operation]["get"]["responses"];
+        if responses.is_object() {
+            let content = &responses[answer.status().to_string()]["content"];
+            let schema = &content["application/problem+json"]["schema"]["allOf"][1];
+            let codes = schema["properties"]["code"]["enum"].as_array();
+            let is_said = codes.is_some_and(|codes| codes.contains(&said["code"]));
+            assert!(is_said, "{path}: {} {said:?} is not in {responses}", answer.status());
+        }
         let challenge = answer.header("www-authenticate").unwrap_or_default();
         let line = format!("{path} {} {challenge}", answer.status());
         writeln!(out, "{}\n    {problem}", line.trim_end()).expect("a string takes all");

@@ -190,6 +190,12 @@ impl Executor {
         self.shared.registry.definition(function)
     }
 
+    /// The definitions of the hosted interfaces, by name and version.
+    #[must_use]
+    pub fn definitions(&self) -> Vec<Arc<Definition>> {
+        self.shared.registry.definitions()
+    }
+
     /// The [schemes](SecurityProvider::schemes) of its security provider; without one credentials are
     /// read, too, and refused.
     #[must_use]

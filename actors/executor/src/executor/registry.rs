@@ -279,6 +279,17 @@ impl Registry {
         }
     }
 
+    /// The interfaces that are hosted under their own name, by name and version.
+    pub(super) fn definitions(&self) -> Vec<Arc<Definition>> {
+        let mut definitions = Vec::new();
+        for versions in &self.interfaces {
+            let own = versions.iter().filter(|hosted| hosted.by_itself);
+            definitions.extend(own.map(|hosted| Arc::clone(&hosted.called)));
+        }
+        definitions.sort_by(|one, other| one.id().cmp(other.id()));
+        definitions
+    }
+
     /// The figures of all functions, by interface and name.
     pub(super) fn figures(&self) -> Vec<FunctionFigures> {
         let mut figures = Vec::new();

@@ -7,12 +7,15 @@
 //! - `GET` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL,
 //!   with the raw data of an upload as the body;
 //! - `GET /ftn/` with a page or a list of what is hosted, if [that is wanted](Service::publish_catalog).
+//!
+//! [`openapi`](openapi()) describes that to tools that do not know FutoIn.
 
 mod answer;
 mod body;
 mod end_point;
 pub(super) mod head;
 mod mount;
+mod openapi;
 mod server;
 
 use std::sync::Arc;
@@ -26,6 +29,7 @@ use asyncsteps_executor::Executor;
 pub use end_point::Cors;
 pub use head::RequestHead;
 pub use mount::page;
+pub use openapi::{OpenApi, openapi};
 #[cfg(feature = "rustls")]
 pub use server::{CertificateError, tls_from_pem};
 pub use server::{NewConnection, RequestBody, Server, ServerLimits};

@@ -34,7 +34,7 @@ use problem::Problems;
 
 pub use cors::Cors;
 pub(super) use origin::Sites;
-pub(super) use problem::StatusOf;
+pub(super) use problem::{StatusOf, status};
 pub(super) use route::Route;
 
 /// The headers of proxies about the connection of their client.

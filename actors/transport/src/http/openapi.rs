@@ -1,0 +1,129 @@
+//! The OpenAPI document of a service.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use asyncsteps_futoin::iface::FunctionName;
+use asyncsteps_futoin::openapi::{self, HttpFront};
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tower_service::Service as TowerService;
+
+use super::Service;
+use super::end_point::status;
+
+/// Describes what `service` accepts to tools that do not know FutoIn: to people in Swagger UI, to
+/// generators of clients. It is an OpenAPI 3.1 document, and a [tower](https://docs.rs/tower) service that
+/// answers with it.
+///
+/// Each function that is implemented is an operation at its URL. The document follows the service's
+/// options, so set those first. It shows interfaces that need credentials, too, to everyone who may
+/// read it.
+///
+/// ```
+/// use asyncsteps_executor::Executor;
+/// use asyncsteps_transport::http::{self, Server};
+///
+/// # let executor = Executor::builder().build()?;
+/// let service = http::service("/ftn/", executor).problem_details(|_| None);
+/// let openapi = http::openapi(&service, "Shop", env!("CARGO_PKG_VERSION"));
+/// println!("{:#}", openapi.document());
+/// let server = Server::new(service).page("/openapi.json", openapi);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn openapi(service: &Service, title: &str, version: &str) -> OpenApi {
+    let (title, version) = (title.into(), version.into());
+    OpenApi { service: service.clone(), title, version, written: Arc::default() }
+}
+
+/// An OpenAPI document, and a service that answers with it; see [`openapi()`]. Cheap to clone.
+#[derive(Clone, derive_more::Debug)]
+pub struct OpenApi {
+    service: Service,
+    title: Arc<str>,
+    version: Arc<str>,
+    /// The document as text, and of how many interfaces it is: they are added while requests are served.
+    #[debug(skip)]
+    written: Arc<Mutex<(usize, Bytes)>>,
+}
+
+impl OpenApi {
+    /// The document, of the interfaces that are hosted now.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let Service { path, end_point } = &self.service;
+        let catalog = end_point.executor.catalog();
+        let interfaces = catalog.interfaces.iter();
+        let implemented: BTreeSet<String> = interfaces
+            .flat_map(|interface| {
+                let implemented = interface.functions.iter().filter(|it| it.implemented);
+                let (iface, version) = (&interface.iface, &interface.version);
+                implemented.map(move |it| format!("{iface}:{version}:{}", it.name))
+            })
+            .collect();
+        let methods = |name: &FunctionName| -> &'static [&'static str] {
+            match &end_point.get_calls {
+                _ if !implemented.contains(name.as_str()) => &[],
+                Some(allowed) if !allowed(name) => &["post"],
+                _ => &["get", "post"],
+            }
+        };
+        let problem_status = end_point.problems.as_ref();
+        let problem_status = problem_status.map(|own| |code: &str| status(code, own).as_u16());
+        let front = HttpFront {
+            title: &self.title,
+            version: &self.version,
+            path: &format!("{path}/"),
+            methods: &methods,
+            schemes: end_point.executor.auth_schemes(),
+            problem_status: problem_status.as_ref().map(|status| status as &dyn Fn(&str) -> u16),
+        };
+        openapi::document(&end_point.executor.definitions(), &front)
+    }
+
+    fn text(&self) -> Bytes {
+        let hosted = self.service.end_point.executor.definitions().len();
+        let mut written = self.written.lock();
+        if written.1.is_empty() || written.0 != hosted {
+            *written = (hosted, self.document().to_string().into());
+        }
+        written.1.clone()
+    }
+}
+
+impl<B> TowerService<Request<B>> for OpenApi {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let mut answer = Response::new(Full::default());
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
+            *answer.body_mut() = self.text().into();
+            let fields = [
+                (CONTENT_TYPE, "application/json"),
+                (CACHE_CONTROL, "no-cache"),
+                (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            ];
+            answer
+                .headers_mut()
+                .extend(fields.map(|(name, it)| (name, HeaderValue::from_static(it))));
+        } else {
+            *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        ready(Ok(answer))
+    }
+}
