@@ -24,6 +24,17 @@ pub fn is_read(function: &FunctionName) -> bool {
     matches!(function.func(), "ping" | "stock" | "get" | "list" | "audit")
 }
 
+/// The HTTP status of an error of the shop where it is called by URL, unless it is the usual one.
+#[must_use]
+pub fn status_of(code: &str) -> Option<u16> {
+    match code {
+        "UnknownSku" | "UnknownOrder" => Some(404),
+        "OutOfStock" | "KeyReused" => Some(409),
+        "BankUnavailable" => Some(503),
+        _ => None,
+    }
+}
+
 /// Why the shop refuses a call. The text for callers names the product or order.
 #[derive(Debug, thiserror::Error, Code)]
 #[non_exhaustive]

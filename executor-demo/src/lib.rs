@@ -8,6 +8,7 @@
 //! - [`journal`]: requests that survive a crash
 //! - [`jobs`]: the command that looks at durable requests
 //! - [`plan`]: the command that prints the plans of functions
+//! - [`openapi`]: the command that describes them for other tools; Swagger UI is in `docs.rs`
 //! - [`store`]: the stored data, in SQLite
 //! - [`server`]: the executor of these functions behind HTTP and WebSocket
 //! - [`node`]: several processes that share the work, over NATS
@@ -16,12 +17,14 @@
 
 pub mod bank;
 pub mod config;
+mod docs;
 pub mod interface;
 pub mod jobs;
 pub mod journal;
 mod keeper;
 pub mod node;
 mod number;
+pub mod openapi;
 mod pages;
 pub mod payments;
 pub mod plan;

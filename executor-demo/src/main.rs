@@ -11,6 +11,7 @@ use asyncsteps::observe::{self, Format};
 use clap::{Parser, Subcommand};
 use executor_demo::jobs::JobsOptions;
 use executor_demo::node::{CallOptions, DrainOptions, Hosted, NodesOptions};
+use executor_demo::openapi::OpenApiOptions;
 use executor_demo::plan::PlanOptions;
 use executor_demo::printable::printable;
 use executor_demo::{Config, LogFormat, run};
@@ -33,6 +34,7 @@ enum Command {
     Drain(DrainOptions),
     Jobs(JobsOptions),
     Plan(PlanOptions),
+    Openapi(OpenApiOptions),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Some(Command::Drain(options)) => print(options.run()),
         Some(Command::Jobs(options)) => print(options.run()),
         Some(Command::Plan(options)) => print(async move { options.run() }),
+        Some(Command::Openapi(options)) => print(async move { options.run() }),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The pages in addition to the functions: figures for Prometheus, probes, and the console.
+//! The pages in addition to the functions: figures for Prometheus, probes, the console, and the OpenAPI
+//! document with Swagger UI.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use asyncsteps::Executor;
 use asyncsteps::console::{Console, ConsoleBody};
 use asyncsteps::health::{self, HealthService};
+use asyncsteps::http::{self, OpenApi};
 use asyncsteps::metrics::Metrics;
 use futures_util::future::BoxFuture;
 use http_body_util::{Either, Full};
@@ -15,13 +17,16 @@ use hyper::http::uri::Authority;
 use hyper::{Request, Response, StatusCode};
 use tower::{Service, ServiceExt as _};
 
+use crate::docs;
+
 /// The services in addition to the functions. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     metrics: Metrics,
     health: HealthService,
     console: Option<Console>,
-    /// The host names under which the figures are served; all unless set.
+    openapi: Option<OpenApi>,
+    /// The host names under which figures and documents are served; all unless set.
     hosts: Option<Arc<[String]>>,
 }
 
@@ -29,19 +34,27 @@ type Page = Response<Either<Full<Bytes>, ConsoleBody>>;
 
 impl Pages {
     /// The paths, as actix-web writes them.
-    pub(crate) const PATHS: [&str; 5] =
-        ["/metrics", "/health", "/ready", "/console", "/console/{path:.*}"];
+    pub(crate) const PATHS: [&str; 8] = [
+        "/metrics",
+        "/health",
+        "/ready",
+        "/console",
+        "/console/{path:.*}",
+        "/openapi.json",
+        "/docs",
+        "/docs/{path:.*}",
+    ];
 
     pub(crate) fn new(executor: &Executor, metrics: Metrics, console: Option<Console>) -> Self {
-        Self { metrics, health: health::service(executor), console, hosts: None }
+        Self { metrics, health: health::service(executor), console, openapi: None, hosts: None }
     }
 
-    /// Serves the figures for requests with these host names only, if there are some, so that no page of
-    /// another site can read them under a name of its own. Probes are answered under all names, because
+    /// Describes this service, and serves that and the figures for requests with these host names only, if
+    /// there are some, so that no page of another site can read them under a name of its own. Probes are answered under all names, because
     /// they name a machine by its address and learn no more than that it works; the console checks its
     /// requests itself.
-    pub(crate) fn for_hosts(self, hosts: Option<Vec<String>>) -> Self {
-        Self { hosts: hosts.map(Into::into), ..self }
+    pub(crate) fn beside(self, service: &http::Service, hosts: Option<Vec<String>>) -> Self {
+        Self { openapi: Some(docs::openapi(service)), hosts: hosts.map(Into::into), ..self }
     }
 
     /// One service for all of the paths.
@@ -63,15 +76,19 @@ impl Pages {
     }
 
     async fn answer<B>(self, request: Request<B>) -> Result<Page, Infallible> {
-        let path = request.uri().path();
-        match self.console {
-            Some(console) if path.starts_with("/console") => {
+        let (path, is_for_host) = (request.uri().path(), self.is_for_host(&request));
+        match (self.console, self.openapi) {
+            (Some(console), _) if path.starts_with("/console") => {
                 Ok(console.service().oneshot(request).await?.map(Either::Right))
             }
             _ if HealthService::PATHS.contains(&path) => {
                 Ok(self.health.oneshot(request).await?.map(|text| Either::Left(text.into())))
             }
-            _ if !self.is_for_host(&request) => Ok(foreign()),
+            _ if !is_for_host => Ok(foreign()),
+            _ if path.starts_with("/docs") => Ok(docs::file(path).map(Either::Left)),
+            (_, Some(openapi)) if path == "/openapi.json" => {
+                Ok(openapi.oneshot(request).await?.map(Either::Left))
+            }
             _ => Ok(self.metrics.service().oneshot(request).await?.map(Either::Left)),
         }
     }

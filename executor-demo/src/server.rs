@@ -17,7 +17,7 @@ use asyncsteps::{Builder, Executor, builtin};
 
 use crate::bank::{self, Bank, BankLink, RemoteBank};
 use crate::config::{Config, Front};
-use crate::interface::{self, is_read};
+use crate::interface::{self, is_read, status_of};
 use crate::journal::{self, Flows};
 use crate::node::ShopNode;
 use crate::pages::Pages;
@@ -71,8 +71,8 @@ pub async fn run(
         }
     };
     let hosts = config.hosts(listener.local_addr()?);
-    let pages = pages.for_hosts(hosts.clone());
-    let service = service(&executor, &config, hosts);
+    let service = service(&executor, &config, hosts.clone());
+    let pages = pages.beside(&service, hosts);
     let closed = match config.front {
         Front::Own => serve(service, pages, listener, &config, shutdown).await,
         Front::ActixWeb => {
@@ -92,8 +92,13 @@ pub async fn run(
 }
 
 /// The functions at `/ftn/`, for these host names or for all.
-fn service(executor: &Executor, config: &Config, hosts: Option<Vec<String>>) -> http::Service {
+pub(crate) fn service(
+    executor: &Executor,
+    config: &Config,
+    hosts: Option<Vec<String>>,
+) -> http::Service {
     let service = http::service("/ftn/", executor.clone()).get_calls(is_read);
+    let service = service.problem_details(status_of);
     let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
         Some(cors) => service.cors(cors),

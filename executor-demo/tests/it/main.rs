@@ -2,6 +2,7 @@
 
 mod crash;
 mod deploy;
+mod docs;
 mod durable;
 mod idle;
 mod log;

@@ -13,7 +13,7 @@ fn get(address: SocketAddr, path: &str) -> (u16, String) {
 }
 
 /// The answer to a request with this `Host`.
-fn get_as(host: &str, address: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn get_as(host: &str, address: SocketAddr, path: &str) -> (u16, String) {
     let mut connection = Connection::open(address);
     connection.send(format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes());
     let answer = connection.receive();

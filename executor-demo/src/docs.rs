@@ -1,0 +1,55 @@
+//! The functions for tools that do not know FutoIn: their OpenAPI document, and Swagger UI to try calls.
+
+use asyncsteps::http::{self, OpenApi};
+use http_body_util::Full;
+use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode, body::Bytes};
+use swagger_ui_redist::{SwaggerUi, SwaggerUiStaticFile};
+
+/// The page that starts Swagger UI.
+const PAGE: &str = r#"<!DOCTYPE html>
+<html lang=en><meta charset=utf-8><title>Shop: try calls</title>
+<link rel=stylesheet href=/docs/swagger-ui.css>
+<div id=docs></div>
+<script src=/docs/swagger-ui-bundle.js></script>
+<script src=/docs/start.js></script>
+"#;
+
+/// Nothing is asked of other servers.
+const START: &str = "SwaggerUIBundle({ url: '/openapi.json', dom_id: '#docs', tryItOutEnabled: true, validatorUrl: null });\n";
+
+/// Swagger UI sets styles in attributes, and has its pictures in itself.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                      img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+/// The functions as a document.
+pub(crate) fn openapi(service: &http::Service) -> OpenApi {
+    http::openapi(service, "Shop", env!("CARGO_PKG_VERSION"))
+}
+
+/// The file of Swagger UI at this path.
+pub(crate) fn file(path: &str) -> Response<Full<Bytes>> {
+    let dist = |file| {
+        let mut files = SwaggerUi::static_files().iter();
+        files.find(|(name, _)| *name == file).map_or(&b""[..], |(_, bytes)| bytes)
+    };
+    let (media, bytes) = match path {
+        "/docs" | "/docs/" => ("text/html", PAGE.as_bytes()),
+        "/docs/start.js" => ("text/javascript", START.as_bytes()),
+        "/docs/swagger-ui.css" => ("text/css", dist(SwaggerUiStaticFile::Css)),
+        "/docs/swagger-ui-bundle.js" => ("text/javascript", dist(SwaggerUiStaticFile::Js)),
+        _ => {
+            let mut answer = Response::new("There is nothing here".into());
+            *answer.status_mut() = StatusCode::NOT_FOUND;
+            return answer;
+        }
+    };
+    let mut answer = Response::new(Full::from(bytes));
+    for (name, value) in
+        [(CONTENT_TYPE, media), (CONTENT_SECURITY_POLICY, POLICY), (CACHE_CONTROL, "no-cache")]
+    {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
