@@ -51,5 +51,6 @@ mod wire_http;
 mod wire_http1;
 mod wire_problems;
 mod wire_tls;
+mod wire_tokens;
 mod wire_urls;
 mod wire_ws;

@@ -21,6 +21,7 @@
 //! | `http` (default) | `http`, `websocket` |
 //! | `log` (default) | `observe::log` |
 //! | `rustls` | TLS for the server |
+//! | `jwt` | `security::JwtProvider` |
 //! | `metrics` | `metrics` |
 //! | `otel` | `observe::otlp` |
 //! | `console` | `console` |
@@ -212,6 +213,10 @@ pub mod guide {}
 
 #[doc = include_str!("docs/slow.md")]
 pub mod slow {}
+
+#[cfg(feature = "jwt")]
+#[doc = include_str!("docs/bearer_tokens.md")]
+pub mod bearer_tokens {}
 
 #[cfg(all(feature = "http", feature = "metrics"))]
 #[doc = include_str!("docs/deploy.md")]

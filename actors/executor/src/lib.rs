@@ -63,7 +63,7 @@
 //! [`iface`], [`message`], [`net`], `typed` and [`url`] are modules of `asyncsteps-futoin`, so that a service needs one
 //! dependency.
 //!
-//! Feature: `test`, requests of tests, for the `dev-dependencies` of a service.
+//! Features: `jwt`, callers with bearer tokens; `test`, requests of tests, for the `dev-dependencies` of a service.
 #![forbid(unsafe_code)]
 
 pub use asyncsteps_futoin::typed;

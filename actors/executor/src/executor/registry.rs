@@ -22,7 +22,7 @@ use super::request_checks::RequestChecks;
 use crate::channel::{Channel, ChannelKind};
 use crate::observe::{FunctionCounts, FunctionFigures};
 use crate::plan::{FunctionKind, Plan};
-use crate::security::SecurityLevel;
+use crate::security::{SecurityLevel, User};
 
 /// The hosted interfaces by name; shared by all arbiters, and open while requests are served.
 pub(super) struct Registry {
@@ -409,10 +409,12 @@ impl HostedFunction {
             let text = "Binary message coding is required: CBOR or MessagePack";
             return Err(Refused::new(codes::INVALID_REQUEST, text));
         }
-        caller.level().check(self.level).map_err(|denied| match self.function.seclvl() {
+        caller.level().check(self.level).map_err(|denied| {
+            let is_final = caller.user().is_some_and(User::has_final_level);
+            let code = if is_final { codes::UNAUTHORIZED } else { denied.code() };
             // as it is declared, also if it is unknown
-            Some(required) => Refused::new(denied.code(), required.to_owned()),
-            None => denied.into(),
+            let required = self.function.seclvl().unwrap_or_else(|| self.level.name());
+            Refused::new(code, required.to_owned())
         })
     }
 }

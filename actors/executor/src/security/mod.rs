@@ -25,6 +25,10 @@
 
 mod auth_memory;
 mod auth_service;
+#[cfg(feature = "jwt")]
+mod jwt;
+#[cfg(feature = "jwt")]
+mod jwt_keys;
 mod mac_signer;
 mod memory;
 mod users;
@@ -35,4 +39,9 @@ pub use self::{
     auth_service::AuthService,
     memory::{MemoryOptions, PasswordMemory},
     users::StaticUsers,
+};
+#[cfg(feature = "jwt")]
+pub use self::{
+    jwt::JwtProvider,
+    jwt_keys::{JwtKeys, JwtKeysError},
 };

@@ -6,6 +6,7 @@ mod branches;
 mod early_ends;
 mod foreign_steps;
 mod functions;
+mod jwt;
 mod logic;
 mod plan_data;
 mod plans;

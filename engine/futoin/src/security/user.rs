@@ -20,6 +20,7 @@ pub struct User {
     local_id: String,
     global_id: String,
     level: SecurityLevel,
+    level_is_final: bool,
     #[debug(skip)]
     details: Map<String, Value>,
 }
@@ -29,13 +30,27 @@ impl User {
     #[must_use]
     pub fn new(local_id: impl Into<String>, level: SecurityLevel) -> Self {
         let local_id = local_id.into();
-        Self { global_id: local_id.clone(), local_id, level, details: Map::new() }
+        Self {
+            global_id: local_id.clone(),
+            local_id,
+            level,
+            level_is_final: false,
+            details: Map::new(),
+        }
     }
 
     /// The same with a global id, usually an address of electronic mail.
     #[must_use]
     pub fn with_global_id(self, global_id: impl Into<String>) -> Self {
         Self { global_id: global_id.into(), ..self }
+    }
+
+    /// The same with a level that signing in again does not raise, because it follows from what the user
+    /// may do, such as its roles. A function of a higher level answers Unauthorized to such a user; others
+    /// get PleaseReauth (FTN3 §1.12).
+    #[must_use]
+    pub fn with_final_level(self) -> Self {
+        Self { level_is_final: true, ..self }
     }
 
     /// The same with a detail, such as a name, a tenant, roles, or the client's token: data that the
@@ -70,5 +85,11 @@ impl User {
     #[must_use]
     pub fn level(&self) -> SecurityLevel {
         self.level
+    }
+
+    /// Whether the level is [final](Self::with_final_level).
+    #[must_use]
+    pub fn has_final_level(&self) -> bool {
+        self.level_is_final
     }
 }

@@ -1,0 +1,175 @@
+//! Callers with bearer tokens (RFC 6750) that are JSON Web Tokens (RFC 7519).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Algorithm, Validation, crypto, decode, decode_header};
+use parking_lot::RwLock;
+use serde_json::{Map, Value};
+
+use super::jwt_keys::JwtKeys;
+use super::{
+    Attempt, AuthOutcome, Grant, PLEASE_REAUTH, Refusal, RequestContext, SECURITY_ERROR,
+    SecurityLevel, SecurityProvider, User,
+};
+
+/// Longest token, in bytes. Tokens with dozens of roles have two or three thousand.
+const MAX_TOKEN: usize = 8 << 10;
+
+/// Longest `sub`, in bytes, as of the other names of users.
+const MAX_SUBJECT: usize = 1024;
+
+/// How far the clocks of issuer and service may be apart, in seconds: `exp` and `nbf` are checked with it.
+const LEEWAY: u64 = 60;
+
+/// Users who show a bearer token, `Authorization: Bearer ..`, that is a JSON Web Token of one issuer.
+///
+/// A token is accepted if
+/// - it is signed by the key that its `kid` names, with the algorithm of that key;
+/// - its `iss` is the issuer, and its `aud` has the audience;
+/// - `exp` has not passed and `nbf`, if there is one, has; clocks may differ by 60 seconds;
+/// - it has a `sub` of at most 1024 bytes, and itself at most 8 KiB.
+///
+/// Then the user is its `sub`, and the claims are the [details](User::details) of the user. Its level is that of its
+/// [roles](Self::role), the highest one, or [`Info`](SecurityLevel::Info) without any, and is
+/// [final](User::with_final_level): the answer of a function of a higher level is Unauthorized, because signing in again
+/// would not help.
+///
+/// A request without a token is anonymous. One whose token has expired gets PleaseReauth, "Info (the token has
+/// expired)"; every other wrong token gets SecurityError, "Token is not valid", and the reason is in the log at the
+/// level `debug`. A password or a signature is refused: a service that takes them too has a [`SecurityProvider`] of its
+/// own, whose `check` asks the provider of passwords and whose `identify` asks this one.
+///
+/// A cheap handle: keep a clone to [replace the keys](Self::set_keys).
+///
+/// ```
+/// use asyncsteps_executor::security::{JwtKeys, JwtProvider, SecurityLevel};
+/// use asyncsteps_executor::{ConfigError, Executor};
+///
+/// fn shop(keys: JwtKeys) -> Result<Executor, ConfigError> {
+///     let users = JwtProvider::new("https://id.acme.com/", "acme.shop", keys)
+///         .role("clerk", SecurityLevel::SafeOps)
+///         .role("manager", SecurityLevel::PrivilegedOps);
+///     Executor::builder().security(users).build()
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct JwtProvider {
+    keys: Arc<RwLock<Arc<JwtKeys>>>,
+    /// For every algorithm: that of the key is set for each token.
+    validation: Validation,
+    roles: BTreeMap<String, SecurityLevel>,
+    roles_at: String,
+}
+
+impl JwtProvider {
+    /// Accepts tokens of an issuer (`iss`) for an audience (`aud`), signed by one of these keys.
+    #[must_use]
+    pub fn new(issuer: &str, audience: &str, keys: JwtKeys) -> Self {
+        // an application may have both backends of the crate, which then wants one of them to be named; if
+        // it has named one, that one stays
+        let _ = crypto::aws_lc::DEFAULT_PROVIDER.install_default();
+        let mut validation = Validation::new(Algorithm::HS256);
+        validation.set_issuer(&[issuer]);
+        validation.set_audience(&[audience]);
+        validation.set_required_spec_claims(&["iss", "aud", "exp", "sub"]);
+        validation.validate_nbf = true;
+        validation.leeway = LEEWAY;
+        let keys = Arc::new(RwLock::new(Arc::new(keys)));
+        Self { keys, validation, roles: BTreeMap::new(), roles_at: "/roles".to_owned() }
+    }
+
+    /// Sets the level of users with a role. Roles that are not named here change no level.
+    #[must_use]
+    pub fn role(mut self, role: &str, level: SecurityLevel) -> Self {
+        self.roles.insert(role.to_owned(), level);
+        self
+    }
+
+    /// Sets where the roles are in the claims, as a JSON pointer (RFC 6901): `/roles` unless set, and
+    /// `/realm_access/roles` for Keycloak. There is a list of names, or a text with names between spaces, as in
+    /// `/scope`.
+    #[must_use]
+    pub fn roles_at(self, pointer: &str) -> Self {
+        Self { roles_at: pointer.to_owned(), ..self }
+    }
+
+    /// Replaces all keys, of all clones: a token of a key that is not among them is refused from the next
+    /// request on, on open WebSocket connections too.
+    pub fn set_keys(&self, keys: JwtKeys) {
+        *self.keys.write() = Arc::new(keys);
+    }
+
+    fn user(&self, token: &str) -> Result<User, Invalid> {
+        if token.len() > MAX_TOKEN {
+            return Err(Invalid::Other("it is too long"));
+        }
+        let header = decode_header(token)?;
+        if header.crit.is_some() {
+            return Err(Invalid::Other("it has critical extensions"));
+        }
+        let kid = header.kid.ok_or(Invalid::Other("it names no key"))?;
+        let keys = Arc::clone(&self.keys.read());
+        let key = keys.get(&kid).ok_or(Invalid::Other("its key is not known"))?;
+        let mut validation = self.validation.clone();
+        validation.algorithms = vec![key.algorithm];
+        let claims: Map<String, Value> = decode(token, &key.key, &validation)?.claims;
+        let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default();
+        if subject.is_empty() || subject.len() > MAX_SUBJECT {
+            return Err(Invalid::Other("its `sub` is no name of a user"));
+        }
+        let (subject, claims) = (subject.to_owned(), Value::Object(claims));
+        let user = User::new(subject, self.level(&claims)).with_final_level();
+        let Value::Object(claims) = claims else { return Ok(user) };
+        Ok(claims.into_iter().fold(user, |user, (name, value)| user.with_detail(name, value)))
+    }
+
+    fn level(&self, claims: &Value) -> SecurityLevel {
+        let level = |role: &str| self.roles.get(role).copied();
+        let highest = match claims.pointer(&self.roles_at) {
+            Some(Value::String(roles)) => roles.split_whitespace().filter_map(level).max(),
+            Some(Value::Array(roles)) => {
+                roles.iter().filter_map(Value::as_str).filter_map(level).max()
+            }
+            _ => None,
+        };
+        highest.unwrap_or(SecurityLevel::Info)
+    }
+}
+
+impl SecurityProvider for JwtProvider {
+    fn check(&self, _: &Attempt<'_>) -> AuthOutcome {
+        AuthOutcome::Known(Err(Refusal::credentials()))
+    }
+
+    fn identify(&self, request: &RequestContext<'_>) -> Option<AuthOutcome> {
+        let header = request.header("authorization")?;
+        let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let user = self.user(token.trim());
+        Some(AuthOutcome::Known(user.map(Grant::new).map_err(|invalid| invalid.refusal())))
+    }
+}
+
+/// Why a token is not accepted: for the log.
+#[derive(Debug, thiserror::Error)]
+enum Invalid {
+    #[error(transparent)]
+    Token(#[from] jsonwebtoken::errors::Error),
+    #[error("{0}")]
+    Other(&'static str),
+}
+
+impl Invalid {
+    fn refusal(self) -> Refusal {
+        if matches!(&self, Self::Token(error) if *error.kind() == ErrorKind::ExpiredSignature) {
+            // the first word is the level to sign in for (FTN3 §1.12)
+            return Refusal::new(PLEASE_REAUTH, "Info (the token has expired)");
+        }
+        tracing::debug!(reason = %self, "a bearer token is refused");
+        Refusal::new(SECURITY_ERROR, "Token is not valid")
+    }
+}
