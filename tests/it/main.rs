@@ -42,6 +42,7 @@ mod shop_answers;
 mod shop_cuts;
 mod shop_orders;
 mod tidy;
+mod typescript;
 mod wire_beside;
 mod wire_calls;
 mod wire_credentials;

@@ -5,7 +5,7 @@
 //!   [`Undo`]), and a service of functions ([`Service`], [`Executor`])
 //! - [`flow`], [`pool`], [`timer`], [`clock`], [`random`]: flows on actix; [`sync`](mod@sync): locks and limits
 //! - [`plan`]: functions; [`executor`], [`typed`]: what hosts them, and their types; [`iface`]:
-//!   definitions of interfaces (FTN3); [`builtin`]: interfaces of FutoIn itself
+//!   definitions of interfaces (FTN3); [`typescript`]: clients in that language; [`builtin`]: interfaces of FutoIn itself
 //! - [`message`], [`net`], [`url`], [`raw`], [`channel`]: what requests and answers consist of
 #![cfg_attr(feature = "http", doc = "- [`http`], [`websocket`]: the server")]
 //! - [`security`]: users and credentials (FTN8); [`budget`], [`drain`]: admission and shutdown
@@ -110,7 +110,7 @@ pub use asyncsteps_executor::{
 pub use asyncsteps_actors::{budget, clock, drain, flow, pool, random, sync, timer};
 #[doc(inline)]
 pub use asyncsteps_executor::{
-    builtin, channel, iface, message, net, plan, raw, security, typed, url,
+    builtin, channel, iface, message, net, plan, raw, security, typed, typescript, url,
 };
 #[doc(inline)]
 pub use asyncsteps_observe::admin;

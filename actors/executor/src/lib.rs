@@ -60,14 +60,14 @@
 //! - [`health`]: whether it works, and whether it should get requests
 //! - [`recorder`]: requests that survive a crash, as their host sees them
 //!
-//! [`iface`], [`message`], [`net`], `typed` and [`url`] are modules of `asyncsteps-futoin`, so that a service needs one
+//! [`iface`], [`message`], [`net`], `typed`, [`typescript`] and [`url`] are modules of `asyncsteps-futoin`, so that a service needs one
 //! dependency.
 //!
 //! Features: `jwt`, callers with bearer tokens; `test`, requests of tests, for the `dev-dependencies` of a service.
 #![forbid(unsafe_code)]
 
 pub use asyncsteps_futoin::typed;
-pub use asyncsteps_futoin::{iface, message, net, url};
+pub use asyncsteps_futoin::{iface, message, net, typescript, url};
 
 pub use self::executor::*;
 pub use self::plan::{Cx, Either, Returns, Service, Step, Steps};

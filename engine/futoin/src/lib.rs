@@ -25,6 +25,7 @@
 //! - [`openapi`]: definitions as an OpenAPI document, for tools that do not know FutoIn
 //! - [`security`]: credentials, signatures, passwords, security levels (FTN8)
 //! - [`typed`]: the Rust types of a function beside its declaration
+//! - [`typescript`]: definitions as TypeScript, and a client
 //! - [`net`]: addresses and ranges of clients, trusted proxies
 //! - [`Refusal`]: how every check says no
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ mod refusal;
 pub mod report;
 pub mod security;
 pub mod typed;
+pub mod typescript;
 pub mod url;
 
 pub use self::refusal::Refusal;

@@ -1,0 +1,211 @@
+// Calls of FutoIn interfaces over HTTP and WebSocket (FTN3, FTN5): what all generated interfaces share.
+// Written by ftn3-typescript. It needs `fetch`, and `WebSocket` for a SocketConnection, as browsers and
+// Node.js 22 have them.
+
+/** The errors that every function can fail with (FTN3 §1.9.1). */
+export type StandardError = 'ConnectError' | 'CommError' | 'UnknownInterface' | 'NotImplemented'
+    | 'NotSupportedVersion' | 'Unauthorized' | 'InternalError' | 'InvokerError' | 'InvalidRequest'
+    | 'DefenseRejected' | 'PleaseReauth' | 'SecurityError' | 'Timeout';
+
+/** Why a call has no result. */
+export class CallError extends Error {
+    /** A standard error, or one that the function declares. */
+    readonly code: string;
+    readonly description: string | undefined;
+
+    constructor(code: string, description?: string) {
+        super(description === undefined ? code : `${code}: ${description}`);
+        this.name = 'CallError';
+        this.code = code;
+        this.description = description;
+    }
+}
+
+/**
+ * The code of an error of a call, for a `switch`: `codeOf<Errors['order']>(error)`. `undefined` if it is no
+ * CallError.
+ */
+export function codeOf<Declared extends string>(error: unknown): Declared | StandardError | undefined {
+    return error instanceof CallError ? (error.code as Declared | StandardError) : undefined;
+}
+
+/** What calls functions: the generated `client` takes one. */
+export interface Connection {
+    /** Calls `interface:version:function`; fails with a CallError. */
+    call<Result>(name: string, params: object): Promise<Result>;
+}
+
+/** How long a call may take, in milliseconds. */
+const TIMEOUT = 65_000;
+
+export interface HttpOptions {
+    /** Headers of each request, such as `authorization`: asked for each time, so that tokens can change. */
+    headers?: () => Record<string, string> | Promise<Record<string, string>>;
+    /** How long a call may take, in milliseconds: 65,000 unless set. */
+    timeout?: number;
+}
+
+/** Calls over HTTP, each with a request of its own, to an end point such as `https://shop.example/ftn/`. */
+export class HttpConnection implements Connection {
+    readonly #url: string;
+    readonly #options: HttpOptions;
+
+    constructor(url: string, options: HttpOptions = {}) {
+        this.#url = url;
+        this.#options = options;
+    }
+
+    async call<Result>(name: string, params: object): Promise<Result> {
+        const { headers, timeout = TIMEOUT } = this.#options;
+        const init = {
+            method: 'POST',
+            headers: { 'content-type': 'application/futoin+json', ...(await headers?.()) },
+            body: JSON.stringify({ f: name, p: params, forcersp: true }),
+            signal: AbortSignal.timeout(timeout),
+        };
+        let message: unknown;
+        try {
+            const response = await fetch(this.#url, init);
+            message = await response.json();
+        } catch (error) {
+            const isLate = error instanceof DOMException && error.name === 'TimeoutError';
+            throw new CallError(isLate ? 'Timeout' : 'CommError', String(error));
+        }
+        return resultOf(message) as Result;
+    }
+}
+
+type Message = { f?: unknown; p?: unknown; r?: unknown; e?: unknown; edesc?: unknown; rid?: unknown };
+type Waiting = { resolve: (message: Message) => void; reject: (error: CallError) => void };
+type Served = Record<string, (params: never) => unknown>;
+
+/**
+ * Calls in both directions over one WebSocket. It does not connect again by itself: when `closed` is done, open
+ * another one.
+ */
+export class SocketConnection implements Connection {
+    /** Is done when the connection has ended; calls that still wait have failed with CommError then. */
+    readonly closed: Promise<void>;
+    readonly #socket: WebSocket;
+    readonly #timeout: number;
+    readonly #waiting = new Map<string, Waiting>();
+    readonly #served = new Map<string, Served>();
+    #calls = 0;
+
+    private constructor(socket: WebSocket, timeout: number) {
+        this.#socket = socket;
+        this.#timeout = timeout;
+        socket.binaryType = 'arraybuffer';
+        socket.onmessage = ({ data }) => {
+            const message = messageOf(typeof data === 'string' ? data : new TextDecoder().decode(data));
+            if (message !== undefined) void this.#take(message);
+        };
+        this.closed = new Promise((done) => {
+            socket.onclose = ({ code }) => {
+                const failed = new CallError('CommError', `the WebSocket was closed (${code})`);
+                this.#waiting.forEach(({ reject }) => reject(failed));
+                done();
+            };
+        });
+    }
+
+    /** Connects to an end point such as `wss://shop.example/ftn/`; fails with ConnectError. */
+    static open(url: string, options: { timeout?: number } = {}): Promise<SocketConnection> {
+        return new Promise((resolve, reject) => {
+            const socket = new WebSocket(url);
+            socket.onopen = () => resolve(new SocketConnection(socket, options.timeout ?? TIMEOUT));
+            // before Node.js 22 there is no `close` then
+            socket.onerror = socket.onclose = () => reject(new CallError('ConnectError', url));
+        });
+    }
+
+    async call<Result>(name: string, params: object): Promise<Result> {
+        if (this.#socket.readyState !== this.#socket.OPEN) {
+            throw new CallError('ConnectError', 'the WebSocket is closed');
+        }
+        const rid = `C${++this.#calls}`;
+        let timer: ReturnType<typeof setTimeout> | undefined;
+        const answered = new Promise<Message>((resolve, reject) => {
+            this.#waiting.set(rid, { resolve, reject });
+            timer = setTimeout(() => reject(new CallError('Timeout')), this.#timeout);
+        });
+        this.#socket.send(JSON.stringify({ f: name, p: params, rid, forcersp: true }));
+        try {
+            return resultOf(await answered) as Result;
+        } finally {
+            clearTimeout(timer);
+            this.#waiting.delete(rid);
+        }
+    }
+
+    /** Serves the functions of an interface, `name:version`, to the other end: the generated `serve` calls it. */
+    serve(iface: string, functions: object): void {
+        this.#served.set(withoutMinor(iface), functions as Served);
+    }
+
+    /** Ends the connection, in order. */
+    close(): Promise<void> {
+        this.#socket.close(1000);
+        return this.closed;
+    }
+
+    async #take(message: Message): Promise<void> {
+        if (typeof message.f !== 'string') {
+            this.#waiting.get(String(message.rid))?.resolve(message);
+            return;
+        }
+        const answer = await this.#carryOut(message.f, message.p ?? {});
+        if (message.rid !== undefined && this.#socket.readyState === this.#socket.OPEN) {
+            this.#socket.send(JSON.stringify({ ...answer, rid: message.rid }));
+        }
+    }
+
+    /** The answer to a call of the other end. */
+    async #carryOut(name: string, params: unknown): Promise<Message> {
+        const end = name.lastIndexOf(':');
+        const served = this.#served.get(withoutMinor(name.slice(0, end)));
+        if (served === undefined) {
+            return { e: 'UnknownInterface', edesc: `Unknown interface: ${name.slice(0, end)}` };
+        }
+        const func = name.slice(end + 1);
+        const carryOut = func in Object.prototype ? undefined : served[func];
+        if (carryOut === undefined) {
+            return { e: 'InvalidRequest', edesc: `Unknown interface function: ${func}` };
+        }
+        try {
+            return { r: (await carryOut.call(served, params as never)) ?? {} };
+        } catch (error) {
+            if (!(error instanceof CallError)) {
+                console.error(name, error);
+                return { e: 'InternalError' };
+            }
+            return { e: error.code, edesc: error.description };
+        }
+    }
+}
+
+/** `name:major` of `name:major.minor`: the versions that serve each other. */
+function withoutMinor(iface: string): string {
+    return iface.replace(/\.\d+$/, '');
+}
+
+/** The message that a frame has; `undefined` if it has none. */
+function messageOf(text: string): Message | undefined {
+    try {
+        const message: unknown = JSON.parse(text);
+        return typeof message === 'object' && message !== null ? message : undefined;
+    } catch {
+        return undefined;
+    }
+}
+
+function resultOf(message: unknown): unknown {
+    const { r, e, edesc } = (message ?? {}) as Message;
+    if (typeof e === 'string') {
+        throw new CallError(e, typeof edesc === 'string' ? edesc : undefined);
+    }
+    if (r === undefined) {
+        throw new CallError('CommError', 'the answer is no message of FutoIn');
+    }
+    return r;
+}

@@ -1,0 +1,114 @@
+// Calls the demo shop, and is called by the conformance server, with the generated clients. The lines with
+// `@ts-expect-error` are programs that must not compile.
+
+import { CallError, HttpConnection, SocketConnection, codeOf } from './futoin.js';
+import type { Connection } from './futoin.js';
+import * as shop from './demo.shop-1.js';
+import * as bidi from './conform.bidi-1.js';
+import * as events from './conform.events-1.js';
+import * as main from './conform.main-1.js';
+
+const failure = async (call: Promise<unknown>): Promise<string> => {
+    try {
+        return JSON.stringify(await call);
+    } catch (error) {
+        return error instanceof CallError ? error.message : `no CallError: ${error}`;
+    }
+};
+
+/** An order of a customer who wants more than there is. */
+async function order(calls: shop.Functions, sku: shop.Sku): Promise<string> {
+    try {
+        const { total } = await calls.order({ customer: 'ann', items: [{ sku, qty: 99 }] });
+        return `paid ${total}`;
+    } catch (error) {
+        const code = codeOf<shop.Errors['order']>(error);
+        switch (code) {
+            case 'OutOfStock':
+                return `${sku} is out of stock`;
+            case 'InvalidRequest':
+                return 'our mistake';
+            // @ts-expect-error: no function throws this
+            case 'OutOfStok':
+                return '';
+            default:
+                throw error;
+        }
+    }
+}
+
+async function business(connection: Connection, sku: string) {
+    const calls = shop.client(connection);
+    const seen = {
+        restock: await calls.restock({ sku, count: 5, price: 250 }),
+        order: await calls.order({ customer: sku, items: [{ sku, qty: 4 }] }),
+        list: (await calls.list({ customer: sku })).orders.length,
+        stock: (await calls.stock({ sku })).stock.toFixed(1),
+        tooMuch: await order(calls, sku),
+        unknown: await failure(calls.stock({ sku: 'none' })),
+        // limits have no types
+        wrong: await failure(calls.stock({ sku: 'not a SKU' })),
+        // @ts-expect-error: a number is no SKU
+        mistyped: await failure(calls.stock({ sku: 7 })),
+    };
+    // @ts-expect-error: the customer is missing
+    const missing = () => calls.order({ items: [] });
+    // @ts-expect-error: there is no such function
+    const none = () => calls.sell({});
+    // @ts-expect-error: the result has no such field
+    const field = async () => (await calls.stock({ sku })).price;
+    void [missing, none, field];
+    return seen;
+}
+
+/** Business over HTTP and over a WebSocket, with the end points of a host. */
+export async function sell(host: string) {
+    const socket = await SocketConnection.open(`ws://${host}/ftn/`);
+    const http = new HttpConnection(`http://${host}/ftn/`, { headers: async () => ({ 'x-by': 'test' }) });
+    const seen = { http: await business(http, 'over-http'), ws: await business(socket, 'over-ws') };
+    await socket.close();
+    const closed = await failure(shop.client(socket).stock({ sku: 'apple' }));
+    return { ...seen, closed };
+}
+
+/** Each type of FTN3, and calls of the server in return. */
+export async function talk(host: string) {
+    const socket = await SocketConnection.open(`ws://${host}/ftn/`);
+    const calls = main.client(socket);
+    const seen = {
+        echo: await calls.echo({ msg: 'hé' }),
+        notify: await failure(calls.notify({ v: 7 })),
+        answer: (await calls.answer()) + 1,
+        words: (await calls.words()).join(' '),
+        error: await failure(calls.fail({ code: 'MyError' })),
+        hidden: await failure(calls.fail({ code: 'OtherError' })),
+        types: await calls.types({
+            p: { x: 1, y: 2 }, cm: { a: 1 }, e: 7, f: ['r', 1], id: 'word', l: [1], x: [null], uid: null,
+        }),
+        defaults: Object.keys((await calls.types()).got).length,
+        variant: (await calls.variant({ v: 'text' })).v,
+    };
+    // @ts-expect-error: no item of the enum
+    const item = () => calls.types({ e: 8 });
+    // @ts-expect-error: it is called by its URL
+    const raw = () => calls.upload({ name: 'x' });
+    void [item, raw];
+    const got: number[] = [];
+    events.serve(socket, {
+        event: async ({ n }) => {
+            got.push(n);
+            if (n === 2) throw new CallError('MyError', 'two');
+            if (n === 3) throw new Error('not for the other end');
+            return { ack: 10 * n };
+        },
+    });
+    const pushes = bidi.client(socket);
+    await pushes.subscribe({ count: 4 });
+    while (got.length < 4) await pushes.acks();
+    // 1 and 4
+    let { sum } = await pushes.acks();
+    while (sum < 50) ({ sum } = await pushes.acks());
+    const slow = failure(calls.slow({ ms: 60_000 }));
+    await socket.close();
+    return { ...seen, got, sum, slow: await slow, gone: await failure(SocketConnection.open('ws://127.0.0.1:1/')) };
+}
