@@ -42,6 +42,7 @@ mod shop_answers;
 mod shop_cuts;
 mod shop_orders;
 mod tidy;
+mod typed_client;
 mod typescript;
 mod wire_beside;
 mod wire_calls;

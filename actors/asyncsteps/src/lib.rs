@@ -103,7 +103,7 @@ pub use asyncsteps_macros::Code;
 #[doc(inline)]
 pub use asyncsteps_executor::{
     Builder, CallSteps, Caller, ConfigError, Cx, Either, Executor, Functions, RequestInfo,
-    RequestSteps, Returns, Service, Step, Steps,
+    RequestSteps, Returns, Service, Step, Steps, TypedCall, TypedCallError, TypedClient,
 };
 
 #[doc(inline)]

@@ -3,7 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Result, Token, Variant};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Result, Token, Type, Variant,
+};
 
 /// The content of `#[code(..)]`.
 #[derive(Default)]
@@ -17,8 +19,8 @@ struct ErrorKind {
     pattern: TokenStream,
     code: LitStr,
     is_public: bool,
-    /// It has no fields.
-    is_unit: bool,
+    /// The value by the text for callers, `info`, if that says all of it.
+    value: Option<TokenStream>,
 }
 
 /// The implementation, for a caller that knows the trait under `home`, the path of a crate.
@@ -35,16 +37,18 @@ pub(crate) fn implement(input: &DeriveInput, home: &TokenStream) -> Result<Token
         true => quote!(#pattern => ::core::option::Option::Some(::std::string::ToString::to_string(self))),
         false => quote!(#pattern => ::core::option::Option::None),
     });
-    // the code alone cannot say what the parameters or fields of an error were
+    // code and text cannot say what the parameters of an error were, nor which of two errors it was
     let is_told = |kind: &&ErrorKind| {
         let same = kinds.iter().filter(|other| other.code.value() == kind.code.value());
-        kind.is_unit && input.generics.params.is_empty() && same.count() == 1
+        input.generics.params.is_empty() && same.count() == 1
     };
-    let told: Vec<TokenStream> = kinds.iter().filter(is_told).map(ErrorKind::match_arm).collect();
+    let told = kinds.iter().filter(is_told).filter_map(ErrorKind::match_arm);
+    let told: Vec<TokenStream> = told.collect();
     let from_code = (!told.is_empty()).then(|| quote! {
-        fn from_code(code: &str) -> ::core::option::Option<
+        fn from_code(code: &str, info: ::core::option::Option<&str>) -> ::core::option::Option<
             ::std::boxed::Box<dyn ::std::error::Error + ::core::marker::Send + ::core::marker::Sync>,
         > {
+            let _ = info;
             match code {
                 #(#told,)*
                 _ => ::core::option::Option::None,
@@ -103,9 +107,10 @@ impl ErrorKind {
         match &input.data {
             Data::Struct(data) => {
                 let code = whole.code_or(&input.ident)?;
-                let is_unit = matches!(data.fields, Fields::Unit);
                 let pattern = quote!(Self { .. });
-                Ok(vec![Self { pattern, code, is_public: whole.is_public, is_unit }])
+                let is_public = whole.is_public;
+                let value = value(&quote!(Self), &data.fields, &input.attrs, is_public);
+                Ok(vec![Self { pattern, code, is_public, value }])
             }
             Data::Enum(data) => {
                 if let Some(code) = &whole.code {
@@ -117,11 +122,9 @@ impl ErrorKind {
         }
     }
 
-    fn match_arm(&self) -> TokenStream {
-        let Self { pattern, code, .. } = self;
-        // the pattern of a struct without fields has two dots in braces
-        let value = if pattern.to_string().contains("..") { quote!(Self) } else { pattern.clone() };
-        quote!(#code => ::core::option::Option::Some(::std::boxed::Box::new(#value)))
+    fn match_arm(&self) -> Option<TokenStream> {
+        let (code, value) = (&self.code, self.value.as_ref()?);
+        Some(quote!(#code => ::core::option::Option::Some(::std::boxed::Box::new(#value))))
     }
 
     fn of(variant: &Variant, whole: &Attributes) -> Result<Self> {
@@ -132,9 +135,43 @@ impl ErrorKind {
             Fields::Unit => quote!(Self::#name),
         };
         let is_public = own.is_public || whole.is_public;
-        let is_unit = matches!(variant.fields, Fields::Unit);
-        Ok(Self { pattern, code: own.code_or(name)?, is_public, is_unit })
+        let value = value(&quote!(Self::#name), &variant.fields, &variant.attrs, is_public);
+        Ok(Self { pattern, code: own.code_or(name)?, is_public, value })
     }
+}
+
+/// The value of this name by `info`: without fields, or with one that is all of the text, as `#[error("{0}")]` of
+/// thiserror says.
+fn value(
+    name: &TokenStream,
+    fields: &Fields,
+    attributes: &[Attribute],
+    is_public: bool,
+) -> Option<TokenStream> {
+    if matches!(fields, Fields::Unit) {
+        return Some(name.clone());
+    }
+    let field = fields.iter().next().filter(|_| fields.len() == 1 && is_public)?;
+    let member = field.ident.as_ref().map_or_else(|| "0".to_owned(), Ident::to_string);
+    let is_text = |attribute: &&Attribute| attribute.path().is_ident("error");
+    let text: LitStr = attributes.iter().find(is_text)?.parse_args().ok()?;
+    if text.value() != format!("{{{member}}}") || !is_plain(&field.ty) {
+        return None;
+    }
+    let parsed = quote!(::core::result::Result::ok(::core::primitive::str::parse(info?))?);
+    Some(match &field.ident {
+        Some(field) => quote!(#name { #field: #parsed }),
+        None => quote!(#name(#parsed)),
+    })
+}
+
+/// Whether the text of a value is read as the same value: of text and numbers.
+fn is_plain(kind: &Type) -> bool {
+    let plain = [
+        "String", "bool", "char", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32",
+        "u64", "u128", "usize", "f32", "f64",
+    ];
+    matches!(kind, Type::Path(path) if plain.iter().any(|name| path.path.is_ident(name)))
 }
 
 impl Attributes {

@@ -20,6 +20,8 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// Without `public` the text is for logs only.
 ///
+/// Callers get a variant back (`Code::from_code`) that has no fields, or one that is all of its public text.
+///
 /// The value of a type without parameters that is `Serialize` and `DeserializeOwned` can be recorded
 /// (`Code::to_json`).
 #[proc_macro_derive(Code, attributes(code))]

@@ -1,8 +1,10 @@
 //! The functions of `demo.bank:1.0`.
 
+use std::error::Error;
+
 use asyncsteps::durable::Durable;
 use asyncsteps::iface::Source;
-use asyncsteps::{BodyResult, Code, Cx, Functions, Returns, Service, Steps, codes};
+use asyncsteps::{BodyResult, Code, Cx, Functions, Returns, Service, Steps, TypedCall, codes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,16 +24,21 @@ impl Service for Bank {
     type Errors = BankError;
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-struct Authorize {
-    key: String,
-    customer: String,
-    amount: f64,
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Authorize {
+    pub(super) key: String,
+    pub(super) customer: String,
+    pub(super) amount: f64,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-struct PaymentOf {
-    key: String,
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Capture {
+    pub(super) key: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Refund {
+    pub(super) key: String,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -48,6 +55,24 @@ struct Balance {
 pub(super) struct Moved {
     #[schemars(range(min = 0, max = 9_007_199_254_740_992_i64))]
     pub(super) amount: i64,
+}
+
+impl TypedCall for Authorize {
+    const FUNCTION: &'static str = "demo.bank:1.0:authorize";
+    type Result = Moved;
+    type Errors = BankError;
+}
+
+impl TypedCall for Capture {
+    const FUNCTION: &'static str = "demo.bank:1.0:capture";
+    type Result = Moved;
+    type Errors = BankError;
+}
+
+impl TypedCall for Refund {
+    const FUNCTION: &'static str = "demo.bank:1.0:refund";
+    type Result = Moved;
+    type Errors = BankError;
 }
 
 impl Bank {
@@ -71,7 +96,7 @@ async fn authorize(cx: &Cx<Bank, Authorize>) -> BodyResult<Moved> {
     Ok(Moved { amount: cx.authorize(key, customer, amount).await? })
 }
 
-fn capture(steps: &Steps<Bank, PaymentOf>) -> Returns<Moved> {
+fn capture(steps: &Steps<Bank, Capture>) -> Returns<Moved> {
     // the books know the key of the payment, so it may run again
     steps
         .run("capture", async |cx, ()| Ok(Moved { amount: cx.capture(&cx.params.key).await? }))
@@ -79,7 +104,7 @@ fn capture(steps: &Steps<Bank, PaymentOf>) -> Returns<Moved> {
         .returns()
 }
 
-async fn refund(cx: &Cx<Bank, PaymentOf>) -> BodyResult<Moved> {
+async fn refund(cx: &Cx<Bank, Refund>) -> BodyResult<Moved> {
     Ok(Moved { amount: cx.refund(&cx.params.key).await? })
 }
 
@@ -105,5 +130,16 @@ impl Code for BankError {
             Self::NoAmount => codes::INVALID_REQUEST,
             Self::Store(_) => codes::INTERNAL_ERROR,
         }
+    }
+
+    fn from_code(code: &str, _: Option<&str>) -> Option<Box<dyn Error + Send + Sync>> {
+        let known = [
+            Self::Declined,
+            Self::Refunded,
+            Self::KeyReused,
+            Self::UnknownPayment,
+            Self::Unavailable,
+        ];
+        known.into_iter().find(|error| error.code() == code).map(Into::into)
     }
 }

@@ -1,19 +1,17 @@
 //! The bank on another node.
 
 use asyncsteps::executor::Invoker;
-use asyncsteps::{ConfigError, Error, Executor};
-use serde_json::{Value, json};
+use asyncsteps::{ConfigError, Executor, TypedCall, TypedCallError, TypedClient};
 
 use super::Bank;
 use super::error::BankError;
-use super::functions::Moved;
+use super::functions::{Authorize, Capture, Moved, Refund};
 use super::ledger::Answer;
 
 /// The bank of another node, called as the shop itself. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RemoteBank {
-    /// It hosts nothing: it calls every function.
-    calls: Executor,
+    client: TypedClient,
 }
 
 /// The bank as the shop reaches it.
@@ -61,38 +59,37 @@ impl RemoteBank {
     /// # Errors
     /// [`ConfigError`] if the executor that calls cannot be built.
     pub fn new(invoker: impl Invoker + 'static) -> Result<Self, ConfigError> {
-        Ok(Self { calls: Executor::builder().invoker(invoker).build()? })
+        // it hosts nothing: it calls every function
+        let executor = Executor::builder().invoker(invoker).build()?;
+        Ok(Self { client: executor.client_as_system() })
     }
 
     async fn authorize(&self, key: &str, customer: &str, amount: i64) -> Answer {
-        let params = json!({ "key": key, "customer": customer, "amount": amount });
-        self.call("demo.bank:1.0:authorize", params).await
+        let (key, customer) = (key.to_owned(), customer.to_owned());
+        self.call(Authorize { key, customer, amount: amount as f64 }).await
     }
 
     async fn capture(&self, key: &str) -> Answer {
-        self.call("demo.bank:1.0:capture", json!({ "key": key })).await
+        self.call(Capture { key: key.to_owned() }).await
     }
 
     async fn refund(&self, key: &str) -> Answer {
-        self.call("demo.bank:1.0:refund", json!({ "key": key })).await
+        self.call(Refund { key: key.to_owned() }).await
     }
 
-    async fn call(&self, function: &str, params: Value) -> Answer {
-        let moved = self.calls.call_as_system::<Moved>(function, params).await;
-        moved.map(|moved| moved.amount).map_err(|error| refusal(function, &error))
-    }
-}
-
-/// The error of the bank. Whatever else went wrong, the call may have been carried out.
-fn refusal(function: &str, error: &Error) -> BankError {
-    match error.code() {
-        "Declined" => BankError::Declined,
-        "Refunded" => BankError::Refunded,
-        "KeyReused" => BankError::KeyReused,
-        "UnknownPayment" => BankError::UnknownPayment,
-        _ => {
-            tracing::warn!(function, %error, "the bank of another node does not answer");
-            BankError::Unavailable
+    async fn call<C>(&self, call: C) -> Answer
+    where
+        C: TypedCall<Result = Moved, Errors = BankError>,
+    {
+        match self.client.call(call).await {
+            Ok(moved) => Ok(moved.amount),
+            Err(TypedCallError::Declared(error)) => Err(error),
+            // whatever else went wrong, the call may have been carried out
+            Err(TypedCallError::Other(error)) => {
+                let function = C::FUNCTION;
+                tracing::warn!(function, %error, "the bank of another node does not answer");
+                Err(BankError::Unavailable)
+            }
         }
     }
 }

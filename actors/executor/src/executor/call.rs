@@ -20,6 +20,7 @@ use super::invoker::{Invocation, Invoker};
 use super::messages::Dispatch;
 use super::reply::{Message, ReplyBody};
 use super::request::RequestSteps;
+use super::typed_client::TypedClient;
 
 impl Executor {
     /// Calls a function of this executor, or of another one through its
@@ -81,6 +82,19 @@ impl Executor {
         params: impl Serialize,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         self.call_as(caller.into(), function, params)
+    }
+
+    /// Calls of functions by the type of their parameters, as the service itself, as
+    /// [`call_as_system`](Self::call_as_system) says.
+    #[must_use]
+    pub fn client_as_system(&self) -> TypedClient {
+        TypedClient::new(self.clone(), Caller::system())
+    }
+
+    /// The same on behalf of a user, or of an anonymous caller, as [`call_for`](Self::call_for) says.
+    #[must_use]
+    pub fn client_for(&self, caller: impl Into<Caller>) -> TypedClient {
+        TypedClient::new(self.clone(), caller.into())
     }
 
     fn call_as<T: DeserializeOwned + 'static>(

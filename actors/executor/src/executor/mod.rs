@@ -72,6 +72,7 @@ mod survey;
 #[cfg(feature = "test")]
 pub mod test;
 mod time_limit;
+mod typed_client;
 
 pub use blocking::BlockingRequest;
 pub use builder::Builder;
@@ -103,3 +104,4 @@ pub use served::ServedRequest;
 pub(crate) use signals::InboxGuard;
 pub use signals::NotSignalled;
 pub use survey::OldestInFlight;
+pub use typed_client::{TypedCall, TypedCallError, TypedClient};

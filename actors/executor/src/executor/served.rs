@@ -14,6 +14,7 @@ use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
 use super::reply::{Reply, ReplyBody};
+use super::typed_client::TypedClient;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
 use crate::raw::{Head, RawFlow, RawOutput, raw_result};
@@ -132,6 +133,12 @@ impl ServedRequest {
         let invocation = executor.invocation(function, params, self.caller());
         let invocation = invocation.map(|it| it.with_trace(Some(self.trace())));
         executor.call_typed(invocation?, None).await
+    }
+
+    /// Such calls by the type of their parameters, for the caller of the request.
+    #[must_use]
+    pub fn client(&self) -> TypedClient {
+        TypedClient::new(self.executor(), self.caller()).with_trace(self.trace())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Errors of a domain, whose codes callers of a service see (FTN3 §1.9).
 
+use std::convert::Infallible;
 use std::error::Error as StdError;
 
 /// An error type of a domain, each value of which has an error code of FTN3 §1.9.
@@ -83,11 +84,13 @@ pub trait Code: StdError + 'static {
         None
     }
 
-    /// The error that this code determines, for a host that has recorded the code of an error and not its
-    /// value. `#[derive(Code)]` returns variants without fields whose code no other variant has; by default there
-    /// is none.
+    /// The error that code and text for callers determine, for callers, and for a host that has recorded the code of an
+    /// error and not its value; by default there is none.
+    ///
+    /// `#[derive(Code)]` returns variants whose code no other variant has, without fields, or with one field that is all of
+    /// a text for callers: a `String`, `bool`, `char` or number with `#[error("{0}")]` and `#[code(public)]`.
     #[must_use]
-    fn from_code(_code: &str) -> Option<BoxError> {
+    fn from_code(_code: &str, _info: Option<&str>) -> Option<BoxError> {
         None
     }
 }
@@ -129,6 +132,15 @@ pub trait Codes: 'static {
     fn recall(recorded: &RecordedError) -> Option<Result<BoxError, BoxError>>;
 }
 
+/// What a function without errors declares.
+impl Code for Infallible {
+    const CODES: &'static [&'static str] = &[];
+
+    fn code(&self) -> &'static str {
+        match *self {}
+    }
+}
+
 impl<E: Code> Codes for E {
     fn all() -> Vec<&'static str> {
         E::CODES.to_vec()
@@ -153,7 +165,7 @@ impl<E: Code> Codes for E {
             return None;
         }
         let read = json.as_ref().and_then(|json| E::from_json(json));
-        read.or_else(|| E::from_code(code).map(Ok))
+        read.or_else(|| E::from_code(code, None).map(Ok))
     }
 }
 

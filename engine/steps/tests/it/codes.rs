@@ -93,6 +93,60 @@ fn each_variant_has_a_code_and_shows_what_it_allows() {
     assert!(<()>::all().is_empty());
 }
 
+#[derive(Debug, PartialEq, Code, thiserror::Error)]
+#[expect(dead_code, reason = "no code and text makes some of them")]
+enum Seen {
+    #[error("the seats are gone")]
+    SoldOut,
+    #[error("{0}")]
+    #[code("NoEvent", public)]
+    NoSuchEvent(String),
+    #[error("{seat}")]
+    #[code(public)]
+    Taken { seat: u32 },
+    #[error("{0}")]
+    Hidden(String),
+    #[error("about {0}")]
+    #[code(public)]
+    Around(String),
+    #[error("{0}")]
+    #[code(public)]
+    Two(String, u8),
+    #[error("{0}")]
+    #[code(public)]
+    Other(Box<Self>),
+    #[error("one")]
+    #[code("Same")]
+    One,
+    #[error("another")]
+    #[code("Same")]
+    Another,
+}
+
+#[test]
+fn a_caller_gets_the_error_that_code_and_text_determine() {
+    let known = |code: &str, text: Option<&str>| {
+        Seen::from_code(code, text).and_then(|error| error.downcast::<Seen>().ok()).map(|it| *it)
+    };
+    for error in [Seen::SoldOut, Seen::NoSuchEvent("ball".into()), Seen::Taken { seat: 7 }] {
+        assert_eq!(known(error.code(), error.info().as_deref()), Some(error));
+    }
+    assert_eq!(known("SoldOut", Some("whatever it says")), Some(Seen::SoldOut));
+    // a text that is missing, or is none of the type
+    assert_eq!(known("NoEvent", None), None);
+    assert_eq!(known("Taken", Some("seven")), None);
+    for (code, text) in [
+        ("Hidden", Some("x")), // callers do not see its text
+        ("Around", Some("about x")),
+        ("Two", Some("x")),
+        ("Other", Some("x")),
+        ("Same", None),
+        ("Unknown", None),
+    ] {
+        assert_eq!(known(code, text), None, "{code}");
+    }
+}
+
 #[test]
 fn an_error_is_found_below_others_and_keeps_a_code_that_was_chosen() {
     assert_eq!(seen(Context(BankError::Broken)), is("Broken", None));

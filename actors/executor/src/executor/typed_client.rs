@@ -1,0 +1,206 @@
+//! Calls whose parameters name their function, result and errors.
+
+use std::fmt;
+
+use asyncsteps_actors::trace::TraceParent;
+use asyncsteps_core::{Code, Error};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::caller::Caller;
+use super::handle::Executor;
+
+/// The parameters of a function, as a type that names it: what a [`TypedClient`] calls.
+///
+/// The type is that of the function's parameters, or one with the same fields, so that a service and its clients can
+/// share it:
+///
+/// ```
+/// use asyncsteps::typed::Interface;
+/// use asyncsteps::{BodyResult, Caller, Code, Cx, Executor, Service, TypedCall, TypedCallError};
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, thiserror::Error, Code)]
+/// enum SeatError {
+///     #[error("{0}")]
+///     #[code(public)]
+///     NoSuchEvent(String),
+///     #[error("no seat is left")]
+///     SoldOut,
+/// }
+///
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Reserve {
+///     event: String,
+///     seats: i32,
+/// }
+///
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct Reserved {
+///     left: i32,
+/// }
+///
+/// impl TypedCall for Reserve {
+///     const FUNCTION: &'static str = "acme.seats:1.0:reserve";
+///     type Result = Reserved;
+///     type Errors = SeatError;
+/// }
+///
+/// # struct Seats;
+/// # impl Service for Seats { type Errors = SeatError; }
+/// # async fn reserve(cx: &Cx<Seats, Reserve>) -> BodyResult<Reserved> {
+/// #     match (&*cx.params.event, cx.params.seats) {
+/// #         ("fair", seats @ ..=10) => Ok(Reserved { left: 10 - seats }),
+/// #         ("fair", _) => Err(SeatError::SoldOut.into()),
+/// #         (other, _) => Err(SeatError::NoSuchEvent(other.to_owned()).into()),
+/// #     }
+/// # }
+/// # #[actix_rt::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let mut interface = Interface::new("acme.seats:1.0".parse()?);
+/// # interface.allow_anonymous();
+/// # let executor = Executor::builder()
+/// #     .service(interface, Seats, |functions| { functions.on("reserve", reserve); })
+/// #     .build()?;
+/// let client = executor.client_for(Caller::anonymous());
+/// let reserve = async |event: &str, seats| client.call(Reserve { event: event.to_owned(), seats }).await;
+///
+/// assert_eq!(reserve("fair", 3).await?.left, 7);
+/// match reserve("fair", 11).await {
+///     Err(TypedCallError::Declared(SeatError::SoldOut)) => {}
+///     _ => panic!("there are ten"),
+/// }
+/// match reserve("ball", 1).await {
+///     Err(TypedCallError::Declared(SeatError::NoSuchEvent(event))) => assert_eq!(event, "ball"),
+///     _ => panic!("there is a fair"),
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// Where the function is hosted does not matter: here, on another node or at a URL, as the
+/// [invoker](super::Builder::invoker) of the executor has it.
+pub trait TypedCall: Serialize {
+    /// The function, `iface:version:function`.
+    const FUNCTION: &'static str;
+
+    /// Its result; `()` for a function without one.
+    type Result: DeserializeOwned + 'static;
+
+    /// The errors that it declares, most often those of its [`Service`](crate::Service); [`Infallible`](std::convert::Infallible) for none.
+    type Errors: Code + Send + Sync;
+}
+
+/// Why a [`TypedClient`] has no result.
+///
+/// `?` in a body of a step raises it as `?` does an [`Error`]; elsewhere it becomes a `Box<dyn Error>`, or by
+/// [`into_error`](Self::into_error) an [`Error`].
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "an error is declared or not")]
+pub enum TypedCallError<E> {
+    /// An error that the function declares, and that [`Code::from_code`] makes of its code and text.
+    Declared(E),
+    /// Any other, with its code: a standard error such as DefenseRejected, CommError if it is not known whether the
+    /// call was carried out, or a declared one whose value code and text do not say.
+    Other(Error),
+}
+
+/// Calls functions for one caller, by the type of their parameters, see [`TypedCall`]. Cheap to clone.
+///
+/// [`Executor::client_for`], [`Executor::client_as_system`] and [`ServedRequest::client`](super::ServedRequest::client)
+/// make one.
+#[derive(Clone, Debug)]
+pub struct TypedClient {
+    executor: Executor,
+    caller: Caller,
+    /// The request that calls.
+    trace: Option<TraceParent>,
+}
+
+impl TypedClient {
+    pub(super) fn new(executor: Executor, caller: Caller) -> Self {
+        Self { executor, caller, trace: None }
+    }
+
+    pub(super) fn with_trace(self, trace: TraceParent) -> Self {
+        Self { trace: Some(trace), ..self }
+    }
+
+    /// Calls the function that the type of the parameters names; returns its result.
+    ///
+    /// # Errors
+    /// As for [`Executor::call_for`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the call.
+    pub async fn call<C: TypedCall>(
+        &self,
+        call: C,
+    ) -> Result<C::Result, TypedCallError<C::Errors>> {
+        self.result::<C>(call).await.map_err(TypedCallError::of)
+    }
+
+    async fn result<C: TypedCall>(&self, call: C) -> Result<C::Result, Error> {
+        let mut invocation = self.executor.invocation(C::FUNCTION, call, self.caller.clone())?;
+        if self.trace.is_some() {
+            invocation.trace = self.trace;
+        }
+        self.executor.clone().call_typed(invocation, None).await
+    }
+}
+
+impl<E: Code + Send + Sync> TypedCallError<E> {
+    fn of(error: Error) -> Self {
+        let declared = E::from_code(error.code(), error.info());
+        match declared.map(|declared| declared.downcast::<E>()) {
+            Some(Ok(declared)) => Self::Declared(*declared),
+            Some(Err(_)) | None => Self::Other(error),
+        }
+    }
+
+    /// The code of the error.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Declared(error) => error.code(),
+            Self::Other(error) => error.code(),
+        }
+    }
+
+    /// The error without its type; a declared one is its cause.
+    #[must_use]
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Declared(declared) => {
+                let error = match declared.info() {
+                    Some(info) => Error::with_info(declared.code(), info),
+                    None => Error::new(declared.code()),
+                };
+                error.with_cause(declared)
+            }
+            Self::Other(error) => error,
+        }
+    }
+}
+
+impl<E: Code> fmt::Display for TypedCallError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Declared(error) => fmt::Display::fmt(error, f),
+            Self::Other(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+// it is no `std::error::Error`, so that `?` raises what is in it, with its code
+impl<E: Code + Send + Sync> From<TypedCallError<E>> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(error: TypedCallError<E>) -> Self {
+        Box::new(error.into_error())
+    }
+}
+
+impl<E: Code + Send + Sync> From<TypedCallError<E>> for Box<dyn std::error::Error> {
+    fn from(error: TypedCallError<E>) -> Self {
+        Box::new(error.into_error())
+    }
+}
