@@ -66,7 +66,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         each(Chain::new(), name, (items, None), steps)
     }
 
-    /// [`each`](Self::each) for items that have keys of their own: the [keys](Cx::key) of the steps inside have
+    /// [`each`](Self::each) for items that have keys of their own: the [keys](super::Cx::key) of the steps inside have
     /// these in place of positions. Two items with one key are an InternalError before anything is done.
     #[track_caller]
     pub fn each_by<X, R>(
