@@ -1,11 +1,11 @@
 //! Node.js programs under `tests/npm`, whose packages are installed on the first use.
 
+use std::env;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::{env, fs};
 
 use serde_json::Value;
 
@@ -68,9 +68,10 @@ pub fn find(program: &str) -> Option<String> {
 
 /// Installs the packages that the lock file names, unless they are there.
 fn install() {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().expect("no panic");
     let lock = Path::new(FOLDER).join("package-lock.json");
+    // one at a time: nextest runs each test in a process of its own
+    let one = File::open(&lock).expect("the lock file is there");
+    one.lock().expect("a lock");
     let installed = Path::new(FOLDER).join("node_modules/.package-lock.json");
     let time = |file: &Path| fs::metadata(file).and_then(|data| data.modified()).ok();
     if time(&installed) < time(&lock) {
