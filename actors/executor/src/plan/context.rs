@@ -12,12 +12,10 @@ use std::time::SystemTime;
 
 use asyncsteps_actors::sync::{CallerFences, FencingToken};
 use asyncsteps_actors::{clock, random};
-use asyncsteps_core::sim::Random;
 use asyncsteps_core::{AsyncSteps, Error, codes};
 
 use super::around::Around;
 use super::place::{Inside, StepId, write_step};
-use super::random::seed;
 use super::recorded::{Host, RecordedLevel, RecordedStep};
 use crate::executor::{InboxGuard, RequestSteps, ServedRequest};
 use crate::raw::Head;
@@ -183,11 +181,6 @@ impl Context {
     /// See [`Cx::id`](super::Cx::id).
     pub(super) fn id(&self) -> &str {
         self.request.id.get_or_init(|| random::id().into())
-    }
-
-    /// See [`Cx::random`](super::Cx::random).
-    pub(super) fn random(&self) -> Random {
-        Random::new(seed(self.key()))
     }
 
     /// The signals of the request.

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use asyncsteps_core::sim::Random;
 
 use super::context::Context;
+use super::random::seed;
 
 /// The argument of a closure that chooses which steps a request needs: for [`when_some`](super::Steps::when_some), and
 /// for the items of [`each`](super::Steps::each).
@@ -36,7 +37,7 @@ impl<P> Given<'_, P> {
     /// Random numbers of the step, see [`Cx::random`](super::Cx::random).
     #[must_use = "each call returns the same numbers again"]
     pub fn random(&self) -> Random {
-        self.step.random()
+        Random::new(seed(self.step.key()))
     }
 
     /// The idempotency key of the step, see [`Cx::key`](super::Cx::key).

@@ -28,7 +28,7 @@ impl<S: Service, P> Cx<S, P> {
     /// ```
     #[must_use = "each call returns the same numbers again"]
     pub fn random(&self) -> Random {
-        self.context.random()
+        Random::new(seed(self.key()))
     }
 }
 
