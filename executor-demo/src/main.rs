@@ -16,6 +16,10 @@ use executor_demo::plan::PlanOptions;
 use executor_demo::printable::printable;
 use executor_demo::{Config, LogFormat, run};
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A FutoIn shop: restock, order, and never sell what is not there.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
