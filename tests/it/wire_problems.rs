@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Loader, Source};
-use asyncsteps_executor::security::{MacAlgorithm, MacKey};
+use asyncsteps_executor::security::{JwtKeys, JwtProvider, MacAlgorithm, MacKey};
 use asyncsteps_executor::{ClientLimits, Executor, RequestSteps};
 use asyncsteps_support::client::{Answer, Connection};
 use asyncsteps_support::conform;
@@ -142,6 +142,33 @@ fn each_code_has_its_status(front: Front) {
     assert_eq!((result.status(), result.json()), (200, json!({ "r": 42 })));
 }
 
+fn the_challenge_names_what_the_security_provider_takes(front: Front) {
+    let executor = || {
+        Executor::builder()
+            .security(JwtProvider::new("https://id.test/", "shop", JwtKeys::default()))
+            .interface(conform::definition("conform.secret:1.0"), |functions| {
+                functions.others_not_implemented();
+                functions.add("whoami", &conform::whoami());
+            })
+            .build()
+            .expect("a right configuration")
+    };
+    let host = front.start_as(1, executor, problems);
+    check(
+        &host,
+        &[
+            ("conform.secret/1.0/whoami", ""),
+            ("conform.secret/1.0/whoami", "Authorization: Bearer forged\r\n"),
+        ],
+        expect![[r#"
+            conform.secret/1.0/whoami 401 Bearer realm="FutoIn"
+                {"code":"SecurityError","detail":"Anonymous not allowed","title":"Unauthorized"}
+            conform.secret/1.0/whoami 401 Bearer realm="FutoIn"
+                {"code":"SecurityError","detail":"Token is not valid","title":"Unauthorized"}
+        "#]],
+    );
+}
+
 fn messages_keep_the_status_200(front: Front) {
     let host = front.start_as(1, conform::executor, problems);
     for code in ["MyError", "OTHER_ERROR", "Unauthorized", "NotDeclared"] {
@@ -228,6 +255,7 @@ fn errors_of_other_services_and_limits_have_a_status(front: Front) {
 
 asyncsteps_support::on_both_fronts! {
     each_code_has_its_status,
+    the_challenge_names_what_the_security_provider_takes,
     messages_keep_the_status_200,
     a_problem_is_signed_as_the_message_would_be,
     errors_of_other_services_and_limits_have_a_status,

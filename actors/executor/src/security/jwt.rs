@@ -143,6 +143,10 @@ impl SecurityProvider for JwtProvider {
         AuthOutcome::Known(Err(Refusal::credentials()))
     }
 
+    fn schemes(&self) -> &[&str] {
+        &["Bearer"]
+    }
+
     fn identify(&self, request: &RequestContext<'_>) -> Option<AuthOutcome> {
         let header = request.header("authorization")?;
         let (scheme, token) = header.split_once(' ').unwrap_or((header, ""));
