@@ -70,10 +70,6 @@ pub struct Config {
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
 
-    /// Answer GET requests with the hosted interfaces, as a page or as JSON.
-    #[arg(long)]
-    pub list: bool,
-
     /// Let everyone see the console at /console who has this token; without one it is for this machine
     /// alone. Better given by the environment, since other users of the machine see the arguments.
     #[arg(

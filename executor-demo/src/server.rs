@@ -99,7 +99,6 @@ pub(crate) fn service(
 ) -> http::Service {
     let service = http::service("/ftn/", executor.clone()).get_calls(is_read);
     let service = service.problem_details(status_of);
-    let service = if config.list { service.publish_catalog() } else { service };
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
         None => service,

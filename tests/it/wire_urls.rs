@@ -404,44 +404,19 @@ fn pages_of_other_sites_may_call_if_they_are_let(front: Front) {
     }
 }
 
-fn the_catalog_is_published_only_if_it_is_switched_on(front: Front) {
-    let hidden = host(front);
-    let get = |accept: &str| request("GET", "/ftn/", &format!("Accept: {accept}\r\n"), b"");
-    let refused = Connection::open(hidden.address).send(&get("application/json")).receive();
-    assert_eq!(refused.status(), 405);
-    let host = front.start_as(1, conform::executor, |service| service.publish_catalog());
-    let list = Connection::open(host.address).send(&get("application/json")).receive();
-    assert_eq!(list.header("content-type"), Some("application/json"));
-    let interfaces = list.json()["interfaces"].take();
-    let has_main = |interface: &serde_json::Value| interface["iface"] == "conform.main";
-    assert!(interfaces.as_array().is_some_and(|all| all.iter().any(has_main)), "{interfaces}");
-    let page = Connection::open(host.address).send(&get("text/html,*/*")).receive();
-    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
-    assert!(page.text().contains("<h2>conform.main:1.2</h2>"), "{page}");
-    let echo = "<b>echo</b>(msg: Message, n: integer = 1, opt: string = null)";
-    assert!(page.text().contains(echo), "{page}");
-    let id = r#"<i>UserId</i></dt><dd>{"max":1000,"type":"BaseId"}</dd>"#;
-    assert!(page.text().contains(id), "{page}");
-    for answer in [list, page] {
-        assert_eq!(answer.header("vary"), Some("Accept"));
-        assert_eq!(answer.header("cache-control"), Some("no-store"));
-        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-    }
-}
-
 #[test]
-fn the_demo_has_options_for_the_catalog_and_for_pages_of_other_sites() {
+fn the_demo_has_an_option_for_pages_of_other_sites() {
     let data = Data::new();
     let friend = "https://friend.example";
     let headers = format!("Origin: {friend}\r\n");
-    for (cors, list, status, origin) in [
-        (vec![], false, 403, None),
-        (vec![friend], false, 405, Some(friend)),
-        (vec!["*"], true, 200, Some(friend)),
-        (vec!["https://other.example"], true, 403, None),
+    for (cors, status, origin) in [
+        (vec![], 403, None),
+        (vec![friend], 405, Some(friend)),
+        (vec!["*"], 405, Some(friend)),
+        (vec!["https://other.example"], 403, None),
     ] {
         let cors = cors.into_iter().map(str::to_owned).collect();
-        let config = Config { cors, list, ..shop::config(&data) };
+        let config = Config { cors, ..shop::config(&data) };
         let shop = Shop::serve(config);
         let mut client = Connection::open(shop.address);
         let answer = client.send(&request("GET", "/ftn/", &headers, b"")).receive();
@@ -480,6 +455,5 @@ asyncsteps_support::on_both_fronts! {
     only_trusted_proxies_are_believed,
     a_channel_can_be_declared_secure,
     pages_of_other_sites_may_call_if_they_are_let,
-    the_catalog_is_published_only_if_it_is_switched_on,
     an_anonymous_caller_learns_no_parameters_of_a_private_function,
 }

@@ -23,10 +23,6 @@ struct Options {
     #[arg(long)]
     cors: bool,
 
-    /// Answer GET requests with the interfaces, as a page or as JSON.
-    #[arg(long)]
-    list: bool,
-
     /// Write the log as JSON.
     #[arg(long)]
     json: bool,
@@ -65,7 +61,6 @@ async fn serve(options: Options) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let executor = asyncsteps_conform::executor()?;
     let service = http::service("/ftn/", executor);
-    let service = if options.list { service.publish_catalog() } else { service };
     let service = if options.cors { service.cors(Cors::any()) } else { service };
     let server = Server::new(service);
     let (server, scheme) = match options.tls_cert.zip(options.tls_key) {

@@ -5,8 +5,7 @@
 //! - `POST /ftn/` with a message, in any coding;
 //! - an upgrade to a [WebSocket](super::websocket) there;
 //! - `GET` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL,
-//!   with the raw data of an upload as the body;
-//! - `GET /ftn/` with a page or a list of what is hosted, if [that is wanted](Service::publish_catalog).
+//!   with the raw data of an upload as the body.
 //!
 //! [`openapi`](openapi()) describes that to tools that do not know FutoIn.
 
@@ -96,7 +95,6 @@ impl Service {
             problems: None,
             proxies: Arc::default(),
             is_secure: false,
-            publishes_catalog: false,
         };
         Self { path: path.trim_end_matches('/').to_owned(), end_point }
     }
@@ -205,14 +203,6 @@ impl Service {
     #[must_use]
     pub fn behind_tls_proxy(mut self) -> Self {
         self.end_point.is_secure = true;
-        self
-    }
-
-    /// Answers `GET` at its path with the hosted interfaces, as a page or as JSON. Without it such a
-    /// request is refused, because the answer shows private interfaces to everyone.
-    #[must_use]
-    pub fn publish_catalog(mut self) -> Self {
-        self.end_point.publishes_catalog = true;
         self
     }
 }

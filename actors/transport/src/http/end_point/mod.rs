@@ -1,6 +1,5 @@
 //! The end point of an executor: it answers HTTP requests, whichever server took them.
 
-mod catalog;
 mod cors;
 mod origin;
 mod problem;
@@ -52,7 +51,6 @@ pub(super) struct EndPoint {
     pub(super) problems: Option<StatusOf>,
     pub(super) proxies: Arc<TrustedProxies>,
     pub(super) is_secure: bool,
-    pub(super) publishes_catalog: bool,
 }
 
 /// Which functions can be called with GET.
@@ -68,11 +66,8 @@ impl EndPoint {
                 answer::empty(StatusCode::NO_CONTENT)
             }
             (Ok(()), "POST", Route::Root) => self.message(&head, body).await,
-            (Ok(()), "GET", Route::Root) if self.publishes_catalog => {
-                catalog::answer(&self.executor, head.get(&ACCEPT).unwrap_or_default())
-            }
             (Ok(()), "GET" | "POST", Route::Function(url)) => self.function(&head, url, body).await,
-            (Ok(()), _, Route::Root) if !self.publishes_catalog => method_not_allowed("POST"),
+            (Ok(()), _, Route::Root) => method_not_allowed("POST"),
             (Ok(()), ..) => method_not_allowed("GET, POST"),
         };
         if let Some(cors) = &self.sites.cors {
