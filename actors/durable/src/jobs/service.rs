@@ -123,8 +123,8 @@ impl Jobs {
         interface.function::<NamedJob, JobStatus>("status").seclvl(callers).throws(unknown);
         interface.function::<Awaited, JobResult>("result").seclvl(callers).throws(unknown);
         interface.function::<NamedJob, JobCancel>("cancel").seclvl(callers).throws(unknown);
-        interface.function::<JobFilter, JobList>("list").seclvl(callers);
-        interface.function::<Page, JobList>("deadLetters").seclvl(callers);
+        interface.function::<JobFilter, JobList>("list").seclvl(callers).throws([""; 0]);
+        interface.function::<Page, JobList>("deadLetters").seclvl(callers).throws([""; 0]);
         let resume = interface.function::<Resumed, bool>("resume");
         resume.seclvl(operators).throws(["UnknownJob", "NotStopped", "NotUndone"]);
         let settle = interface.function::<Settlement, bool>("settle");

@@ -119,8 +119,14 @@ impl Caller {
     }
 }
 
+impl From<User> for Caller {
+    fn from(user: User) -> Self {
+        Self { user: Some(Arc::new(user)), signed: true, signer: None }
+    }
+}
+
 impl From<&User> for Caller {
     fn from(user: &User) -> Self {
-        Self { user: Some(Arc::new(user.clone())), signed: true, signer: None }
+        user.clone().into()
     }
 }

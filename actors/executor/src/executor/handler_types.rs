@@ -211,19 +211,20 @@ where
     let _ = declared::<P, R>(interface, function, codes);
 }
 
-/// Declares a function that fails with these codes, unless it is declared already.
+/// Declares a function, unless it is declared already; it fails with these codes, unless it says others.
 fn declared<'a, P: JsonSchema, R: FunctionResult>(
     interface: &'a mut Interface,
     function: &str,
     codes: impl IntoIterator<Item = &'static str>,
 ) -> Option<&'a mut DeclaredFunction> {
-    if interface.declares(function) {
-        return None;
-    }
-    let declared = R::declare::<P>(interface, function);
+    let is_new = interface.declared(function).is_none();
+    let declared = match is_new {
+        true => R::declare::<P>(interface, function),
+        false => interface.declared(function)?,
+    };
     // callers of a function without a result may not wait for errors either (FTN3 §1.9)
     if R::is_awaited() {
-        declared.throws(codes);
+        declared.throws_by_default(codes);
     }
-    Some(declared)
+    is_new.then_some(declared)
 }

@@ -531,7 +531,12 @@ async fn a_definition_is_written_down_from_the_handlers() {
                   "type": "string"
                 }
               },
-              "result": "string"
+              "result": "string",
+              "throws": [
+                "BankUnavailable",
+                "CardDeclined",
+                "LedgerDown"
+              ]
             }
           },
           "iface": "acme.payments",

@@ -115,19 +115,19 @@ impl Admin {
         let id = "asyncsteps.admin:1.0".parse();
         let id = id.unwrap_or_else(|error| unreachable!("the name of an interface: {error}"));
         let mut interface = Interface::new(id);
-        let level = self.level;
-        interface.function::<(), Health>("health").seclvl(level);
-        interface.function::<WhichFlows, FlowsInFlight>("flows").seclvl(level);
+        let (level, none) = (self.level, [""; 0]);
+        interface.function::<(), Health>("health").seclvl(level).throws(none);
+        interface.function::<WhichFlows, FlowsInFlight>("flows").seclvl(level).throws(none);
         let steps = interface.function::<Numbered, RequestSteps>("steps");
         steps.seclvl(level).throws(AdminError::CODES.iter().copied());
-        interface.function::<Which, Vec<RecentRequest>>("recent").seclvl(level);
-        interface.function::<(), Vec<FunctionReport>>("functions").seclvl(level);
-        interface.function::<(), Vec<RefusedInfo>>("refused").seclvl(level);
-        interface.function::<(), Vec<LockInfo>>("locks").seclvl(level);
-        interface.function::<(), WaitGraph>("waitGraph").seclvl(level);
+        interface.function::<Which, Vec<RecentRequest>>("recent").seclvl(level).throws(none);
+        interface.function::<(), Vec<FunctionReport>>("functions").seclvl(level).throws(none);
+        interface.function::<(), Vec<RefusedInfo>>("refused").seclvl(level).throws(none);
+        interface.function::<(), Vec<LockInfo>>("locks").seclvl(level).throws(none);
+        interface.function::<(), WaitGraph>("waitGraph").seclvl(level).throws(none);
         let plan = interface.function::<Named, FunctionPlan>("plan");
         plan.seclvl(level).throws(AdminError::CODES.iter().copied());
-        interface.function::<Numbered, bool>("cancel").seclvl(level);
+        interface.function::<Numbered, bool>("cancel").seclvl(level).throws(none);
         interface
     }
 

@@ -62,7 +62,8 @@ pub struct Interface {
 pub struct DeclaredFunction {
     params: ValueType,
     result: ValueType,
-    throws: Vec<String>,
+    /// `None` unless it is said.
+    throws: Option<Vec<String>>,
     seclvl: Option<SecurityLevel>,
     heavy: bool,
     rawupload: bool,
@@ -88,10 +89,20 @@ impl fmt::Display for Unwritable {
 impl std::error::Error for Unwritable {}
 
 impl DeclaredFunction {
-    /// The codes of errors that callers see as they are (FTN3 §1.9).
+    /// The codes of errors that callers see as they are (FTN3 §1.9). A function for which this is not said has those
+    /// of its service, from its handler; an empty list says that there are none.
     pub fn throws<C: Into<String>>(&mut self, codes: impl IntoIterator<Item = C>) -> &mut Self {
-        self.throws.extend(codes.into_iter().map(Into::into));
+        let codes = codes.into_iter().map(Into::into);
+        self.throws.get_or_insert_default().extend(codes);
         self
+    }
+
+    /// [`throws`](Self::throws) unless it was said.
+    pub fn throws_by_default<C: Into<String>>(
+        &mut self,
+        codes: impl IntoIterator<Item = C>,
+    ) -> &mut Self {
+        if self.throws.is_none() { self.throws(codes) } else { self }
     }
 
     /// How well a caller must be known; others get PleaseReauth (FTN3 §1.12). It does not say who may call: the
@@ -133,10 +144,9 @@ impl Interface {
         &self.id
     }
 
-    /// Whether it declares this function.
-    #[must_use]
-    pub fn declares(&self, function: &str) -> bool {
-        self.functions.contains_key(function)
+    /// The function of this name, if it is declared.
+    pub fn declared(&mut self, function: &str) -> Option<&mut DeclaredFunction> {
+        self.functions.get_mut(function)
     }
 
     /// Declares a function that takes the fields of `P` as its parameters and returns `R`; `()` for
@@ -145,7 +155,7 @@ impl Interface {
         let declared = DeclaredFunction {
             params: schema::read::<P>(),
             result: schema::written::<R>(),
-            throws: Vec::new(),
+            throws: None,
             seclvl: None,
             heavy: false,
             rawupload: false,
@@ -283,11 +293,12 @@ impl TypeEntries {
                 declared.insert("result".to_owned(), kind);
             }
         }
-        for code in &function.throws {
+        let throws = function.throws.as_deref().unwrap_or_default();
+        for code in throws {
             names::error(code).map_err(|what| at("error", code).fail(what))?;
         }
-        if !function.throws.is_empty() {
-            declared.insert("throws".to_owned(), json!(function.throws));
+        if !throws.is_empty() {
+            declared.insert("throws".to_owned(), json!(throws));
         }
         if let Some(level) = function.seclvl {
             declared.insert("seclvl".to_owned(), level.name().into());

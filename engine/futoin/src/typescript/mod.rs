@@ -1,13 +1,17 @@
 //! Definitions as TypeScript, for clients in browsers and under Node.js.
 //!
 //! [`interface`] writes the types of an interface and the functions that call and serve it; [`CLIENT`] is the module
-//! beside it that connects. The program `ftn3-typescript` (`cargo install asyncsteps-futoin`) writes both to a folder; a
-//! service whose interface is written in Rust types has the definition by
-//! [`Interface::definition`](crate::typed::Interface::definition).
+//! beside it that connects. The program `ftn3-typescript` (`cargo install --path engine/futoin` in a checkout) writes both
+//! to a folder, which it makes if there is none:
 //!
 //! ```sh
 //! ftn3-typescript ifaces src/api demo.shop:1.0   # src/api/futoin.ts, src/api/demo.shop-1.ts
 //! ```
+//!
+//! It reads files with the names of FTN3, `demo.shop-1.0-iface.json`. A service that is written in Rust types writes them
+//! from what its executor has: its `written_interfaces`, each by
+//! [`to_json`](crate::typed::Interface::to_json). The modules are ES modules (`"type": "module"`, and
+//! `--module nodenext` for `tsc`).
 //!
 //! ```ts
 //! import { HttpConnection, codeOf } from './api/futoin.js';
