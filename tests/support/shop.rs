@@ -77,7 +77,6 @@ pub fn config(data: &Data) -> Config {
         tls_key: None,
         cors: Vec::new(),
         host: Vec::new(),
-        list: false,
         workers: NonZeroUsize::MIN.saturating_add(1),
         without_bank: false,
         bank_credit: None,

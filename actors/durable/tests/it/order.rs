@@ -16,7 +16,7 @@ async fn order(world: &World, fails_at: &str, crashes: &[Crash]) -> (Ending, boo
     let journal = world.journal();
     let submitted = durable(journal.clone(), world);
     let params = json!({ "fails_at": fails_at });
-    let options = Options::default().caller(&User::new("ann", SecurityLevel::SafeOps));
+    let options = Options::default().caller(User::new("ann", SecurityLevel::SafeOps));
     let uid = submitted.0.submit(shop::ORDER, params, options).await.expect("the journal takes it");
     for crash in crashes {
         match run_until(&journal, |journal| durable(journal, world), uid, Some(*crash)).await {

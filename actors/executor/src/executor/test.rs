@@ -127,7 +127,7 @@ impl TestRequest {
 
     /// The user who calls, with the level that their credentials would grant (FTN8 §2.12).
     pub fn user(self, local_id: &str, level: SecurityLevel) -> Self {
-        self.caller(&User::new(local_id, level))
+        self.caller(User::new(local_id, level))
     }
 
     /// The caller, see [`user`](Self::user).

@@ -247,7 +247,7 @@ pub(crate) fn ann() -> User {
 
 pub(crate) async fn submit(durable: &Durable, function: &str, params: Params) -> Uid {
     let function = format!("test.bank:1.0:{function}");
-    let options = Options::default().caller(&ann());
+    let options = Options::default().caller(ann());
     durable.submit(&function, params, options).await.expect("the journal takes it")
 }
 

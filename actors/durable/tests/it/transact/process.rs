@@ -50,7 +50,7 @@ async fn serve(url: &str, version: i32) {
 async fn orders(durable: &Durable) {
     for number in 0_usize.. {
         let order = Order { is_refused: number / 2 % 2 == 1 };
-        let uid = durable.submit(ORDER, order, Options::default().caller(&ann())).await;
+        let uid = durable.submit(ORDER, order, Options::default().caller(ann())).await;
         let uid = uid.expect("the journal takes it");
         say(ACCEPTED, uid);
         if number % 2 == 0 {
