@@ -65,6 +65,22 @@ enum JobsCommand {
         /// The uid of the request.
         uid: String,
     },
+    /// Send a signal to a request, for the step that waits for it now or later.
+    Signal {
+        /// The uid of the request.
+        uid: String,
+
+        /// The name by which the step waits.
+        name: String,
+
+        /// The value for the step, as JSON.
+        #[arg(default_value = "null")]
+        value: String,
+
+        /// The same id again is the same signal: 32 hexadecimal digits.
+        #[arg(long)]
+        id: Option<String>,
+    },
     /// Print requests, the oldest first.
     List {
         /// Only those in this state: new, ready, running, parked, suspect, paused, dead or ended.
@@ -144,6 +160,13 @@ impl JobsOptions {
                     Some("requested") => Ok(format!("{uid} is being cancelled")),
                     _ => bail!("too late: {uid} has ended, or is committed; its result says how"),
                 }
+            }
+            JobsCommand::Signal { uid, name, value, id } => {
+                let value: Value = serde_json::from_str(value)
+                    .with_context(|| format!("the value is no JSON: {value}"))?;
+                let signal = json!({ "uid": uid, "name": name, "value": value, "id": id });
+                server.call("signal", signal).await?;
+                Ok(format!("{uid} has the signal {name}"))
             }
             JobsCommand::List { state, function } => {
                 let which = json!({ "state": state, "function": function });

@@ -316,12 +316,21 @@ impl Durable {
         value: impl Serialize,
     ) -> Result<(), NotSubmitted> {
         let id = Uid::random().map_err(NotSubmitted::NoRandom)?;
-        let signal = Signal {
-            id,
-            name: name.replace('\u{1}', " "),
-            value: asyncsteps_journal::Value::encode(&value)?,
-        };
-        Ok(answered(|| self.shared.journal.signal(uid, signal.clone())).await?)
+        let value = asyncsteps_journal::Value::encode(&value)?;
+        Ok(self.signal_once(uid, id, name, value).await?)
+    }
+
+    /// The same with an id: the same id again is the same signal.
+    pub(crate) async fn signal_once(
+        &self,
+        uid: Uid,
+        id: Uid,
+        name: &str,
+        value: asyncsteps_journal::Value,
+    ) -> Result<(), Error> {
+        // names with this character are those of what operators settle
+        let signal = Signal { id, name: name.replace('\u{1}', " "), value };
+        answered(|| self.shared.journal.signal(uid, signal.clone())).await
     }
 
     /// Requests that a request ends, and its steps are undone. `by` says who it was, for people.

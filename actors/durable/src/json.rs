@@ -1,4 +1,4 @@
-//! Parameters as values of the journal.
+//! Parameters and other JSON as values of the journal.
 
 use asyncsteps_journal::{Value, ValueError};
 use serde::Serialize;
@@ -19,6 +19,11 @@ pub(crate) fn params(params: &impl Serialize) -> Result<Map<String, Json>, Value
 /// The value of parameters.
 pub(crate) fn encode_params(params: &impl Serialize) -> Result<Value, ValueError> {
     Value::encode_json(&Json::Object(self::params(params)?))
+}
+
+/// The value of JSON in which a null is read as that of each type that has one, `()` too.
+pub(crate) fn encode(json: &Json) -> Result<Value, ValueError> {
+    if json.is_null() { Value::encode_result(&()) } else { Value::encode_json(json) }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use asyncsteps_journal::record::{
 use asyncsteps_journal::request::Loaded;
 use asyncsteps_journal::{Event, Path, Record, RecordId, Value};
 
+use crate::json;
 use crate::left::JournalClock;
 use crate::settled::{Settle, Settled, step_at};
 use crate::stored::stored;
@@ -234,9 +235,8 @@ impl Records {
         let at = self.by_path.entry(path).or_default();
         at.tickets.push(ticket);
         let Some(settled) = Settled::decode(said) else { return };
-        if let Settle::Result(json) = &settled.how
-            && let Ok(value) =
-                if json.is_null() { Value::encode_result(&()) } else { Value::encode_json(json) }
+        if let Settle::Result(result) = &settled.how
+            && let Ok(value) = json::encode(result)
         {
             at.end = Some(RecordedEnd::Done(value));
             (at.is_open, at.has_body) = (false, true);

@@ -19,6 +19,7 @@
 //! | `status` | `uid` | [`JobStatus`]: what it does, and which effects stay although it did not come to a result |
 //! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
 //! | `cancel` | `uid` | [`JobCancel`]: `requested`, or `tooLate` if it has ended or has begun what commits it |
+//! | `signal` | `uid`, `name`, `value`, `id` | |
 //! | `list` | `function`, `state`, `after`, `most` | [`JobList`], the oldest first |
 //! | `deadLetters` | `after`, `most` | [`JobList`] of the jobs that wait for an operator |
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
@@ -29,9 +30,15 @@
 //! ASCII characters. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
 //! would stay in the journal.
 //!
+//! A `signal` is stored when it is answered: the step of the job that waits for this `name` takes the `value`, now or
+//! when it comes to it. It is refused with `HasEnded` if the job has ended, and with `TooManySignals` if as many as the
+//! [limits](crate::journal::Limits) allow have not been taken. A caller that repeats one because it got no answer gives
+//! it an `id` of 32 hexadecimal digits: the same id is not stored again, as long as it waits or is among the last
+//! [`TAKEN_SIGNALS`](crate::journal::limits::TAKEN_SIGNALS) that were taken.
+//!
 //! A job beyond the [quota](crate::Durable::waiting_per_caller) of its caller is refused with DefenseRejected.
 //!
-//! A caller sees and cancels what the same user has submitted or called, and a caller of the level of
+//! A caller sees, signals and cancels what the same user has submitted or called, and a caller of the level of
 //! [operators](Jobs::operators) everything. Callers without a user are refused, unless
 //! [`callers`](Jobs::callers) admits `SecurityLevel::Anonymous`; then they count as one user.
 

@@ -59,6 +59,19 @@ pub(super) struct Page {
 }
 
 #[derive(Deserialize, JsonSchema)]
+pub(super) struct SentSignal {
+    pub(super) uid: String,
+    /// The name by which a step waits for it: at most 4096 bytes.
+    #[schemars(length(min = 1, max = 4096))]
+    pub(super) name: String,
+    /// The value that the step takes; null unless given.
+    #[serde(default)]
+    pub(super) value: Value,
+    /// The same id again is the same signal: 32 hexadecimal digits that the caller has drawn.
+    pub(super) id: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Resumed {
     pub(super) uid: String,
     /// Where it was unless said otherwise.

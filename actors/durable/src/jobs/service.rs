@@ -13,11 +13,12 @@ use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_journal::{self as journal, Path, Refused, Uid};
 
 use super::params::{
-    Awaited, How, JobFilter, NamedJob, Page, Resumed, Settlement, Settling, Submission,
+    Awaited, How, JobFilter, NamedJob, Page, Resumed, SentSignal, Settlement, Settling, Submission,
     SubmittedJob, Undoing, time, whole,
 };
 use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus};
 use crate::durable::{Durable, is_stopped, template_of};
+use crate::json;
 use crate::key;
 use crate::left::wall;
 use crate::settle::NotSettled;
@@ -57,6 +58,14 @@ pub enum JobsError {
     #[error("there is no durable function {0}")]
     #[code(public)]
     NotDurable(String),
+    /// The job has ended: it takes no signal.
+    #[error("the job {0} has ended")]
+    #[code(public)]
+    HasEnded(Uid),
+    /// As many signals wait in the job as it may have.
+    #[error("{0} signals wait in the job already")]
+    #[code(public)]
+    TooManySignals(u64),
     /// The job does not wait for an operator.
     #[error("the job {0} does not wait for an operator")]
     #[code(public)]
@@ -123,6 +132,8 @@ impl Jobs {
         interface.function::<NamedJob, JobStatus>("status").seclvl(callers).throws(unknown);
         interface.function::<Awaited, JobResult>("result").seclvl(callers).throws(unknown);
         interface.function::<NamedJob, JobCancel>("cancel").seclvl(callers).throws(unknown);
+        let signal = interface.function::<SentSignal, bool>("signal");
+        signal.seclvl(callers).throws(["UnknownJob", "HasEnded", "TooManySignals"]);
         interface.function::<JobFilter, JobList>("list").seclvl(callers).throws([""; 0]);
         interface.function::<Page, JobList>("deadLetters").seclvl(callers).throws([""; 0]);
         let resume = interface.function::<Resumed, bool>("resume");
@@ -140,6 +151,7 @@ impl Jobs {
             .on("status", Self::status)
             .on("result", Self::result)
             .on("cancel", Self::cancel)
+            .on("signal", Self::signal)
             .on("list", Self::list)
             .on("deadLetters", Self::dead_letters)
             .on("resume", Self::resume)
@@ -217,6 +229,27 @@ impl Jobs {
             Cancelling::Requested => JobCancel::Requested,
             Cancelling::TooLate => JobCancel::TooLate,
         })
+    }
+
+    async fn signal(cx: &Cx<Self, SentSignal>) -> BodyResult<bool> {
+        let SentSignal { uid, name, value, id } = &*cx.params;
+        let uid = visible(cx, uid).await?;
+        let wrong = |info: String| Error::with_info(codes::INVALID_REQUEST, info);
+        let id = match id {
+            Some(id) => id.parse().map_err(|error| wrong(format!("`id`: {error}")))?,
+            None => Uid::random()?,
+        };
+        let value = json::encode(value).map_err(|error| wrong(format!("`value`: {error}")))?;
+        match cx.durable.signal_once(uid, id, name, value).await {
+            Ok(()) => Ok(true),
+            Err(journal::Error::Refused(Refused::HasEnded(uid))) => {
+                Err(JobsError::HasEnded(uid).into())
+            }
+            Err(journal::Error::Refused(Refused::TooManySignals(most))) => {
+                Err(JobsError::TooManySignals(most).into())
+            }
+            Err(error) => Err(error_of_submit(&error.into()).into()),
+        }
     }
 
     async fn list(cx: &Cx<Self, JobFilter>) -> BodyResult<JobList> {

@@ -57,6 +57,10 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     assert_eq!(dead.matches(PAYMENT).count(), 3, "each reason names the step: {dead}");
     let paused = jobs(address, &["list", "--state", "paused", "--function", ORDER]);
     assert_eq!(uids(&paused.expect("a table")).len(), 3);
+    let wrong = jobs(address, &["signal", resumed, "approval", "{"]).expect_err("it is no JSON");
+    assert!(wrong.contains("the value is no JSON: {"), "{wrong}");
+    let signalled = jobs(address, &["signal", resumed, "approval", "{\"by\":\"ann\"}"]);
+    assert_eq!(signalled, Ok(format!("{resumed} has the signal approval")));
     assert!(program.terminate().success());
 
     let program = shops.start();
@@ -79,6 +83,8 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
         assert_eq!(status["job"]["state"], "ended", "{status}");
         let late = jobs(address, &["cancel", uid]).expect_err("it has ended");
         assert!(late.starts_with("too late"), "{late}");
+        let late = jobs(address, &["signal", uid, "approval"]).expect_err("it has ended");
+        assert!(late.contains("HasEnded"), "{late}");
         let late = jobs(address, &["undo", uid, PAYMENT]).expect_err("it has ended");
         assert!(late.contains("NotStopped"), "{late}");
     }
