@@ -210,7 +210,7 @@ fn recovery_seconds(folder: &Folder, system: &SystemRunner) -> f64 {
     let process = Process::start(open_relaxed(&file), system);
     system.block_on(async {
         process.durable.ended(uid).await.expect("the journal");
-        let query = |state| Query { state: Some(state), template: None, after: 0, limit: 1 };
+        let query = |state| Query { state: Some(state), limit: 1, ..Query::default() };
         for state in [FlowState::New, FlowState::Ready, FlowState::Running] {
             while !process.durable.list(query(state)).await.expect("the journal").is_empty() {
                 actix_rt::time::sleep(Duration::from_millis(10)).await;

@@ -9,6 +9,7 @@ use asyncsteps::fabric::http::{Config, HttpFabric, Remote};
 use asyncsteps::fabric::{Call, Fabric};
 use asyncsteps::iface::IfaceVer;
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -90,6 +91,18 @@ enum JobsCommand {
         /// Only requests to this function.
         #[arg(long)]
         function: Option<String>,
+
+        /// Only requests of the user with this local id.
+        #[arg(long)]
+        user: Option<String>,
+
+        /// Only those that were submitted at this time or after it: 2026-11-26T20:00:00Z.
+        #[arg(long, value_name = "TIME")]
+        from: Option<Timestamp>,
+
+        /// Only those that were submitted before this time.
+        #[arg(long, value_name = "TIME")]
+        before: Option<Timestamp>,
     },
     /// Print the requests that wait for an operator.
     Dead,
@@ -168,8 +181,12 @@ impl JobsOptions {
                 server.call("signal", signal).await?;
                 Ok(format!("{uid} has the signal {name}"))
             }
-            JobsCommand::List { state, function } => {
-                let which = json!({ "state": state, "function": function });
+            JobsCommand::List { state, function, user, from, before } => {
+                let [from, before] = [from, before].map(|time| time.map(Timestamp::as_millisecond));
+                let which = json!({
+                    "state": state, "function": function, "user": user, "from": from,
+                    "before": before,
+                });
                 Ok(JobTable(server.list("list", which).await?).to_string())
             }
             JobsCommand::Dead => {

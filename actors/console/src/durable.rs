@@ -106,7 +106,7 @@ pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
         }
     }
     let state = state.map(|state: JobState| FlowState::from(state));
-    let query = Query { state, template: None, after, limit: bounds::DURABLE };
+    let query = Query { state, after, limit: bounds::DURABLE, ..Query::default() };
     let jump = durable.clock_jump();
     let clock_jump = jump.map(|it| ShownJump { from: it.from.as_millis(), to: it.to.as_millis() });
     match durable.list(query).await {

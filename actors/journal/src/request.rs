@@ -394,6 +394,10 @@ pub struct Query {
     pub state: Option<FlowState>,
     /// Only flows of this template.
     pub template: Option<String>,
+    /// Only flows that were submitted at this time or after it.
+    pub from: Option<Timestamp>,
+    /// Only flows that were submitted before this time.
+    pub before: Option<Timestamp>,
     /// Only flows with a higher number: where the page before ended.
     pub after: u64,
     /// How many at the most; up to [`BATCH`](crate::limits::BATCH) are returned.

@@ -20,7 +20,7 @@
 //! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
 //! | `cancel` | `uid` | [`JobCancel`]: `requested`, or `tooLate` if it has ended or has begun what commits it |
 //! | `signal` | `uid`, `name`, `value`, `id` | |
-//! | `list` | `function`, `state`, `after`, `most` | [`JobList`], the oldest first |
+//! | `list` | `function`, `state`, `user`, `from`, `before`, `after`, `most` | [`JobList`], the oldest first |
 //! | `deadLetters` | `after`, `most` | [`JobList`] of the jobs that wait for an operator |
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
 //! | `settle` | `uid`, `path`, `how`: `kept`, `undone`, `result`; `result`, `why` | |
@@ -35,6 +35,12 @@
 //! [limits](crate::journal::Limits) allow have not been taken. A caller that repeats one because it got no answer gives
 //! it an `id` of 32 hexadecimal digits: the same id is not stored again, as long as it waits or is among the last
 //! [`TAKEN_SIGNALS`](crate::journal::limits::TAKEN_SIGNALS) that were taken.
+//!
+//! A list has pages of up to 100 jobs, or `most` if that is less; `after` of the next one is `next` of the one before,
+//! which is 0 at the end. `function`, `state` and the time of the submit (`from`, `before`) choose what is on the pages.
+//! What the caller may not see, and jobs of others than the `user` (a local id), are left out of them, so a page that is
+//! not the last one may have fewer jobs, or none. With `user` each request on a page is read whole: name the times as
+//! well where there are many.
 //!
 //! A job beyond the [quota](crate::Durable::waiting_per_caller) of its caller is refused with DefenseRejected.
 //!

@@ -46,6 +46,14 @@ pub(super) struct Awaited {
 pub(super) struct JobFilter {
     pub(super) function: Option<String>,
     pub(super) state: Option<JobState>,
+    /// Only jobs of the user with this local id.
+    pub(super) user: Option<String>,
+    /// Only jobs that were submitted at this time or after it.
+    #[schemars(range(min = 0))]
+    pub(super) from: Option<f64>,
+    /// Only jobs that were submitted before this time.
+    #[schemars(range(min = 0))]
+    pub(super) before: Option<f64>,
     #[schemars(range(min = 0))]
     pub(super) after: Option<f64>,
     pub(super) most: Option<u16>,

@@ -253,24 +253,26 @@ impl Jobs {
     }
 
     async fn list(cx: &Cx<Self, JobFilter>) -> BodyResult<JobList> {
-        let JobFilter { function, state, after, most } = &*cx.params;
+        let JobFilter { function, state, user, from, before, after, most } = &*cx.params;
         let template = function.as_ref().map(|name| match name.parse::<FunctionName>() {
             Ok(name) => template_of(name.iface(), name.version().major, name.func()),
             Err(_) => name.clone(),
         });
         let state = state.map(FlowState::from);
         let (after, limit) = (whole(*after), limit(*most));
-        listed(cx, cx.durable.list(Query { state, template, after, limit }).await?, limit).await
+        let (from, before) = (from.map(time), before.map(time));
+        let query = Query { state, template, from, before, after, limit };
+        listed(cx, cx.durable.list(query).await?, limit, user.as_deref()).await
     }
 
     async fn dead_letters(cx: &Cx<Self, Page>) -> BodyResult<JobList> {
         let (after, limit) = (whole(cx.params.after), limit(cx.params.most));
-        let query = |state| Query { state: Some(state), template: None, after, limit };
+        let query = |state| Query { state: Some(state), after, limit, ..Query::default() };
         let mut flows = cx.durable.list(query(FlowState::Paused)).await?;
         flows.extend(cx.durable.list(query(FlowState::Dead)).await?);
         flows.sort_by_key(|flow| flow.number);
         flows.truncate(limit);
-        listed(cx, flows, limit).await
+        listed(cx, flows, limit, None).await
     }
 
     async fn settle(cx: &Cx<Self, Settlement>) -> BodyResult<bool> {
@@ -356,20 +358,36 @@ async fn is_visible<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Erro
     if cx.request().level() >= cx.operators {
         return cx.durable.status(uid).await.map(|_| true);
     }
-    let loaded = cx.durable.shared.journal.load(uid).await?;
-    let user = caller::write(&cx.request().caller());
-    let started = records::started(&loaded);
-    Ok(started.is_some_and(|it| caller::is_same(it.user.as_deref(), user.as_deref())))
+    is_of(cx, uid, None).await
 }
 
-/// The jobs in `flows` that the caller may see; `limit` of them were asked for.
-async fn listed<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>, limit: usize) -> BodyResult<JobList> {
+/// Whether the caller may see a job, and its user has this local id, if one is given.
+async fn is_of<P>(
+    cx: &Cx<Jobs, P>,
+    uid: Uid,
+    local_id: Option<&str>,
+) -> Result<bool, journal::Error> {
+    let loaded = cx.durable.shared.journal.load(uid).await?;
+    let Some(started) = records::started(&loaded) else { return Ok(false) };
+    let (user, own) = (started.user.as_deref(), caller::write(&cx.request().caller()));
+    let is_seen = cx.request().level() >= cx.operators || caller::is_same(user, own.as_deref());
+    Ok(is_seen && local_id.is_none_or(|local_id| caller::has_local_id(user, local_id)))
+}
+
+/// The jobs in `flows` that the caller may see, of the user with the local id if one is given; `limit` of them were
+/// asked for.
+async fn listed<P>(
+    cx: &Cx<Jobs, P>,
+    flows: Vec<FlowInfo>,
+    limit: usize,
+    local_id: Option<&str>,
+) -> BodyResult<JobList> {
     let next = flows.last().filter(|_| flows.len() == limit).map_or(0, |flow| flow.number);
-    let sees_all = cx.request().level() >= cx.operators;
+    let sees_all = cx.request().level() >= cx.operators && local_id.is_none();
     let mut jobs = Vec::new();
     for flow in &flows {
         let is_seen = sees_all
-            || match is_visible(cx, flow.uid).await {
+            || match is_of(cx, flow.uid, local_id).await {
                 // it was trimmed meanwhile
                 Err(journal::Error::Refused(Refused::NoFlow(_))) => false,
                 seen => seen?,
@@ -387,7 +405,7 @@ async fn place(durable: &Durable, flow: &FlowInfo) -> Result<Option<f64>, journa
     let (mut before, mut after, limit) = (0_u32, 0, usize::from(MOST));
     loop {
         let state = Some(FlowState::Suspect);
-        let page = durable.list(Query { state, template: None, after, limit }).await?;
+        let page = durable.list(Query { state, after, limit, ..Query::default() }).await?;
         let is_last = page.len() < limit || page.iter().any(|it| it.number >= flow.number);
         before += page.iter().map(|it| u32::from(it.number < flow.number)).sum::<u32>();
         match page.last().filter(|_| !is_last) {

@@ -132,7 +132,7 @@ async fn greeted(durable: &Durable) -> String {
 
 /// How many requests are in this state.
 async fn count(durable: &Durable, state: FlowState) -> usize {
-    let query = Query { state: Some(state), template: None, after: 0, limit: 10_000 };
+    let query = Query { state: Some(state), limit: 10_000, ..Query::default() };
     durable.list(query).await.expect("the journal is there").len()
 }
 

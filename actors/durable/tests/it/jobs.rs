@@ -275,6 +275,53 @@ async fn lists_have_pages() -> Result<(), Error> {
 }
 
 #[actix::test]
+async fn lists_are_of_a_user_and_of_a_time() -> Result<(), Error> {
+    tokio::time::pause();
+    let (executor, _node) = start_with(Memory::new(VirtualClock::start())).await;
+    let mut uids = Vec::new();
+    for user in [ANN, BOB, OPERATOR, ANN] {
+        let submission = json!({ "function": WORK, "params": { "seconds": 1 } });
+        uids.push(ask(&executor, user, "submit", submission).await?["uid"].clone());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let status = ask(&executor, OPERATOR, "status", json!({ "uid": uids[1] })).await?;
+    let second = status["job"]["created"].as_f64().expect("a time");
+    let (ann, bob) = (json!("ann"), json!("bob"));
+    for (user, filter, expected) in [
+        (OPERATOR, json!({ "user": ann }), &[0, 3][..]),
+        (OPERATOR, json!({ "user": "an" }), &[]),
+        (OPERATOR, json!({ "from": second }), &[1, 2, 3]),
+        (OPERATOR, json!({ "from": second + 1.0 }), &[2, 3]),
+        (OPERATOR, json!({ "before": second }), &[0]),
+        (OPERATOR, json!({ "from": second, "before": second + 1.0 }), &[1]),
+        (OPERATOR, json!({ "from": second, "user": ann }), &[3]),
+        (OPERATOR, json!({ "from": second, "before": second }), &[]),
+        (ANN, json!({ "from": second }), &[3]),
+        (ANN, json!({ "user": ann, "before": second }), &[0]),
+        (ANN, json!({ "user": bob }), &[]),
+    ] {
+        let (mut listed, mut page) = (Vec::new(), filter.clone());
+        page["most"] = json!(1);
+        loop {
+            let answer = ask(&executor, user, "list", page.clone()).await?;
+            let jobs = answer["jobs"].as_array().expect("jobs");
+            listed.extend(jobs.iter().map(|job| job["uid"].clone()));
+            page["after"] = answer["next"].clone();
+            if page["after"] == 0 {
+                break;
+            }
+        }
+        let expected: Vec<_> = expected.iter().map(|place: &usize| uids[*place].clone()).collect();
+        assert_eq!(listed, expected, "{filter}");
+    }
+    for wrong in [json!({ "from": -1 }), json!({ "before": "today" }), json!({ "user": 7 })] {
+        let refused = ask(&executor, OPERATOR, "list", wrong.clone()).await;
+        assert_eq!(refused.expect_err("it is wrong").code(), "InvalidRequest", "{wrong}");
+    }
+    Ok(())
+}
+
+#[actix::test]
 async fn callers_need_the_level() {
     let (executor, _node) = start().await;
     let own = ["submit", "status", "result", "cancel", "signal", "list", "deadLetters"];

@@ -10,7 +10,7 @@ use crate::id::{Epoch, Incarnation, RecordId, Uid};
 use crate::limits::BATCH;
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
-use crate::stored::{self, int, unsigned};
+use crate::stored::{self, int, millis, unsigned};
 
 pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead, SessionFailure> {
     let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE uid = $1");
@@ -100,10 +100,14 @@ pub(super) async fn list(
         "SELECT ",
         head_columns!(),
         " FROM flow f WHERE number > $1 AND ($2::bigint IS NULL OR state = $2) \
-         AND ($3::text IS NULL OR template = $3) ORDER BY number LIMIT $4"
+         AND ($3::text IS NULL OR template = $3) AND ($4::bigint IS NULL OR created >= $4) \
+         AND ($5::bigint IS NULL OR created < $5) ORDER BY number LIMIT $6"
     );
     let state = query.state.map(|state| state as i64);
     let limit = int(check::limit(query.limit) as u64);
-    let rows = session.query(sql, &[&int(query.after), &state, &query.template, &limit]).await?;
+    let (from, before) = (query.from.map(millis), query.before.map(millis));
+    let after = int(query.after);
+    let rows =
+        session.query(sql, &[&after, &state, &query.template, &from, &before, &limit]).await?;
     rows.iter().map(|row| Ok(head(row)?.info())).collect()
 }

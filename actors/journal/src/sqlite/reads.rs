@@ -11,7 +11,7 @@ use crate::id::{Epoch, Incarnation, RecordId, Uid};
 use crate::limits::BATCH;
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
-use crate::stored::{self, int, unsigned};
+use crate::stored::{self, int, millis, unsigned};
 
 impl SqliteTables {
     pub(super) fn load(&self, uid: Uid) -> Result<Loaded, Error> {
@@ -91,12 +91,14 @@ impl SqliteTables {
     pub(super) fn list(&self, query: &Query) -> Result<Vec<FlowInfo>, Error> {
         let sql = format!(
             "SELECT {HEAD} FROM flow WHERE number > ?1 AND (?2 IS NULL OR state = ?2) \
-             AND (?3 IS NULL OR template = ?3) ORDER BY number LIMIT ?4"
+             AND (?3 IS NULL OR template = ?3) AND (?4 IS NULL OR created >= ?4) \
+             AND (?5 IS NULL OR created < ?5) ORDER BY number LIMIT ?6"
         );
         let mut statement = self.prepare(&sql)?;
         let state = query.state.map(|state| state as i64);
         let limit = int(check::limit(query.limit) as u64);
-        let values = params![int(query.after), state, query.template, limit];
+        let (from, before) = (query.from.map(millis), query.before.map(millis));
+        let values = params![int(query.after), state, query.template, from, before, limit];
         let heads = statement.query_map(values, |row| Ok(head(row)?.info()));
         heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
     }

@@ -57,6 +57,13 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     assert_eq!(dead.matches(PAYMENT).count(), 3, "each reason names the step: {dead}");
     let paused = jobs(address, &["list", "--state", "paused", "--function", ORDER]);
     assert_eq!(uids(&paused.expect("a table")).len(), 3);
+    let listed = |filter: &[&str]| jobs(address, &[&["list"][..], filter].concat());
+    let [begin, end] = ["2001-01-01T00:00:00Z", "2001-01-01T01:00:00+01:00"];
+    assert_eq!(uids(&listed(&["--from", begin]).expect("a table")).len(), 3);
+    assert!(uids(&listed(&["--from", begin, "--before", end]).expect("a table")).is_empty());
+    assert!(uids(&listed(&["--user", "nobody"]).expect("a table")).is_empty());
+    let wrong = listed(&["--before", "yesterday"]).expect_err("it is no time");
+    assert!(wrong.contains("yesterday"), "{wrong}");
     let wrong = jobs(address, &["signal", resumed, "approval", "{"]).expect_err("it is no JSON");
     assert!(wrong.contains("the value is no JSON: {"), "{wrong}");
     let signalled = jobs(address, &["signal", resumed, "approval", "{\"by\":\"ann\"}"]);

@@ -253,6 +253,20 @@ pub(super) async fn flows_are_listed_in_pages(journal: &dyn Journal) {
         listed.extend(page.into_iter().map(|flow| flow.uid));
     }
     assert!(listed.iter().eq(uids.iter().map(|flow| &flow.uid)));
+    let all = journal.list(Query { limit: 9, ..Query::default() }).await.unwrap();
+    let created: Vec<_> = all.iter().map(|flow| flow.created).collect();
+    for from in created.iter().copied() {
+        let later = Timestamp::from_millis(from.as_millis() + 1);
+        for (from, before) in [(Some(from), None), (None, Some(from)), (Some(from), Some(later))] {
+            let query = Query { from, before, limit: 9, ..Query::default() };
+            let listed = journal.list(query).await.unwrap();
+            let is_meant = |time: Timestamp| {
+                from.is_none_or(|from| from <= time) && before.is_none_or(|before| time < before)
+            };
+            let meant = all.iter().filter(|flow| is_meant(flow.created));
+            assert!(listed.iter().eq(meant), "{from:?} to {before:?}");
+        }
+    }
     let paused = Query { state: Some(FlowState::Paused), limit: 9, ..Query::default() };
     let [paused] = &journal.list(paused).await.unwrap()[..] else { panic!("one is paused") };
     assert_eq!((paused.uid, paused.reason.as_deref()), (uids[2].uid, Some("changed")));
