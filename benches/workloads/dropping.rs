@@ -7,7 +7,7 @@ use std::time::Duration;
 use asyncsteps_journal::record::{Ended, Started};
 use asyncsteps_journal::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, FlowState, Inbox, Loaded,
-    News, Query, Registered, Resume, Signal, Status, Submit, Submitted,
+    News, Query, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock as _, Epoch, Error, Event, Incarnation, Journal, NotWritten, Path, Reading,
@@ -133,6 +133,18 @@ impl Journal for Dropping {
 
     fn trim(&self, _: Duration) -> Answer<'_, usize> {
         answer(Ok(0))
+    }
+
+    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
+        answer(Ok(Vec::new()))
+    }
+
+    fn put_schedule(&self, _: StoredSchedule) -> Answer<'_, ()> {
+        answer(Ok(()))
+    }
+
+    fn remove_schedule(&self, _: String) -> Answer<'_, bool> {
+        answer(Ok(false))
     }
 
     fn register(&self, _: Duration) -> Answer<'_, Registered> {

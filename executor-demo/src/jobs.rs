@@ -148,6 +148,32 @@ enum JobsCommand {
         #[arg(long)]
         why: Option<String>,
     },
+    /// Print the schedules, by name.
+    Schedules,
+    /// Store a schedule, in place of one of its name, and print when its next request begins.
+    Schedule {
+        /// The name of the schedule.
+        name: String,
+
+        /// The five fields of cron, as one argument, or @hourly, @daily, @weekly, @monthly, @yearly.
+        cron: String,
+
+        /// The function, with interface and version: demo.shop:1.0:order.
+        function: String,
+
+        /// The parameters, as JSON.
+        #[arg(default_value = "{}")]
+        params: String,
+
+        /// The place whose time it is, such as Europe/Berlin; UTC unless given.
+        #[arg(long)]
+        time_zone: Option<String>,
+    },
+    /// Remove a schedule. Its next request, which is stored already, still begins unless it is cancelled.
+    Unschedule {
+        /// The name of the schedule.
+        name: String,
+    },
 }
 
 impl JobsOptions {
@@ -208,6 +234,18 @@ impl JobsOptions {
                 server.call("undo", json!({ "uid": uid, "path": path, "why": why })).await?;
                 Ok(format!("{path} is to be undone: {uid} goes on"))
             }
+            JobsCommand::Schedules => server.schedules().await,
+            JobsCommand::Schedule { name, cron, function, params, time_zone } => {
+                let schedule = json!({
+                    "name": name, "cron": cron, "function": function, "params": object(params)?,
+                    "time_zone": time_zone,
+                });
+                server.schedule(schedule).await
+            }
+            JobsCommand::Unschedule { name } => {
+                server.call("unschedule", json!({ "name": name })).await?;
+                Ok(format!("{name} is removed"))
+            }
         }
     }
 }
@@ -240,6 +278,23 @@ struct JobRow {
     reason: Option<String>,
 }
 
+#[derive(Deserialize)]
+struct SchedulesPage {
+    schedules: Vec<ScheduleRow>,
+    next: String,
+}
+
+#[derive(Deserialize)]
+struct ScheduleRow {
+    name: String,
+    function: String,
+    cron: String,
+    time_zone: String,
+    user: Option<String>,
+    next: Option<f64>,
+    by_program: bool,
+}
+
 impl JobsServer {
     fn new(url: &str, patience: Duration) -> anyhow::Result<Self> {
         let fabric = HttpFabric::new(Config::new())?;
@@ -265,9 +320,7 @@ impl JobsServer {
         params: &str,
         key: Option<&str>,
     ) -> anyhow::Result<String> {
-        let params: Map<String, Value> = serde_json::from_str(params)
-            .with_context(|| format!("the parameters are no JSON object: {params}"))?;
-        let submission = json!({ "function": function, "params": params, "key": key });
+        let submission = json!({ "function": function, "params": object(params)?, "key": key });
         let submitted = self.call("submit", submission).await?;
         let uid = submitted["uid"].as_str().context("the server gives no uid")?;
         Ok(uid.to_owned())
@@ -284,6 +337,28 @@ impl JobsServer {
         }
     }
 
+    async fn schedule(&self, schedule: Value) -> anyhow::Result<String> {
+        let stored = self.call("schedule", schedule).await?["schedule"].take();
+        Ok(schedule_line(&serde_json::from_value(stored)?))
+    }
+
+    /// All schedules, a line each.
+    async fn schedules(&self) -> anyhow::Result<String> {
+        let (mut lines, mut after) = (Vec::new(), String::new());
+        loop {
+            let which = json!({ "after": after });
+            let page: SchedulesPage = serde_json::from_value(self.call("schedules", which).await?)?;
+            lines.extend(page.schedules.iter().map(schedule_line));
+            if page.next.is_empty() {
+                return Ok(lines.join("\n"));
+            }
+            if page.next <= after {
+                bail!("the server sends its schedules again, after {after:?}");
+            }
+            after = page.next;
+        }
+    }
+
     /// All pages of a list.
     async fn list(&self, function: &str, mut which: Value) -> anyhow::Result<Vec<JobRow>> {
         let (mut jobs, mut after) = (Vec::new(), 0);
@@ -297,6 +372,23 @@ impl JobsServer {
             which["after"] = after.into();
         }
     }
+}
+
+/// Parameters on the command line.
+fn object(params: &str) -> anyhow::Result<Map<String, Value>> {
+    serde_json::from_str(params)
+        .with_context(|| format!("the parameters are no JSON object: {params}"))
+}
+
+/// A schedule as one line.
+fn schedule_line(schedule: &ScheduleRow) -> String {
+    let ScheduleRow { name, function, cron, time_zone, user, next, by_program } = schedule;
+    #[expect(clippy::cast_possible_truncation, reason = "a time saturates, and is none then")]
+    let next = next.and_then(|next| Timestamp::from_millisecond(next as i64).ok());
+    let next = next.map_or_else(|| "never".to_owned(), |next| next.to_string());
+    let user = user.as_ref().map_or(String::new(), |user| format!(" for {user}"));
+    let by = if *by_program { ", by the program" } else { "" };
+    one_line(&format!("{name}: {function}{user}, {cron} {time_zone}, next {next}{by}"))
 }
 
 /// Where the next page begins, behind one that began after a number; `None` if that was the last one.

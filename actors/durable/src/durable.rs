@@ -158,11 +158,21 @@ impl Durable {
         function: &str,
         params: impl Serialize,
     ) -> Result<(), NotSubmitted> {
+        self.shared.add_schedule(self.scheduled(schedule, function, params)?);
+        Ok(())
+    }
+
+    /// The requests of a schedule, which were checked.
+    pub(crate) fn scheduled(
+        &self,
+        schedule: Schedule,
+        function: &str,
+        params: impl Serialize,
+    ) -> Result<ScheduledRequests, NotSubmitted> {
         let (program, params) = (self.program(function)?, json::params(&params)?);
         program.check(&params, schedule.caller_of_requests())?;
         let parameters = json::encode_params(&params)?;
-        self.shared.add_schedule(ScheduledRequests::new(schedule, program.template, parameters));
-        Ok(())
+        Ok(ScheduledRequests::new(schedule, program.template, parameters))
     }
 
     /// The durable function of this name.

@@ -1,13 +1,15 @@
 //! Requests that begin again and again, at the times of a cron expression.
 
 use asyncsteps_executor::Caller;
+use asyncsteps_executor::security::User;
 use asyncsteps_journal::record::Started;
-use asyncsteps_journal::request::{CallerKey, FirstOwner, Submit};
-use asyncsteps_journal::{Timestamp, Uid, Value};
+use asyncsteps_journal::request::{CallerKey, FirstOwner, StoredSchedule, Submit};
+use asyncsteps_journal::{Timestamp, Uid, Value, ValueError};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
 
 use crate::caller;
 use crate::submit::NotSubmitted;
@@ -116,9 +118,58 @@ pub(crate) struct ScheduledRequests {
     parameters: Value,
 }
 
+/// A schedule as the journal keeps it.
+#[derive(Serialize, Deserialize)]
+struct StoredForm {
+    function: String,
+    cron: String,
+    time_zone: String,
+    user: Option<String>,
+    parameters: serde_json::Value,
+}
+
 impl ScheduledRequests {
     pub(crate) fn new(schedule: Schedule, template: String, parameters: Value) -> Self {
         Self { schedule, template, parameters }
+    }
+
+    /// The same for the journal.
+    pub(crate) fn write(&self) -> Result<StoredSchedule, ValueError> {
+        let form = StoredForm {
+            function: self.template.clone(),
+            cron: self.expression().to_owned(),
+            time_zone: self.time_zone().to_owned(),
+            user: caller::write(&self.schedule.caller),
+            parameters: self.parameters.decode()?,
+        };
+        Ok(StoredSchedule { name: self.name().to_owned(), value: Value::encode_json(&form)? })
+    }
+
+    /// What the journal keeps.
+    pub(crate) fn read(stored: &StoredSchedule) -> Result<Self, String> {
+        let form: StoredForm = stored.value.decode().map_err(|error| error.to_string())?;
+        let StoredForm { function, cron, time_zone, user, parameters } = form;
+        let schedule = Schedule::new(stored.name.clone(), &cron)
+            .and_then(|schedule| schedule.time_zone(&time_zone))
+            .map_err(|error| error.to_string())?
+            .caller(caller::read(user.as_deref())?);
+        let parameters = Value::encode_json(&parameters).map_err(|error| error.to_string())?;
+        Ok(Self::new(schedule, function, parameters))
+    }
+
+    /// Its cron expression, of five fields.
+    pub(crate) fn expression(&self) -> &str {
+        self.schedule.cron.as_str()
+    }
+
+    /// The name of its time zone.
+    pub(crate) fn time_zone(&self) -> &str {
+        self.schedule.zone.iana_name().unwrap_or("UTC")
+    }
+
+    /// The user that its requests act for.
+    pub(crate) fn user(&self) -> Option<&User> {
+        self.schedule.caller.user()
     }
 
     pub(crate) fn name(&self) -> &str {

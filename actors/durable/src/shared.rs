@@ -140,6 +140,11 @@ impl DurableShared {
         let schedules = &mut self.state.lock().schedules;
         schedules.retain(|known| known.name() != scheduled.name());
         schedules.push(scheduled);
+        self.tell_schedules_changed();
+    }
+
+    /// A schedule was added, here or in the journal.
+    pub(crate) fn tell_schedules_changed(&self) {
         self.schedules_changed.notify_waiters();
     }
 

@@ -17,6 +17,12 @@ pub(crate) fn text(what: &'static str, text: &str) -> Result<(), Refused> {
     if text.contains('\0') { Err(Refused::NulCharacter(what)) } else { Ok(()) }
 }
 
+/// A schedule that is to be stored beside so many of other names.
+pub(crate) fn schedule(name: &str, others: usize) -> Result<(), Refused> {
+    text("name", name)?;
+    at_most("list of schedules", others + 1, BATCH)
+}
+
 /// Who or what cancels a flow.
 pub(crate) fn cancel(by: &CancelledBy) -> Result<(), Refused> {
     match by {

@@ -11,7 +11,7 @@ use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted,
+    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use crate::time::Reading;
 use crate::transaction::Database;
@@ -116,6 +116,24 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// The errors of the storage.
     fn trim(&self, age: Duration) -> Answer<'_, usize>;
+
+    /// All schedules, by name.
+    ///
+    /// # Errors
+    /// The errors of the storage.
+    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>>;
+
+    /// Stores a schedule, in place of one of its name.
+    ///
+    /// # Errors
+    /// [`Refused::TooLarge`](crate::Refused::TooLarge) if there are [`BATCH`](crate::limits::BATCH) of other names.
+    fn put_schedule(&self, schedule: StoredSchedule) -> Answer<'_, ()>;
+
+    /// Removes the schedule of this name; returns whether there was one.
+    ///
+    /// # Errors
+    /// The errors of the storage.
+    fn remove_schedule(&self, name: String) -> Answer<'_, bool>;
 
     /// A lease for a node that starts, and the time. The clock of both is the journal's.
     ///

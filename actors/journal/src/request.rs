@@ -387,6 +387,15 @@ pub enum FlowState {
     Ended = 7,
 }
 
+/// A schedule that is kept with the flows, so that each node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSchedule {
+    /// Its name.
+    pub name: String,
+    /// What begins, and when, as programs write it.
+    pub value: Value,
+}
+
 /// Which flows to list.
 #[derive(Clone, Debug, Default)]
 pub struct Query {

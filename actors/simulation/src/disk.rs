@@ -11,7 +11,7 @@ use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::Event;
 use asyncsteps_journal::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted,
+    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
@@ -209,6 +209,18 @@ impl Journal for Disk {
 
     fn trim(&self, age: Duration) -> Answer<'_, usize> {
         self.after_latency("trim", self.memory.trim(age))
+    }
+
+    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
+        self.after_latency("schedules", self.memory.schedules())
+    }
+
+    fn put_schedule(&self, schedule: StoredSchedule) -> Answer<'_, ()> {
+        self.after_latency("put_schedule", self.memory.put_schedule(schedule))
+    }
+
+    fn remove_schedule(&self, name: String) -> Answer<'_, bool> {
+        self.after_latency("remove_schedule", self.memory.remove_schedule(name))
     }
 
     fn register(&self, lease: Duration) -> Answer<'_, Registered> {

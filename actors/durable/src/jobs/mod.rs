@@ -25,6 +25,9 @@
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
 //! | `settle` | `uid`, `path`, `how`: `kept`, `undone`, `result`; `result`, `why` | |
 //! | `undo` | `uid`, `path`, `why` | |
+//! | `schedules` | `after`, `most` | [`JobSchedules`], by name |
+//! | `schedule` | `name`, `function`, `params`, `cron`, `time_zone` | the `schedule` as it is stored, a [`JobSchedule`] |
+//! | `unschedule` | `name` | |
 //!
 //! Times are numbers of milliseconds, since 1970 where they are times of day. A `key` has 1 to 128 printable
 //! ASCII characters. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
@@ -42,6 +45,11 @@
 //! not the last one may have fewer jobs, or none. With `user` each request on a page is read whole: name the times as
 //! well where there are many.
 //!
+//! A `schedule` is kept in the journal, in place of one of its name, and its requests act for the operator who has
+//! declared it last. Nodes of other processes read it within a minute. What [`Durable::schedule`](crate::Durable::schedule)
+//! says of the program's own schedules holds for these: the next request is stored before its time, so it still begins
+//! after `unschedule`, unless it is cancelled. Schedules of the program are listed, and cannot be replaced or removed.
+//!
 //! A job beyond the [quota](crate::Durable::waiting_per_caller) of its caller is refused with DefenseRejected.
 //!
 //! A caller sees, signals and cancels what the same user has submitted or called, and a caller of the level of
@@ -49,8 +57,11 @@
 //! [`callers`](Jobs::callers) admits `SecurityLevel::Anonymous`; then they count as one user.
 
 mod params;
+mod schedules;
 mod service;
 mod types;
 
 pub use service::{Jobs, JobsError};
-pub use types::{ClockJump, Job, JobCancel, JobList, JobResult, JobState, JobStatus};
+pub use types::{
+    ClockJump, Job, JobCancel, JobList, JobResult, JobSchedule, JobSchedules, JobState, JobStatus,
+};

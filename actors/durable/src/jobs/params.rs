@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::types::JobState;
+use super::types::{JobSchedule, JobState};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Submission {
@@ -77,6 +77,39 @@ pub(super) struct SentSignal {
     pub(super) value: Value,
     /// The same id again is the same signal: 32 hexadecimal digits that the caller has drawn.
     pub(super) id: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct SchedulesPage {
+    /// Only schedules whose names come behind this one.
+    pub(super) after: Option<String>,
+    pub(super) most: Option<u16>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DeclaredSchedule {
+    /// Its name: at most 4096 bytes.
+    #[schemars(length(min = 1, max = 4096))]
+    pub(super) name: String,
+    /// The function, with interface and version.
+    pub(super) function: String,
+    /// Its parameters; none unless given.
+    pub(super) params: Option<Map<String, Value>>,
+    /// The five fields of cron, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
+    pub(super) cron: String,
+    /// The place whose time it is, such as `Europe/Berlin`; UTC unless given.
+    pub(super) time_zone: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StoredJobSchedule {
+    /// The schedule, as it is stored.
+    pub(super) schedule: JobSchedule,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct NamedSchedule {
+    pub(super) name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]

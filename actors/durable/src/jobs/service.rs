@@ -13,10 +13,11 @@ use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_journal::{self as journal, Path, Refused, Uid};
 
 use super::params::{
-    Awaited, How, JobFilter, NamedJob, Page, Resumed, SentSignal, Settlement, Settling, Submission,
-    SubmittedJob, Undoing, time, whole,
+    Awaited, DeclaredSchedule, How, JobFilter, NamedJob, NamedSchedule, Page, Resumed,
+    SchedulesPage, SentSignal, Settlement, Settling, StoredJobSchedule, Submission, SubmittedJob,
+    Undoing, time, whole,
 };
-use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus};
+use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus};
 use crate::durable::{Durable, is_stopped, template_of};
 use crate::json;
 use crate::key;
@@ -41,7 +42,7 @@ const ANSWER: Duration = Duration::from_millis(250);
 /// The interface `asyncsteps.jobs:1.0`, see the [module](super).
 #[derive(Debug)]
 pub struct Jobs {
-    durable: Durable,
+    pub(super) durable: Durable,
     operators: SecurityLevel,
     callers: SecurityLevel,
 }
@@ -66,6 +67,18 @@ pub enum JobsError {
     #[error("{0} signals wait in the job already")]
     #[code(public)]
     TooManySignals(u64),
+    /// The schedule has no cron expression of five fields, or a time zone that is not known.
+    #[error("{0}")]
+    #[code(public)]
+    WrongSchedule(String),
+    /// The program declares the schedule itself.
+    #[error("the program declares the schedule {0}, and would declare it again")]
+    #[code(public)]
+    DeclaredByProgram(String),
+    /// No schedule of this name is stored.
+    #[error("there is no schedule {0}")]
+    #[code(public)]
+    UnknownSchedule(String),
     /// The job does not wait for an operator.
     #[error("the job {0} does not wait for an operator")]
     #[code(public)]
@@ -142,6 +155,13 @@ impl Jobs {
         settle.seclvl(operators).throws(["UnknownJob", "NotStopped", "UnknownStep"]);
         let undo = interface.function::<Undoing, bool>("undo");
         undo.seclvl(operators).throws(["UnknownJob", "NotStopped", "UnknownStep", "NoUndo"]);
+        let schedules = interface.function::<SchedulesPage, JobSchedules>("schedules");
+        schedules.seclvl(operators).throws([""; 0]);
+        let schedule = interface.function::<DeclaredSchedule, StoredJobSchedule>("schedule");
+        let refusals = ["NotDurable", "WrongSchedule", "DeclaredByProgram"];
+        schedule.seclvl(operators).throws(refusals);
+        let unschedule = interface.function::<NamedSchedule, bool>("unschedule");
+        unschedule.seclvl(operators).throws(["UnknownSchedule", "DeclaredByProgram"]);
         interface
     }
 
@@ -156,7 +176,10 @@ impl Jobs {
             .on("deadLetters", Self::dead_letters)
             .on("resume", Self::resume)
             .on("settle", Self::settle)
-            .on("undo", Self::undo);
+            .on("undo", Self::undo)
+            .on("schedules", Self::schedules)
+            .on("schedule", Self::schedule)
+            .on("unschedule", Self::unschedule);
     }
 
     async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<SubmittedJob> {
@@ -416,6 +439,6 @@ async fn place(durable: &Durable, flow: &FlowInfo) -> Result<Option<f64>, journa
 }
 
 /// How many jobs a caller wants on a page.
-fn limit(most: Option<u16>) -> usize {
+pub(super) fn limit(most: Option<u16>) -> usize {
     most.unwrap_or(MOST).min(MOST).into()
 }

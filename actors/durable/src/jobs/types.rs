@@ -128,6 +128,38 @@ pub struct JobList {
     pub next: u64,
 }
 
+/// A schedule, without the parameters of its requests.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct JobSchedule {
+    /// Its name.
+    pub name: String,
+    /// The function, as the journal has it: interface, major version, name.
+    pub function: String,
+    /// Its cron expression, of five fields.
+    pub cron: String,
+    /// The place whose time it is.
+    pub time_zone: String,
+    /// The local id of the user that its requests act for, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// When the next request begins, unless there is no further time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<f64>,
+    /// The program declares it, so it is neither replaced nor removed over the wire.
+    pub by_program: bool,
+}
+
+/// Schedules, by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct JobSchedules {
+    /// The schedules.
+    pub schedules: Vec<JobSchedule>,
+    /// `after` for the next page; empty if this is the last one.
+    pub next: String,
+}
+
 impl From<FlowState> for JobState {
     fn from(state: FlowState) -> Self {
         match state {
@@ -206,6 +238,6 @@ impl JobResult {
 
 /// A time as JSON has it: exact for the next 285,000 years.
 #[expect(clippy::cast_precision_loss, reason = "below 2^53 there is none")]
-fn number(time: Timestamp) -> f64 {
+pub(super) fn number(time: Timestamp) -> f64 {
     time.as_millis() as f64
 }

@@ -22,6 +22,8 @@ pub enum Operation {
     Lease,
     /// Ended flows are dropped.
     Trim,
+    /// A schedule is stored or removed.
+    Schedule,
     /// Anything that is only read.
     Load,
 }
@@ -34,7 +36,7 @@ impl Operation {
     }
 
     pub(super) const fn may_wake(self) -> bool {
-        !matches!(self, Self::Load | Self::Trim | Self::Claim | Self::Lease)
+        !matches!(self, Self::Load | Self::Trim | Self::Claim | Self::Lease | Self::Schedule)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted,
+    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use crate::time::{Clock, Reading, SystemClock};
 use store::MemoryStore;
@@ -175,6 +175,18 @@ impl Journal for Memory {
 
     fn trim(&self, age: Duration) -> Answer<'_, usize> {
         self.answer(Operation::Trim, move |store, now| Ok(store.trim(now.seen_before(age))))
+    }
+
+    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
+        self.answer(Operation::Load, |store, _| Ok(store.schedules()))
+    }
+
+    fn put_schedule(&self, schedule: StoredSchedule) -> Answer<'_, ()> {
+        self.answer(Operation::Schedule, move |store, _| store.put_schedule(schedule))
+    }
+
+    fn remove_schedule(&self, name: String) -> Answer<'_, bool> {
+        self.answer(Operation::Schedule, move |store, _| Ok(store.remove_schedule(&name)))
     }
 
     fn register(&self, lease: Duration) -> Answer<'_, Registered> {

@@ -14,8 +14,8 @@ use crate::quota::{CallerRange, WaitingCounts};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
     Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, FlowInfo,
-    FlowState, Inbox, Loaded, News, Query, Registered, Resume, Signal, Status, StoredSignal,
-    Submit, Submitted,
+    FlowState, Inbox, Loaded, News, Query, Registered, Resume, Signal, Status, StoredSchedule,
+    StoredSignal, Submit, Submitted,
 };
 use crate::time::{Reading, Timestamp};
 use crate::value::Value;
@@ -30,6 +30,7 @@ pub(super) struct MemoryStore {
     keys: HashMap<CallerKey, u64>,
     /// Flows that count for a caller, until they are found to have ended.
     of_callers: BTreeSet<(String, u64)>,
+    schedules: BTreeMap<String, Value>,
     pub(super) times: ClockState,
     /// When leases end, as [`Moment::seen`] has it.
     nodes: HashMap<Incarnation, Timestamp>,
@@ -61,6 +62,7 @@ impl MemoryStore {
             numbers: HashMap::new(),
             keys: HashMap::new(),
             of_callers: BTreeSet::new(),
+            schedules: BTreeMap::new(),
             times: ClockState::default(),
             nodes: HashMap::new(),
             last_flow: 0,
@@ -242,6 +244,25 @@ impl MemoryStore {
                 && query.before.is_none_or(|before| head.created < before)
         });
         wanted.take(check::limit(query.limit)).map(FlowHead::info).collect()
+    }
+
+    pub(super) fn schedules(&self) -> Vec<StoredSchedule> {
+        let stored = self.schedules.iter();
+        stored
+            .map(|(name, value)| StoredSchedule { name: name.clone(), value: value.clone() })
+            .collect()
+    }
+
+    pub(super) fn put_schedule(&mut self, schedule: StoredSchedule) -> Result<(), Error> {
+        let StoredSchedule { name, value } = schedule;
+        let others = self.schedules.keys().filter(|other| **other != name).count();
+        check::schedule(&name, others)?;
+        self.schedules.insert(name, value);
+        Ok(())
+    }
+
+    pub(super) fn remove_schedule(&mut self, name: &str) -> bool {
+        self.schedules.remove(name).is_some()
     }
 
     pub(super) fn signal(&mut self, uid: Uid, signal: Signal) -> Result<(), Error> {

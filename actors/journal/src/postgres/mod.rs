@@ -27,6 +27,7 @@ mod notices;
 mod pool;
 mod quotas;
 mod reads;
+mod schedules;
 mod schema;
 mod session;
 mod submits;
@@ -48,7 +49,7 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted,
+    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use crate::stored;
 use crate::time::Reading;
@@ -317,6 +318,28 @@ impl Journal for Postgres {
                 claims::trim(&session, age).await
             }),
         )
+    }
+
+    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
+        Box::pin(async move {
+            let session = self.reader().await?;
+            session::within(schedules::all(&session)).await.map_err(not_reached)
+        })
+    }
+
+    fn put_schedule(&self, schedule: StoredSchedule) -> Answer<'_, ()> {
+        if let Err(refused) = check::schedule(&schedule.name, 0) {
+            return refuse(refused);
+        }
+        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
+            session.transaction(schedules::put(&session, &schedule)).await
+        }))
+    }
+
+    fn remove_schedule(&self, name: String) -> Answer<'_, bool> {
+        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
+            schedules::remove(&session, &name).await
+        }))
     }
 
     fn register(&self, lease: Duration) -> Answer<'_, Registered> {

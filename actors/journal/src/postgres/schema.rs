@@ -1,5 +1,6 @@
 //! The tables.
 
+use super::schedules;
 use super::session::{JournalSession, SessionFailure};
 use crate::error::Error;
 use crate::stored::second_format;
@@ -114,6 +115,7 @@ pub(super) async fn set_up(
             if found < 2 {
                 session.batch(SECOND_FORMAT).await?;
             }
+            session.batch(schedules::TABLE).await?;
             session.execute("UPDATE format SET number = $1", &[&FORMAT]).await?;
             let insert = "INSERT INTO program (name) VALUES ($1) ON CONFLICT DO NOTHING";
             session.execute(insert, &[&program]).await?;

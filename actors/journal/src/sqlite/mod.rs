@@ -31,6 +31,7 @@ mod host;
 #[cfg(target_os = "linux")]
 mod inode;
 mod reads;
+mod schedules;
 mod schema;
 mod tables;
 mod transaction;
@@ -50,7 +51,7 @@ use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, Submit, Submitted,
+    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use crate::stored;
 use crate::time::{Clock, Reading, SystemClock};
@@ -253,6 +254,18 @@ impl Journal for Sqlite {
 
     fn trim(&self, age: Duration) -> Answer<'_, usize> {
         self.write(move |tables, now| tables.trim(now.seen_before(age)))
+    }
+
+    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
+        self.read(|tables, _| tables.schedules())
+    }
+
+    fn put_schedule(&self, schedule: StoredSchedule) -> Answer<'_, ()> {
+        self.write(move |tables, _| tables.put_schedule(&schedule))
+    }
+
+    fn remove_schedule(&self, name: String) -> Answer<'_, bool> {
+        self.write(move |tables, _| tables.remove_schedule(&name))
     }
 
     fn register(&self, lease: Duration) -> Answer<'_, Registered> {

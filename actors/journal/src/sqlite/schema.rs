@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::cache::Cache;
 use super::guard::FileLock;
 use super::guest::Guest;
+use super::schedules;
 use super::tables::{SqliteTables, db_error};
 use super::{Durability, Options};
 use crate::error::Error;
@@ -209,6 +210,7 @@ fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
     if format < 2 {
         change.execute_batch(SECOND_FORMAT)?;
     }
+    change.execute_batch(schedules::TABLE)?;
     change.pragma_update(None, "user_version", FORMAT)?;
     change.execute("INSERT OR IGNORE INTO program (name) VALUES (?1)", [&options.program])?;
     // this process has locked the file, so no other node lives

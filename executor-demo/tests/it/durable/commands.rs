@@ -38,6 +38,33 @@ fn wait_for_pause(address: SocketAddr, uid: &str) {
     }
 }
 
+fn lists_of_three_are_filtered(address: SocketAddr) {
+    let listed = |filter: &[&str]| jobs(address, &[&["list"][..], filter].concat());
+    let [begin, end] = ["2001-01-01T00:00:00Z", "2001-01-01T01:00:00+01:00"];
+    assert_eq!(uids(&listed(&["--from", begin]).expect("a table")).len(), 3);
+    assert!(uids(&listed(&["--from", begin, "--before", end]).expect("a table")).is_empty());
+    assert!(uids(&listed(&["--user", "nobody"]).expect("a table")).is_empty());
+    let wrong = listed(&["--before", "yesterday"]).expect_err("it is no time");
+    assert!(wrong.contains("yesterday"), "{wrong}");
+}
+
+fn a_schedule_is_declared_and_removed(address: SocketAddr, parameters: &str) {
+    let wrong = jobs(address, &["schedule", "yearly", "never", ORDER, parameters]);
+    assert!(wrong.expect_err("it is no cron expression").contains("`never`"));
+    let yearly = ["schedule", "yearly", "@yearly", ORDER, parameters];
+    let stored = jobs(address, &yearly).expect("it is stored");
+    assert!(stored.starts_with("yearly: demo.shop:1:order"), "{stored}");
+    assert!(
+        stored.contains(" 0 0 1 1 * UTC, next 20") && stored.ends_with("-01-01T00:00:00Z"),
+        "{stored}"
+    );
+    assert_eq!(jobs(address, &["schedules"]), Ok(stored));
+    assert_eq!(jobs(address, &["unschedule", "yearly"]), Ok("yearly is removed".to_owned()));
+    assert_eq!(jobs(address, &["schedules"]), Ok(String::new()));
+    let gone = jobs(address, &["unschedule", "yearly"]).expect_err("it is removed");
+    assert!(gone.contains("UnknownSchedule"), "{gone}");
+}
+
 #[test]
 fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     let shops = Shops::new(None);
@@ -57,13 +84,7 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     assert_eq!(dead.matches(PAYMENT).count(), 3, "each reason names the step: {dead}");
     let paused = jobs(address, &["list", "--state", "paused", "--function", ORDER]);
     assert_eq!(uids(&paused.expect("a table")).len(), 3);
-    let listed = |filter: &[&str]| jobs(address, &[&["list"][..], filter].concat());
-    let [begin, end] = ["2001-01-01T00:00:00Z", "2001-01-01T01:00:00+01:00"];
-    assert_eq!(uids(&listed(&["--from", begin]).expect("a table")).len(), 3);
-    assert!(uids(&listed(&["--from", begin, "--before", end]).expect("a table")).is_empty());
-    assert!(uids(&listed(&["--user", "nobody"]).expect("a table")).is_empty());
-    let wrong = listed(&["--before", "yesterday"]).expect_err("it is no time");
-    assert!(wrong.contains("yesterday"), "{wrong}");
+    lists_of_three_are_filtered(address);
     let wrong = jobs(address, &["signal", resumed, "approval", "{"]).expect_err("it is no JSON");
     assert!(wrong.contains("the value is no JSON: {"), "{wrong}");
     let signalled = jobs(address, &["signal", resumed, "approval", "{\"by\":\"ann\"}"]);
@@ -96,6 +117,7 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
         assert!(late.contains("NotStopped"), "{late}");
     }
     assert!(uids(&jobs(address, &["dead"]).expect("a table")).is_empty());
+    a_schedule_is_declared_and_removed(address, &parameters);
     let sold = jobs(address, &["submit", ORDER, &parameters]).expect("it is stored");
     let result = jobs(address, &["result", &sold, "--wait", "20"]).expect("it is sold");
     assert!(result.contains("\"order\":1"), "{result}");

@@ -8,6 +8,7 @@ mod model;
 mod operator;
 mod quotas;
 mod records;
+mod schedules;
 mod world;
 
 use std::pin::Pin;
@@ -59,6 +60,9 @@ rules! {
         an_ended_flow_tells_its_result_until_it_is_trimmed
         flows_are_listed_in_pages
         a_flow_that_is_not_there_is_named;
+    schedules:
+        schedules_are_kept_by_name
+        schedules_are_bounded;
     claims:
         two_claims_never_give_the_same_flow
         a_claim_races_with_an_append

@@ -1,0 +1,92 @@
+//! The functions of `asyncsteps.jobs:1.0` for schedules.
+
+use std::collections::BTreeMap;
+
+use asyncsteps_core::BodyResult;
+use asyncsteps_executor::Cx;
+
+use super::params::{DeclaredSchedule, NamedSchedule, SchedulesPage, StoredJobSchedule};
+use super::service::{Jobs, JobsError, limit};
+use super::types::{JobSchedule, JobSchedules, number};
+use crate::answered::{answered, answered_or_lost};
+use crate::durable::Durable;
+use crate::schedule::{Schedule, ScheduledRequests};
+use crate::scheduler::kept_schedules;
+use crate::submit::{NotSubmitted, error_of_submit};
+
+impl Jobs {
+    pub(super) async fn schedules(cx: &Cx<Self, SchedulesPage>) -> BodyResult<JobSchedules> {
+        let SchedulesPage { after, most } = &*cx.params;
+        let shared = &cx.durable.shared;
+        let (own, kept) = (shared.schedules(), kept_schedules(shared).await?);
+        let own = own.iter().map(|scheduled| (scheduled, true));
+        let all = own.chain(kept.iter().map(|scheduled| (scheduled, false)));
+        let by_name: BTreeMap<_, _> = all
+            .filter(|(scheduled, _)| after.as_deref().is_none_or(|after| scheduled.name() > after))
+            .map(|(scheduled, by_program)| (scheduled.name(), (scheduled, by_program)))
+            .collect();
+        let limit = limit(*most);
+        let page = by_name.values().take(limit);
+        let schedules: Vec<_> = page
+            .map(|(scheduled, by_program)| shown(&cx.durable, scheduled, *by_program))
+            .collect();
+        let last = schedules.last().filter(|_| by_name.len() > limit);
+        let next = last.map(|last| last.name.clone()).unwrap_or_default();
+        Ok(JobSchedules { schedules, next })
+    }
+
+    pub(super) async fn schedule(cx: &Cx<Self, DeclaredSchedule>) -> BodyResult<StoredJobSchedule> {
+        let DeclaredSchedule { name, function, params, cron, time_zone } = &*cx.params;
+        check_name(&cx.durable, name)?;
+        let schedule = Schedule::new(name.clone(), cron)
+            .and_then(|schedule| match time_zone {
+                Some(zone) => schedule.time_zone(zone),
+                None => Ok(schedule),
+            })
+            .map_err(|error| JobsError::WrongSchedule(error.to_string()))?;
+        let schedule = schedule.caller(cx.request().caller());
+        let scheduled = match cx.durable.scheduled(schedule, function, params) {
+            Ok(scheduled) => scheduled,
+            Err(NotSubmitted::NoFunction(name)) => return Err(JobsError::NotDurable(name).into()),
+            Err(error) => return Err(error_of_submit(&error).into()),
+        };
+        let stored = scheduled.write()?;
+        let shared = &cx.durable.shared;
+        if let Err(error) = answered(|| shared.journal.put_schedule(stored.clone())).await {
+            return Err(error_of_submit(&error.into()).into());
+        }
+        shared.tell_schedules_changed();
+        Ok(StoredJobSchedule { schedule: shown(&cx.durable, &scheduled, false) })
+    }
+
+    pub(super) async fn unschedule(cx: &Cx<Self, NamedSchedule>) -> BodyResult<bool> {
+        let name = &cx.params.name;
+        check_name(&cx.durable, name)?;
+        let journal = &cx.durable.shared.journal;
+        let (removed, was_lost) = answered_or_lost(|| journal.remove_schedule(name.clone())).await;
+        match removed? || was_lost {
+            true => Ok(true),
+            false => Err(JobsError::UnknownSchedule(name.clone()).into()),
+        }
+    }
+}
+
+/// Refuses the names of schedules that the program declares: it would declare them again.
+fn check_name(durable: &Durable, name: &str) -> BodyResult<()> {
+    match durable.shared.schedules().iter().any(|scheduled| scheduled.name() == name) {
+        true => Err(JobsError::DeclaredByProgram(name.to_owned()).into()),
+        false => Ok(()),
+    }
+}
+
+fn shown(durable: &Durable, scheduled: &ScheduledRequests, by_program: bool) -> JobSchedule {
+    JobSchedule {
+        name: scheduled.name().to_owned(),
+        function: scheduled.template().to_owned(),
+        cron: scheduled.expression().to_owned(),
+        time_zone: scheduled.time_zone().to_owned(),
+        user: scheduled.user().map(|user| user.local_id().to_owned()),
+        next: scheduled.next_after(durable.shared.now()).map(number),
+        by_program,
+    }
+}

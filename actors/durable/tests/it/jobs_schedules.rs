@@ -1,0 +1,175 @@
+//! The promise: schedules over the wire begin requests on each node, survive all processes, and are for operators.
+
+use std::time::Duration;
+
+use asyncsteps_core::Error;
+use asyncsteps_durable::jobs::Jobs;
+use asyncsteps_durable::{Durable, Node, Schedule};
+use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, Returns, Steps};
+use asyncsteps_journal::memory::Memory;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::jobs::{ANN, OPERATOR, ask};
+use crate::node::{TestClock, run};
+
+const FUNCTION: &str = "test.reports:1.0:report";
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[derive(Deserialize, JsonSchema)]
+struct Report {
+    of: String,
+}
+
+fn report(steps: &Steps<(), Report>) -> Returns<String> {
+    steps
+        .run("report", async |cx, ()| {
+            let user = cx.request().user().map(|user| user.local_id().to_owned());
+            Ok(format!("{} for {}", cx.params.of, user.unwrap_or_default()))
+        })
+        .recorded()
+        .returns()
+}
+
+/// A process with the function, the interface and a schedule of its own.
+async fn process(journal: &Memory) -> (Executor, Node) {
+    let durable = Durable::new(journal.clone());
+    let interface = Interface::new("test.reports:1.0".parse().expect("it is a name"));
+    let builder = Executor::builder().service(interface, (), |functions| {
+        durable.on(functions, "report", report);
+    });
+    let yearly = Schedule::new("own", "@yearly").expect("it is right");
+    durable.schedule(yearly, FUNCTION, json!({ "of": "all" })).expect("it is declared");
+    let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
+    let node = durable.start(&executor).await.expect("the journal gives a lease");
+    (executor, node)
+}
+
+/// A report each five minutes.
+fn sales(name: &str) -> Value {
+    let params = json!({ "of": "sales" });
+    json!({ "name": name, "function": FUNCTION, "params": params, "cron": "*/5 * * * *" })
+}
+
+/// The results of the requests that have ended.
+async fn results(executor: &Executor) -> Result<Vec<String>, Error> {
+    let ended = ask(executor, OPERATOR, "list", json!({ "state": "ended" })).await?;
+    let mut results = Vec::new();
+    for job in ended["jobs"].as_array().expect("jobs") {
+        let result = ask(executor, OPERATOR, "result", json!({ "uid": job["uid"] })).await?;
+        results.push(result["result"].as_str().unwrap_or_default().to_owned());
+    }
+    Ok(results)
+}
+
+#[test]
+fn a_schedule_begins_requests_until_it_is_removed() {
+    run(async {
+        // it is 13:46:40
+        let journal = Memory::new(TestClock::start());
+        let (executor, node) = process(&journal).await;
+        let (other, other_node) = process(&journal).await;
+        let stored = ask(&executor, OPERATOR, "schedule", sales("sales")).await.expect("stored");
+        let declared = &stored["schedule"];
+        assert_eq!((&declared["user"], &declared["time_zone"]), (&json!("eve"), &json!("UTC")));
+        tokio::time::sleep(10 * MINUTE).await;
+        let both = ["sales for eve", "sales for eve"];
+        assert_eq!(results(&executor).await.expect("listed"), both, "once on two nodes");
+        node.stop().await;
+        other_node.stop().await;
+        drop((executor, other));
+        // another process knows it, and replaces it
+        let (executor, _node) = process(&journal).await;
+        let mut stock = sales("sales");
+        stock["params"]["of"] = json!("stock");
+        let eva = ("eva", SecurityLevel::PrivilegedOps);
+        ask(&executor, eva, "schedule", stock).await.expect("stored");
+        tokio::time::sleep(10 * MINUTE).await;
+        let all = results(&executor).await.expect("listed");
+        assert_eq!(all.last().map(String::as_str), Some("stock for eva"), "{all:?}");
+        let removed = ask(&executor, OPERATOR, "unschedule", json!({ "name": "sales" })).await;
+        assert_eq!(removed.expect("it is there"), json!(true));
+        // the next one is stored already
+        tokio::time::sleep(60 * MINUTE).await;
+        assert_eq!(results(&executor).await.expect("listed").len(), all.len() + 1);
+    });
+}
+
+#[test]
+fn schedules_are_listed_by_name_in_pages() {
+    run(async {
+        let (executor, _node) = process(&Memory::new(TestClock::start())).await;
+        for name in ["b", "z", "a"] {
+            let mut schedule = sales(name);
+            schedule["time_zone"] = json!("Europe/Berlin");
+            schedule["cron"] = json!("@hourly");
+            ask(&executor, OPERATOR, "schedule", schedule).await.expect("it is stored");
+        }
+        let (mut listed, mut page) = (Vec::new(), json!({ "most": 3 }));
+        loop {
+            let answer = ask(&executor, OPERATOR, "schedules", page.clone()).await.expect("listed");
+            listed.extend(answer["schedules"].as_array().expect("schedules").clone());
+            page["after"] = answer["next"].clone();
+            if page["after"] == "" {
+                break;
+            }
+        }
+        let names: Vec<_> = listed.iter().map(|schedule| schedule["name"].clone()).collect();
+        assert_eq!(names, ["a", "b", "own", "z"]);
+        let (stored, own) = (&listed[0], &listed[2]);
+        assert_eq!((&stored["by_program"], &own["by_program"]), (&json!(false), &json!(true)));
+        assert_eq!(
+            (&stored["cron"], &stored["time_zone"]),
+            (&json!("0 * * * *"), &json!("Europe/Berlin"))
+        );
+        assert_eq!(stored["function"], "test.reports:1:report");
+        // 14:00 behind 13:46:40
+        let next = stored["next"].as_f64().expect("a time") / 60_000.0;
+        assert!((next % 60.0).abs() < f64::EPSILON, "{stored}");
+        assert_eq!(own["user"], Value::Null, "{own}");
+    });
+}
+
+#[test]
+fn wrong_schedules_are_told_and_only_operators_have_them() {
+    run(async {
+        let (executor, _node) = process(&Memory::new(TestClock::start())).await;
+        for (function, params) in [
+            ("schedule", sales("sales")),
+            ("unschedule", json!({ "name": "sales" })),
+            ("schedules", json!({})),
+        ] {
+            let refused = ask(&executor, ANN, function, params).await.expect_err("for operators");
+            assert_eq!(refused.code(), "PleaseReauth", "{function}");
+        }
+        let with = |field: &str, value: Value| {
+            let mut schedule = sales("sales");
+            schedule[field] = value;
+            schedule
+        };
+        for (wrong, code, text) in [
+            (with("cron", json!("a b c d e")), "WrongSchedule", "`a b c d e`"),
+            (with("time_zone", json!("Europe/Atlantis")), "WrongSchedule", "Atlantis"),
+            (with("function", json!("test.reports:1.0:other")), "NotDurable", "other"),
+            (with("params", json!({})), "InvalidRequest", "of"),
+            (with("name", json!("own")), "DeclaredByProgram", "own"),
+            (with("name", json!("")), "InvalidRequest", "name"),
+            (with("name", json!("a\0")), "InvalidRequest", "name"),
+        ] {
+            let refused =
+                ask(&executor, OPERATOR, "schedule", wrong).await.expect_err("it is wrong");
+            assert_eq!(refused.code(), code, "{refused}");
+            assert!(refused.info().is_some_and(|info| info.contains(text)), "{text}: {refused}");
+        }
+        for (name, code) in [("own", "DeclaredByProgram"), ("none", "UnknownSchedule")] {
+            let refused = ask(&executor, OPERATOR, "unschedule", json!({ "name": name })).await;
+            assert_eq!(refused.expect_err("it is not stored").code(), code);
+        }
+        let listed = ask(&executor, OPERATOR, "schedules", json!({})).await.expect("listed");
+        assert_eq!(listed["schedules"].as_array().map(Vec::len), Some(1), "{listed}");
+    });
+}
