@@ -1,6 +1,7 @@
 //! A journal in a file: what it survives, what it says of files that it cannot use, and how flows share
 //! flushes.
 
+mod backups;
 mod files;
 mod flushes;
 mod formats;
