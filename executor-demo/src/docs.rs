@@ -2,8 +2,11 @@
 
 use asyncsteps::http::{self, OpenApi};
 use http_body_util::Full;
-use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
-use hyper::{Response, StatusCode, body::Bytes};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, Response, StatusCode, body::Bytes};
 use swagger_ui_redist::{SwaggerUi, SwaggerUiStaticFile};
 
 /// The page that starts Swagger UI.
@@ -29,7 +32,13 @@ pub(crate) fn openapi(service: &http::Service) -> OpenApi {
 }
 
 /// The file of Swagger UI at this path.
-pub(crate) fn file(path: &str) -> Response<Full<Bytes>> {
+pub(crate) fn file(method: &Method, path: &str) -> Response<Full<Bytes>> {
+    if ![Method::GET, Method::HEAD].contains(method) {
+        let mut answer = Response::new(Full::default());
+        *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return answer;
+    }
     let dist = |file| {
         let mut files = SwaggerUi::static_files().iter();
         files.find(|(name, _)| *name == file).map_or(&b""[..], |(_, bytes)| bytes)
@@ -46,9 +55,12 @@ pub(crate) fn file(path: &str) -> Response<Full<Bytes>> {
         }
     };
     let mut answer = Response::new(Full::from(bytes));
-    for (name, value) in
-        [(CONTENT_TYPE, media), (CONTENT_SECURITY_POLICY, POLICY), (CACHE_CONTROL, "no-cache")]
-    {
+    for (name, value) in [
+        (CONTENT_TYPE, media),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (CACHE_CONTROL, "no-cache"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     answer

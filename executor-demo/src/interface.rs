@@ -175,3 +175,24 @@ pub(crate) struct OrdersOf {
 pub(crate) struct Orders {
     pub(crate) orders: Vec<Summary>,
 }
+
+#[cfg(test)]
+mod tests {
+    use asyncsteps::iface::{Definition, Loader};
+
+    use crate::bank;
+
+    /// What a caller gets whose durable request is not decided in its time: otherwise it is InternalError, and a
+    /// client without a key orders again.
+    #[test]
+    fn durable_functions_say_that_their_outcome_may_be_unknown() {
+        let mut loader = Loader::new([super::definitions(), bank::definitions()]);
+        let mut loaded =
+            |id: &str| loader.load(&id.parse().expect("a name")).expect("a definition");
+        let throws = |definition: &Definition, function: &str| {
+            definition.function(function).is_some_and(|it| it.throws("OutcomeUnknown"))
+        };
+        assert!(throws(&loaded("demo.shop:1.0"), "order"));
+        assert!(throws(&loaded("demo.bank:1.0"), "capture"));
+    }
+}

@@ -85,7 +85,9 @@ impl Pages {
                 Ok(self.health.oneshot(request).await?.map(|text| Either::Left(text.into())))
             }
             _ if !is_for_host => Ok(foreign()),
-            _ if path.starts_with("/docs") => Ok(docs::file(path).map(Either::Left)),
+            _ if path.starts_with("/docs") => {
+                Ok(docs::file(request.method(), path).map(Either::Left))
+            }
             (_, Some(openapi)) if path == "/openapi.json" => {
                 Ok(openapi.oneshot(request).await?.map(Either::Left))
             }

@@ -157,6 +157,8 @@ async fn serve_mounted(
         .client_request_timeout(config.head_timeout())
         .keep_alive(config.keep_alive())
         .disable_signals()
+        // the executor has waited for requests: who does not read is not waited for
+        .shutdown_timeout(1)
         .listen(listener)?
         .run();
     let handle = server.handle();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use asyncsteps_core::BodyResult;
+use asyncsteps_core::{BodyResult, Error, codes};
 use asyncsteps_executor::Cx;
 
 use super::params::{DeclaredSchedule, NamedSchedule, SchedulesPage, StoredJobSchedule};
@@ -13,6 +13,9 @@ use crate::durable::Durable;
 use crate::schedule::{Schedule, ScheduledRequests};
 use crate::scheduler::kept_schedules;
 use crate::submit::{NotSubmitted, error_of_submit};
+
+/// Longer than any that says something.
+const LONGEST_CRON: usize = 256;
 
 impl Jobs {
     pub(super) async fn schedules(cx: &Cx<Self, SchedulesPage>) -> BodyResult<JobSchedules> {
@@ -38,6 +41,10 @@ impl Jobs {
     pub(super) async fn schedule(cx: &Cx<Self, DeclaredSchedule>) -> BodyResult<StoredJobSchedule> {
         let DeclaredSchedule { name, function, params, cron, time_zone } = &*cx.params;
         check_name(&cx.durable, name)?;
+        if cron.len() > LONGEST_CRON {
+            let text = format!("a cron expression has at most {LONGEST_CRON} bytes");
+            return Err(JobsError::WrongSchedule(text).into());
+        }
         let schedule = Schedule::new(name.clone(), cron)
             .and_then(|schedule| match time_zone {
                 Some(zone) => schedule.time_zone(zone),
@@ -71,8 +78,12 @@ impl Jobs {
     }
 }
 
-/// Refuses the names of schedules that the program declares: it would declare them again.
+/// Refuses names that are no text, and those of schedules that the program declares: it would declare them again.
 fn check_name(durable: &Durable, name: &str) -> BodyResult<()> {
+    if name.chars().any(char::is_control) {
+        let info = "the name of a schedule has no control characters";
+        return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
+    }
     match durable.shared.schedules().iter().any(|scheduled| scheduled.name() == name) {
         true => Err(JobsError::DeclaredByProgram(name.to_owned()).into()),
         false => Ok(()),

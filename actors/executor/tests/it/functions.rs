@@ -10,7 +10,6 @@ use std::time::Duration;
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::{BodyResult, Code, Error, Retry, Undo, codes, sync::mutex::Options};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{ConfigError, Cx, Either, Executor, Hooks, Returns, Service, Steps};
 use expect_test::{Expect, expect};
@@ -20,7 +19,7 @@ use serde_json::{Value, json};
 
 const PAYMENTS: &str = include_str!("acme.payments-1.0-iface.json");
 
-fn definition() -> Arc<Definition> {
+pub(super) fn definition() -> Arc<Definition> {
     let source = Source::texts([("acme.payments-1.0-iface.json", PAYMENTS)]);
     let id = "acme.payments:1.0".parse().expect("a name");
     Loader::new([source]).load(&id).expect("a right definition")
@@ -102,8 +101,8 @@ struct Charged {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct StatusOf {
-    charge: String,
+pub(super) struct StatusOf {
+    pub(super) charge: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -214,7 +213,7 @@ async fn charge(executor: &Executor) -> Result<Value, Error> {
 }
 
 #[track_caller]
-fn check(result: Result<Value, Error>, expected: Expect) {
+pub(super) fn check(result: Result<Value, Error>, expected: Expect) {
     expected.assert_eq(&match result {
         Ok(value) => value.to_string(),
         Err(error) => format!("{error}"),
@@ -567,38 +566,4 @@ fn a_type_that_cannot_be_written_is_an_error() {
     assert!(matches!(error, ConfigError::Written { .. }));
     expect!["acme.large:1.0 cannot be written down: result number of large: integers of FTN3 have 32 bits: use i32, or f64 for larger ones"].assert_eq(&error.to_string());
     assert_eq!(format!("{error:?}"), error.to_string(), "what `main` prints says it once");
-}
-
-/// What a function sees of its request, and a call that it makes.
-struct Requests;
-
-impl Service for Requests {
-    type Errors = ();
-}
-
-impl Requests {
-    async fn status(cx: &Cx<Self, StatusOf>) -> BodyResult<String> {
-        let request = cx.request();
-        if cx.params.charge == "inner" {
-            return Ok(format!("{:?}", request.user().map(|user| user.local_id().to_owned())));
-        }
-        let inner: String =
-            request.call("acme.payments:1.0:status", json!({ "charge": "inner" })).await?;
-        let left = request.time_left().expect("requests have a limit");
-        Ok(format!("{} {inner} {left:?} {:?}", request.function().func(), request.level()))
-    }
-}
-
-#[actix::test]
-async fn a_function_sees_its_request_and_calls_for_its_caller() {
-    tokio::time::pause();
-    let executor = Executor::builder()
-        .service(definition(), Requests, |functions| {
-            functions.on("status", Requests::status).others_not_implemented();
-        })
-        .build()
-        .expect("the types fit");
-    let ann = User::new("ann", SecurityLevel::SafeOps);
-    let called = executor.call_for(&ann, "acme.payments:1.0:status", json!({ "charge": "outer" }));
-    check(called.await, expect![[r#""status Some(\"ann\") 5s SafeOps""#]]);
 }

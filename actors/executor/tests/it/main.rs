@@ -11,6 +11,7 @@ mod logic;
 mod plan_data;
 mod plans;
 mod records;
+mod requests_seen;
 mod signals;
 mod step_keys;
 mod test_request;

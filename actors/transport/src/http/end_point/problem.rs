@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use asyncsteps_core::codes;
+use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_executor::{Message, RefusalReason};
 use asyncsteps_futoin::message::Response;
 use http::header::WWW_AUTHENTICATE;
@@ -27,7 +28,7 @@ pub(in crate::http) fn status(code: &str, own: &StatusOf) -> StatusCode {
         codes::INTERNAL_ERROR | codes::INVOKER_ERROR => StatusCode::INTERNAL_SERVER_ERROR,
         codes::NOT_IMPLEMENTED => StatusCode::NOT_IMPLEMENTED,
         codes::CONNECT_ERROR | codes::COMM_ERROR => StatusCode::BAD_GATEWAY,
-        codes::TIMEOUT => StatusCode::GATEWAY_TIMEOUT,
+        codes::TIMEOUT | OUTCOME_UNKNOWN => StatusCode::GATEWAY_TIMEOUT,
         // the request was understood, and the function does not carry it out
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     })
