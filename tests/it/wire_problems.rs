@@ -201,7 +201,7 @@ fn declared() -> Executor {
         "iface": "test.codes", "version": "1.0", "ftn3rev": "1.9", "requires": ["AllowAnonymous"],
         "funcs": { "fail": {
             "params": { "code": "string" }, "result": "boolean", "maxreqsize": "100B",
-            "throws": ["ConnectError", "CommError", "InvokerError", "Timeout"],
+            "throws": ["ConnectError", "CommError", "InvokerError", "Timeout", "OutcomeUnknown"],
         } },
     });
     let source = Source::texts([("test.codes-1.0-iface.json", file.to_string())]);
@@ -213,12 +213,12 @@ fn declared() -> Executor {
     });
     let definition = Loader::new([source]).load(&"test.codes:1.0".parse().expect("a name"));
     let limits = asyncsteps_core::sync::limiter::Options {
-        rate: 5,
+        rate: 6,
         period: Duration::from_secs(3600),
         ..Default::default()
     };
     Executor::builder()
-        .client_limits(ClientLimits::new().define("five", limits).others("five"))
+        .client_limits(ClientLimits::new().define("six", limits).others("six"))
         .interface(definition.expect("a definition"), |functions| {
             functions.add("fail", &fail);
         })
@@ -229,7 +229,7 @@ fn declared() -> Executor {
 fn errors_of_other_services_and_limits_have_a_status(front: Front) {
     let host = front.start_as(1, declared, problems);
     let long = format!("test.codes/1.0/fail?code={}", "x".repeat(100));
-    let calls = ["ConnectError", "CommError", "InvokerError", "Timeout"]
+    let calls = ["ConnectError", "CommError", "InvokerError", "Timeout", "OutcomeUnknown"]
         .map(|code| format!("test.codes/1.0/fail?code={code}"));
     let calls: Vec<_> =
         calls.iter().chain([&long, &long]).map(|path| (path.as_str(), "")).collect();
@@ -245,6 +245,8 @@ fn errors_of_other_services_and_limits_have_a_status(front: Front) {
                 {"code":"InvokerError","detail":"","title":"Internal Server Error"}
             test.codes/1.0/fail?code=Timeout 504
                 {"code":"Timeout","detail":"","title":"Gateway Timeout"}
+            test.codes/1.0/fail?code=OutcomeUnknown 504
+                {"code":"OutcomeUnknown","detail":"","title":"Gateway Timeout"}
             test.codes/1.0/fail?code=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 413
                 {"code":"InvalidRequest","detail":"Request size has exceeded the limit","title":"Payload Too Large"}
             test.codes/1.0/fail?code=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 429

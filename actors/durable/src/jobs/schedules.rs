@@ -41,6 +41,10 @@ impl Jobs {
     pub(super) async fn schedule(cx: &Cx<Self, DeclaredSchedule>) -> BodyResult<StoredJobSchedule> {
         let DeclaredSchedule { name, function, params, cron, time_zone } = &*cx.params;
         check_name(&cx.durable, name)?;
+        if name.chars().any(char::is_control) {
+            let info = "the name of a schedule has no control characters";
+            return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
+        }
         if cron.len() > LONGEST_CRON {
             let text = format!("a cron expression has at most {LONGEST_CRON} bytes");
             return Err(JobsError::WrongSchedule(text).into());
@@ -78,12 +82,8 @@ impl Jobs {
     }
 }
 
-/// Refuses names that are no text, and those of schedules that the program declares: it would declare them again.
+/// Refuses the names of schedules that the program declares: it would declare them again.
 fn check_name(durable: &Durable, name: &str) -> BodyResult<()> {
-    if name.chars().any(char::is_control) {
-        let info = "the name of a schedule has no control characters";
-        return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
-    }
     match durable.shared.schedules().iter().any(|scheduled| scheduled.name() == name) {
         true => Err(JobsError::DeclaredByProgram(name.to_owned()).into()),
         false => Ok(()),

@@ -158,6 +158,18 @@ impl<S: Service, P> Deref for Cx<S, P> {
     }
 }
 
+/// An async closure that takes a [`Cx`] of this service and these parameters, which its own type does not name.
+pub(super) struct CxBody<S, P, F> {
+    pub(super) call: F,
+    of: PhantomData<fn(S, P)>,
+}
+
+impl<S, P, F> CxBody<S, P, F> {
+    pub(super) fn new(call: F) -> Self {
+        Self { call, of: PhantomData }
+    }
+}
+
 /// Reads the parameters of a request; a function without any may take `()`.
 pub(crate) fn read<P: DeserializeOwned>(params: &Map<String, Value>) -> Result<P, Error> {
     if params.is_empty()

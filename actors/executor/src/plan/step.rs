@@ -13,7 +13,7 @@ use asyncsteps_core::{
 };
 
 use super::context::{Context, With};
-use super::cx::Cx;
+use super::cx::{Cx, CxBody};
 use super::facts::Facts;
 use super::form::{Form, UndoForm};
 use super::locks::{LockOf, LockOfCx, lock_of_cx, lock_of_input};
@@ -22,7 +22,7 @@ use super::node::{Level, Node, Work};
 use super::place::StepId;
 use super::service::Service;
 use super::undo_body::{UndoInput, UndoResult};
-use super::work::{Body, IntoWork, RecoverBy, Said, Substeps, Tries};
+use super::work::{IntoWork, Said, Substeps, Tries};
 
 /// Steps that run one after the other. The last one takes `A` and returns `T`; options apply to it.
 ///
@@ -129,7 +129,7 @@ impl Chain {
         P: 'static,
         F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
     {
-        self.add(name, Location::caller(), Form::Body, None, Box::new(Body::new(body)))
+        self.add(name, Location::caller(), Form::Body, None, Box::new(CxBody::new(body)))
     }
 
     /// Adds a step with sub-steps.
@@ -440,7 +440,7 @@ where
         F: AsyncFn(&Cx<S, P>, &Error) -> BodyResult<T> + Send + Sync + 'static,
     {
         self.last.facts.recovers = true;
-        self.last.said.recover = Some(Arc::new(RecoverBy::new(body)));
+        self.last.said.recover = Some(Arc::new(CxBody::new(body)));
         self
     }
 
@@ -473,7 +473,7 @@ where
     {
         self.last.facts.needs_body("undo");
         self.last.facts.undo = Some(UndoForm::OfResult);
-        self.last.said.undo = Some(Arc::new(UndoResult::new(policy, undo)));
+        self.last.said.undo = Some(Arc::new(UndoResult(policy, CxBody::new(undo))));
         self
     }
 
@@ -498,7 +498,7 @@ where
         self.last.facts.needs_body("undo_taking");
         self.last.facts.needs_input = true;
         self.last.facts.undo = Some(UndoForm::OfInputAndResult);
-        self.last.said.undo = Some(Arc::new(UndoInput::new(policy, undo)));
+        self.last.said.undo = Some(Arc::new(UndoInput(policy, CxBody::new(undo))));
         self
     }
 

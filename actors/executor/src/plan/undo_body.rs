@@ -1,7 +1,6 @@
 //! The undo of a body, in the run that began it and from its records.
 
 use std::future::poll_fn;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use asyncsteps_core::{
 };
 
 use super::context::{Context, With};
-use super::cx::Cx;
+use super::cx::{Cx, CxBody};
 use super::place::StepId;
 use super::service::{Service, coded};
 use super::taken::{Taken, take};
@@ -42,17 +41,7 @@ pub(super) trait UndoBody<A: 'static, T: 'static>: Send + Sync {
 }
 
 /// An undo that gets what became of the step.
-pub(super) struct UndoResult<S, P, F> {
-    policy: UndoPolicy,
-    undo: F,
-    of: PhantomData<fn(S, P)>,
-}
-
-impl<S, P, F> UndoResult<S, P, F> {
-    pub(super) fn new(policy: UndoPolicy, undo: F) -> Self {
-        Self { policy, undo, of: PhantomData }
-    }
-}
+pub(super) struct UndoResult<S, P, F>(pub(super) UndoPolicy, pub(super) CxBody<S, P, F>);
 
 impl<S, P, A, T, F> UndoBody<A, T> for UndoResult<S, P, F>
 where
@@ -67,18 +56,18 @@ where
         added: &mut TemplateAdded<'_, With<A>, With<T>>,
         id: &Arc<StepId>,
     ) {
-        let (policy, id) = (self.policy.clone(), Arc::clone(id));
+        let (policy, id) = (self.0.clone(), Arc::clone(id));
         let keep = move |(cx, _): &With<A>| (Cx::of(cx.clone().at(&id)),);
         let undo = async move |(cx,): &(Cx<S, P>,), outcome: Undo<&With<T>>| {
-            (self.undo)(cx, without_context(outcome)).await.map_err(coded::<S>)
+            (self.1.call)(cx, without_context(outcome)).await.map_err(coded::<S>)
         };
         added.undo_keeping(policy, keep, undo);
     }
 
     fn say(self: Arc<Self>, added: &mut Added<'_, With<A>, With<T>>, cx: Context, _: Option<A>) {
         let cx = Cx::of(cx);
-        added.undo_with(self.policy.clone(), async move |outcome: Undo<&With<T>>| {
-            undone(&cx, (self.undo)(&cx, without_context(outcome))).await
+        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<T>>| {
+            undone(&cx, (self.1.call)(&cx, without_context(outcome))).await
         });
     }
 
@@ -93,26 +82,16 @@ where
         _: Option<&Taken>,
         result: Option<T>,
     ) -> StepResult {
-        let (policy, source, cx) = (self.policy.clone(), cx.source(), Cx::of(cx));
+        let (policy, source, cx) = (self.0.clone(), cx.source(), Cx::of(cx));
         add_undo(asi, source, policy, async move || {
-            undone(&cx, (self.undo)(&cx, outcome(result.as_ref()))).await
+            undone(&cx, (self.1.call)(&cx, outcome(result.as_ref()))).await
         });
         Ok(())
     }
 }
 
 /// An undo that gets what the step took, and what became of it.
-pub(super) struct UndoInput<S, P, F> {
-    policy: UndoPolicy,
-    undo: F,
-    of: PhantomData<fn(S, P)>,
-}
-
-impl<S, P, F> UndoInput<S, P, F> {
-    pub(super) fn new(policy: UndoPolicy, undo: F) -> Self {
-        Self { policy, undo, of: PhantomData }
-    }
-}
+pub(super) struct UndoInput<S, P, F>(pub(super) UndoPolicy, pub(super) CxBody<S, P, F>);
 
 impl<S, P, A, T, F> UndoBody<A, T> for UndoInput<S, P, F>
 where
@@ -127,10 +106,10 @@ where
         added: &mut TemplateAdded<'_, With<A>, With<T>>,
         id: &Arc<StepId>,
     ) {
-        let (policy, id) = (self.policy.clone(), Arc::clone(id));
+        let (policy, id) = (self.0.clone(), Arc::clone(id));
         let keep = move |(cx, input): &With<A>| (Cx::of(cx.clone().at(&id)), input.clone());
         let undo = async move |(cx, input): &(Cx<S, P>, A), outcome: Undo<&With<T>>| {
-            (self.undo)(cx, input, without_context(outcome)).await.map_err(coded::<S>)
+            (self.1.call)(cx, input, without_context(outcome)).await.map_err(coded::<S>)
         };
         added.undo_keeping(policy, keep, undo);
     }
@@ -142,8 +121,8 @@ where
         input: Option<A>,
     ) {
         let cx = Cx::of(cx);
-        added.undo_with(self.policy.clone(), async move |outcome: Undo<&With<T>>| match &input {
-            Some(input) => undone(&cx, (self.undo)(&cx, input, without_context(outcome))).await,
+        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<T>>| match &input {
+            Some(input) => undone(&cx, (self.1.call)(&cx, input, without_context(outcome))).await,
             None => unreachable!("the input of the step is kept for its undo"),
         });
     }
@@ -159,10 +138,10 @@ where
         taken: Option<&Taken>,
         result: Option<T>,
     ) -> StepResult {
-        let (policy, input) = (self.policy.clone(), take::<A>(taken)?);
+        let (policy, input) = (self.0.clone(), take::<A>(taken)?);
         let (source, cx) = (cx.source(), Cx::of(cx));
         add_undo(asi, source, policy, async move || {
-            undone(&cx, (self.undo)(&cx, &input, outcome(result.as_ref()))).await
+            undone(&cx, (self.1.call)(&cx, &input, outcome(result.as_ref()))).await
         });
         Ok(())
     }

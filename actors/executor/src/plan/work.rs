@@ -1,7 +1,6 @@
 //! The work of a step when a request comes to it, with its options.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use asyncsteps_core::{
 };
 
 use super::context::{Context, With};
-use super::cx::Cx;
+use super::cx::{Cx, CxBody};
 use super::locks::{Held, LockOf};
 use super::node::{Level, Work};
 use super::of_body::OfBody;
@@ -159,19 +158,7 @@ pub(super) trait IntoWork<A: 'static, T: 'static> {
     fn into_work(self: Box<Self>, id: Arc<StepId>, said: Said<A, T>) -> Arc<dyn Work>;
 }
 
-/// A body that is an async closure.
-pub(super) struct Body<S, P, F> {
-    body: F,
-    of: PhantomData<fn(S, P)>,
-}
-
-impl<S, P, F> Body<S, P, F> {
-    pub(super) fn new(body: F) -> Self {
-        Self { body, of: PhantomData }
-    }
-}
-
-impl<S, P, A, T, F> IntoWork<A, T> for Body<S, P, F>
+impl<S, P, A, T, F> IntoWork<A, T> for CxBody<S, P, F>
 where
     S: Service,
     P: 'static,
@@ -187,7 +174,7 @@ where
 struct BodyWork<S, P, A: 'static, T: 'static, F> {
     id: Arc<StepId>,
     said: Said<A, T>,
-    body: Body<S, P, F>,
+    body: CxBody<S, P, F>,
 }
 
 impl<S, P, A, T, F> Work for BodyWork<S, P, A, T, F>
@@ -205,7 +192,7 @@ where
             let of_body = Arc::clone(&self);
             let mut added = steps.run_with(async move |run: RunContext, (cx, input): With<A>| {
                 let cx = Cx::of(cx.at(&of_body.id).in_attempt(run.attempt));
-                let result = (of_body.body.body)(&cx, input).await.map_err(coded::<S>)?;
+                let result = (of_body.body.call)(&cx, input).await.map_err(coded::<S>)?;
                 Ok((cx.context, result))
             });
             added.named(name).located_at(source);
@@ -276,7 +263,7 @@ where
     /// Runs an attempt of the body; in a request that a host records, as the host has it.
     async fn run(&self, run: RunContext, cx: Context, input: A) -> Result<With<T>, StepError> {
         let cx = Cx::of(cx.in_attempt(run.attempt));
-        let body = async { (self.body.body)(&cx, input).await.map_err(coded::<S>) };
+        let body = async { (self.body.call)(&cx, input).await.map_err(coded::<S>) };
         let result = match cx.context.recorded() {
             Some(step) => step.run(run.attempt, self.said.result, body).await?,
             None => body.await?,
@@ -402,19 +389,7 @@ where
     }
 }
 
-/// An async closure that returns another result for an error.
-pub(super) struct RecoverBy<S, P, F> {
-    body: F,
-    of: PhantomData<fn(S, P)>,
-}
-
-impl<S, P, F> RecoverBy<S, P, F> {
-    pub(super) fn new(body: F) -> Self {
-        Self { body, of: PhantomData }
-    }
-}
-
-impl<S, P, T, F> Recover<T> for RecoverBy<S, P, F>
+impl<S, P, T, F> Recover<T> for CxBody<S, P, F>
 where
     S: Service,
     P: 'static,
@@ -424,7 +399,7 @@ where
     fn add(self: Arc<Self>, asi: &mut AsyncSteps, cx: Context, error: Error) {
         let (source, cx) = (cx.source(), Cx::of(cx));
         asi.run(async move |()| {
-            let result = (self.body)(&cx, &error).await.map_err(coded::<S>)?;
+            let result = (self.call)(&cx, &error).await.map_err(coded::<S>)?;
             Ok((cx.context.clone(), result))
         })
         .located_at(source);

@@ -167,7 +167,7 @@ impl Service {
     /// | DefenseRejected | 429, without `Retry-After`, because nothing knows when there is a place |
     /// | InternalError | 500 |
     /// | NotImplemented | 501 |
-    /// | ConnectError, CommError; Timeout, if declared | 502; 504 |
+    /// | ConnectError, CommError; Timeout and OutcomeUnknown, if declared | 502; 504 |
     ///
     /// The problem has `title`, `status`, the text for callers as `detail`, and the error code as `code`. `type` is
     /// left out, because the codes of FutoIn are no URIs.
