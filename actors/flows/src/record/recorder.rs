@@ -1,11 +1,11 @@
 //! Records the steps of one flow.
 
-use std::time::Duration;
-
 use asyncsteps_core::{Error, Observer, StepEnd, StepRef};
+use tokio::time::Instant;
 
 use super::recording::Recording;
 use super::ring::{WrittenEvent, WrittenKind};
+use crate::clock;
 
 /// The observer of a flow that is recorded.
 pub(super) struct RecordingObserver {
@@ -14,21 +14,21 @@ pub(super) struct RecordingObserver {
     /// The moment of the last event; that of the first one is another.
     moment: u32,
     /// When that was.
-    at: Duration,
+    at: Instant,
 }
 
 impl RecordingObserver {
     /// Another flow is recorded here.
     pub(super) fn new(recording: &Recording) -> Self {
-        let (recording, flow) = (recording.clone(), recording.add_flow());
-        Self { recording, flow, moment: 0, at: Duration::ZERO }
+        let (recording, flow, at) = (recording.clone(), recording.add_flow(), recording.began());
+        Self { recording, flow, moment: 0, at }
     }
 
     /// To read the clock costs as much as the rest, so it is only read when time can have passed.
     #[inline]
     fn write(&mut self, step: StepRef, kind: WrittenKind) {
         if step.moment != self.moment {
-            (self.moment, self.at) = (step.moment, self.recording.elapsed());
+            (self.moment, self.at) = (step.moment, clock::read());
         }
         self.recording.write(WrittenEvent { at: self.at, flow: self.flow, step, kind });
     }

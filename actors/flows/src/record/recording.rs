@@ -55,7 +55,7 @@ impl Recording {
     /// The events that were recorded until now.
     #[must_use]
     pub fn recorded(&self) -> Recorded {
-        self.0.ring.borrow().recorded(self.elapsed())
+        self.0.ring.borrow().recorded(self.began(), clock::read())
     }
 
     /// Has `receive` called with all that was recorded when no flow writes here any more and the last
@@ -69,6 +69,10 @@ impl Recording {
     #[inline]
     pub fn elapsed(&self) -> Duration {
         clock::read().saturating_duration_since(self.0.began.get())
+    }
+
+    pub(super) fn began(&self) -> Instant {
+        self.0.began.get()
     }
 
     /// The number of a further flow that writes here.

@@ -1,8 +1,7 @@
 //! The room of a recording.
 
-use std::time::Duration;
-
 use asyncsteps_core::{Error, StepEnd, StepRef};
+use tokio::time::Instant;
 
 use super::event::{Ending, Recorded, StepEvent, StepEventKind};
 
@@ -15,8 +14,7 @@ const LAST: usize = 64;
 /// An event as it is written, with as little work as possible.
 #[derive(Debug)]
 pub(super) struct WrittenEvent {
-    /// Since the recording began.
-    pub(super) at: Duration,
+    pub(super) at: Instant,
     pub(super) flow: u32,
     pub(super) step: StepRef,
     pub(super) kind: WrittenKind,
@@ -70,16 +68,17 @@ impl Ring {
         }
     }
 
-    /// The events until now, `length` after the recording began.
-    pub(super) fn recorded(&self, length: Duration) -> Recorded {
+    /// The events of a recording that began then, until now.
+    pub(super) fn recorded(&self, began: Instant, now: Instant) -> Recorded {
         let (newer, older) = self.last.split_at(self.oldest);
         let written = self.first.iter().chain(older).chain(newer);
-        Recorded { events: written.map(WrittenEvent::event).collect(), lost: self.lost, length }
+        let events = written.map(|event| event.since(began)).collect();
+        Recorded { events, lost: self.lost, length: now.saturating_duration_since(began) }
     }
 }
 
 impl WrittenEvent {
-    fn event(&self) -> StepEvent {
+    fn since(&self, began: Instant) -> StepEvent {
         let StepRef { branch, parent, depth, attempt, location, .. } = self.step;
         let kind = match &self.kind {
             WrittenKind::Began => StepEventKind::Began,
@@ -89,7 +88,7 @@ impl WrittenEvent {
             WrittenKind::Error(error) => StepEventKind::Ended(Ending::Error(error.into())),
             WrittenKind::Cancelled => StepEventKind::Ended(Ending::Cancelled),
         };
-        let (at, flow) = (self.at, self.flow);
+        let (at, flow) = (self.at.saturating_duration_since(began), self.flow);
         StepEvent { at, flow, branch, parent, depth, attempt, location, kind }
     }
 }
