@@ -41,16 +41,19 @@ pub(super) struct Exchange {
     pub(super) has_no_result: Cell<bool>,
     limit: Cell<TimeLimit>,
     state: RefCell<State>,
-    held: RefCell<Option<Rc<RequestGuard>>>,
-}
-
-/// The resources that a request holds until its flow and the flows that are parts of it have ended.
-struct RequestGuard {
+    /// The flow of the request has not ended.
+    has_flow: Cell<bool>,
+    /// How many flows are parts of it and have not ended.
+    parts: Cell<u32>,
+    /// The resources that the request holds until all of them have ended.
+    admission: Cell<Option<Admission>>,
     /// Its entry among the requests of its arbiter, if a flow goes on after the first turn. It has the
     /// flow, which owns this exchange in turn.
     listed: OnceCell<InFlightGuard>,
-    admission: RefCell<Admission>,
 }
+
+/// A flow that is a part of the request's, until it has ended.
+struct Part(Rc<Exchange>);
 
 /// How far a request is. It only changes in [`Exchange::transition`].
 enum State {
@@ -95,36 +98,35 @@ impl Exchange {
             has_no_result: Cell::new(false),
             limit: Cell::new(limit),
             state: RefCell::new(State::Running(None)),
-            held: RefCell::new(Some(Rc::new(RequestGuard {
-                listed: OnceCell::new(),
-                admission: RefCell::new(admission),
-            }))),
+            has_flow: Cell::new(true),
+            parts: Cell::new(0),
+            admission: Cell::new(Some(admission)),
+            listed: OnceCell::new(),
         })
     }
 
     /// The flow goes on after its first turn.
     pub(super) fn waits(self: &Rc<Self>, flow: FlowRef) {
-        if let Some(held) = self.held() {
+        if self.has_flow.get() {
             let limit: Weak<Self> = Rc::downgrade(self);
-            self.listed(&held).begin(flow, limit);
+            self.listed().begin(flow, limit);
         }
     }
 
     /// A flow starts that is a part of the request's flow; it keeps the returned value until it has
     /// ended.
-    pub(super) fn part_started(&self, part: FlowRef) -> Option<Box<dyn Any>> {
-        let held = self.held()?;
-        self.listed(&held).add_part(part);
-        Some(Box::new(held))
-    }
-
-    fn held(&self) -> Option<Rc<RequestGuard>> {
-        self.held.borrow().clone()
+    pub(super) fn part_started(self: &Rc<Self>, part: FlowRef) -> Option<Box<dyn Any>> {
+        if !self.has_flow.get() {
+            return None;
+        }
+        self.listed().add_part(part);
+        self.parts.set(self.parts.get() + 1);
+        Some(Box::new(Part(Rc::clone(self))))
     }
 
     /// The entry of the request among those in flight, which is made if there is none.
-    fn listed<'a>(&self, held: &'a RequestGuard) -> &'a InFlightGuard {
-        held.listed.get_or_init(|| {
+    fn listed(&self) -> &InFlightGuard {
+        self.listed.get_or_init(|| {
             let executor = Executor { shared: Arc::clone(&self.reply_to.shared) };
             let caller = self.reply_to.caller.clone();
             let recording = self.recording.clone();
@@ -157,21 +159,38 @@ impl Exchange {
     /// The flow has ended: releases what the request holds, or leaves it to the parts of the flow.
     /// `finished` says whether the flow ended by itself.
     pub(super) fn release(&self, finished: bool) {
-        let Some(held) = self.held.take() else { return };
-        if finished {
-            held.admission.borrow_mut().entered.finish();
+        if !self.has_flow.replace(false) {
+            return;
         }
-        if let Some(listed) = held.listed.get() {
+        if finished {
+            self.change_admission(|admission| admission.entered.finish());
+        }
+        if let Some(listed) = self.listed.get() {
             listed.end();
         }
-        drop(held);
+        self.release_last();
+    }
+
+    /// Lets the next request in, if no flow of this one goes on.
+    fn release_last(&self) {
+        if self.has_flow.get() || self.parts.get() > 0 {
+            return;
+        }
+        if let Some(listed) = self.listed.get() {
+            listed.leave();
+        }
+        drop(self.admission.take());
+    }
+
+    fn change_admission(&self, change: impl FnOnce(&mut Admission)) {
+        let mut admission = self.admission.take();
+        admission.as_mut().map(change);
+        self.admission.set(admission);
     }
 
     /// The request goes on elsewhere: a shutdown counts it neither as finished nor as cancelled.
     pub(super) fn hand_over(&self) {
-        if let Some(held) = self.held() {
-            held.admission.borrow_mut().entered.hand_over();
-        }
+        self.change_admission(|admission| admission.entered.hand_over());
     }
 
     /// Replies with raw data, while the flow goes on.
@@ -206,8 +225,7 @@ impl Exchange {
             | State::Streaming(_)
             | State::Abandoned => (State::Abandoned, None),
         });
-        let held = self.held().filter(|_| self.is_abandoned());
-        if let Some(listed) = held.as_ref().and_then(|held| held.listed.get()) {
+        if let Some(listed) = self.listed.get().filter(|_| self.is_abandoned()) {
             listed.cancel();
         }
     }
@@ -241,6 +259,14 @@ impl Exchange {
                 Poll::Pending
             }
         }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let Self(exchange) = self;
+        exchange.parts.set(exchange.parts.get() - 1);
+        exchange.release_last();
     }
 }
 

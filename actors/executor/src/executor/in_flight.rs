@@ -1,8 +1,8 @@
 //! The requests whose flows wait on an arbiter.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,7 +128,8 @@ pub(super) struct LocalRequests(RefCell<Slab<Request>>);
 /// The entry of a request, until this is dropped, or the actor has ended that owns it.
 pub(super) struct InFlightGuard {
     requests: Weak<LocalRequests>,
-    index: usize,
+    /// `None` once it has left.
+    index: Cell<Option<usize>>,
 }
 
 /// A request of an arbiter.
@@ -168,9 +169,8 @@ impl LocalRequests {
             served: None,
             parts: Vec::new(),
         };
-        let index =
-            of_actor.upgrade().map_or(0, |requests| requests.0.borrow_mut().insert(request));
-        InFlightGuard { requests: of_actor, index }
+        let index = of_actor.upgrade().map(|requests| requests.0.borrow_mut().insert(request));
+        InFlightGuard { requests: of_actor, index: Cell::new(index) }
     }
 
     /// Cancels all of them, after this returned. Their parts go on.
@@ -344,9 +344,9 @@ impl InFlightGuard {
 
     /// This flow is a part of the one of the request.
     pub(super) fn add_part(&self, part: FlowRef) {
-        let Some(requests) = self.requests.upgrade() else { return };
+        let Some((requests, index)) = self.entry() else { return };
         let mut requests = requests.0.borrow_mut();
-        let Some(request) = requests.get_mut(self.index) else { return };
+        let Some(request) = requests.get_mut(index) else { return };
         let over: Vec<FlowRef> = request.parts.extract_if(.., |part| !part.is_valid()).collect();
         request.parts.push(part);
         // dropped when nothing is borrowed: they may be the last references to their flows
@@ -356,26 +356,37 @@ impl InFlightGuard {
 
     /// Cancels the flow of the request, after this returned. Its parts go on.
     pub(super) fn cancel(&self) {
-        let Some(requests) = self.requests.upgrade() else { return };
-        let flow = requests.0.borrow().get(self.index).and_then(|request| request.flow.clone());
+        let Some((requests, index)) = self.entry() else { return };
+        let flow = requests.0.borrow().get(index).and_then(|request| request.flow.clone());
         if let Some(flow) = flow {
             flow.cancel();
         }
     }
 
     fn change(&self, change: impl FnOnce(&mut Request) -> Option<FlowRef>) {
-        let Some(requests) = self.requests.upgrade() else { return };
-        let before = requests.0.borrow_mut().get_mut(self.index).and_then(change);
+        let Some((requests, index)) = self.entry() else { return };
+        let before = requests.0.borrow_mut().get_mut(index).and_then(change);
         // dropped when nothing is borrowed: it may be the last reference to its flow
         drop(before);
+    }
+
+    /// Removes the entry. A second time does nothing.
+    pub(super) fn leave(&self) {
+        let Some((requests, index)) = self.entry() else { return };
+        self.index.set(None);
+        let request = requests.0.borrow_mut().try_remove(index);
+        debug_assert!(request.is_some(), "a request is listed once");
+        // dropped when nothing is borrowed: it may be the last reference to its flow
+        drop(request);
+    }
+
+    fn entry(&self) -> Option<(Rc<LocalRequests>, usize)> {
+        self.requests.upgrade().zip(self.index.get())
     }
 }
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        // dropped when nothing is borrowed: it may be the last reference to its flow
-        let Some(requests) = self.requests.upgrade() else { return };
-        let request = requests.0.borrow_mut().try_remove(self.index);
-        debug_assert!(request.is_some(), "a request is listed once");
+        self.leave();
     }
 }
