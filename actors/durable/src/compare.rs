@@ -34,7 +34,7 @@ impl Records {
         }
         let params: Map<_, _> = started.parameters.decode().map_err(|error| error.to_string())?;
         planned
-            .read_params(&params)
+            .read_params(params)
             .map_err(|error| format!("{root}: the parameters cannot be read: {}", cause(&error)))?;
         self.compare_level((root, Form::Group), None, planned.steps())
     }

@@ -45,7 +45,7 @@ impl Call {
     ///
     /// # Errors
     /// InvokerError if this is no name of a function, or if the parameters are no map.
-    pub fn new(function: &str, params: impl Serialize) -> Result<Self, CallError> {
+    pub fn new(function: &str, params: impl Serialize + 'static) -> Result<Self, CallError> {
         let wrong = |info| CallError::not_made(codes::INVOKER_ERROR, info);
         let name = function.parse().map_err(|error| wrong(format!("{function}: {error}")))?;
         let invocation = Invocation::new(name, params, Caller::anonymous()).map_err(|error| {

@@ -61,7 +61,7 @@ impl Executor {
     pub fn call_as_system<T: DeserializeOwned + 'static>(
         &self,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         self.call_as(Caller::system(), function, params)
     }
@@ -79,7 +79,7 @@ impl Executor {
         &self,
         caller: impl Into<Caller>,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         self.call_as(caller.into(), function, params)
     }
@@ -101,7 +101,7 @@ impl Executor {
         &self,
         caller: Caller,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
         let invocation = self.invocation(function, params, caller);
         let executor = self.clone();
@@ -170,7 +170,7 @@ impl Executor {
     pub(super) fn invocation(
         &self,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
         caller: Caller,
     ) -> Result<Invocation, Error> {
         Invocation::of_text(self.shared.registry.name(function), function, params, caller)
@@ -241,7 +241,7 @@ pub trait CallSteps {
     fn call<T: DeserializeOwned + 'static>(
         &mut self,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
     ) -> Result<Added<'_>, Error>;
 
     /// Adds a step that calls a function as the service itself, with the level System: for what the
@@ -252,7 +252,7 @@ pub trait CallSteps {
     fn call_as_system<T: DeserializeOwned + 'static>(
         &mut self,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
     ) -> Result<Added<'_>, Error>;
 }
 
@@ -261,7 +261,7 @@ impl CallSteps for AsyncSteps {
     fn call<T: DeserializeOwned + 'static>(
         &mut self,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
     ) -> Result<Added<'_>, Error> {
         let caller = self.request()?.caller();
         add_call::<T>(self, caller, function, params)
@@ -271,7 +271,7 @@ impl CallSteps for AsyncSteps {
     fn call_as_system<T: DeserializeOwned + 'static>(
         &mut self,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
     ) -> Result<Added<'_>, Error> {
         add_call::<T>(self, Caller::system(), function, params)
     }
@@ -283,7 +283,7 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
     asi: &'a mut AsyncSteps,
     caller: Caller,
     function: &str,
-    params: impl Serialize,
+    params: impl Serialize + 'static,
 ) -> Result<Added<'a>, Error> {
     let executor = asi.request()?.executor();
     let invocation = executor.invocation(function, params, caller);

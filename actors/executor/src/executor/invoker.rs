@@ -1,5 +1,6 @@
 //! Calls of functions that are hosted elsewhere (FTN7).
 
+use std::any::Any;
 use std::pin::Pin;
 
 use asyncsteps_actors::sync::FencingToken;
@@ -59,7 +60,7 @@ impl Invocation {
     /// InvokerError if the parameters are no map.
     pub fn new(
         function: FunctionName,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
         caller: impl Into<Caller>,
     ) -> Result<Self, Error> {
         let params = to_map(params)?;
@@ -72,7 +73,7 @@ impl Invocation {
     pub(super) fn of_text(
         known: Option<FunctionName>,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
         caller: Caller,
     ) -> Result<Self, Error> {
         let refused = |_| Request::new(function, Map::new()).function_name();
@@ -100,8 +101,15 @@ impl Invocation {
     }
 }
 
-fn to_map(params: impl Serialize) -> Result<Map<String, Value>, Error> {
-    match serde_json::to_value(params) {
+/// The parameters as a map; JSON is taken as it is.
+fn to_map(params: impl Serialize + 'static) -> Result<Map<String, Value>, Error> {
+    let mut params = Some(params);
+    let json: &mut dyn Any = &mut params;
+    let json = match json.downcast_mut::<Option<Value>>().and_then(Option::take) {
+        Some(json) => Ok(json),
+        None => serde_json::to_value(params),
+    };
+    match json {
         Ok(Value::Object(params)) => Ok(params),
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(Error::with_info(codes::INVOKER_ERROR, "the parameters are no map")),

@@ -127,7 +127,7 @@ impl ServedRequest {
     pub async fn call<T: DeserializeOwned + 'static>(
         &self,
         function: &str,
-        params: impl Serialize,
+        params: impl Serialize + 'static,
     ) -> Result<T, Error> {
         let executor = self.executor();
         let invocation = executor.invocation(function, params, self.caller());

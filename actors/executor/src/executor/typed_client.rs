@@ -80,7 +80,7 @@ use super::handle::Executor;
 ///
 /// Where the function is hosted does not matter: here, on another node or at a URL, as the
 /// [invoker](super::Builder::invoker) of the executor has it.
-pub trait TypedCall: Serialize {
+pub trait TypedCall: Serialize + 'static {
     /// The function, `iface:version:function`.
     const FUNCTION: &'static str;
 

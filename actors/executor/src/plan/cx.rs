@@ -171,7 +171,7 @@ impl<S, P, F> CxBody<S, P, F> {
 }
 
 /// Reads the parameters of a request; a function without any may take `()`.
-pub(crate) fn read<P: DeserializeOwned>(params: &Map<String, Value>) -> Result<P, Error> {
+pub(crate) fn read<P: DeserializeOwned>(params: Map<String, Value>) -> Result<P, Error> {
     if params.is_empty()
         && let Ok(nothing) = P::deserialize(Value::Null)
     {

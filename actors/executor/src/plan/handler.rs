@@ -156,7 +156,7 @@ struct FunctionTypes {
     planned: fn(&Level) -> Planned,
 }
 
-type ReadParams = fn(&Map<String, Value>) -> Result<Rc<dyn Any>, Error>;
+type ReadParams = fn(Map<String, Value>) -> Result<Rc<dyn Any>, Error>;
 
 type FirstArgs = fn(&mut AsyncSteps, Context) -> Result<Args, Error>;
 
@@ -185,7 +185,7 @@ impl FunctionTypes {
         let template = Template::build(|steps| {
             steps
                 .add(move |asi, ()| {
-                    let params = params(asi.request()?.params())?;
+                    let params = params(asi.request_mut()?.take_params())?;
                     let cx = Context::of_request(asi, params, &function)?;
                     let Some((answer, source)) = answer.as_ref().filter(|_| cx.host().is_none())
                     else {

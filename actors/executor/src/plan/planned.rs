@@ -15,7 +15,7 @@ use crate::recorder::{ErrorsOfService, Kind, Stored};
 #[derive(Debug)]
 pub struct Planned {
     pub(super) steps: Ways,
-    pub(super) reads_params: fn(&Map<String, Value>) -> Result<(), Error>,
+    pub(super) reads_params: fn(Map<String, Value>) -> Result<(), Error>,
 }
 
 /// Branches, or ways of which one is taken; a function has one.
@@ -66,7 +66,7 @@ impl Planned {
     ///
     /// # Errors
     /// If they are not parameters of the function.
-    pub fn read_params(&self, params: &Map<String, Value>) -> Result<(), Error> {
+    pub fn read_params(&self, params: Map<String, Value>) -> Result<(), Error> {
         (self.reads_params)(params)
     }
 }

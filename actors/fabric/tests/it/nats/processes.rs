@@ -81,7 +81,7 @@ pub(crate) async fn load(
     mut progress: impl FnMut(usize),
 ) -> Tally {
     let one = |_| async {
-        let call = Call::new(function, params).expect("it is a call");
+        let call = Call::new(function, params.clone()).expect("it is a call");
         match fabric.call(call).await {
             Ok(response) => response.into_value().as_str().unwrap_or("no name").to_owned(),
             Err(error) => error.to_string(),
