@@ -6,6 +6,8 @@
 //!   as the journal did, in one thread and without answers. Both are `synchronous=FULL`.
 //! - Processor: the time that the process of such a crowd takes, on a file system in memory.
 //! - Step: the same for steps of durable requests, which the executor carries out.
+//! - PostgreSQL: a flow of durable steps beside a transaction of one row by bare tokio-postgres, in a server of its
+//!   own; left out where PostgreSQL is not installed.
 //! - Relaxed: the crowd of durable steps without a flush for each, beside durare on SQLite at its own setting,
 //!   in a process of its own (`benches/peers/durare`).
 //! - Recovery: a hundred thousand requests that were in flight when their process died are ended by the next.
@@ -26,6 +28,7 @@ use asyncsteps_durable::{self as durable, Durable, Node};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
+use asyncsteps_journal::postgres::{self, Postgres};
 use asyncsteps_journal::record::{Done, Ending, Started};
 use asyncsteps_journal::request::{
     Append, Condition, Disposition, FirstOwner, FlowState, Query, Submit,
@@ -34,11 +37,13 @@ use asyncsteps_journal::sqlite::{Durability, Options, Sqlite};
 use asyncsteps_journal::{
     Epoch, Event, Incarnation, Journal, LEASE, Limits, Path as StepPath, Record, Uid, Value,
 };
+use asyncsteps_postgres_server::Server;
 use futures_util::future::join_all;
 use peers::Peer;
 use rusqlite::{Connection, params};
 use support::Bench;
 use tokio::runtime::Runtime;
+use tokio_postgres::{Client, NoTls, Statement};
 
 /// Flows of the crowd.
 const FLOWS: usize = 256;
@@ -71,6 +76,10 @@ fn main() {
     bench.turns.1 = ROUNDS;
     sequential(&mut bench, &folder, &runtime, &system);
     crowd(&mut bench, &folder, &runtime, &system);
+    let server = Server::start();
+    if let Some(server) = &server {
+        postgres(&mut bench, server, &system);
+    }
     relaxed(&mut bench, &folder, &system);
     if env::args().all(|arg| arg != "--test") {
         let micros = processor_micros(&runtime);
@@ -160,6 +169,27 @@ fn crowd<'a>(
     bench.add("crowd: durable steps", Some(base), steps, "at most 1.25", move |iterations| {
         for _ in 0..iterations {
             system.block_on(process.orders(FLOWS, "order"));
+        }
+    });
+}
+
+/// One flow of durable steps with its journal in PostgreSQL.
+fn postgres<'a>(bench: &mut Bench<'a>, server: &Server, system: &'a SystemRunner) {
+    let mut bare = system.block_on(BarePostgres::open(server));
+    let base = bench.add("PostgreSQL: bare tokio-postgres", None, 1, "", move |iterations| {
+        system.block_on(async {
+            for _ in 0..iterations {
+                bare.commit().await;
+            }
+        });
+    });
+    let options = postgres::Options::new("bench");
+    let journal = system.block_on(Postgres::connect(server.config(), options)).expect("a journal");
+    let process = Process::start(journal, system);
+    system.block_on(process.orders(1, "long"));
+    bench.add("PostgreSQL: durable step", Some(base), LONG, "at most 1.5", move |iterations| {
+        for _ in 0..iterations {
+            system.block_on(process.orders(1, "long"));
         }
     });
 }
@@ -261,7 +291,7 @@ fn executor(durable: &Durable) -> Executor {
 }
 
 impl Process {
-    fn start(journal: Sqlite, system: &SystemRunner) -> Self {
+    fn start(journal: impl Journal, system: &SystemRunner) -> Self {
         let durable = Durable::new(journal);
         let executor = executor(&durable);
         let node = system.block_on(durable.start(&executor)).expect("a node");
@@ -423,6 +453,35 @@ impl Bare {
             }
         }
         change.commit().expect("a commit");
+    }
+}
+
+/// A table of records in PostgreSQL without a journal.
+struct BarePostgres {
+    db: Client,
+    insert: Statement,
+    next: i64,
+}
+
+impl BarePostgres {
+    async fn open(server: &Server) -> Self {
+        let (db, connection) = server.config().connect(NoTls).await.expect("a server");
+        actix_rt::spawn(connection);
+        let table = "CREATE TABLE bare (flow BIGINT, epoch BIGINT, sequence BIGINT, path TEXT, kind INTEGER, \
+                     program INTEGER, body BYTEA, PRIMARY KEY (flow, epoch, sequence))";
+        db.batch_execute(table).await.expect("a table");
+        let insert = "INSERT INTO bare VALUES (1, 1, $1, $2, 3, 1, $3)";
+        let insert = db.prepare(insert).await.expect("a statement");
+        Self { db, insert, next: 0 }
+    }
+
+    async fn commit(&mut self) {
+        self.next += 1;
+        let path = format!("demo.shop:order/items#{}", self.next);
+        let change = self.db.transaction().await.expect("a transaction");
+        let row = change.execute(&self.insert, &[&self.next, &path, &&[7_u8; 30][..]]).await;
+        row.expect("a row");
+        change.commit().await.expect("a commit");
     }
 }
 

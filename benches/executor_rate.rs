@@ -73,6 +73,7 @@ fn main() {
     let mut other_load = Load::http(own, request.clone());
     let mut mounted_load = Load::http(mounted, request.clone());
     let mut sockets = web_sockets(own);
+    let mut bursts = bursts(own);
     let executor = arbiter.block_on(async { conform::executor() });
     let mut check = checking();
 
@@ -92,9 +93,11 @@ fn main() {
     bench.add("HTTP echo, mounted, processor time", Some(bare), 1, "", |requests| {
         server.cpu_of(requests, &mut mounted_load)
     });
-    bench.add("WebSocket echo, processor time", Some(bare), 1, "3,000 ns", |requests| {
+    let one = bench.add("WebSocket echo, processor time", Some(bare), 1, "3,000 ns", |requests| {
         server.cpu_of(requests, &mut sockets)
     });
+    let burst = "WebSocket echo in a burst of 10 : alone, processor time";
+    bench.add(burst, Some(one), 1, "at most 0.5", |requests| server.cpu_of(requests, &mut bursts));
 
     bench.add("typed call within the process", None, 1, "1,500 ns", |calls| {
         arbiter.block_on(async {
@@ -255,6 +258,17 @@ fn web_sockets(address: SocketAddr) -> Load {
     let message = ECHO.replace("}}", r#"},"rid":"C1"}"#);
     let request = frame(opcode::BINARY, message.as_bytes()).repeat(IN_FLIGHT as usize);
     Load::new(connections, request, IN_FLIGHT)
+}
+
+/// The same in bursts of ten (FTN10), one at a time on each.
+fn bursts(address: SocketAddr) -> Load {
+    const CALLS: u32 = 10;
+    let connections = (0..CONNECTIONS).map(|_| upgraded(address)).collect();
+    let calls = [ECHO].repeat(CALLS as usize).join(",");
+    let message = format!(
+        r#"{{"f":"futoin.burst:0.1:resultBurst","p":{{"requests":[{calls}]}},"rid":"C1"}}"#
+    );
+    Load::new(connections, frame(opcode::BINARY, message.as_bytes()), CALLS)
 }
 
 fn upgraded(address: SocketAddr) -> TcpStream {

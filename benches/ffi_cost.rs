@@ -1,10 +1,14 @@
-//! What the binary interface costs: the same flow in Rust and through the function table.
+//! What the binary interface costs: the same flows in Rust and through the function table.
 //!
 //! The callbacks are Rust functions with the calling convention of C.
 #![expect(unsafe_code, reason = "the binary interface is made of pointers")]
 
 mod support;
+#[path = "workloads/waits.rs"]
+#[expect(dead_code, reason = "other benches use the rest")]
+mod waits;
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr;
@@ -12,13 +16,22 @@ use std::ptr;
 use asyncsteps_core::{AsyncSteps, Flow, run_to_end};
 use asyncsteps_ffi::Binary;
 use asyncsteps_ffi::abi::{
-    FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInBinaryValue, FutoInData, FutoInType,
-    flags,
+    Execute, FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInBinaryValue, FutoInData,
+    FutoInType, flags,
+};
+use asyncsteps_ffi::exports::{
+    AsyncStepsLoop, asyncsteps_loop_iterate, asyncsteps_loop_new, asyncsteps_root_new,
 };
 use support::Bench;
 
 /// Iterations of a loop, and steps added by one step.
 const ITERATIONS: usize = 1_000;
+
+/// Roots of one iteration.
+const ROOTS: u32 = 1_000;
+
+/// A loop that its owner iterates.
+const DRIVEN: i32 = 1;
 
 type Bsi = *mut FutoInAsyncSteps;
 
@@ -49,6 +62,23 @@ fn main() {
     pair("add and callback", "60 ns more", native_adds, binary_adds);
     pair("add, callback, number to the next", "", native_results, binary_results);
     pair("nested add and callback", "", native_nested, binary_nested);
+    let tool = asyncsteps_loop_new(DRIVEN);
+    let mut pair = |id: &str, target, native: fn(u32), binary: fn(*mut AsyncStepsLoop, u32)| {
+        let baseline = bench.add(format!("{id}, in Rust"), None, ROOTS, "", move |iterations| {
+            (0..iterations).for_each(|_| native(ROOTS));
+        });
+        bench.add(
+            format!("{id}, by the table"),
+            Some(baseline),
+            ROOTS,
+            target,
+            move |iterations| {
+                (0..iterations).for_each(|_| binary(tool, ROOTS));
+            },
+        );
+    };
+    pair("root made, run, freed", "at most 2", waits::simple_on_manual, binary_simple);
+    pair("root that waits", "at most 1.4", waits::roots_on_manual, binary_waits);
     bench.finish();
 }
 
@@ -161,4 +191,66 @@ fn binary_nested(bsi: Bsi) {
     let left = ptr::without_provenance_mut(ITERATIONS);
     // SAFETY: FTN12 §2.7.2
     unsafe { (api(bsi).add)(bsi, left, Some(step), None) };
+}
+
+/// A root with these steps, started.
+fn start(tool: *mut AsyncStepsLoop, steps: &[Execute]) -> Bsi {
+    let root = asyncsteps_root_new(tool);
+    for step in steps {
+        // SAFETY: FTN12 §2.7.2
+        unsafe { (api(root).add)(root, ptr::null_mut(), Some(*step), None) };
+    }
+    // SAFETY: FTN12 §2.7.2
+    unsafe { (api(root).execute)(root, ptr::null_mut(), None) };
+    root
+}
+
+/// Runs the loop until nothing is left to do, and frees a root that has ended.
+fn end(tool: *mut AsyncStepsLoop, root: Bsi) {
+    while asyncsteps_loop_iterate(tool) == 0 {}
+    // SAFETY: FTN12 §2.7.2
+    unsafe { (api(root).free)(root) };
+}
+
+/// One root after the other, each with an empty step.
+fn binary_simple(tool: *mut AsyncStepsLoop, roots: u32) {
+    unsafe extern "C" fn step(_: Bsi, data: *mut c_void, _: *const FutoInArgs) {
+        black_box(data);
+    }
+    for _ in 0..roots {
+        end(tool, start(tool, &[step]));
+    }
+}
+
+thread_local! {
+    /// The steps that wait.
+    static WAITING: RefCell<Vec<Bsi>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Roots with a step that waits for a number, and one that takes it; all are completed, then the loop runs them to
+/// their end.
+fn binary_waits(tool: *mut AsyncStepsLoop, roots: u32) {
+    unsafe extern "C" fn wait(bsi: Bsi, _: *mut c_void, _: *const FutoInArgs) {
+        // SAFETY: FTN12 §2.7.2
+        unsafe { (api(bsi).wait_external)(bsi) };
+        WAITING.with_borrow_mut(|waiting| waiting.push(bsi));
+    }
+    unsafe extern "C" fn take(_: Bsi, _: *mut c_void, args: *const FutoInArgs) {
+        // SAFETY: FTN12 §2.7.2
+        black_box(i32::from_ne_bytes(unsafe { (*args).args[0].data.bytes() }));
+    }
+    let roots: Vec<Bsi> = (0..roots).map(|_| start(tool, &[wait, take])).collect();
+    while asyncsteps_loop_iterate(tool) == 0 {}
+    let waiting = WAITING.take();
+    assert_eq!(waiting.len(), roots.len());
+    for bsi in waiting {
+        let mut result = FutoInArgs::NONE;
+        let data = FutoInData::of(1_i32.to_ne_bytes());
+        result.args[0] = FutoInBinaryValue { kind: &raw const INT32, data, ..result.args[0] };
+        // SAFETY: FTN12 §2.7.2
+        unsafe { (api(bsi).success)(bsi, &raw mut result) };
+    }
+    for root in roots {
+        end(tool, root);
+    }
 }

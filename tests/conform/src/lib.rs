@@ -77,6 +77,7 @@ pub fn executor() -> Result<Executor, ConformError> {
         .interface(load("conform.bin:1.0")?, |functions| {
             functions.add("reverse", &template(reverse));
         })
+        .interface(load("futoin.burst:0.1")?, builtin::burst)
         .interface(load("futoin.anonping:1.0")?, |functions| {
             functions.add("ping", &builtin::ping());
         })

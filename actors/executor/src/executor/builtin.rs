@@ -3,7 +3,7 @@
 //! Their definitions are in [`Source::builtin`](asyncsteps_futoin::iface::Source::builtin).
 
 use asyncsteps_actors::trace;
-use asyncsteps_core::{AsyncSteps, StepResult, Template, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepResult, Template, codes};
 use asyncsteps_futoin::message::{RefusedMessage, Request, Response};
 use serde_json::{Value, json};
 
@@ -69,8 +69,8 @@ async fn one(
     channel: Channel,
     caller: Caller,
     request: Value,
-) -> Result<(Option<Value>,), serde_json::Error> {
-    let reply = match parse(&request) {
+) -> Result<(Option<Value>,), Error> {
+    let reply = match parse(request) {
         Ok(request) => {
             let incoming = Incoming::new(request, channel).with_caller(caller);
             let incoming = incoming.with_trace(trace::current());
@@ -84,12 +84,11 @@ async fn one(
         }
         Err(refusal) => Some(refusal.into_response()),
     };
-    Ok((reply.map(serde_json::to_value).transpose()?,))
+    Ok((reply.map(Response::into_json),))
 }
 
-fn parse(request: &Value) -> Result<Request, RefusedMessage> {
-    // an element of a burst is a message like any other: the same parser, the same refusals
-    let request = Request::parse(request.to_string().as_bytes())?;
+fn parse(request: Value) -> Result<Request, RefusedMessage> {
+    let request = Request::of_json(request)?;
     let nested = request.function_name().is_ok_and(|name| name.iface() == "futoin.burst");
     if nested { Err(request.refuse("A burst in a burst")) } else { Ok(request) }
 }

@@ -44,6 +44,18 @@ impl Fields {
         Ok(fields)
     }
 
+    /// Takes a message that was read as JSON before, as part of another one.
+    pub(super) fn of_json(message: Value) -> Result<Self, Malformed> {
+        let Value::Object(message) = message else {
+            return Err(Malformed::Json(NO_OBJECT.to_owned()));
+        };
+        let mut fields = Self::default();
+        for (name, value) in message {
+            fields.put(FieldName::from(&*name), value);
+        }
+        Ok(fields)
+    }
+
     fn read_json(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         // Depth first: it needs no stack, and nothing is built for a message beyond the limit.
         if is_too_deep(bytes) {
@@ -80,10 +92,12 @@ impl Fields {
     }
 }
 
+const NO_OBJECT: &str = "JSON, but not an object";
+
 /// Why a text is no message. The parser's own words have no piece of the text, unless it is JSON.
 fn json_defect(error: &serde_json::Error) -> String {
     match error.classify() {
-        Category::Data => "JSON, but not an object".to_owned(),
+        Category::Data => NO_OBJECT.to_owned(),
         Category::Syntax | Category::Eof | Category::Io => format!("not JSON: {error}"),
     }
 }

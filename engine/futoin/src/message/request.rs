@@ -43,6 +43,17 @@ impl Request {
         Self::from_fields(fields.map_err(|why| RefusedMessage::malformed(coding, why))?, coding)
     }
 
+    /// Reads a message that is a part of another one, such as a call of a burst (FTN10), as
+    /// [`parse`](Self::parse) does. The depth of the other one was limited.
+    ///
+    /// # Errors
+    /// As for [`parse`](Self::parse).
+    pub fn of_json(message: Value) -> Result<Self, RefusedMessage> {
+        let fields = Fields::of_json(message);
+        let fields = fields.map_err(|why| RefusedMessage::malformed(Coding::Json, why))?;
+        Self::from_fields(fields, Coding::Json)
+    }
+
     /// A request of the fields of a message.
     pub(super) fn from_fields(fields: Fields, coding: Coding) -> Result<Self, RefusedMessage> {
         // JSON peers write null for a field they leave out

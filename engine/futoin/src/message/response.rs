@@ -2,7 +2,7 @@
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::binary::{self, Sink};
 use super::coding::Coding;
@@ -101,6 +101,23 @@ impl Response {
             ResponseBody::Result(result) => Ok(result),
             ResponseBody::Error(error) => Err(error),
         }
+    }
+
+    /// The answer as a part of another message, such as that to a burst (FTN10).
+    #[must_use]
+    pub fn into_json(self) -> Value {
+        let Self { body, rid, sec } = self;
+        let mut message = Map::new();
+        match body {
+            ResponseBody::Result(result) => _ = message.insert("r".to_owned(), result),
+            ResponseBody::Error(ErrorResult { code, description }) => {
+                message.insert("e".to_owned(), code.into());
+                message.extend(description.map(|text| ("edesc".to_owned(), text.into())));
+            }
+        }
+        message.extend(rid.map(|rid| ("rid".to_owned(), rid.as_value().clone())));
+        message.extend(sec.map(|sec| ("sec".to_owned(), sec)));
+        message.into()
     }
 
     /// The fields that a signature covers (FTN8): all but `sec`, as they will be written in `coding`.
