@@ -41,11 +41,6 @@ pub struct Config {
     #[arg(long, value_name = "N", default_value_t = WAITING_PER_CALLER)]
     pub waiting_per_caller: u64,
 
-    /// The server of HTTP: the one of the executor, or to compare actix-web, under its own limits and
-    /// without TLS.
-    #[arg(long, value_enum, default_value_t = Front::Own, conflicts_with = "tls_cert")]
-    pub front: Front,
-
     /// Serve HTTPS with this certificate chain, a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -173,16 +168,6 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
-}
-
-/// The server of HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(clippy::exhaustive_enums, reason = "an option of a program, not of a library")]
-pub enum Front {
-    /// The server of the executor.
-    Own,
-    /// An actix-web application that mounts the service.
-    ActixWeb,
 }
 
 impl Config {

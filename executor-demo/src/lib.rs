@@ -34,5 +34,5 @@ pub mod shelf;
 pub mod shop;
 pub mod store;
 
-pub use config::{Config, Front, LogFormat};
+pub use config::{Config, LogFormat};
 pub use server::{executor, run};

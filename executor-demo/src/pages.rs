@@ -33,18 +33,6 @@ pub(crate) struct Pages {
 type Page = Response<Either<Full<Bytes>, ConsoleBody>>;
 
 impl Pages {
-    /// The paths, as actix-web writes them.
-    pub(crate) const PATHS: [&str; 8] = [
-        "/metrics",
-        "/health",
-        "/ready",
-        "/console",
-        "/console/{path:.*}",
-        "/openapi.json",
-        "/docs",
-        "/docs/{path:.*}",
-    ];
-
     pub(crate) fn new(executor: &Executor, metrics: Metrics, console: Option<Console>) -> Self {
         Self { metrics, health: health::service(executor), console, openapi: None, hosts: None }
     }

@@ -3,7 +3,6 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use asyncsteps::budget::Budget;
 use asyncsteps::console::Console;
@@ -16,7 +15,7 @@ use asyncsteps::observe::{Locks, OtlpGuard, Retention, Sampling, otlp};
 use asyncsteps::{Builder, Executor, builtin};
 
 use crate::bank::{self, Bank, BankLink, RemoteBank};
-use crate::config::{Config, Front};
+use crate::config::Config;
 use crate::interface::{self, is_read, status_of};
 use crate::journal::{self, Flows};
 use crate::node::ShopNode;
@@ -73,12 +72,7 @@ pub async fn run(
     let hosts = config.hosts(listener.local_addr()?);
     let service = service(&executor, &config, hosts.clone());
     let pages = pages.beside(&service, hosts);
-    let closed = match config.front {
-        Front::Own => serve(service, pages, listener, &config, shutdown).await,
-        Front::ActixWeb => {
-            serve_mounted(service, pages, &executor, listener, &config, shutdown).await
-        }
-    };
+    let closed = serve(service, pages, listener, &config, shutdown).await;
     if let Some(looking) = looking {
         looking.abort();
     }
@@ -135,43 +129,6 @@ async fn serve(
         None => server.listen(listener)?,
     };
     server.run_until(shutdown).await.context("the server failed")
-}
-
-/// Serves an actix-web application that mounts the service and the pages.
-async fn serve_mounted(
-    service: http::Service,
-    pages: Pages,
-    executor: &Executor,
-    listener: TcpListener,
-    config: &Config,
-    shutdown: impl Future<Output = ()>,
-) -> anyhow::Result<Closed> {
-    let app = move || {
-        let app = App::new().service(service.clone());
-        Pages::PATHS.iter().fold(app, |app, path| app.route(path, http::page(pages.service())))
-    };
-    let server = HttpServer::new(app)
-        .workers(config.workers.get())
-        .tcp_nodelay(true)
-        .h1_allow_half_closed(false)
-        .client_request_timeout(config.head_timeout())
-        .keep_alive(config.keep_alive())
-        .disable_signals()
-        // the executor has waited for requests: who does not read is not waited for
-        .shutdown_timeout(1)
-        .listen(listener)?
-        .run();
-    let handle = server.handle();
-    let stopped = async {
-        shutdown.await;
-        tokio::time::sleep(config.drain_delay()).await;
-        let closed = executor.close(config.grace()).await;
-        handle.stop(true).await;
-        closed
-    };
-    let (ended, closed) = tokio::join!(server, stopped);
-    ended?;
-    Ok(closed)
 }
 
 /// The executor with everything the demo hosts; also for applications and tests that bring their

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
 use asyncsteps_executor::Closed;
+use executor_demo::Config;
 use executor_demo::node::NodeOptions;
-use executor_demo::{Config, Front};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -71,7 +71,6 @@ pub fn config(data: &Data) -> Config {
         data: data.file(),
         journal: None,
         waiting_per_caller: 1_000,
-        front: Front::Own,
         node: NodeOptions::default(),
         tls_cert: None,
         tls_key: None,

@@ -21,6 +21,7 @@
 //! | `http` (default) | `http`, `websocket` |
 //! | `log` (default) | `observe::log` |
 //! | `rustls` | TLS for the server |
+//! | `actix-web` | an actix-web application mounts `http::Service` |
 //! | `jwt` | `security::JwtProvider` |
 //! | `metrics` | `metrics` |
 //! | `otel` | `observe::otlp` |

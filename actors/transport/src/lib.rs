@@ -1,9 +1,9 @@
 //! Transports of FutoIn (FTN5): bytes become requests and replies become bytes; the [`Executor`] sees no bytes.
 //!
-//! - [`http`]: a server, and a service for actix-web
+//! - [`http`]: a server
 //! - [`websocket`]: connections that start as a request of HTTP
 //!
-//! Feature: `rustls`, TLS for the server.
+//! Features: `rustls`, TLS for the server; `actix-web`, an application of actix-web mounts the service.
 //!
 //! To write another transport:
 //!

@@ -1,4 +1,4 @@
-//! The promise: figures, probes and the console are served beside the functions, by either server.
+//! The promise: figures, probes and the console are served beside the functions.
 
 use std::net::SocketAddr;
 
@@ -21,60 +21,53 @@ pub(crate) fn get_as(host: &str, address: SocketAddr, path: &str) -> (u16, Strin
 }
 
 #[test]
-fn pages_are_served_beside_the_functions_by_both_servers() {
-    for front in ["own", "actix-web"] {
-        let data = Data::new();
-        let program = Program::start_with(PROGRAM, &data, &["--front", front]);
-        let ping = get(program.address, "/ftn/futoin.anonping/1.0/ping?echo=1");
-        assert_eq!(ping, (200, r#"{"r":{"echo":1}}"#.to_owned()), "{front}");
-        let (status, figures) = get(program.address, "/metrics");
-        assert_eq!(status, 200, "{front}");
-        let of_ping =
-            r#"asyncsteps_request_duration_seconds_count{function="futoin.anonping:1.0:ping"} 1"#;
-        for line in [of_ping, "asyncsteps_ready 1.0"] {
-            assert!(figures.lines().any(|other| other == line), "{front}: {line}");
-        }
-        // how many there are at this moment is up to the store
-        let of_store = r#"shop_store_jobs{queue="write"} "#;
-        assert!(figures.lines().any(|line| line.starts_with(of_store)), "{front}: {figures}");
-        assert_eq!(get(program.address, "/health"), (200, r#"{"alive":true}"#.to_owned()));
-        let ready = r#"{"ready":true,"reasons":[]}"#.to_owned();
-        assert_eq!(get(program.address, "/ready"), (200, ready), "{front}");
-        let (status, page) = get(program.address, "/console");
-        assert!(status == 200 && page.contains("<html"), "{front}: {status} {page}");
-        assert_eq!(get(program.address, "/console/nothing").0, 404, "{front}");
-        assert_eq!(get(program.address, "/nothing").0, 404, "{front}");
-        let _socket = Socket::open(program.address);
-        let (_, figures) = get(program.address, "/metrics");
-        let of_socket = r#"asyncsteps_connections{protocol="websocket"} 1.0"#;
-        assert!(figures.lines().any(|line| line == of_socket), "{front}: {figures}");
+fn pages_are_served_beside_the_functions() {
+    let data = Data::new();
+    let program = Program::start(PROGRAM, &data);
+    let ping = get(program.address, "/ftn/futoin.anonping/1.0/ping?echo=1");
+    assert_eq!(ping, (200, r#"{"r":{"echo":1}}"#.to_owned()));
+    let (status, figures) = get(program.address, "/metrics");
+    assert_eq!(status, 200);
+    let of_ping =
+        r#"asyncsteps_request_duration_seconds_count{function="futoin.anonping:1.0:ping"} 1"#;
+    for line in [of_ping, "asyncsteps_ready 1.0"] {
+        assert!(figures.lines().any(|other| other == line), "{line}");
     }
+    // how many there are at this moment is up to the store
+    let of_store = r#"shop_store_jobs{queue="write"} "#;
+    assert!(figures.lines().any(|line| line.starts_with(of_store)), "{figures}");
+    assert_eq!(get(program.address, "/health"), (200, r#"{"alive":true}"#.to_owned()));
+    let ready = r#"{"ready":true,"reasons":[]}"#.to_owned();
+    assert_eq!(get(program.address, "/ready"), (200, ready));
+    let (status, page) = get(program.address, "/console");
+    assert!(status == 200 && page.contains("<html"), "{status} {page}");
+    assert_eq!(get(program.address, "/console/nothing").0, 404);
+    assert_eq!(get(program.address, "/nothing").0, 404);
+    let _socket = Socket::open(program.address);
+    let (_, figures) = get(program.address, "/metrics");
+    let of_socket = r#"asyncsteps_connections{protocol="websocket"} 1.0"#;
+    assert!(figures.lines().any(|line| line == of_socket), "{figures}");
 }
 
 #[test]
 fn functions_and_figures_are_served_for_the_hosts_that_were_named_and_probes_for_all() {
     const PING: &str = "/ftn/futoin.anonping/1.0/ping?echo=1";
-    // the front, the hosts that are named, and one that is served
-    for (front, named, served) in [
-        ("own", None, "localhost:1"),
-        ("own", Some("shop.example"), "Shop.Example:8080"),
-        ("actix-web", Some("shop.example"), "shop.example"),
-    ] {
+    // the hosts that are named, and one that is served
+    for (named, served) in [(None, "localhost:1"), (Some("shop.example"), "Shop.Example:8080")] {
         let data = Data::new();
-        let named = named.map(|host| ["--host", host]);
         let arguments: Vec<&str> =
-            ["--front", front].into_iter().chain(named.into_iter().flatten()).collect();
+            named.map(|host| ["--host", host]).into_iter().flatten().collect();
         let program = Program::start_with(PROGRAM, &data, &arguments);
         let status = |host, path| get_as(host, program.address, path).0;
         for path in [PING, "/metrics"] {
-            assert_eq!(status(served, path), 200, "{front}: {path}");
+            assert_eq!(status(served, path), 200, "{path}");
             for foreign in ["rebound.example", "shop.example.org", "shop.example@rebound.example"] {
-                assert_eq!(status(foreign, path), 403, "{front}: {path} of {foreign}");
+                assert_eq!(status(foreign, path), 403, "{path} of {foreign}");
             }
         }
         for path in ["/health", "/ready"] {
-            assert_eq!(status("10.1.2.3:8080", path), 200, "{front}: {path}");
+            assert_eq!(status("10.1.2.3:8080", path), 200, "{path}");
         }
-        assert_eq!(status("rebound.example", "/console"), 403, "{front}");
+        assert_eq!(status("rebound.example", "/console"), 403);
     }
 }

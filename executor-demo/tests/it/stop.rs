@@ -15,42 +15,37 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
 
 #[test]
 fn sigterm_ends_the_program_with_code_0() {
-    for front in ["own", "actix-web"] {
-        let data = Data::new();
-        let program = Program::start_with(PROGRAM, &data, &["--front", front]);
-        let address = program.address;
-        client::ping(address);
-        assert_eq!(program.terminate().code(), Some(0), "{front}");
-        assert!(TcpStream::connect(address).is_err(), "{front} no longer listens");
-    }
+    let data = Data::new();
+    let program = Program::start(PROGRAM, &data);
+    let address = program.address;
+    client::ping(address);
+    assert_eq!(program.terminate().code(), Some(0));
+    assert!(TcpStream::connect(address).is_err(), "it no longer listens");
 }
 
 #[test]
 fn balancers_are_told_before_connections_are_refused() {
-    for front in ["own", "actix-web"] {
-        let data = Data::new();
-        let arguments = ["--front", front, "--drain-delay", "3600"];
-        let program = Program::start_with(PROGRAM, &data, &arguments);
-        let get = |path: &str| {
-            let mut connection = Connection::open(program.address);
-            connection.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes());
-            let answer = connection.receive();
-            (answer.status(), answer.text().to_owned())
-        };
-        assert_eq!(get("/ready").0, 200, "{front}");
-        program.ask_to_end();
-        let closing = loop {
-            match get("/ready") {
-                (200, _) => thread::yield_now(),
-                closing => break closing,
-            }
-        };
-        let text = r#"{"ready":false,"reasons":["closing"]}"#;
-        assert_eq!(closing, (503, text.to_owned()), "{front}");
-        client::ping(program.address);
-        for path in ["/health", "/metrics", "/console"] {
-            assert_eq!(get(path).0, 200, "{front}: {path}");
+    let data = Data::new();
+    let program = Program::start_with(PROGRAM, &data, &["--drain-delay", "3600"]);
+    let get = |path: &str| {
+        let mut connection = Connection::open(program.address);
+        connection.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes());
+        let answer = connection.receive();
+        (answer.status(), answer.text().to_owned())
+    };
+    assert_eq!(get("/ready").0, 200);
+    program.ask_to_end();
+    let closing = loop {
+        match get("/ready") {
+            (200, _) => thread::yield_now(),
+            closing => break closing,
         }
+    };
+    let text = r#"{"ready":false,"reasons":["closing"]}"#;
+    assert_eq!(closing, (503, text.to_owned()));
+    client::ping(program.address);
+    for path in ["/health", "/metrics", "/console"] {
+        assert_eq!(get(path).0, 200, "{path}");
     }
 }
 

@@ -6,17 +6,17 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::net::TcpListener;
+use std::num::NonZeroUsize;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use actix_web::{App, HttpServer};
 use asyncsteps_actors::ffi::BinaryStep;
 use asyncsteps_actors::ffi::abi::{Execute, HandleError, Scheduled};
 use asyncsteps_core::Template;
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::{Executor, RequestSteps};
-use asyncsteps_transport::http;
+use asyncsteps_transport::http::{self, Server, ServerLimits};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -84,22 +84,16 @@ async fn serve(
     executor: Executor,
     stopped: oneshot::Receiver<()>,
 ) -> Fallible<()> {
-    let service = http::service("/ftn/", executor.clone());
-    let server = HttpServer::new(move || App::new().service(service.clone()))
-        .workers(2)
-        // a caller that closes its connection gives up
-        .h1_allow_half_closed(false)
-        .client_request_timeout(PATIENCE)
-        .disable_signals()
-        .listen(listener)?
-        .run();
-    let handle = server.handle();
-    let server = actix_rt::spawn(server);
-    // told, or dropped
-    let _ = stopped.await;
-    executor.close(Duration::ZERO).await;
-    handle.stop(false).await;
-    Ok(server.await??)
+    let limits = ServerLimits { head_timeout: PATIENCE, ..ServerLimits::default() };
+    let server = Server::new(http::service("/ftn/", executor)).limits(limits).grace(Duration::ZERO);
+    let server = server.workers(NonZeroUsize::MIN.saturating_add(1)).listen(listener)?;
+    server
+        .run_until(async {
+            // told, or dropped
+            let _ = stopped.await;
+        })
+        .await?;
+    Ok(())
 }
 
 /// What went wrong goes to standard error.

@@ -13,7 +13,7 @@ use futures_util::{Stream, StreamExt};
 use http::StatusCode;
 use http_body::Body as _;
 
-use super::mount::upload::Upload;
+use super::mount::Upload;
 use super::server::receiving::Receiving;
 use crate::account::Share;
 use asyncsteps_executor::Executor;
@@ -45,6 +45,12 @@ impl Body {
             Self::Own(body) => body.size_hint().exact(),
             Self::Mounted(body) => body.length(),
         }
+    }
+}
+
+impl From<Upload> for Body {
+    fn from(upload: Upload) -> Self {
+        Self::Mounted(upload)
     }
 }
 

@@ -4,12 +4,12 @@ use std::any::Any;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use actix_web::HttpRequest;
 use asyncsteps_futoin::message::Headers;
 use http::header::{AUTHORIZATION, CONNECTION, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
 
+use super::mount::MountedHead;
 use asyncsteps_executor::security::{Credentials, Refusal};
 
 /// The head of an HTTP request: of a message, or of the upgrade to a WebSocket.
@@ -38,7 +38,7 @@ enum Inner {
     /// From a [`Server`](super::Server).
     Own { parts: Parts, connection: Rc<ConnectionInfo> },
     /// From an application that mounts the [`Service`](super::Service).
-    Mounted(HttpRequest),
+    Mounted(MountedHead),
 }
 
 /// The facts of a connection of a [`Server`](super::Server).
@@ -54,19 +54,20 @@ impl RequestHead {
         Self(Inner::Own { parts, connection })
     }
 
-    pub(crate) fn mounted(http: &HttpRequest) -> Self {
-        Self(Inner::Mounted(http.clone()))
+    #[cfg(test)]
+    pub(crate) fn of_test(request: http::Request<()>) -> Self {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let connection = Rc::new(ConnectionInfo { peer, is_secure: false, data: None });
+        Self::own(request.into_parts().0, connection)
     }
 
     /// A copy that is kept for as long as its connection is: its texts have memory of their own, and do
     /// not hold the buffer that the request was read into.
     pub(crate) fn detached(&self) -> Self {
-        Self(match &self.0 {
-            Inner::Own { parts, connection } => {
-                Inner::Own { parts: copy(parts), connection: Rc::clone(connection) }
-            }
-            Inner::Mounted(http) => Inner::Mounted(http.clone()),
-        })
+        match &self.0 {
+            Inner::Own { parts, connection } => Self::own(copy(parts), Rc::clone(connection)),
+            Inner::Mounted(head) => head.detached(),
+        }
     }
 
     /// The method, such as `POST`.
@@ -74,7 +75,7 @@ impl RequestHead {
     pub fn method(&self) -> &str {
         match &self.0 {
             Inner::Own { parts, .. } => parts.method.as_str(),
-            Inner::Mounted(http) => http.method().as_str(),
+            Inner::Mounted(head) => head.method(),
         }
     }
 
@@ -83,7 +84,7 @@ impl RequestHead {
     pub fn path(&self) -> &str {
         match &self.0 {
             Inner::Own { parts, .. } => parts.uri.path(),
-            Inner::Mounted(http) => http.uri().path(),
+            Inner::Mounted(head) => head.path(),
         }
     }
 
@@ -92,7 +93,7 @@ impl RequestHead {
     pub fn query(&self) -> &str {
         match &self.0 {
             Inner::Own { parts, .. } => parts.uri.query().unwrap_or_default(),
-            Inner::Mounted(http) => http.query_string(),
+            Inner::Mounted(head) => head.query(),
         }
     }
 
@@ -101,7 +102,7 @@ impl RequestHead {
     pub fn peer(&self) -> Option<SocketAddr> {
         match &self.0 {
             Inner::Own { connection, .. } => Some(connection.peer),
-            Inner::Mounted(http) => http.peer_addr(),
+            Inner::Mounted(head) => head.peer(),
         }
     }
 
@@ -112,7 +113,7 @@ impl RequestHead {
     pub fn connection_data<T: 'static>(&self) -> Option<&T> {
         match &self.0 {
             Inner::Own { connection, .. } => connection.data.as_deref()?.downcast_ref(),
-            Inner::Mounted(http) => http.conn_data(),
+            Inner::Mounted(head) => head.connection_data(),
         }
     }
 
@@ -127,11 +128,12 @@ impl RequestHead {
 
     /// The request as actix-web has it, if an actix-web application took it: with what middlewares
     /// put into its extensions.
+    #[cfg(feature = "actix-web")]
     #[must_use]
-    pub fn actix_web(&self) -> Option<&HttpRequest> {
+    pub fn actix_web(&self) -> Option<&actix_web::HttpRequest> {
         match &self.0 {
             Inner::Own { .. } => None,
-            Inner::Mounted(http) => Some(http),
+            Inner::Mounted(head) => Some(head.request()),
         }
     }
 
@@ -144,7 +146,7 @@ impl RequestHead {
     pub(crate) fn get(&self, name: &HeaderName) -> Option<&str> {
         match &self.0 {
             Inner::Own { parts, .. } => parts.headers.get(name)?.to_str().ok(),
-            Inner::Mounted(http) => mounted_values(http, name.as_str()).next()?.to_str().ok(),
+            Inner::Mounted(head) => head.values(name.as_str()).next()?,
         }
     }
 
@@ -152,17 +154,17 @@ impl RequestHead {
     pub(crate) fn values(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
         let (own, mounted) = match &self.0 {
             Inner::Own { parts, .. } => (Some(parts.headers.get_all(name)), None),
-            Inner::Mounted(http) => (None, Some(mounted_values(http, name.as_str()))),
+            Inner::Mounted(head) => (None, Some(head.values(name.as_str()))),
         };
         let own = own.into_iter().flatten().filter_map(|value| value.to_str().ok());
-        own.chain(mounted.into_iter().flatten().filter_map(|value| value.to_str().ok()))
+        own.chain(mounted.into_iter().flatten().flatten())
     }
 
     /// Whether it has a header, of any value.
     pub(super) fn has(&self, name: &HeaderName) -> bool {
         match &self.0 {
             Inner::Own { parts, .. } => parts.headers.contains_key(name),
-            Inner::Mounted(http) => mounted_values(http, name.as_str()).next().is_some(),
+            Inner::Mounted(head) => head.values(name.as_str()).next().is_some(),
         }
     }
 
@@ -170,7 +172,7 @@ impl RequestHead {
     pub(super) fn authority(&self) -> Option<&str> {
         match &self.0 {
             Inner::Own { parts, .. } => parts.uri.authority().map(|it| it.as_str()),
-            Inner::Mounted(http) => http.uri().authority().map(|it| it.as_str()),
+            Inner::Mounted(head) => head.authority(),
         }
     }
 
@@ -178,7 +180,7 @@ impl RequestHead {
     pub(super) fn is_secure(&self) -> bool {
         match &self.0 {
             Inner::Own { connection, .. } => connection.is_secure,
-            Inner::Mounted(http) => http.app_config().secure(),
+            Inner::Mounted(head) => head.is_secure(),
         }
     }
 
@@ -187,7 +189,7 @@ impl RequestHead {
     pub(super) fn has_own_connection(&self) -> bool {
         match &self.0 {
             Inner::Own { parts, .. } => parts.version <= Version::HTTP_11,
-            Inner::Mounted(http) => http.version() <= actix_web::http::Version::HTTP_11,
+            Inner::Mounted(head) => head.version() <= Version::HTTP_11,
         }
     }
 
@@ -195,7 +197,7 @@ impl RequestHead {
     pub(super) fn has_upgrade(&self) -> bool {
         let is_http10 = match &self.0 {
             Inner::Own { parts, .. } => parts.version < Version::HTTP_11,
-            Inner::Mounted(http) => http.version() < actix_web::http::Version::HTTP_11,
+            Inner::Mounted(head) => head.version() < Version::HTTP_11,
         };
         !is_http10 && self.has(&UPGRADE)
     }
@@ -208,13 +210,16 @@ impl RequestHead {
 
     /// Bytes that it keeps in memory.
     pub(super) fn size(&self) -> usize {
-        let http = match &self.0 {
-            Inner::Own { parts, .. } => return size_of_head(&parts.headers, &parts.uri),
-            Inner::Mounted(http) => http,
-        };
-        let fields = http.headers().iter();
-        let fields = fields.map(|(name, value)| FIELD + name.as_str().len() + value.len());
-        fields.sum::<usize>() + self.path().len() + self.query().len()
+        match &self.0 {
+            Inner::Own { parts, .. } => size_of_head(&parts.headers, &parts.uri),
+            Inner::Mounted(head) => head.size(FIELD),
+        }
+    }
+}
+
+impl From<MountedHead> for RequestHead {
+    fn from(head: MountedHead) -> Self {
+        Self(Inner::Mounted(head))
     }
 }
 
@@ -222,14 +227,14 @@ impl Headers for RequestHead {
     fn header(&self, name: &str) -> Option<&str> {
         match &self.0 {
             Inner::Own { parts, .. } => parts.headers.get(name)?.to_str().ok(),
-            Inner::Mounted(http) => mounted_values(http, name).next()?.to_str().ok(),
+            Inner::Mounted(head) => head.values(name).next()?,
         }
     }
 
     fn has_header(&self, name: &str) -> bool {
         match &self.0 {
             Inner::Own { parts, .. } => parts.headers.contains_key(name),
-            Inner::Mounted(http) => mounted_values(http, name).next().is_some(),
+            Inner::Mounted(head) => head.values(name).next().is_some(),
         }
     }
 
@@ -241,27 +246,13 @@ impl Headers for RequestHead {
                     all.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))),
                 )
             }
-            Inner::Mounted(http) => {
-                let all = http.headers().iter();
-                Box::new(
-                    all.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))),
-                )
-            }
+            Inner::Mounted(head) => Box::new(head.fields()),
         }
     }
 
     fn transport(&self) -> Option<&dyn Any> {
         Some(self)
     }
-}
-
-/// The values of a header that actix-web has: it has another version of the types, and to make one of its names of
-/// ours takes longer than a look at all of them.
-fn mounted_values<'a, 'n>(
-    http: &'a HttpRequest,
-    name: &'n str,
-) -> impl Iterator<Item = &'a actix_web::http::header::HeaderValue> + use<'a, 'n> {
-    http.headers().iter().filter(move |(other, _)| other.as_str() == name).map(|(_, value)| value)
 }
 
 /// Bytes of a field in addition to its name and value: its place in a map, which has free ones.

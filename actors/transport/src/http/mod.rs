@@ -1,5 +1,5 @@
-//! FutoIn over HTTP (FTN5): a [`Server`] of its own, or a [`Service`] that an actix-web application
-//! mounts beside its own routes.
+//! FutoIn over HTTP (FTN5): a [`Server`] of its own, or with the feature `actix-web` a [`Service`] that an
+//! actix-web application mounts beside its own routes.
 //!
 //! What it serves under its path, such as `/ftn/`:
 //! - `POST /ftn/` with a message, in any coding;
@@ -13,6 +13,7 @@ mod answer;
 mod body;
 mod end_point;
 pub(super) mod head;
+#[cfg_attr(not(feature = "actix-web"), path = "no_mount.rs")]
 mod mount;
 mod openapi;
 mod server;
@@ -27,6 +28,7 @@ use asyncsteps_executor::Executor;
 
 pub use end_point::Cors;
 pub use head::RequestHead;
+#[cfg(feature = "actix-web")]
 pub use mount::page;
 pub use openapi::{OpenApi, openapi};
 #[cfg(feature = "rustls")]
@@ -35,43 +37,12 @@ pub use server::{NewConnection, RequestBody, Server, ServerLimits};
 
 use end_point::{EndPoint, Sites};
 
-/// The end point of an executor, for a [`Server`] or for an actix-web application.
+/// The end point of an executor, for a [`Server`], or with the feature `actix-web` for an application
+/// that mounts it.
 ///
 /// It answers under its path with and without the trailing slash. `Server::new(service)` serves it
-/// within [limits](ServerLimits). An actix-web application mounts it beside its own routes, and it
-/// is served then as its `actix_web::HttpServer` does that. Set there
-/// - `tcp_nodelay(true)`: otherwise the second of two answers waits some 40 ms for the client's
-///   acknowledgement of the first;
-/// - `h1_allow_half_closed(false)`: otherwise a client that disconnects does not cancel its request;
-///
-/// and know what it does not limit:
-/// - how slowly a body comes or an answer is taken, and the heads after the first one;
-/// - the connections of one client;
-/// - requests that are sent ahead of answers: the requests that it has read take many times their
-///   size in memory;
-/// - requests that HTTP/2 clients cancel.
-///
-/// [Close the executor](asyncsteps_executor::Executor::close) before that server stops: WebSockets are notified
-/// then (1001).
-///
-/// ```no_run
-/// use actix_web::{App, HttpServer};
-/// use asyncsteps_executor::Executor;
-/// use asyncsteps_transport::http;
-///
-/// # #[actix_web::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let executor = Executor::builder().build()?;
-/// let service = http::service("/ftn/", executor);
-/// HttpServer::new(move || App::new().service(service.clone()))
-///     .tcp_nodelay(true)
-///     .h1_allow_half_closed(false)
-///     .bind("127.0.0.1:8080")?
-///     .run()
-///     .await?;
-/// # Ok(())
-/// # }
-/// ```
+/// within [limits](ServerLimits). An actix-web application [mounts it](#impl-HttpServiceFactory-for-Service)
+/// beside its own routes.
 #[derive(Clone, derive_more::Debug)]
 pub struct Service {
     path: String,

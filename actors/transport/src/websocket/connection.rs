@@ -15,11 +15,12 @@ use tokio::sync::mpsc;
 
 use super::calls::Call;
 use super::close_code::{GOING_AWAY, TRY_AGAIN_LATER};
-use super::frames::{Broken, FrameKind, Frames, Incoming};
+use super::frames::{FrameKind, Frames, Incoming};
 use super::handler::{Handled, MessageHandler};
 use super::limits::WebSocketLimits;
 use super::link::Output;
 use super::session::{End, Session};
+use super::wire::Broken;
 use crate::account::{Account, Share};
 use crate::{FRAMES, UNTAKEN};
 use asyncsteps_executor::Direction;
@@ -172,7 +173,7 @@ impl Connection {
             Event::Call(call) => self.call(session, *call),
             Event::Closing => session.close(clock::now(), self.output.unsent()),
             // a client that takes nothing needs no code
-            Event::Displaced if self.output.waiting() > 0 => return Err(End::Gone),
+            Event::Displaced if self.output.unsent() > 0 => return Err(End::Gone),
             Event::Displaced => return Err(End::Close(TRY_AGAIN_LATER)),
             Event::Tick => session.tick(clock::now(), self.output.unsent())?,
         }
@@ -195,7 +196,7 @@ struct Waiting {
 impl Waiting {
     /// Counts its memory while the client does not take the sent bytes.
     fn hold(&mut self, session: &Session, output: &Output) {
-        let waiting = output.waiting();
+        let waiting = output.unsent();
         let bytes = if waiting > 0 { waiting + session.output() } else { 0 };
         if bytes != self.bytes {
             self.share.set_taken(bytes, bytes > 0);

@@ -1,10 +1,10 @@
 //! Frames of RFC 6455: from the bytes of a connection to whole messages, and back.
 
-use actix_http::ws::{OpCode, Parser, ProtocolError};
 use bytes::{Bytes, BytesMut};
 
 use super::close_code::NORMAL;
 use super::link::Input;
+use super::wire::{self, Broken, CONTROL, Frame, OpCode};
 use crate::account::Share;
 
 /// A message or a control frame of the other end.
@@ -26,21 +26,6 @@ pub(super) enum Incoming {
 pub(super) enum FrameKind {
     Text,
     Binary,
-}
-
-/// Why nothing more can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
-    /// A message is larger than the limit.
-    TooLarge,
-    /// The other end does not follow RFC 6455.
-    Protocol,
-    /// A text is not UTF-8.
-    Text,
-    /// The budget has no room for the received part of a message.
-    NoRoom,
-    /// The connection ended.
-    Ended,
 }
 
 /// The reading half of a connection. It holds at most one message and one read of the socket.
@@ -91,8 +76,8 @@ impl Frames {
     /// Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Result<Incoming, Broken> {
         loop {
-            while let Some((last, opcode, payload)) = self.frame()? {
-                if let Some(incoming) = self.take(last, opcode, payload)? {
+            while let Some(frame) = wire::take(&mut self.buffer, self.limit)? {
+                if let Some(incoming) = self.take(frame)? {
                     return Ok(incoming);
                 }
             }
@@ -103,42 +88,12 @@ impl Frames {
         }
     }
 
-    fn frame(&mut self) -> Result<Option<(bool, OpCode, BytesMut)>, Broken> {
-        // the parser refuses a frame that is too large only when all of it is there
-        if self.announced().is_some_and(|length| length > self.limit as u64) {
-            return Err(Broken::TooLarge);
-        }
-        if self.buffer.first().is_some_and(|first| first & RESERVED != 0) {
-            return Err(Broken::Protocol);
-        }
-        match Parser::parse(&mut self.buffer, true, self.limit) {
-            Ok(frame) => {
-                Ok(frame.map(|(last, opcode, payload)| (last, opcode, payload.unwrap_or_default())))
-            }
-            Err(ProtocolError::Overflow) => Err(Broken::TooLarge),
-            Err(_) => Err(Broken::Protocol),
-        }
-    }
-
-    /// The length in the head of the next frame, as far as that is there.
-    fn announced(&self) -> Option<u64> {
-        match self.buffer.get(1)? & LENGTH {
-            126 => Some(u16::from_be_bytes(*self.buffer.get(2..)?.first_chunk()?).into()),
-            127 => Some(u64::from_be_bytes(*self.buffer.get(2..)?.first_chunk()?)),
-            length => Some(length.into()),
-        }
-    }
-
-    fn take(
-        &mut self,
-        last: bool,
-        opcode: OpCode,
-        payload: BytesMut,
-    ) -> Result<Option<Incoming>, Broken> {
-        Ok(match (opcode, last) {
-            (OpCode::Ping, true) => Some(Incoming::Ping(payload.freeze())),
-            (OpCode::Pong, true) => Some(Incoming::Pong),
-            (OpCode::Close, true) => Some(Incoming::Close(farewell(&payload)?)),
+    fn take(&mut self, frame: Frame) -> Result<Option<Incoming>, Broken> {
+        let Frame { is_last, opcode, payload } = frame;
+        Ok(match (opcode, is_last) {
+            (OpCode::Ping, _) => Some(Incoming::Ping(payload.freeze())),
+            (OpCode::Pong, _) => Some(Incoming::Pong),
+            (OpCode::Close, _) => Some(Incoming::Close(farewell(&payload)?)),
             (OpCode::Text | OpCode::Binary, _) if self.fragments.is_some() => {
                 return Err(Broken::Protocol);
             }
@@ -153,15 +108,12 @@ impl Frames {
                     return Err(Broken::TooLarge);
                 }
                 whole.extend_from_slice(&payload);
-                if last {
+                if is_last {
                     Some(message(first, whole)?)
                 } else {
                     self.fragments = Some((first, whole));
                     None
                 }
-            }
-            (OpCode::Ping | OpCode::Pong | OpCode::Close | OpCode::Bad, _) => {
-                return Err(Broken::Protocol);
             }
         })
     }
@@ -189,27 +141,13 @@ fn farewell(payload: &[u8]) -> Result<u16, Broken> {
     str::from_utf8(reason).map(|_| code).map_err(|_| Broken::Text)
 }
 
-/// The largest control frame, in bytes (RFC 6455 §5.5).
-const CONTROL: usize = 125;
-
-/// Bits of a head that only extensions use, which are not supported.
-const RESERVED: u8 = 0x70;
-
-/// The bits of a head with the length, or with where it is.
-const LENGTH: u8 = 0x7f;
-
-/// Appends a frame, as servers send it, to `out`.
-pub(super) fn write(out: &mut BytesMut, opcode: OpCode, payload: &[u8]) {
-    Parser::write_message(out, payload, opcode, true, false);
-}
-
 /// Appends a message to `out`; one that is no text is binary.
 pub(super) fn write_message(out: &mut BytesMut, kind: FrameKind, message: &[u8]) {
     let is_text = kind == FrameKind::Text && str::from_utf8(message).is_ok();
-    write(out, if is_text { OpCode::Text } else { OpCode::Binary }, message);
+    wire::write(out, if is_text { OpCode::Text } else { OpCode::Binary }, message);
 }
 
 /// Appends the closing handshake with a code of RFC 6455 §7.4.
 pub(super) fn write_close(out: &mut BytesMut, code: u16) {
-    write(out, OpCode::Close, &code.to_be_bytes());
+    wire::write(out, OpCode::Close, &code.to_be_bytes());
 }

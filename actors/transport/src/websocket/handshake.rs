@@ -1,15 +1,18 @@
 //! The opening handshake (RFC 6455 §4.2).
 
-use actix_http::ws::hash_key;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{HeaderValue, StatusCode};
+use sha1::{Digest as _, Sha1};
 
 use crate::http::head::RequestHead;
 
 /// The only version of the protocol.
 pub(super) const VERSION: HeaderValue = HeaderValue::from_static("13");
+
+/// What a server appends to the key of a client.
+const UUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The value of `Sec-WebSocket-Accept` in the answer to an upgrade.
 ///
@@ -31,6 +34,25 @@ pub(super) fn accept_key(head: &RequestHead) -> Result<HeaderValue, (StatusCode,
     if !BASE64_STANDARD.decode(key).is_ok_and(|key| key.len() == 16) {
         return bad("Bad websocket key");
     }
+    let accepted = Sha1::new().chain_update(key).chain_update(UUID).finalize();
     // it is base64
-    HeaderValue::from_bytes(&hash_key(key.as_bytes())).or_else(|_| bad("Bad websocket key"))
+    HeaderValue::try_from(BASE64_STANDARD.encode(accepted)).or_else(|_| bad("Bad websocket key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_answered_as_in_the_example_of_the_specification() {
+        let request = http::Request::get("/")
+            .header("Connection", "Upgrade")
+            .header("Upgrade", "websocket")
+            .header("Sec-WebSocket-Version", "13")
+            .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+            .body(())
+            .expect("a request");
+        let accepted = accept_key(&RequestHead::of_test(request));
+        assert_eq!(accepted, Ok(HeaderValue::from_static("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")));
+    }
 }

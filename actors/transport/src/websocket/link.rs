@@ -1,18 +1,15 @@
 //! The stream of a WebSocket: a connection, or the bodies of an HTTP request and its answer.
 
 use std::cell::{Cell, RefCell};
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-use actix_web::dev::Payload;
 use bytes::{Buf, Bytes, BytesMut};
-use futures_util::StreamExt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::mpsc;
 use tokio_util::io::poll_read_buf;
 
 /// How much is read at once at least: more than most messages.
@@ -21,81 +18,71 @@ const READ: usize = 4 << 10;
 /// How much is read at once at most.
 const MOST_READ: usize = 64 << 10;
 
-/// Bytes of a chunk in the body of an answer, about.
-const CHUNK: usize = 64 << 10;
+/// A connection whose halves are used at once, by one task.
+pub(crate) trait Duplex {
+    /// Reads the available bytes and appends them to `buffer`; returns their number, 0 at the end.
+    fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>>;
+
+    /// Takes a chunk after the one before is on its way, and sends as much of it as can be sent now.
+    ///
+    /// # Errors
+    /// If the other end is gone.
+    fn send(&self, chunk: Bytes) -> io::Result<()>;
+
+    /// Whether a part of the last chunk is not on its way.
+    fn is_sending(&self) -> bool;
+
+    /// Bytes of the last chunk that are not on their way.
+    fn unsent(&self) -> usize;
+
+    /// Waits until everything is on its way.
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Waits until the other end is gone, as far as that shows without reading.
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<()>;
+}
 
 /// The reading half.
-pub(super) enum Input {
-    /// The body of the request, where an actix-web application took it.
-    Payload(Payload),
-    Socket(Rc<dyn Duplex>),
-}
+pub(super) struct Input(Rc<dyn Duplex>);
 
 /// The writing half; a cheap handle.
 #[derive(Clone)]
-pub(super) enum Output {
-    /// The body of the answer. It takes a chunk when the one before is on its way.
-    Body(mpsc::Sender<Bytes>),
-    Socket(Rc<dyn Duplex>),
-}
+pub(super) struct Output(Rc<dyn Duplex>);
 
 /// The other end is gone.
 #[derive(Debug)]
 pub(super) struct Gone;
+
+/// The halves of a connection.
+pub(super) fn halves(connection: Rc<dyn Duplex>) -> (Input, Output) {
+    (Input(Rc::clone(&connection)), Output(connection))
+}
 
 impl Input {
     /// Reads the available bytes and appends them to `buffer`; `false` at the end.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    pub(super) async fn read(&mut self, buffer: &mut BytesMut) -> bool {
-        match self {
-            Self::Payload(payload) => match payload.next().await {
-                Some(Ok(chunk)) if buffer.is_empty() => *buffer = BytesMut::from(chunk),
-                Some(Ok(chunk)) => buffer.extend_from_slice(&chunk),
-                Some(Err(_)) | None => return false,
-            },
-            Self::Socket(socket) => {
-                let read = poll_fn(|cx| socket.poll_read(cx, buffer)).await;
-                return read.is_ok_and(|bytes| bytes > 0);
-            }
-        }
-        true
+    pub(super) async fn read(&self, buffer: &mut BytesMut) -> bool {
+        let read = poll_fn(|cx| self.0.poll_read(cx, buffer)).await;
+        read.is_ok_and(|bytes| bytes > 0)
     }
 }
 
 impl Output {
     /// Waits until the other end is gone, as far as that shows without reading.
     pub(super) async fn closed(&self) {
-        match self {
-            Self::Body(body) => body.closed().await,
-            Self::Socket(_) => pending().await,
-        }
+        poll_fn(|cx| self.0.poll_closed(cx)).await;
     }
 
     /// Whether some of the sent bytes are not in flight yet.
     pub(super) fn is_sending(&self) -> bool {
-        match self {
-            Self::Body(_) => false,
-            Self::Socket(socket) => socket.is_sending(),
-        }
+        self.0.is_sending()
     }
 
     /// Bytes that were sent and are not on their way, as far as that is known.
     pub(super) fn unsent(&self) -> usize {
-        match self {
-            Self::Body(_) => 0,
-            Self::Socket(socket) => socket.unsent(),
-        }
-    }
-
-    /// Bytes that wait for the client here, about.
-    pub(super) fn waiting(&self) -> usize {
-        match self {
-            Self::Body(body) if body.capacity() == 0 => CHUNK,
-            Self::Body(_) => 0,
-            Self::Socket(socket) => socket.unsent(),
-        }
+        self.0.unsent()
     }
 
     /// Waits until there is room for more.
@@ -103,20 +90,12 @@ impl Output {
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub(super) async fn ready(&self) -> Result<(), Gone> {
-        match self {
-            Self::Body(body) => body.reserve().await.map(drop).map_err(|_| Gone),
-            Self::Socket(socket) => poll_fn(|cx| socket.poll_flush(cx)).await.map_err(|_| Gone),
-        }
+        poll_fn(|cx| self.0.poll_flush(cx)).await.map_err(|_| Gone)
     }
 
     /// Sends a chunk for which there is room.
     pub(super) fn send(&self, chunk: Bytes) -> Result<(), Gone> {
-        match self {
-            _ if chunk.is_empty() => Ok(()),
-            // it is the only sender, so the room is still there
-            Self::Body(body) => body.try_send(chunk).map_err(|_| Gone),
-            Self::Socket(socket) => socket.send(chunk).map_err(|_| Gone),
-        }
+        if chunk.is_empty() { Ok(()) } else { self.0.send(chunk).map_err(|_| Gone) }
     }
 
     /// Sends the last chunk, and waits until it is on its way.
@@ -125,22 +104,6 @@ impl Output {
         self.send(chunk)?;
         self.ready().await
     }
-}
-
-/// A connection whose halves are used at once, by one task.
-pub(super) trait Duplex {
-    fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>>;
-
-    /// Takes a chunk after the one before is on its way, and sends as much of it as can be sent now.
-    fn send(&self, chunk: Bytes) -> io::Result<()>;
-
-    fn is_sending(&self) -> bool;
-
-    /// Bytes of the last chunk that are not on their way.
-    fn unsent(&self) -> usize;
-
-    /// Waits until everything is on its way.
-    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
 /// A connection of a server.
@@ -225,5 +188,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for Socket<T> {
         *waiting = Bytes::new();
         self.is_flushed.set(true);
         Poll::Ready(Ok(()))
+    }
+    fn poll_closed(&self, _: &mut Context<'_>) -> Poll<()> {
+        // it shows when something is read
+        Poll::Pending
     }
 }

@@ -5,11 +5,12 @@
 //! When the executor closes, a connection is closed with the code 1001 as soon as its own requests
 //! are answered.
 //!
-//! Frames are read and written here and not by actix-ws, because that takes a frame of any length
-//! into memory before it refuses it. A `Session`, a state machine without IO, decides what a
+//! Frames are read and written here: a frame that is too large is refused by its head. A `Session`, a state machine without IO, decides what a
 //! connection does; `Connection` drives it.
 
 mod calls;
+#[cfg(any(test, feature = "actix-web"))]
+mod chunks;
 mod close_code;
 mod connection;
 mod frames;
@@ -18,15 +19,12 @@ mod handshake;
 mod limits;
 mod link;
 mod session;
+mod wire;
 
-use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_web::dev::Payload;
-use asyncsteps_actors::budget::Client;
-use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, stream};
+use bytes::BytesMut;
 use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -36,7 +34,6 @@ use super::account::Account;
 use super::http::head::RequestHead;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::channel::Channel;
-use asyncsteps_executor::observe::OpenConnection;
 
 pub use self::limits::WebSocketLimits;
 
@@ -45,7 +42,7 @@ use self::connection::Connection;
 use self::frames::Frames;
 use self::handler::MessageHandler;
 use self::handshake::{VERSION, accept_key};
-use self::link::{Input, Output, Socket};
+use self::link::{Duplex, Socket, halves};
 
 /// A WebSocket that is accepted, before its server hands the connection over.
 pub(super) struct WebSocket {
@@ -85,25 +82,6 @@ impl WebSocket {
         answer
     }
 
-    /// Serves it in a task of its own, over the bodies of an HTTP request and its answer; returns
-    /// the answer.
-    pub(super) fn serve_payload(
-        self,
-        payload: Payload,
-        open: OpenConnection,
-    ) -> impl Stream<Item = Result<Bytes, Infallible>> + use<> {
-        // one chunk is on its way, and one waits
-        let (sink, mut chunks) = mpsc::channel(1);
-        let client = self.handler.channel.peer().map_or(Client::Unknown, Client::from);
-        let account = Account::new(self.handler.executor.hold(&client));
-        actix_rt::spawn(async move {
-            let (input, output) = (Input::Payload(payload), Output::Body(sink));
-            self.serve(input, output, BytesMut::new(), account).await;
-            drop(open);
-        });
-        stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)))
-    }
-
     /// Serves it over a connection, of which `read` was read already. Returns the connection if the
     /// code that says why it ends was sent: it has to arrive.
     pub(super) async fn serve_io<T>(self, io: T, read: BytesMut, account: Rc<Account>) -> Option<T>
@@ -111,21 +89,14 @@ impl WebSocket {
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         let socket = Rc::new(Socket::new(io));
-        let (input, output) = (Rc::clone(&socket), Rc::clone(&socket));
-        let (input, output) = (Input::Socket(input), Output::Socket(output));
-        let is_told = self.serve(input, output, read, account).await;
+        let is_told = self.serve(Rc::clone(&socket) as _, read, account).await;
         socket.into_inner().filter(|_| is_told)
     }
 
-    async fn serve(
-        self,
-        input: Input,
-        output: Output,
-        read: BytesMut,
-        account: Rc<Account>,
-    ) -> bool {
+    async fn serve(self, connection: Rc<dyn Duplex>, read: BytesMut, account: Rc<Account>) -> bool {
         let Self { handler, calls, limits } = self;
         let limit = handler.executor.max_request_size();
+        let (input, output) = halves(connection);
         let frames = Frames::new(input, read, limit, account.share());
         Connection { handler, frames, calls, output, account }.serve(limits).await
     }
@@ -133,13 +104,15 @@ impl WebSocket {
 
 #[cfg(test)]
 mod tests {
-    use actix_web::test::TestRequest;
     use asyncsteps_actors::budget;
+    use bytes::Bytes;
+    use futures_util::{FutureExt as _, StreamExt as _, stream};
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;
 
     use std::time::Duration;
 
+    use super::chunks::AnswerChunks;
     use super::session::MAX_WAITING;
     use super::*;
     use asyncsteps_executor::Executor;
@@ -154,25 +127,18 @@ mod tests {
     type Client = mpsc::UnboundedSender<Bytes>;
 
     /// A connection without a network, in virtual time: what goes in, and what comes out.
-    fn connect() -> (Client, mpsc::Receiver<Bytes>) {
+    fn connect() -> (Client, AnswerChunks) {
         let (input, output, _outgoing) = connect_with_calls();
         (input, output)
     }
 
     /// The same, and what calls the other end.
-    fn connect_with_calls() -> (Client, mpsc::Receiver<Bytes>, Arc<Outgoing>) {
+    fn connect_with_calls() -> (Client, AnswerChunks, Arc<Outgoing>) {
         tokio::time::pause();
         let (input, mut chunks) = mpsc::unbounded_channel();
-        let payload = stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)));
-        let payload: Payload = Payload::Stream { payload: Box::pin(payload) as _ };
-        let (sink, output) = mpsc::channel(1);
-        let (WebSocket { handler, calls, limits }, outgoing) = socket();
-        let account = account(&handler);
-        let payload = Input::Payload(payload);
-        let frames = Frames::new(payload, BytesMut::new(), 1000, account.share());
-        let output_half = Output::Body(sink);
-        let connection = Connection { handler, frames, calls, output: output_half, account };
-        actix_rt::spawn(connection.serve(limits));
+        let chunks = stream::poll_fn(move |cx| chunks.poll_recv(cx).map(|chunk| chunk.map(Ok)));
+        let (socket, outgoing) = socket();
+        let output = socket.serve_chunks(chunks, ());
         (input, output, outgoing)
     }
 
@@ -188,7 +154,7 @@ mod tests {
         let client: Arc<dyn PeerClient> = Arc::clone(&outgoing) as _;
         let channel = Channel::new(ChannelKind::WebSocket).with_peer_client(client);
         let executor = Executor::builder().build().expect("no interfaces are wrong");
-        let upgrade = Rc::new(RequestHead::mounted(&TestRequest::default().to_http_request()));
+        let upgrade = Rc::new(RequestHead::of_test(http::Request::new(())));
         let handler = MessageHandler { executor, channel, upgrade };
         (WebSocket { handler, calls, limits }, outgoing)
     }
@@ -198,12 +164,12 @@ mod tests {
         let (input, mut output) = connect();
         let start = Instant::now();
         for minute in 1..=3 {
-            assert_eq!(output.recv().await.as_deref(), Some(PING));
+            assert_eq!(output.next().await.as_deref(), Some(PING));
             assert_eq!(start.elapsed().as_secs(), minute * 60);
             input.send(Bytes::from_static(PONG)).expect("it listens");
         }
-        assert_eq!(output.recv().await.as_deref(), Some(PING));
-        assert_eq!(output.recv().await, None);
+        assert_eq!(output.next().await.as_deref(), Some(PING));
+        assert_eq!(output.next().await, None);
         assert_eq!(start.elapsed().as_secs(), 3 * 60 + 90);
     }
 
@@ -216,8 +182,8 @@ mod tests {
             input.send(Bytes::from_static(PONG)).expect("it listens");
             tokio::task::yield_now().await;
         }
-        assert!(output.try_recv().is_err());
-        assert_eq!(output.recv().await.as_deref(), Some(PING));
+        assert!(output.next().now_or_never().is_none());
+        assert_eq!(output.next().await.as_deref(), Some(PING));
         assert_eq!(start.elapsed().as_secs(), 500 + 60);
     }
 
@@ -230,7 +196,7 @@ mod tests {
         input.send(ping.into()).expect("it listens");
         input.closed().await;
         assert_eq!(start.elapsed().as_secs(), 90);
-        assert!(output.recv().await.is_some_and(|chunk| chunk.len() < 2 * MAX_WAITING));
+        assert!(output.next().await.is_some_and(|chunk| chunk.len() < 2 * MAX_WAITING));
     }
 
     #[actix::test]
@@ -246,9 +212,9 @@ mod tests {
             }
         });
         // a policy is violated
-        assert_eq!(output.recv().await.as_deref(), Some(&b"\x88\x02\x03\xf0"[..]));
+        assert_eq!(output.next().await.as_deref(), Some(&b"\x88\x02\x03\xf0"[..]));
         assert_eq!(start.elapsed().as_secs(), 5);
-        assert_eq!(output.recv().await, None);
+        assert_eq!(output.next().await, None);
         pongs.await.expect("it ends");
     }
 
@@ -258,7 +224,7 @@ mod tests {
         let begin = Instant::now();
         let function = "a.b:1.0:f".parse().expect("a name");
         let call = outgoing.call(&function, serde_json::Map::new());
-        let (called, sent) = tokio::join!(call, output.recv());
+        let (called, sent) = tokio::join!(call, output.next());
         assert!(sent.is_some());
         assert_eq!(called.expect_err("no answer").code(), "Timeout");
         assert_eq!(begin.elapsed().as_secs(), 30);

@@ -4,15 +4,15 @@
 use std::mem;
 use std::time::Duration;
 
-use actix_http::ws::OpCode;
 use asyncsteps_core::Time;
 use asyncsteps_futoin::message::Response;
 use bytes::{Bytes, BytesMut};
 
 use super::calls::{Call, Calls};
 use super::close_code::{NO_TEXT, POLICY_VIOLATION, PROTOCOL_ERROR, TOO_LARGE, TRY_AGAIN_LATER};
-use super::frames::{self, Broken, FrameKind, Incoming};
+use super::frames::{self, FrameKind, Incoming};
 use super::limits::WebSocketLimits;
+use super::wire::{self, Broken, OpCode};
 use crate::UNTAKEN;
 
 /// Bytes of output that may wait for the client; while there are more, nothing is read from it. The
@@ -88,7 +88,7 @@ impl Session {
                 self.written = kind;
                 return Ok(Some((message, kind)));
             }
-            Ok(Incoming::Ping(payload)) => frames::write(&mut self.out, OpCode::Pong, &payload),
+            Ok(Incoming::Ping(payload)) => wire::write(&mut self.out, OpCode::Pong, &payload),
             Ok(Incoming::Pong) => {}
             Ok(Incoming::Close(code)) => return Err(End::Close(code)),
             Err(Broken::TooLarge) => return Err(End::Close(TOO_LARGE)),
@@ -187,7 +187,7 @@ impl Session {
         }
         match self.watch.look(&self.limits, now) {
             Watched::Heard => {}
-            Watched::Ping => frames::write(&mut self.out, OpCode::Ping, b""),
+            Watched::Ping => wire::write(&mut self.out, OpCode::Ping, b""),
             // as long as it waits for its replies nothing is read from it
             Watched::Gone if self.is_busy() && !self.is_full() => self.watch.hear(now),
             Watched::Gone => return Err(End::Gone),

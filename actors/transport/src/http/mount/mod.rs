@@ -1,29 +1,66 @@
 //! The service inside of an actix-web application.
 
+mod head;
 mod page;
-pub(super) mod upload;
+mod upload;
 
+use std::convert::Infallible;
+use std::io;
 use std::rc::Rc;
 
-use actix_http::ConnectionType;
 use actix_web::body::{BodyStream, BoxBody};
 use actix_web::dev::{AppService, HttpServiceFactory};
 use actix_web::http::header::{CONNECTION, HeaderName, HeaderValue};
-use actix_web::http::{StatusCode, Version};
+use actix_web::http::{ConnectionType, StatusCode, Version};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
+use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::Service;
 use super::answer::AnswerBody;
-use super::body::Body;
 use super::end_point::{EndPoint, Route};
 use super::head::RequestHead;
 use asyncsteps_executor::observe::{Protocol, Traffic};
 
+pub(super) use head::MountedHead;
 pub use page::page;
+pub(super) use upload::Upload;
 
-use upload::{Rest, Upload};
+use upload::Rest;
 
+/// Mounts it in an actix-web application, whose `HttpServer` serves it then. Set there
+/// - `tcp_nodelay(true)`: otherwise the second of two answers waits some 40 ms for the client's
+///   acknowledgement of the first;
+/// - `h1_allow_half_closed(false)`: otherwise a client that disconnects does not cancel its request;
+///
+/// and know what it does not limit:
+/// - how slowly a body comes or an answer is taken, and the heads after the first one;
+/// - the connections of one client;
+/// - requests that are sent ahead of answers: the requests that it has read take many times their
+///   size in memory;
+/// - requests that HTTP/2 clients cancel.
+///
+/// [Close the executor](asyncsteps_executor::Executor::close) before that server stops: WebSockets are notified
+/// then (1001).
+///
+/// ```no_run
+/// use actix_web::{App, HttpServer};
+/// use asyncsteps_executor::Executor;
+/// use asyncsteps_transport::http;
+///
+/// # #[actix_web::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let executor = Executor::builder().build()?;
+/// let service = http::service("/ftn/", executor);
+/// HttpServer::new(move || App::new().service(service.clone()))
+///     .tcp_nodelay(true)
+///     .h1_allow_half_closed(false)
+///     .bind("127.0.0.1:8080")?
+///     .run()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 impl HttpServiceFactory for Service {
     fn register(self, config: &mut AppService) {
         let Self { path, end_point } = self;
@@ -71,8 +108,8 @@ async fn serve(
     let Some(route) = route else { return HttpResponse::NotFound().finish() };
     let upload = Upload::new(http, payload);
     let rest = upload.rest();
-    let head = Rc::new(RequestHead::mounted(http));
-    let answer = end_point.serve(head, route, Body::Mounted(upload)).await;
+    let head = Rc::new(RequestHead::from(MountedHead::new(http)));
+    let answer = end_point.serve(head, route, upload.into()).await;
     let (head, body) = answer.into_parts();
     let mut response = HttpResponse::new(status(head.status));
     for (name, value) in &head.headers {
@@ -102,7 +139,9 @@ async fn serve(
             };
             response.head_mut().set_connection_type(ConnectionType::Upgrade);
             let open = traffic.open(Protocol::WebSocket);
-            let body = socket.serve_payload(payload.into_inner(), open);
+            // errors of payloads may not leave their thread
+            let input = payload.map_err(|error| io::Error::other(error.to_string()));
+            let body = socket.serve_chunks(input, open).map(Ok::<_, Infallible>);
             return response.set_body(BoxBody::new(BodyStream::new(body)));
         }
     };

@@ -101,3 +101,37 @@ where
         None => BoxBody::new(BodyStream::new(Box::pin(chunks))),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use actix_web::test::{TestRequest, call_service, init_service, read_body};
+    use actix_web::{App, http::StatusCode};
+    use http_body_util::Full;
+
+    use super::*;
+
+    /// A service that says who asked for what.
+    async fn echo(request: Request<()>) -> Result<Response<Full<Bytes>>, BoxError> {
+        let path = request.uri().path().to_owned();
+        let peer = request.extensions().get::<SocketAddr>().ok_or("no address")?;
+        let answer = Response::builder().status(202).header("x-method", request.method().as_str());
+        Ok(answer.body(format!("{path} for {peer}").into())?)
+    }
+
+    #[actix::test]
+    async fn a_service_of_tower_answers_in_an_application() {
+        let route = page(tower::service_fn(echo));
+        let app = init_service(App::new().route("/page", route)).await;
+        let peer = ([192, 0, 2, 1], 7).into();
+        let request = TestRequest::put().uri("/page").peer_addr(peer).to_request();
+        let answer = call_service(&app, request).await;
+        assert_eq!(answer.status(), StatusCode::ACCEPTED);
+        assert_eq!(answer.headers().get("x-method").map(|it| it.as_bytes()), Some(&b"PUT"[..]));
+        assert_eq!(read_body(answer).await, "/page for 192.0.2.1:7");
+        let failed = call_service(&app, TestRequest::get().uri("/page").to_request()).await;
+        assert_eq!(failed.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(read_body(failed).await.is_empty(), "the reason is for the log");
+    }
+}

@@ -1,0 +1,86 @@
+//! The head of a request that an actix-web application took.
+
+use std::net::SocketAddr;
+
+use actix_web::HttpRequest;
+use http::Version;
+
+/// The head, in the types of actix-web, which has another version of those of `http`: a copy of a head would take
+/// longer than all look-ups in it.
+pub(in crate::http) struct MountedHead(HttpRequest);
+
+impl MountedHead {
+    pub(super) fn new(http: &HttpRequest) -> Self {
+        Self(http.clone())
+    }
+
+    pub(in crate::http) fn detached<T: From<Self>>(&self) -> T {
+        Self::new(&self.0).into()
+    }
+
+    pub(in crate::http) fn request(&self) -> &HttpRequest {
+        &self.0
+    }
+
+    pub(in crate::http) fn method(&self) -> &str {
+        self.0.method().as_str()
+    }
+
+    pub(in crate::http) fn path(&self) -> &str {
+        self.0.uri().path()
+    }
+
+    pub(in crate::http) fn query(&self) -> &str {
+        self.0.query_string()
+    }
+
+    pub(in crate::http) fn authority(&self) -> Option<&str> {
+        self.0.uri().authority().map(|it| it.as_str())
+    }
+
+    pub(in crate::http) fn version(&self) -> Version {
+        type Theirs = actix_web::http::Version;
+        match self.0.version() {
+            Theirs::HTTP_09 => Version::HTTP_09,
+            Theirs::HTTP_10 => Version::HTTP_10,
+            Theirs::HTTP_2 => Version::HTTP_2,
+            Theirs::HTTP_3 => Version::HTTP_3,
+            _ => Version::HTTP_11,
+        }
+    }
+
+    pub(in crate::http) fn peer(&self) -> Option<SocketAddr> {
+        self.0.peer_addr()
+    }
+
+    pub(in crate::http) fn connection_data<T: 'static>(&self) -> Option<&T> {
+        self.0.conn_data()
+    }
+
+    pub(in crate::http) fn is_secure(&self) -> bool {
+        self.0.app_config().secure()
+    }
+
+    /// The values of a header, as far as they are text. To make a name of actix-web's type takes longer than a look at
+    /// all names.
+    pub(in crate::http) fn values<'a>(
+        &'a self,
+        name: &str,
+    ) -> impl Iterator<Item = Option<&'a str>> {
+        let fields = self.0.headers().iter().filter(move |(other, _)| other.as_str() == name);
+        fields.map(|(_, value)| value.to_str().ok())
+    }
+
+    /// All headers that are text.
+    pub(in crate::http) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = self.0.headers().iter();
+        fields.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+    }
+
+    /// Bytes that it keeps in memory: `field` of each field, and its text.
+    pub(in crate::http) fn size(&self, field: usize) -> usize {
+        let fields = self.0.headers().iter();
+        let fields = fields.map(|(name, value)| field + name.as_str().len() + value.len());
+        fields.sum::<usize>() + self.path().len() + self.query().len()
+    }
+}
