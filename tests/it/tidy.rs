@@ -1,5 +1,6 @@
 //! House rules that no lint knows: layers, file sizes, what may be named where.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -104,6 +105,18 @@ fn each_crate_knows_only_what_is_below_it() {
     for beside in ["actix", "asyncsteps-executor", "asyncsteps-fabric", "asyncsteps-console"] {
         assert!(!dependencies("asyncsteps-journal").contains(&beside.to_owned()), "{beside}");
     }
+}
+
+#[test]
+fn a_service_with_http_has_at_most_120_packages() {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--locked", "-p", "seats", "-e", "normal,build"]);
+    tree.args(["--prefix", "none", "--no-dedupe"]).current_dir(root());
+    let output = tree.output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("names are text");
+    let packages: BTreeSet<_> = text.lines().collect();
+    assert!(packages.len() <= 120, "{}: {packages:#?}", packages.len());
 }
 
 #[test]

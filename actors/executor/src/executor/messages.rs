@@ -21,8 +21,7 @@ use crate::channel::Channel;
 /// call comes over [`Channel::local`](crate::channel::Channel::local), so it cannot have a raw
 /// result. [`Executor::call_for`](super::Executor::call_for) sends it from threads without an
 /// arbiter.
-#[derive(Debug, ActixMessage)]
-#[rtype(result = "Option<Message>")]
+#[derive(Debug)]
 pub struct Dispatch {
     pub(super) request: Request,
     pub(super) caller: Caller,
@@ -33,6 +32,10 @@ pub struct Dispatch {
     pub(super) fences: Vec<FencingToken>,
     /// Closed when the reply is not wanted any more.
     pub(super) wanted: Option<oneshot::Receiver<()>>,
+}
+
+impl ActixMessage for Dispatch {
+    type Result = Option<Message>;
 }
 
 impl Dispatch {
@@ -66,30 +69,42 @@ impl Dispatch {
 
 /// Asks what the steps of a request in flight have done so far, if it is one of the arbiter of the
 /// actor; [`Executor::steps`](super::Executor::steps) sends it.
-#[derive(Clone, Copy, Debug, ActixMessage)]
-#[rtype(result = "Option<Recorded>")]
+#[derive(Clone, Copy, Debug)]
 pub struct InspectSteps {
     /// [`InFlightRequest::number`](super::InFlightRequest::number).
     pub number: u64,
 }
 
+impl ActixMessage for InspectSteps {
+    type Result = Option<Recorded>;
+}
+
 /// Cancels the flow of a request, if it waits on the arbiter of the actor; answers whether it does.
 /// [`Executor::cancel`](super::Executor::cancel) sends it.
-#[derive(Clone, Copy, Debug, ActixMessage)]
-#[rtype(result = "bool")]
+#[derive(Clone, Copy, Debug)]
 pub struct CancelRequest {
     /// [`InFlightRequest::number`](super::InFlightRequest::number).
     pub number: u64,
 }
 
+impl ActixMessage for CancelRequest {
+    type Result = bool;
+}
+
 /// Asks for nothing but an answer, which shows how long the arbiter of the actor takes to get to a
 /// message; [`Executor::arbiter_delays`](super::Executor::arbiter_delays) sends it.
-#[derive(Clone, Copy, Debug, ActixMessage)]
-#[rtype(result = "()")]
+#[derive(Clone, Copy, Debug)]
 pub struct Answer;
+
+impl ActixMessage for Answer {
+    type Result = ();
+}
 
 /// Cancels the requests whose flows wait on the arbiter of the actor;
 /// [`Executor::close`](super::Executor::close) sends it at the end of its grace.
-#[derive(Clone, Copy, Debug, ActixMessage)]
-#[rtype(result = "()")]
+#[derive(Clone, Copy, Debug)]
 pub struct CancelRequests;
+
+impl ActixMessage for CancelRequests {
+    type Result = ();
+}

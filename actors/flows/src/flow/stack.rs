@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use actix::dev::MessageResponse;
+use actix::dev::{MessageResponse, OneshotSender};
+use actix::{Actor, Message};
 use asyncsteps_core::{Execution, Time, Wait, WaitReason};
 
 use crate::clock;
@@ -13,7 +14,7 @@ use crate::sync::mutex::{self, HeldLock};
 ///
 /// Its text has a line for each branch: the steps in progress with file and line, and what the
 /// innermost one waits for.
-#[derive(Clone, Debug, Default, MessageResponse)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stack {
     /// The branches that have not ended; empty when the flow has ended.
@@ -24,6 +25,15 @@ pub struct Stack {
     pub idle: Duration,
     /// When this was, on the clock of the arbiter of the flow, as are the times of `waits`.
     pub at: Time,
+}
+
+impl<A: Actor, M: Message<Result = Self>> MessageResponse<A, M> for Stack {
+    fn handle(self, _: &mut A::Context, to: Option<OneshotSender<Self>>) {
+        if let Some(to) = to {
+            // whoever asked may be gone
+            let _ = to.send(self);
+        }
+    }
 }
 
 impl Stack {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use actix::dev::MessageResponse;
+use actix::dev::{MessageResponse, OneshotSender};
+use actix::{Actor, Message};
 
 use super::limits::Limits;
 use super::waits::WaitFigures;
@@ -24,7 +25,7 @@ impl Load {
 }
 
 /// An object and its keys, as a moment ago: the answer to [`Inspect`](super::Inspect).
-#[derive(Clone, Debug, Default, PartialEq, Eq, MessageResponse)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockReport {
     /// The name of the object; empty if it has none.
@@ -35,6 +36,15 @@ pub struct LockReport {
     pub keys: Vec<KeyReport>,
     /// The waits for it so far.
     pub waits: WaitFigures,
+}
+
+impl<A: Actor, M: Message<Result = Self>> MessageResponse<A, M> for LockReport {
+    fn handle(self, _: &mut A::Context, to: Option<OneshotSender<Self>>) {
+        if let Some(to) = to {
+            // whoever asked may be gone
+            let _ = to.send(self);
+        }
+    }
 }
 
 /// A key of an object that is in use.

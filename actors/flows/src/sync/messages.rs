@@ -18,11 +18,14 @@ use super::mutex::{LockGuard, LockTicket, UnlockError};
 ///
 /// # Cancel safety
 /// Dropping the request leaves the queue, or releases the lock if its answer was in flight.
-#[derive(Clone, Debug, Default, Message)]
-#[rtype(result = "Result<LockGuard, Error>")]
+#[derive(Clone, Debug, Default)]
 pub struct Lock {
     /// The key to lock, if not the object itself.
     pub key: Option<Arc<str>>,
+}
+
+impl Message for Lock {
+    type Result = Result<LockGuard, Error>;
 }
 
 impl Lock {
@@ -35,11 +38,14 @@ impl Lock {
 
 /// Returns a lock to the [`MutexActor`](super::MutexActor) or [`LimiterActor`](super::LimiterActor)
 /// that it came from.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Result<(), UnlockError>")]
+#[derive(Clone, Debug)]
 pub struct Unlock {
     /// The ticket from [`LockGuard::into_ticket`].
     pub ticket: LockTicket,
+}
+
+impl Message for Unlock {
+    type Result = Result<(), UnlockError>;
 }
 
 /// Asks a [`ThrottleActor`](super::ThrottleActor) to enter: it answers when the entry is counted, or
@@ -47,11 +53,14 @@ pub struct Unlock {
 ///
 /// # Cancel safety
 /// Dropping the request leaves the queue; an entry that was counted stays counted.
-#[derive(Clone, Debug, Default, Message)]
-#[rtype(result = "Result<(), Error>")]
+#[derive(Clone, Debug, Default)]
 pub struct Enter {
     /// The key to enter, if not the object itself.
     pub key: Option<Arc<str>>,
+}
+
+impl Message for Enter {
+    type Result = Result<(), Error>;
 }
 
 impl Enter {
@@ -63,9 +72,12 @@ impl Enter {
 }
 
 /// Asks the actor of a mutex, throttle or limiter which keys are held and waited for.
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "LockReport")]
+#[derive(Clone, Copy, Debug)]
 pub struct Inspect;
+
+impl Message for Inspect {
+    type Result = LockReport;
+}
 
 /// The answer to [`Lock`] or [`Enter`], which comes later; abandoned when the request is dropped.
 #[derive(derive_more::Debug)]

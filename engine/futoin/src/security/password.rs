@@ -1,11 +1,14 @@
 //! Stored passwords: Argon2 hashes in PHC strings.
 
 use std::mem;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 
-use argon2::password_hash::phc::{Output, PasswordHash as Phc};
-use argon2::{Algorithm, Argon2, Block, Params, PasswordHasher, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use ctutils::CtEq as _;
 
 use super::credentials::Secret;
 
@@ -18,10 +21,19 @@ pub struct PasswordHash(Arc<Parsed>);
 
 #[derive(Debug)]
 struct Parsed {
-    phc: Phc,
+    /// The whole string.
+    phc: Box<str>,
     /// By the parameters of the hash.
     argon2: Argon2<'static>,
+    salt: Box<[u8]>,
+    hash: Box<[u8]>,
 }
+
+/// Bytes of a salt.
+const SALT: RangeInclusive<usize> = 8..=48;
+
+/// Bytes of a hash.
+const HASH: RangeInclusive<usize> = 10..=64;
 
 impl PasswordHash {
     /// Hashes a password with a random salt and the parameters that OWASP recommends.
@@ -29,51 +41,48 @@ impl PasswordHash {
     /// # Errors
     /// If the operating system has no random bytes.
     pub fn new(password: &Secret) -> Result<Self, PasswordHashError> {
-        Self::with(&Argon2::default(), password)
+        Self::with(Params::default(), password)
     }
 
-    fn with(argon2: &Argon2<'_>, password: &Secret) -> Result<Self, PasswordHashError> {
-        let hash = argon2.hash_password(password.expose().as_bytes());
-        Self::parsed(hash.map_err(|_| PasswordHashError)?).ok_or(PasswordHashError)
+    fn with(params: Params, password: &Secret) -> Result<Self, PasswordHashError> {
+        let (algorithm, version) = (Algorithm::default(), Version::default());
+        let costs = format!("m={},t={},p={}", params.m_cost(), params.t_cost(), params.p_cost());
+        let argon2 = Argon2::new(algorithm, version, params);
+        let (mut salt, mut hash) = ([0; 16], [0; 32]);
+        getrandom::fill(&mut salt).map_err(|_| PasswordHashError)?;
+        let hashed = argon2.hash_password_into(password.expose().as_bytes(), &salt, &mut hash);
+        hashed.map_err(|_| PasswordHashError)?;
+        let (salt, hash) = (STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(hash));
+        let phc = format!("${algorithm}$v={}${costs}${salt}${hash}", u32::from(version));
+        Self::parse(&phc)
     }
 
     /// Reads a PHC string.
     ///
     /// # Errors
-    /// Unless it has a hash of Argon2.
+    /// Unless it has a hash of Argon2, its salt, and the costs `m`, `t` and `p`.
     pub fn parse(phc: &str) -> Result<Self, PasswordHashError> {
-        Phc::new(phc).ok().and_then(Self::parsed).ok_or(PasswordHashError)
-    }
-
-    /// `None` unless all is there.
-    fn parsed(phc: Phc) -> Option<Self> {
-        let algorithm = Algorithm::try_from(phc.algorithm.as_str()).ok()?;
-        let version = phc.version.map_or_else(|| Ok(Version::default()), Version::try_from).ok()?;
-        let argon2 = Argon2::new(algorithm, version, Params::try_from(&phc).ok()?);
-        let is_whole = phc.salt.is_some() && phc.hash.is_some();
-        is_whole.then(|| Self(Arc::new(Parsed { phc, argon2 })))
+        Parsed::read(phc).map(|parsed| Self(Arc::new(parsed))).ok_or(PasswordHashError)
     }
 
     /// Whether this is the hash of `password`, by the parameters in the hash.
     #[must_use]
     pub fn verify(&self, password: &Secret) -> bool {
-        let Parsed { phc, argon2 } = &*self.0;
-        let (Some(salt), Some(hash)) = (&phc.salt, &phc.hash) else { return false };
+        let Parsed { argon2, salt, hash, .. } = &*self.0;
         let mut memory = HashMemory::take(argon2.params().block_count());
-        let mut computed = [0; Output::MAX_LENGTH];
+        let mut computed = [0; *HASH.end()];
         let computed = &mut computed[..hash.len()];
         let password = password.expose().as_bytes();
         let done = argon2.hash_password_into_with_memory(password, salt, computed, &mut memory.0);
         // compared in constant time
-        done.is_ok() && Output::new(computed).is_ok_and(|computed| computed == *hash)
+        done.is_ok() && computed.ct_eq(hash).to_bool()
     }
 
     /// With parameters that are quick even in a debug build.
     #[cfg(test)]
     fn quick(password: &str) -> Self {
         let params = Params::new(Params::MIN_M_COST, 1, 1, None).unwrap();
-        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-        Self::with(&argon2, &Secret::new(password)).unwrap()
+        Self::with(params, &Secret::new(password)).unwrap()
     }
 
     /// A hash that no password matches, for users that do not exist: checking a password against it
@@ -90,9 +99,38 @@ impl PasswordHash {
     }
 }
 
+impl Parsed {
+    fn read(phc: &str) -> Option<Self> {
+        let mut fields = phc.strip_prefix('$')?.split('$');
+        let algorithm: Algorithm = fields.next()?.parse().ok()?;
+        let mut costs = fields.next()?;
+        let version = match costs.strip_prefix("v=") {
+            Some(version) => {
+                costs = fields.next()?;
+                Version::try_from(version.parse::<u32>().ok()?).ok()?
+            }
+            // as of hashes from before there were versions
+            None => Version::V0x10,
+        };
+        let mut costs = costs.split(',');
+        let mut cost = |name| costs.next()?.strip_prefix(name)?.parse().ok();
+        let params = Params::new(cost("m=")?, cost("t=")?, cost("p=")?, None).ok()?;
+        let mut bytes = |lengths: RangeInclusive<usize>| {
+            let bytes = STANDARD_NO_PAD.decode(fields.next()?).ok()?;
+            lengths.contains(&bytes.len()).then(|| bytes.into_boxed_slice())
+        };
+        let (salt, hash) = (bytes(SALT)?, bytes(HASH)?);
+        if costs.next().is_some() || fields.next().is_some() {
+            return None;
+        }
+        let argon2 = Argon2::new(algorithm, version, params);
+        Some(Self { phc: phc.into(), argon2, salt, hash })
+    }
+}
+
 impl std::fmt::Display for PasswordHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.phc.fmt(f)
+        f.write_str(&self.0.phc)
     }
 }
 
@@ -151,11 +189,35 @@ mod tests {
     }
 
     #[test]
+    fn hashes_of_the_reference_implementation_are_read() {
+        // its own tests have them, and its first version wrote none
+        for hash in [
+            "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4",
+            "$argon2i$m=256,t=2,p=1$c29tZXNhbHQ$/U3YPXYsSb3q9XxHvc0MLxur+GP960kN9j7emXX8zwY",
+        ] {
+            let read = PasswordHash::parse(hash).unwrap();
+            assert!(read.verify(&Secret::new("password")), "{hash}");
+            assert!(!read.verify(&Secret::new("Password")), "{hash}");
+            assert_eq!(read.to_string(), hash);
+        }
+    }
+
+    #[test]
     fn other_texts_are_refused() {
         for text in [
             "",
             "pass",
             "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ",
+            "$argon2id$v=19$m=8,t=1,p=1$$AAAAAAAAAAAAAAAAAAAAAA",
+            "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$",
+            "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA$",
+            "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAA",
+            "$argon2id$v=19$m=8,t=1,p=1,data=AAAA$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
+            "$argon2id$v=19$m=8,t=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
+            "$argon2id$v=19$m=1,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
+            "$argon2id$v=20$m=8,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
+            "$argon2$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
+            "argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
             "$scrypt$ln=16,r=8,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
             "$2b$12$abcdefghijklmnopqrstuv",
         ] {

@@ -8,9 +8,11 @@ use actix::Message;
 use asyncsteps_core::Time;
 
 /// Notifies the actor that the first period of the schedule was opened.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(super) struct PeriodOpened;
+
+impl Message for PeriodOpened {
+    type Result = ();
+}
 
 /// The open periods, by their end.
 pub(super) struct PeriodSchedule<K> {

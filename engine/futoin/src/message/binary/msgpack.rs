@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use rmp::{Marker, encode};
 use serde_json::Number;
 
 use super::sink::Sink;
@@ -58,44 +57,37 @@ impl<'a> Tokenizer<'a> for MsgpackTokens<'a> {
     fn token(&mut self) -> Result<Token<'a>, Malformed> {
         let number = |number: Number| Ok(Token::Number(number));
         let [first] = self.array()?;
-        match Marker::from_u8(first) {
-            Marker::Null => Ok(Token::Null),
-            Marker::True => Ok(Token::Bool(true)),
-            Marker::False => Ok(Token::Bool(false)),
-            Marker::FixPos(value) => number(value.into()),
-            Marker::FixNeg(value) => number(value.into()),
-            Marker::U8 => number(self.u8()?.into()),
-            Marker::U16 => number(self.u16()?.into()),
-            Marker::U32 => number(self.u32()?.into()),
-            Marker::U64 => number(u64::from_be_bytes(self.array()?).into()),
-            Marker::I8 => number(i8::from_be_bytes(self.array()?).into()),
-            Marker::I16 => number(i16::from_be_bytes(self.array()?).into()),
-            Marker::I32 => number(i32::from_be_bytes(self.array()?).into()),
-            Marker::I64 => number(i64::from_be_bytes(self.array()?).into()),
-            Marker::F32 => float(f32::from_be_bytes(self.array()?).into()),
-            Marker::F64 => float(f64::from_be_bytes(self.array()?)),
-            Marker::FixStr(length) => self.text(length.into()),
-            Marker::Str8 => self.u8().and_then(|length| self.text(length)),
-            Marker::Str16 => self.u16().and_then(|length| self.text(length)),
-            Marker::Str32 => self.u32().and_then(|length| self.text(length)),
-            Marker::Bin8 => self.u8().and_then(|length| self.bytes(length)),
-            Marker::Bin16 => self.u16().and_then(|length| self.bytes(length)),
-            Marker::Bin32 => self.u32().and_then(|length| self.bytes(length)),
-            Marker::FixArray(length) => Ok(Token::List(Some(length.into()))),
-            Marker::Array16 => Ok(Token::List(Some(self.u16()?))),
-            Marker::Array32 => Ok(Token::List(Some(self.u32()?))),
-            Marker::FixMap(length) => Ok(Token::Map(Some(length.into()))),
-            Marker::Map16 => Ok(Token::Map(Some(self.u16()?))),
-            Marker::Map32 => Ok(Token::Map(Some(self.u32()?))),
-            Marker::FixExt1
-            | Marker::FixExt2
-            | Marker::FixExt4
-            | Marker::FixExt8
-            | Marker::FixExt16
-            | Marker::Ext8
-            | Marker::Ext16
-            | Marker::Ext32
-            | Marker::Reserved => Err(Malformed::Syntax),
+        match first {
+            0x00..=0x7f => number(first.into()),
+            0x80..=0x8f => Ok(Token::Map(Some((first & 0x0f).into()))),
+            0x90..=0x9f => Ok(Token::List(Some((first & 0x0f).into()))),
+            0xa0..=0xbf => self.text((first & 0x1f).into()),
+            0xc0 => Ok(Token::Null),
+            0xc2 => Ok(Token::Bool(false)),
+            0xc3 => Ok(Token::Bool(true)),
+            0xc4 => self.u8().and_then(|length| self.bytes(length)),
+            0xc5 => self.u16().and_then(|length| self.bytes(length)),
+            0xc6 => self.u32().and_then(|length| self.bytes(length)),
+            0xca => float(f32::from_be_bytes(self.array()?).into()),
+            0xcb => float(f64::from_be_bytes(self.array()?)),
+            0xcc => number(self.u8()?.into()),
+            0xcd => number(self.u16()?.into()),
+            0xce => number(self.u32()?.into()),
+            0xcf => number(u64::from_be_bytes(self.array()?).into()),
+            0xd0 => number(i8::from_be_bytes(self.array()?).into()),
+            0xd1 => number(i16::from_be_bytes(self.array()?).into()),
+            0xd2 => number(i32::from_be_bytes(self.array()?).into()),
+            0xd3 => number(i64::from_be_bytes(self.array()?).into()),
+            0xd9 => self.u8().and_then(|length| self.text(length)),
+            0xda => self.u16().and_then(|length| self.text(length)),
+            0xdb => self.u32().and_then(|length| self.text(length)),
+            0xdc => Ok(Token::List(Some(self.u16()?))),
+            0xdd => Ok(Token::List(Some(self.u32()?))),
+            0xde => Ok(Token::Map(Some(self.u16()?))),
+            0xdf => Ok(Token::Map(Some(self.u32()?))),
+            0xe0..=0xff => number(i8::from_be_bytes([first]).into()),
+            // reserved, and extensions
+            0xc1 | 0xc7..=0xc9 | 0xd4..=0xd8 => Err(Malformed::Syntax),
         }
     }
 
@@ -107,48 +99,88 @@ impl<'a> Tokenizer<'a> for MsgpackTokens<'a> {
 /// Writes MessagePack in its shortest forms.
 pub(crate) struct MsgpackWriter<'a>(pub(crate) &'a mut Vec<u8>);
 
-/// A vector takes all bytes.
-fn written<T, E>(result: Result<T, E>) {
-    debug_assert!(result.is_ok(), "a vector takes all bytes");
-}
+impl MsgpackWriter<'_> {
+    fn put<const N: usize>(&mut self, marker: u8, bytes: [u8; N]) {
+        self.0.push(marker);
+        self.0.extend_from_slice(&bytes);
+    }
 
-/// No message is that long: a size limit comes first.
-fn length(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
+    /// Writes a length behind the marker of its size: `byte`, where there is one, `two` or `four`.
+    fn length(&mut self, length: usize, byte: Option<u8>, two: u8, four: u8) {
+        match (byte, u8::try_from(length), u16::try_from(length)) {
+            (Some(marker), Ok(length), _) => self.put(marker, [length]),
+            (_, _, Ok(length)) => self.put(two, length.to_be_bytes()),
+            // no message is longer: a size limit comes first
+            (_, _, Err(_)) => {
+                self.put(four, u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+            }
+        }
+    }
+
+    fn unsigned(&mut self, number: u64) {
+        match (u8::try_from(number), u16::try_from(number), u32::try_from(number)) {
+            (Ok(number @ ..=0x7f), ..) => self.0.push(number),
+            (Ok(number), ..) => self.put(0xcc, [number]),
+            (_, Ok(number), _) => self.put(0xcd, number.to_be_bytes()),
+            (.., Ok(number)) => self.put(0xce, number.to_be_bytes()),
+            (.., Err(_)) => self.put(0xcf, number.to_be_bytes()),
+        }
+    }
+
+    fn negative(&mut self, number: i64) {
+        match (i8::try_from(number), i16::try_from(number), i32::try_from(number)) {
+            (Ok(number @ -32..), ..) => self.0.extend(number.to_be_bytes()),
+            (Ok(number), ..) => self.put(0xd0, number.to_be_bytes()),
+            (_, Ok(number), _) => self.put(0xd1, number.to_be_bytes()),
+            (.., Ok(number)) => self.put(0xd2, number.to_be_bytes()),
+            (.., Err(_)) => self.put(0xd3, number.to_be_bytes()),
+        }
+    }
 }
 
 impl Sink for MsgpackWriter<'_> {
     fn null(&mut self) {
-        written(encode::write_nil(self.0));
+        self.0.push(0xc0);
     }
 
     fn bool(&mut self, flag: bool) {
-        written(encode::write_bool(self.0, flag));
+        self.0.push(0xc2 | u8::from(flag));
     }
 
     fn number(&mut self, number: &Number) {
         if let Some(number) = number.as_u64() {
-            written(encode::write_uint(self.0, number));
+            self.unsigned(number);
         } else if let Some(number) = number.as_i64() {
-            written(encode::write_sint(self.0, number));
+            self.negative(number);
         } else {
-            written(encode::write_f64(self.0, number.as_f64().unwrap_or_default()));
+            self.put(0xcb, number.as_f64().unwrap_or_default().to_be_bytes());
         }
     }
 
     fn text(&mut self, text: &str) {
-        written(encode::write_str(self.0, text));
+        match u8::try_from(text.len()) {
+            Ok(length @ ..=31) => self.0.push(0xa0 | length),
+            _ => self.length(text.len(), Some(0xd9), 0xda, 0xdb),
+        }
+        self.0.extend_from_slice(text.as_bytes());
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        written(encode::write_bin(self.0, bytes));
+        self.length(bytes.len(), Some(0xc4), 0xc5, 0xc6);
+        self.0.extend_from_slice(bytes);
     }
 
     fn list(&mut self, items: usize) {
-        written(encode::write_array_len(self.0, length(items)));
+        match u8::try_from(items) {
+            Ok(items @ ..=15) => self.0.push(0x90 | items),
+            _ => self.length(items, None, 0xdc, 0xdd),
+        }
     }
 
     fn map(&mut self, pairs: usize) {
-        written(encode::write_map_len(self.0, length(pairs)));
+        match u8::try_from(pairs) {
+            Ok(pairs @ ..=15) => self.0.push(0x80 | pairs),
+            _ => self.length(pairs, None, 0xde, 0xdf),
+        }
     }
 }
