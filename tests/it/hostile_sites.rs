@@ -186,13 +186,18 @@ fn a_form_is_no_message() {
 #[test]
 fn functions_that_change_something_can_be_kept_from_get() {
     let host = host(|service| service.get_calls(|function| function.func() == "answer"));
-    let get = |function: &str| {
-        let line = format!("GET /ftn/conform.main/1.2/{function} HTTP/1.1\r\n");
+    let by = |method: &str, function: &str| {
+        let line = format!("{method} /ftn/conform.main/1.2/{function} HTTP/1.1\r\n");
         send(&host, &format!("{line}Host: a.example\r\n\r\n"))
     };
-    assert_eq!(get("answer").status(), 200);
-    let refused = get("zero");
-    assert_eq!((refused.status(), refused.header("allow")), (405, Some("POST")));
+    assert_eq!(by("GET", "answer").status(), 200);
+    for method in ["GET", "HEAD", "PUT"] {
+        let refused = by(method, "zero");
+        assert_eq!((refused.status(), refused.header("allow")), (405, Some("POST")), "{method}");
+    }
+    assert_eq!(by("PUT", "answer").header("allow"), Some("GET, HEAD, POST"));
+    // it is not there by any method
+    assert_eq!(by("GET", "noSuch").json()["e"], "InvalidRequest");
     let post = "POST /ftn/conform.main/1.2/zero HTTP/1.1\r\nHost: a.example\r\n\r\n";
     assert_eq!(send(&host, post).status(), 200);
 }

@@ -37,10 +37,13 @@ fn clients_that_know_it_beforehand_begin_with_it() {
     for stream in [1, 3, 5] {
         client.ping(stream);
     }
+    let answer = head("HEAD", "/ftn/conform.main/1.2/answer", &[]);
+    client.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 7, &answer);
+    assert_eq!(client.answer(7), Answer::Ok(Vec::new()), "HEAD has no body");
     // other paths belong to the application
-    client.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 7, &head("GET", "/", &[]));
-    assert_eq!(client.answer(7), Answer::Refused);
-    client.ping(9);
+    client.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 9, &head("GET", "/", &[]));
+    assert_eq!(client.answer(9), Answer::Refused);
+    client.ping(11);
 }
 
 #[test]

@@ -169,6 +169,47 @@ fn the_challenge_names_what_the_security_provider_takes(front: Front) {
     );
 }
 
+fn other_methods_are_problems_too(front: Front) {
+    let set_up = |service| {
+        let service: http::Service = problems(service);
+        service.cors(http::Cors::any()).get_calls(|function| function.func() == "answer")
+    };
+    let host = front.start_as(1, conform::executor, set_up);
+    let mut out = String::new();
+    for (method, path) in [
+        ("DELETE", "conform.main/1.2/answer"),
+        ("GET", "conform.main/1.2/zero"),
+        ("GET", "conform.main/1.2/noSuch"),
+        ("DELETE", "conform.main/1.2/noSuch"),
+        ("DELETE", "conform.main/2.0/answer"),
+        ("GET", "no.such/1.0/f"),
+        ("DELETE", "conform.main/1/answer"),
+        // nobody learns what a private interface has
+        ("GET", "conform.secret/1.0/whoami"),
+        ("GET", "conform.secret/1.0/noSuch"),
+    ] {
+        let request = format!("{method} /ftn/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let answer = Connection::open(host.address).send(request.as_bytes()).receive();
+        assert_eq!(answer.header("content-type"), PROBLEM, "{path}");
+        let (status, allowed) = (answer.status(), answer.header("allow").unwrap_or_default());
+        let (code, detail) = (&answer.json()["code"], &answer.json()["detail"]);
+        let line = format!("{method} {path}: {status} {code} {detail} {allowed}");
+        writeln!(out, "{}", line.trim_end()).expect("a string takes all");
+    }
+    expect![[r#"
+        DELETE conform.main/1.2/answer: 405 "InvalidRequest" "Methods: GET, HEAD, POST, OPTIONS" GET, HEAD, POST, OPTIONS
+        GET conform.main/1.2/zero: 405 "InvalidRequest" "Methods: POST, OPTIONS" POST, OPTIONS
+        GET conform.main/1.2/noSuch: 404 "InvalidRequest" "Unknown interface function: noSuch"
+        DELETE conform.main/1.2/noSuch: 404 "InvalidRequest" "Unknown interface function: noSuch"
+        DELETE conform.main/2.0/answer: 404 "NotSupportedVersion" "Different major version: conform.main:2"
+        GET no.such/1.0/f: 404 "UnknownInterface" "Unknown interface: no.such"
+        DELETE conform.main/1/answer: 400 "InvalidRequest" "Invalid req.f (version)"
+        GET conform.secret/1.0/whoami: 405 "InvalidRequest" "Methods: POST, OPTIONS" POST, OPTIONS
+        GET conform.secret/1.0/noSuch: 405 "InvalidRequest" "Methods: POST, OPTIONS" POST, OPTIONS
+    "#]]
+    .assert_eq(&out);
+}
+
 fn messages_keep_the_status_200(front: Front) {
     let host = front.start_as(1, conform::executor, problems);
     for code in ["MyError", "OTHER_ERROR", "Unauthorized", "NotDeclared"] {
@@ -257,6 +298,7 @@ fn errors_of_other_services_and_limits_have_a_status(front: Front) {
 
 asyncsteps_support::on_both_fronts! {
     each_code_has_its_status,
+    other_methods_are_problems_too,
     the_challenge_names_what_the_security_provider_takes,
     messages_keep_the_status_200,
     a_problem_is_signed_as_the_message_would_be,

@@ -179,8 +179,27 @@ fn another_method_is_refused(front: Front) {
         let request = request(method, "/ftn/conform.main/1.2/answer", "", b"");
         let answer = Connection::open(host.address).send(&request).receive();
         assert_eq!((answer.status(), answer.text()), (405, ""), "{method}");
-        assert_eq!(answer.header("allow"), Some("GET, POST"));
+        assert_eq!(answer.header("allow"), Some("GET, HEAD, POST"));
     }
+    let unknown = request("PUT", "/ftn/conform.main/1.2/noSuch", "", b"");
+    let answer = Connection::open(host.address).send(&unknown).receive();
+    assert_eq!(answer.json()["edesc"], "Unknown interface function: noSuch");
+}
+
+fn head_is_get_without_the_body(front: Front) {
+    let host = host(front);
+    let mut client = Connection::open(host.address);
+    for path in ["answer", "notify?v=5", "echo", "noSuch"] {
+        let path = format!("/ftn/conform.main/1.2/{path}");
+        let head = client.send(&request("HEAD", &path, "", b"")).receive_head();
+        // on the same connection, so nothing followed the head
+        let mut get = client.send(&request("GET", &path, "", b"")).receive();
+        get.body.clear();
+        assert_eq!(head, get, "{path}");
+    }
+    let download = request("HEAD", "/ftn/conform.main/1.2/download?n=1000000000", "", b"");
+    assert_eq!(client.send(&download).receive_head().status(), 200);
+    ping(host.address);
 }
 
 fn uploads_come_by_length_or_in_chunks(front: Front) {
@@ -391,7 +410,7 @@ fn pages_of_other_sites_may_call_if_they_are_let(front: Front) {
     let preflight = send("OPTIONS", "https://friend.example");
     assert_eq!(preflight.status(), 204);
     assert_eq!(preflight.header("access-control-allow-origin"), Some("https://friend.example"));
-    assert_eq!(preflight.header("access-control-allow-methods"), Some("GET, POST"));
+    assert_eq!(preflight.header("access-control-allow-methods"), Some("GET, HEAD, POST"));
     assert_eq!(preflight.header("access-control-allow-headers"), Some("content-type"));
     let answer = send("GET", "https://friend.example");
     assert_eq!(answer.text(), r#"{"r":42}"#);
@@ -442,6 +461,7 @@ asyncsteps_support::on_both_fronts! {
     credentials_come_in_the_path_or_in_a_header,
     the_registered_media_type_can_be_asked_for,
     another_method_is_refused,
+    head_is_get_without_the_body,
     uploads_come_by_length_or_in_chunks,
     an_upload_that_is_not_declared_is_refused,
     an_upload_that_breaks_off_is_cancelled,

@@ -108,6 +108,17 @@ impl Connection {
 
     /// The next answer; `None` if the server closed the connection instead.
     pub fn try_receive(&mut self) -> Option<Answer> {
+        let mut answer = self.head()?;
+        answer.body = self.body(&answer)?;
+        Some(answer)
+    }
+
+    /// The next answer, to HEAD: it has no body, whatever its headers say.
+    pub fn receive_head(&mut self) -> Answer {
+        self.head().expect("the server answers")
+    }
+
+    fn head(&mut self) -> Option<Answer> {
         let status_line = self.line()?;
         let mut headers = Vec::new();
         loop {
@@ -118,9 +129,7 @@ impl Connection {
             }
         }
         headers.sort();
-        let mut answer = Answer { status_line, headers, body: Vec::new() };
-        answer.body = self.body(&answer)?;
-        Some(answer)
+        Some(Answer { status_line, headers, body: Vec::new() })
     }
 
     /// Closes the sending half: nothing more will come.

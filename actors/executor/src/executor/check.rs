@@ -19,7 +19,7 @@ use super::estimate;
 use super::handle::Shared;
 use super::incoming::RequestParts;
 use super::over::{QueueTime, Timings};
-use super::refused::Refused;
+use super::refused::{RefusalReason, Refused};
 use super::registry::HostedFunction;
 use super::reply_context::ReplyContext;
 use crate::channel::{Channel, ChannelKind};
@@ -168,6 +168,15 @@ impl Shared {
             Some(forwarded) => Ok(Arc::clone(forwarded)),
             None => self.registry.resolve(called, caller),
         }
+    }
+
+    /// The refusal of a request to a function that is not known here, unless anonymous callers may not know that.
+    pub(super) fn unknown(&self, called: &FunctionName, channel: ChannelKind) -> Option<Refused> {
+        if self.config.forwarded.is_some() && self.registry.forwards(called, channel) {
+            return None;
+        }
+        let refused = self.registry.resolve(called, &Caller::anonymous()).err()?;
+        (refused.reason() == RefusalReason::Unknown).then_some(refused)
     }
 
     /// The checks of a request that is not dispatched, but stored: see [`RequestChecks`](super::RequestChecks).

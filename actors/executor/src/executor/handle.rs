@@ -190,6 +190,14 @@ impl Executor {
         self.shared.registry.definition(function)
     }
 
+    /// The refusal of a request to this function because nothing hosts it; `None` if it is hosted, or may be hosted
+    /// where requests are forwarded to, and if an anonymous caller may not know. For transports that refuse a request
+    /// to a hosted function themselves, such as one with another method of HTTP.
+    #[must_use]
+    pub fn unknown(&self, function: &FunctionName, channel: &Channel) -> Option<Refused> {
+        self.shared.unknown(function, channel.kind())
+    }
+
     /// The definitions of the hosted interfaces, by name and version.
     #[must_use]
     pub fn definitions(&self) -> Vec<Arc<Definition>> {

@@ -44,7 +44,8 @@ impl Cors {
         let Some(Ok(origin)) = origin.map(HeaderValue::from_str) else { return };
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         if head.method() == "OPTIONS" {
-            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
+            headers
+                .insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST"));
             let wanted = head.get(&ACCESS_CONTROL_REQUEST_HEADERS);
             if let Some(Ok(wanted)) = wanted.map(HeaderValue::from_str) {
                 headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted);

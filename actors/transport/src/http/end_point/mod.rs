@@ -19,7 +19,7 @@ use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::answer::{self, Answer, AnswerBody};
 use super::body::{self, Body, BodyError};
@@ -60,20 +60,25 @@ impl EndPoint {
     /// Answers a request whose path leads here.
     pub(super) async fn serve(&self, head: Rc<RequestHead>, route: Route, body: Body) -> Answer {
         let mut answer = match (self.sites.check(&head), head.method(), route) {
-            (Err(why), _, route) => self.forbidden(why, &route),
+            (Err(why), _, route) => {
+                tracing::debug!(why, "a request is refused");
+                let problems =
+                    self.problems.as_ref().filter(|_| matches!(route, Route::Function(_)));
+                let problems = problems.map(|own| Problems { own, schemes: &[] });
+                refusal(StatusCode::FORBIDDEN, codes::SECURITY_ERROR, why, problems.as_ref())
+            }
             (Ok(()), "GET", Route::Root) if head.has_upgrade() => self.upgrade(&head),
             (Ok(()), "OPTIONS", _) if self.sites.cors.is_some() => {
                 answer::empty(StatusCode::NO_CONTENT)
             }
             (Ok(()), "POST", Route::Root) => self.message(&head, body).await,
-            (Ok(()), "GET" | "POST", Route::Function(url)) => self.function(&head, url, body).await,
-            (Ok(()), _, Route::Root) => method_not_allowed("POST"),
-            (Ok(()), ..) => method_not_allowed("GET, POST"),
+            (Ok(()), _, Route::Root) => self.method_not_allowed("POST", None),
+            (Ok(()), _, Route::Function(url)) => self.function(&head, url, body).await,
         };
         if let Some(cors) = &self.sites.cors {
             cors.mark(&head, &mut answer);
         }
-        if head.method() == "GET" {
+        if matches!(head.method(), "GET" | "HEAD") {
             answer::guard(&mut answer);
         }
         // while the executor closes, the next request belongs to another server; and a client whose
@@ -150,17 +155,22 @@ impl EndPoint {
         url: Result<FunctionUrl, Refusal>,
         body: Body,
     ) -> Answer {
-        if let ("GET", Some(allowed), Ok(url)) = (head.method(), &self.get_calls, &url)
-            && !allowed(url.function())
-        {
-            return method_not_allowed("POST");
-        }
         let media = MediaType::default().accepting(head.get(&ACCEPT));
         let channel = self.channel(head, ChannelKind::Http);
         let definition = url.as_ref().ok().and_then(|url| self.executor.definition(url.function()));
         let problems = self.problems_of(definition.as_deref(), &channel);
         let reply = match (self.executor.admit(&channel).await, url) {
             (Err(refused), _) => Reply::refused(&refused, None, Coding::Json),
+            (Ok(_), Err(refusal)) => self.executor.refuse(refusal.into(), &channel),
+            (Ok(_), Ok(url)) if !self.allows(head.method(), &url) => {
+                match self.executor.unknown(url.function(), &channel) {
+                    Some(refused) => Reply::refused(&refused, None, Coding::Json),
+                    None if self.allows("GET", &url) => {
+                        return self.method_not_allowed("GET, HEAD, POST", problems.as_ref());
+                    }
+                    None => return self.method_not_allowed("POST", problems.as_ref()),
+                }
+            }
             (Ok(permit), Ok(url)) => {
                 let name = url.function().func().to_owned();
                 let function =
@@ -172,9 +182,30 @@ impl EndPoint {
                 let incoming = incoming(head, request, channel.clone()).with_size(size);
                 self.executor.dispatch(incoming.with_input(input).with_client_permit(permit)).await
             }
-            (Ok(_), Err(refusal)) => self.executor.refuse(refusal.into(), &channel),
         };
         self.answer(reply, media, problems.as_ref(), &channel)
+    }
+
+    /// Whether a function may be called by this method. HEAD is GET without the body of the answer, which the server
+    /// leaves out.
+    fn allows(&self, method: &str, url: &FunctionUrl) -> bool {
+        match method {
+            "POST" => true,
+            "GET" | "HEAD" => self.get_calls.as_ref().is_none_or(|allowed| allowed(url.function())),
+            _ => false,
+        }
+    }
+
+    fn method_not_allowed(&self, allowed: &str, problems: Option<&Problems<'_>>) -> Answer {
+        let options = if self.sites.cors.is_some() { ", OPTIONS" } else { "" };
+        let allowed = format!("{allowed}{options}");
+        let (status, text) = (StatusCode::METHOD_NOT_ALLOWED, format!("Methods: {allowed}"));
+        let mut answer = match problems {
+            Some(_) => refusal(status, codes::INVALID_REQUEST, &text, problems),
+            None => answer::empty(status),
+        };
+        answer.headers_mut().extend(HeaderValue::try_from(allowed).ok().map(|it| (ALLOW, it)));
+        answer
     }
 
     /// How the errors of a call by URL are answered, if not by messages.
@@ -202,22 +233,6 @@ impl EndPoint {
         reply::answer(reply, media, problems, |message| {
             self.executor.trace_message(message, Direction::Out, channel);
         })
-    }
-
-    /// The answer to a call that the page it comes from may not make.
-    fn forbidden(&self, why: &str, route: &Route) -> Answer {
-        tracing::debug!(why, "a request is refused");
-        let (status, code) = (StatusCode::FORBIDDEN, codes::SECURITY_ERROR);
-        match (&self.problems, route) {
-            (Some(own), Route::Function(_)) => {
-                let problems = Problems { own, schemes: &[] };
-                let (_, body) = problems.of(status, &Response::error(code, Some(why)));
-                let mut answer = answer::with_type(problem::MEDIA, body);
-                *answer.status_mut() = status;
-                answer
-            }
-            _ => answer::refusal(status, code, why),
-        }
     }
 
     /// The way this request came.
@@ -264,8 +279,11 @@ fn input(head: &RequestHead, body: Body) -> RawInput {
         .with_length(length)
 }
 
-fn method_not_allowed(allowed: &'static str) -> Answer {
-    let mut answer = answer::empty(StatusCode::METHOD_NOT_ALLOWED);
-    *answer.headers_mut() = HeaderMap::from_iter([(ALLOW, HeaderValue::from_static(allowed))]);
+/// The answer to a request that is not dispatched: a problem where errors are `problems`, else a message.
+fn refusal(status: StatusCode, code: &str, text: &str, problems: Option<&Problems<'_>>) -> Answer {
+    let Some(problems) = problems else { return answer::refusal(status, code, text) };
+    let (status, body) = problems.of(status, &Response::error(code, Some(text)));
+    let mut answer = answer::with_type(problem::MEDIA, body);
+    *answer.status_mut() = status;
     answer
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
-use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -116,9 +116,12 @@ impl Requests {
                 return Ok(Response::from_parts(head, Sending::new(content, in_service)));
             }
             this.progress.next_turn().await;
-            let version = request.version();
+            let (version, is_head) = (request.version(), request.method() == Method::HEAD);
             let progress = Rc::clone(&this.progress);
-            let (mut head, content) = this.answer(request).await.into_parts();
+            let (mut head, mut content) = this.answer(request).await.into_parts();
+            if is_head {
+                content = content.without_body(&mut head.headers);
+            }
             let body = Sending::new(content, in_service);
             if version < Version::HTTP_11 && body.size_hint().exact().is_none() {
                 // it has no chunks: the end of the connection is the end of the body

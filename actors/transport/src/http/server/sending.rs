@@ -7,6 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use futures_util::Stream;
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
 
 use super::connection_state::InService;
@@ -40,6 +42,22 @@ pub(super) enum Content {
     Raw(RawBody),
     /// From a service of the application.
     Page(Pin<Box<dyn Body<Data = Bytes, Error = BoxError>>>),
+}
+
+impl Content {
+    /// What is left of it in the answer to HEAD: the header with its length, if that is known. hyper would send all of
+    /// it over HTTP/2.
+    pub(super) fn without_body(self, headers: &mut HeaderMap) -> Self {
+        let length = match &self {
+            Self::Whole(bytes) => Some(bytes.len() as u64),
+            Self::Page(body) => body.size_hint().exact(),
+            Self::Nothing | Self::Raw(_) => None,
+        };
+        if let Some(length) = length {
+            headers.entry(CONTENT_LENGTH).or_insert(length.into());
+        }
+        Self::Nothing
+    }
 }
 
 impl Sending {
