@@ -2,11 +2,12 @@
 //! over WebSocket with the upgrade (FTN5 §2, FTN6 §1.2).
 
 use asyncsteps_core::Template;
+use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::security::{
     Attempt, AuthOutcome, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR,
     SecurityLevel, SecurityProvider, User,
 };
-use asyncsteps_executor::{Executor, RequestSteps};
+use asyncsteps_executor::{Executor, RequestSteps, builtin};
 use asyncsteps_support::client::{Connection, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::front::Front;
@@ -108,7 +109,7 @@ fn tokens_passwords_and_connections_identify_the_caller(front: Front) {
         {"e":"SecurityError","edesc":"Anonymous not allowed","rid":"C1"}
         {"r":{"gid":null,"lid":"ann","seclvl":"SafeOps"},"rid":"C1"}
         {"e":"SecurityError","edesc":"Token is not valid","rid":"C1"}
-        {"e":"SecurityError","edesc":"Anonymous not allowed","rid":"C1"}
+        {"e":"SecurityError","edesc":"Authorization is not checked here but for: Basic","rid":"C1"}
         {"r":{"gid":null,"lid":"127.0.0.1","seclvl":"SafeOps"},"rid":"C1"}
         {"r":{"gid":"yes","lid":"ann","seclvl":"SafeOps"},"rid":"C1"}
         {"e":"SecurityError","edesc":"Basic Auth Verification Failed","rid":"C1"}
@@ -120,6 +121,29 @@ fn tokens_passwords_and_connections_identify_the_caller(front: Front) {
     .assert_eq(&out);
 }
 
+/// A token that nothing checks is not ignored: its caller would be taken for an anonymous one.
+fn credentials_that_nothing_checks_are_refused(front: Front) {
+    let host = front.start(1, || {
+        let ping =
+            Loader::new([Source::builtin()]).load(&"futoin.anonping:1.0".parse().expect("a name"));
+        let builder = Executor::builder().interface(ping.expect("a definition"), |functions| {
+            functions.add("ping", &builtin::ping());
+        });
+        builder.build().expect("a right configuration")
+    });
+    let message = json!({ "f": "futoin.anonping:1.0:ping", "p": { "echo": 1 } }).to_string();
+    let call = |header: &str| {
+        let request = post_with("/ftn/", header, message.as_bytes());
+        Connection::open(host.address).send(&request).receive().text().to_owned()
+    };
+    let refused = r#"{"e":"SecurityError","edesc":"Authorization is not checked here"}"#;
+    for token in ["Bearer token", "Digest x", "token", "Basic", "Bearer \u{e9}"] {
+        assert_eq!(call(&format!("Authorization: {token}\r\n")), refused, "{token}");
+    }
+    assert_eq!(call(""), r#"{"r":{"echo":1}}"#);
+}
+
 asyncsteps_support::on_both_fronts! {
+    credentials_that_nothing_checks_are_refused,
     tokens_passwords_and_connections_identify_the_caller,
 }

@@ -46,7 +46,7 @@ impl Shared {
         match credentials {
             None => Ok(match incoming.caller.take() {
                 Some(known) => Claim::Known(known),
-                None => self.identify(incoming),
+                None => self.identify(incoming)?,
             }),
             Some(Credentials::Internal) if incoming.channel.kind() == ChannelKind::Local => {
                 Ok(Claim::Known(Caller::system()))
@@ -57,11 +57,25 @@ impl Shared {
     }
 
     /// The claim of a request without credentials in its message, by its headers and connection.
-    fn identify(&self, incoming: &RequestParts) -> Claim {
-        let Some(provider) = &self.config.security else { return Claim::Known(Caller::default()) };
-        let client = client(incoming);
-        let verdict = provider.identify(&beside_message(incoming, &client));
-        verdict.map_or_else(|| Claim::Known(Caller::default()), Claim::Verdict)
+    fn identify(&self, incoming: &RequestParts) -> Result<Claim, Refused> {
+        let provider = self.config.security.as_ref();
+        let verdict = provider.and_then(|provider| {
+            let client = client(incoming);
+            provider.identify(&beside_message(incoming, &client))
+        });
+        if let Some(verdict) = verdict {
+            return Ok(Claim::Verdict(verdict));
+        }
+        let headers = incoming.headers.as_deref();
+        if headers.is_some_and(|headers| headers.has_header("authorization")) {
+            // who shows credentials must not be taken for somebody without them
+            let text = match provider.map(|provider| provider.schemes().join(", ")) {
+                Some(schemes) => format!("Authorization is not checked here but for: {schemes}"),
+                None => "Authorization is not checked here".to_owned(),
+            };
+            return Err(Refused::new(SECURITY_ERROR, text));
+        }
+        Ok(Claim::Known(Caller::default()))
     }
 
     /// The caller who makes a claim, within the time of the request.

@@ -204,11 +204,11 @@ impl Executor {
         self.shared.registry.definitions()
     }
 
-    /// The [schemes](SecurityProvider::schemes) of its security provider; without one credentials are
-    /// read, too, and refused.
+    /// The [schemes](SecurityProvider::schemes) of its security provider; `None` without one: all credentials are
+    /// refused then.
     #[must_use]
-    pub fn auth_schemes(&self) -> &[&str] {
-        self.shared.config.security.as_ref().map_or(&["Basic"], |provider| provider.schemes())
+    pub fn auth_schemes(&self) -> Option<&[&str]> {
+        self.shared.config.security.as_ref().map(|provider| provider.schemes())
     }
 
     /// Waits for a permit of the limits of a client (FTN6 §1.5); for transports, before they read a

@@ -36,7 +36,7 @@ const LEEWAY: u64 = 60;
 /// [final](User::with_final_level): the answer of a function of a higher level is Unauthorized, because signing in again
 /// would not help.
 ///
-/// A request without a token is anonymous. One whose token has expired gets PleaseReauth, "Info (the token has
+/// A request without the header is anonymous, and one with another scheme in it is refused. One whose token has expired gets PleaseReauth, "Info (the token has
 /// expired)"; every other wrong token gets SecurityError, "Token is not valid", and the reason is in the log at the
 /// level `debug`. A password or a signature is refused: a service that takes them too has a [`SecurityProvider`] of its
 /// own, whose `check` asks the provider of passwords and whose `identify` asks this one.

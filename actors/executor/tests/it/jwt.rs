@@ -350,9 +350,9 @@ async fn without_a_token_the_caller_is_anonymous() {
         -, acme.shop:1.0:whoami: {"r":"anonymous"}
         -, acme.shop:1.0:sell: {"e":"PleaseReauth","edesc":"SafeOps"}
         -, acme.office:1.0:whoami: {"e":"SecurityError","edesc":"Anonymous not allowed"}
-        Digest x, acme.shop:1.0:whoami: {"r":"anonymous"}
-        Digest x, acme.shop:1.0:sell: {"e":"PleaseReauth","edesc":"SafeOps"}
-        Digest x, acme.office:1.0:whoami: {"e":"SecurityError","edesc":"Anonymous not allowed"}
+        Digest x, acme.shop:1.0:whoami: {"e":"SecurityError","edesc":"Authorization is not checked here but for: Bearer"}
+        Digest x, acme.shop:1.0:sell: {"e":"SecurityError","edesc":"Authorization is not checked here but for: Bearer"}
+        Digest x, acme.office:1.0:whoami: {"e":"SecurityError","edesc":"Authorization is not checked here but for: Bearer"}
         Bearer, acme.shop:1.0:whoami: {"e":"SecurityError","edesc":"Token is not valid"}
         Bearer, acme.shop:1.0:sell: {"e":"SecurityError","edesc":"Token is not valid"}
         Bearer, acme.office:1.0:whoami: {"e":"SecurityError","edesc":"Token is not valid"}

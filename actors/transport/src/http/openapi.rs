@@ -83,7 +83,7 @@ impl OpenApi {
             version: &self.version,
             path: &format!("{path}/"),
             methods: &methods,
-            schemes: end_point.executor.auth_schemes(),
+            schemes: end_point.executor.auth_schemes().unwrap_or(&["Basic"]),
             problem_status: problem_status.as_ref().map(|status| status as &dyn Fn(&str) -> u16),
         };
         openapi::document(&end_point.executor.definitions(), &front)

@@ -46,7 +46,8 @@ pub trait SecurityProvider: fmt::Debug + Send + Sync {
 
     /// Identifies the caller of a request without such credentials by other data of the request: a
     /// token or key in a header, or the certificate of the connection. `None`, the default, leaves the
-    /// caller anonymous; refuse a wrong token instead.
+    /// caller anonymous, unless the request has a header `Authorization`: it is refused then, because nothing
+    /// has checked what that says. Refuse a wrong token instead of returning `None`.
     ///
     /// The executor calls it for each message, of a WebSocket connection too.
     ///

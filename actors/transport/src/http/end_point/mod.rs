@@ -215,7 +215,7 @@ impl EndPoint {
             it.requires("MessageSignature")
                 || (it.requires("SecureChannel") && !channel.is_secure())
         });
-        let schemes = if in_vain { &[] } else { self.executor.auth_schemes() };
+        let schemes = self.executor.auth_schemes().filter(|_| !in_vain).unwrap_or_default();
         Some(Problems { own, schemes })
     }
 
