@@ -178,7 +178,8 @@ fn a_form_is_no_message() {
     for media in ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data"] {
         let answer = send(&host, &post(&format!("Host: a.example\r\nContent-Type: {media}\r\n")));
         assert_eq!(answer.status(), 415, "{media}");
-        let expected = json!({ "e": "InvalidRequest", "edesc": "Unsupported media type" });
+        let text = "Unsupported media type: a message is application/json";
+        let expected = json!({ "e": "InvalidRequest", "edesc": text });
         assert_eq!(answer.json(), expected, "{media}");
     }
 }

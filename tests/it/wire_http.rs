@@ -112,9 +112,9 @@ fn media_types_are_answered_in_kind_or_refused(front: Front) {
         application/json: 200 application/futoin+json "{\"r\":42}"
         application/json; charset=utf-8: 200 application/futoin+json "{\"r\":42}"
         APPLICATION/FUTOIN+JSON: 200 application/futoin+json "{\"r\":42}"
-        text/plain: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type\"}"
-        application/xml: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type\"}"
-        multipart/form-data; boundary=x: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type\"}"
+        text/plain: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type: a message is application/json\"}"
+        application/xml: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type: a message is application/json\"}"
+        multipart/form-data; boundary=x: 415 application/futoin+json "{\"e\":\"InvalidRequest\",\"edesc\":\"Unsupported media type: a message is application/json\"}"
     "#]]
     .assert_eq(&out);
 }

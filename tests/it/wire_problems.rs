@@ -288,8 +288,8 @@ fn errors_of_other_services_and_limits_have_a_status(front: Front) {
                 {"code":"Timeout","detail":"","title":"Gateway Timeout"}
             test.codes/1.0/fail?code=OutcomeUnknown 504
                 {"code":"OutcomeUnknown","detail":"","title":"Gateway Timeout"}
-            test.codes/1.0/fail?code=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 413
-                {"code":"InvalidRequest","detail":"Request size has exceeded the limit","title":"Payload Too Large"}
+            test.codes/1.0/fail?code=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 431
+                {"code":"InvalidRequest","detail":"Request size has exceeded the limit","title":"Request Header Fields Too Large"}
             test.codes/1.0/fail?code=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 429
                 {"code":"DefenseRejected","detail":"Throttle queue limit","title":"Too Many Requests"}
         "#]],

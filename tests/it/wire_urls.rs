@@ -223,7 +223,9 @@ fn uploads_come_by_length_or_in_chunks(front: Front) {
 fn an_upload_that_is_not_declared_is_refused(front: Front) {
     let host = host(front);
     let raw = "Content-Type: application/octet-stream\r\n";
-    let refused = json!({ "e": "InvalidRequest", "edesc": "Raw upload is not allowed" });
+    let text = "Raw upload is not allowed: parameters are in the query of the URL, or in a message of the type \
+        application/json to the path of the service";
+    let refused = json!({ "e": "InvalidRequest", "edesc": text });
     let small = post_with("/ftn/conform.main/1.2/answer", raw, b"x");
     assert_eq!(Connection::open(host.address).send(&small).receive().json(), refused);
     // the answer comes although most of the data was not read

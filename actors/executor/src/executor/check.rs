@@ -138,7 +138,9 @@ impl Shared {
         if function.is_forwarded() {
             check_forwarded(request, input.is_some())?;
         } else if input.is_some() && !declared.rawupload() {
-            return Err(Refused::new(codes::INVALID_REQUEST, "Raw upload is not allowed"));
+            let text = "Raw upload is not allowed: parameters are in the query of the URL, or in a message \
+                of the type application/json to the path of the service";
+            return Err(Refused::new(codes::INVALID_REQUEST, text));
         }
         function.check_conditions(channel, caller, request.coding())?;
         let mut params = request.take_params(&called, declared)?;

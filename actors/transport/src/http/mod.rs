@@ -130,7 +130,7 @@ impl Service {
     ///
     /// | error code | status |
     /// |---|---|
-    /// | InvalidRequest | 400; 404 for a function that its interface does not have, 413 for a request that is too large |
+    /// | InvalidRequest | 400; 404 for a function that its interface does not have, 431 for a path and query that are too large |
     /// | SecurityError, PleaseReauth | 401 with `WWW-Authenticate`; 403 where other credentials would not help: from a page of another site, over a channel that is not secure enough, without a signature |
     /// | Unauthorized | 403 |
     /// | UnknownInterface, NotSupportedVersion | 404 |

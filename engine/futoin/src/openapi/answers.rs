@@ -18,6 +18,10 @@ const STANDARD: [&str; 6] = [
     INTERNAL_ERROR,
 ];
 
+/// What 431 says, from the function or from the server.
+const TOO_LARGE: &str =
+    "The path and the query are too large; without a body if they are with the headers";
+
 impl Interface<'_> {
     /// The answers to a call by URL, by status.
     pub(super) fn responses(&self, function: &Function) -> Value {
@@ -27,13 +31,13 @@ impl Interface<'_> {
                 let error = error_of(&codes);
                 let success = self.success(function, Some(&error));
                 let other = message("A page of another site called", error.clone());
-                let large = message("The path and the query are too large", error);
-                json!({ "200": success, "403": other, "413": large })
+                let large = message(TOO_LARGE, error);
+                json!({ "200": success, "403": other, "431": large })
             }
             Some(status_of) => {
                 // pages of other sites, and channels that are not secure enough
                 let mut by_status =
-                    BTreeMap::from([(403, vec![SECURITY_ERROR]), (413, vec![INVALID_REQUEST])]);
+                    BTreeMap::from([(403, vec![SECURITY_ERROR]), (431, vec![INVALID_REQUEST])]);
                 for code in
                     codes.into_iter().filter(|code| !(self.is_signed() && *code == SECURITY_ERROR))
                 {
@@ -105,7 +109,9 @@ fn problem(status: u16, codes: &[&str]) -> Value {
     let of_codes = json!({ "properties": { "code": { "enum": codes } } });
     let schema = json!({ "allOf": [reference("Problem"), of_codes] });
     let content = json!({ "application/problem+json": { "schema": schema } });
-    let mut problem = json!({ "description": codes.join(", "), "content": content });
+    let codes = codes.join(", ");
+    let description = if status == 431 { format!("{codes}: {TOO_LARGE}") } else { codes };
+    let mut problem = json!({ "description": description, "content": content });
     if status == 401 {
         problem["headers"] = json!({ "WWW-Authenticate": { "schema": { "type": "string" } } });
     }

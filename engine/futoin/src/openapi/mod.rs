@@ -256,33 +256,33 @@ mod tests {
                 "At most 65536 bytes of path and query or of a message, and 65536 of its answer."
                 200 "The result or an error" ["application/futoin+json"]
                 403 "A page of another site called" ["application/futoin+json"]
-                413 "The path and the query are too large" ["application/futoin+json"]
+                431 "The path and the query are too large; without a body if they are with the headers" ["application/futoin+json"]
             post /ftn/a.open/1.2/pipe [{},{"basic":[]},{"bearer":[]}]
                 "Its result is raw data, whose status and headers it may set. It takes raw data of any size and media type. It may take long. At most 2048 bytes of path and query or of a message, and 65536 of its answer."
                 {"content":{"application/json":{"schema":{"type":"array"}}},"in":"query","name":"list","required":false}
                 200 "The result or an error" ["*/*", "application/futoin+json"]
                 403 "A page of another site called" ["application/futoin+json"]
-                413 "The path and the query are too large" ["application/futoin+json"]
+                431 "The path and the query are too large; without a body if they are with the headers" ["application/futoin+json"]
             get /ftn/a.open/1.2/tell [{},{"basic":[]},{"bearer":[]}]
                 "Its success has no body. At most 65536 bytes of path and query or of a message, and 65536 of its answer."
                 {"in":"query","name":"text","required":false,"schema":{"default":"hi","type":"string"}}
                 {"in":"query","name":"to","required":true,"schema":{"$ref":"#/components/schemas/a.open-1.2.Name"}}
                 200 "The result or an error" ["application/futoin+json"]
                 403 "A page of another site called" ["application/futoin+json"]
-                413 "The path and the query are too large" ["application/futoin+json"]
+                431 "The path and the query are too large; without a body if they are with the headers" ["application/futoin+json"]
             post /ftn/a.open/1.2/tell [{},{"basic":[]},{"bearer":[]}]
                 "Its success has no body. At most 65536 bytes of path and query or of a message, and 65536 of its answer."
                 {"in":"query","name":"text","required":false,"schema":{"default":"hi","type":"string"}}
                 {"in":"query","name":"to","required":true,"schema":{"$ref":"#/components/schemas/a.open-1.2.Name"}}
                 200 "The result or an error" ["application/futoin+json"]
                 403 "A page of another site called" ["application/futoin+json"]
-                413 "The path and the query are too large" ["application/futoin+json"]
+                431 "The path and the query are too large; without a body if they are with the headers" ["application/futoin+json"]
             post /ftn/a.signed/1.2/hello/{sec} []
                 "It is answered over a secure channel only. Its request is signed. At most 65536 bytes of path and query or of a message, and 65536 of its answer."
                 {"description":"`-smac:user:ALGORITHM:base64`, the signature of the request (FTN8.1)","in":"path","name":"sec","required":true,"schema":{"type":"string"}}
                 200 "The result or an error" ["application/futoin+json"]
                 403 "A page of another site called" ["application/futoin+json"]
-                413 "The path and the query are too large" ["application/futoin+json"]
+                431 "The path and the query are too large; without a body if they are with the headers" ["application/futoin+json"]
         "##]].assert_eq(&operations(&described(None)));
     }
 

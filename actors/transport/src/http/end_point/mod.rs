@@ -105,7 +105,7 @@ impl EndPoint {
     /// A message call (FTN5 §2, use case 1).
     async fn message(&self, head: &Rc<RequestHead>, body: Body) -> Answer {
         let Some(media) = MediaType::parse(head.get(&CONTENT_TYPE)) else {
-            let text = "Unsupported media type";
+            let text = "Unsupported media type: a message is application/json";
             return answer::refusal(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 codes::INVALID_REQUEST,
@@ -183,7 +183,7 @@ impl EndPoint {
                 self.executor.dispatch(incoming.with_input(input).with_client_permit(permit)).await
             }
         };
-        self.answer(reply, media, problems.as_ref(), &channel)
+        self.answer(reply, media, problem::TOO_LARGE, problems.as_ref(), &channel)
     }
 
     /// Whether a function may be called by this method. HEAD is GET without the body of the answer, which the server
@@ -220,17 +220,18 @@ impl EndPoint {
     }
 
     fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> Answer {
-        self.answer(reply, media, None, channel)
+        self.answer(reply, media, StatusCode::PAYLOAD_TOO_LARGE, None, channel)
     }
 
     fn answer(
         &self,
         reply: Reply,
         media: MediaType,
+        too_large: StatusCode,
         problems: Option<&Problems<'_>>,
         channel: &Channel,
     ) -> Answer {
-        reply::answer(reply, media, problems, |message| {
+        reply::answer(reply, media, too_large, problems, |message| {
             self.executor.trace_message(message, Direction::Out, channel);
         })
     }

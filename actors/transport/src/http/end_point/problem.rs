@@ -13,6 +13,10 @@ use serde_json::json;
 /// The media type of problem details.
 pub(super) const MEDIA: &str = "application/problem+json";
 
+/// The status of a call by URL that is too large: its parameters are in the head, and the server answers a head that is
+/// too large with the same.
+pub(super) const TOO_LARGE: StatusCode = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+
 /// The statuses of an application's own, by error code.
 pub(in crate::http) type StatusOf = Arc<dyn Fn(&str) -> Option<u16> + Send + Sync>;
 
@@ -47,7 +51,7 @@ impl Problems<'_> {
     pub(super) fn of_message(&self, message: &Message) -> Option<(StatusCode, Vec<u8>)> {
         let code = message.response().code()?;
         let own = match (message.refusal_reason(), code) {
-            (Some(RefusalReason::TooLarge), _) => StatusCode::PAYLOAD_TOO_LARGE,
+            (Some(RefusalReason::TooLarge), _) => TOO_LARGE,
             // a function that its interface does not have
             (Some(RefusalReason::Unknown), codes::INVALID_REQUEST) => StatusCode::NOT_FOUND,
             _ => status(code, self.own),

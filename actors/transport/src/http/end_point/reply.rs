@@ -13,10 +13,12 @@ use asyncsteps_executor::{RefusalReason, Reply, ReplyBody};
 /// The media type of raw results that have none.
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// The answer; errors are `problems`, if there are some, and `note` receives the bytes of a message.
+/// The answer; errors are `problems`, if there are some, and `note` receives the bytes of a message. `too_large` is the
+/// status of a message that refuses a request for its size.
 pub(super) fn answer(
     reply: Reply,
     media: MediaType,
+    too_large: StatusCode,
     problems: Option<&Problems<'_>>,
     note: impl FnOnce(&[u8]),
 ) -> Answer {
@@ -33,7 +35,7 @@ pub(super) fn answer(
                 None => {
                     let media = media.of_answer(message.coding());
                     let status = match message.refusal_reason() {
-                        Some(RefusalReason::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
+                        Some(RefusalReason::TooLarge) => too_large,
                         Some(_) | None => StatusCode::OK,
                     };
                     (status, media, message.into_bytes())
