@@ -11,6 +11,7 @@ use asyncsteps::Executor;
 use asyncsteps::durable::jobs::Jobs;
 use asyncsteps::durable::{Durable, Node};
 use asyncsteps::journal::limits::BATCH;
+#[cfg(feature = "postgres")]
 use asyncsteps::journal::postgres::{self, Postgres};
 use asyncsteps::journal::sqlite::{self, Sqlite};
 use asyncsteps::security::SecurityLevel;
@@ -33,6 +34,7 @@ pub enum JournalPlace {
     /// In a SQLite file, for this process.
     File(PathBuf),
     /// In PostgreSQL, for several processes.
+    #[cfg(feature = "postgres")]
     Postgres(Box<postgres::Config>),
 }
 
@@ -43,6 +45,10 @@ pub(crate) struct Flows {
 }
 
 impl JournalPlace {
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(clippy::unused_async, reason = "PostgreSQL is waited for")
+    )]
     pub(crate) async fn open(&self) -> anyhow::Result<Durable> {
         match self {
             Self::File(file) => {
@@ -52,6 +58,7 @@ impl JournalPlace {
                     journal.with_context(|| format!("cannot open the journal {file}"))?,
                 ))
             }
+            #[cfg(feature = "postgres")]
             Self::Postgres(config) => {
                 let options = postgres::Options::new(PROGRAM);
                 let journal = Postgres::connect((**config).clone(), options).await;
@@ -66,20 +73,27 @@ impl FromStr for JournalPlace {
 
     fn from_str(place: &str) -> Result<Self, String> {
         match place.split_once("://") {
-            Some(("postgres" | "postgresql", _)) => match place.parse() {
-                Ok(config) => Ok(Self::Postgres(Box::new(config))),
-                Err(error) => {
-                    // the cause has the mistake
-                    let error = anyhow::Error::new(error);
-                    Err(format!("no URL of PostgreSQL: {error:#}"))
-                }
-            },
+            Some(("postgres" | "postgresql", _)) => in_postgres(place),
             Some((scheme, _)) => Err(format!(
                 "a journal is a file or postgres://user@host/database, and not in `{scheme}`"
             )),
             None => Ok(Self::File(place.into())),
         }
     }
+}
+
+#[cfg(feature = "postgres")]
+fn in_postgres(url: &str) -> Result<JournalPlace, String> {
+    match url.parse() {
+        Ok(config) => Ok(JournalPlace::Postgres(Box::new(config))),
+        // the cause has the mistake
+        Err(error) => Err(format!("no URL of PostgreSQL: {:#}", anyhow::Error::new(error))),
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+fn in_postgres(_: &str) -> Result<JournalPlace, String> {
+    Err("this program is built without PostgreSQL: build it with `--features postgres`".to_owned())
 }
 
 impl Flows {
@@ -115,7 +129,7 @@ async fn trim(durable: Durable) -> Infallible {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "postgres"))]
 mod tests {
     use super::*;
 

@@ -33,6 +33,7 @@ pub mod server;
 pub mod shelf;
 pub mod shop;
 pub mod store;
+mod traces;
 
 pub use config::{Config, LogFormat};
 pub use server::{executor, run};

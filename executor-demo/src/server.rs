@@ -11,7 +11,7 @@ use asyncsteps::executor::Closed;
 use asyncsteps::http::{self, Server, ServerLimits, tls_from_pem};
 use asyncsteps::iface::{Definition, Loader, Source};
 use asyncsteps::metrics::Metrics;
-use asyncsteps::observe::{Locks, OtlpGuard, Retention, Sampling, otlp};
+use asyncsteps::observe::{Locks, Retention, Sampling};
 use asyncsteps::{Builder, Executor, builtin};
 
 use crate::bank::{self, Bank, BankLink, RemoteBank};
@@ -23,6 +23,7 @@ use crate::pages::Pages;
 use crate::payments::Payments;
 use crate::shop::Shop;
 use crate::store::Store;
+use crate::traces::{self, Traces};
 
 /// Serves the shop on `listener` until `shutdown` is ready, then closes gracefully; returns what
 /// became of the requests that were in flight. `shutdown` is polled once the database is open and
@@ -154,7 +155,7 @@ struct OpenedShop {
     payments: Option<Payments>,
     pages: Pages,
     /// Sends traces, if they are wanted.
-    traces: Option<OtlpGuard>,
+    traces: Option<Traces>,
 }
 
 /// The shop and the bank, on their database.
@@ -265,15 +266,11 @@ fn bank_of_shop(config: &Config, node: &ShopNode, bank: &Bank) -> anyhow::Result
 }
 
 /// The same with traces, if there is a collector for them.
-fn traced(builder: Builder, config: &Config) -> anyhow::Result<(Builder, Option<OtlpGuard>)> {
+fn traced(builder: Builder, config: &Config) -> anyhow::Result<(Builder, Option<Traces>)> {
     let builder = builder.sample(Sampling::share(config.trace_share));
     // a variable of the environment may be empty
     let collector = config.otlp.as_ref().filter(|collector| !collector.is_empty());
     let Some(collector) = collector else { return Ok((builder, None)) };
-    let (exporter, guard) = otlp()
-        .endpoint(collector)
-        .service_name("executor-demo")
-        .start()
-        .context("cannot send traces")?;
-    Ok((builder.export(exporter), Some(guard)))
+    let (builder, traces) = traces::sent_to(collector, builder)?;
+    Ok((builder, Some(traces)))
 }

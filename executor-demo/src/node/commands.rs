@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use asyncsteps::fabric::http::{Config, HttpFabric, Remote};
-use asyncsteps::fabric::nats::NatsFabric;
 use asyncsteps::fabric::{Call, Fabric, NodeId, NodeInfo};
 use asyncsteps::iface::{FunctionName, IfaceVer};
 use clap::{ArgGroup, Args};
 use serde_json::Value;
 
+use super::nats::{self, NatsFabric};
 use super::options::NatsOptions;
 
 /// Call a function and print its result.
@@ -111,8 +111,8 @@ impl DrainOptions {
     }
 }
 
-async fn join(nats: &NatsOptions) -> anyhow::Result<NatsFabric> {
-    nats.join(None).await?.context("--nats says which server connects the nodes")
+async fn join(options: &NatsOptions) -> anyhow::Result<NatsFabric> {
+    nats::join(options, None).await?.context("--nats says which server connects the nodes")
 }
 
 /// A fabric with the one service that hosts a function.

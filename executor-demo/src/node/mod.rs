@@ -2,22 +2,28 @@
 //! it.
 //!
 //! - `options`: the options of the connection between the nodes
+//! - `nats`: the connection, with the feature of this name
 //! - `commands`: `call`, `nodes` and `drain`
 
 mod commands;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(not(feature = "nats"))]
+#[path = "no_nats.rs"]
+mod nats;
 mod options;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps::fabric::nats::{NatsError, NatsFabric};
 use asyncsteps::fabric::{CallError, Client, Endpoint, Fabric, ServeGuard};
 use asyncsteps::health::Dependency;
 use asyncsteps::pool::ArbiterPool;
 use asyncsteps::{Builder, Executor};
 
 pub use commands::{CallOptions, DrainOptions, NodesOptions};
+use nats::NatsFabric;
 pub use options::{Hosted, NatsOptions, NodeOptions};
 
 /// This process among the nodes; alone unless it has joined them.
@@ -37,8 +43,8 @@ impl ShopNode {
         Self(None)
     }
 
-    pub(crate) async fn join(options: &NodeOptions) -> Result<Self, NatsError> {
-        let fabric = options.nats.join(options.node.as_ref()).await?;
+    pub(crate) async fn join(options: &NodeOptions) -> anyhow::Result<Self> {
+        let fabric = nats::join(&options.nats, options.node.as_ref()).await?;
         if let Some(fabric) = &fabric {
             tracing::info!(node = %fabric.node(), "joined the nodes");
         }

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 
 use asyncsteps::fabric::NodeId;
-use asyncsteps::fabric::nats::{Config, NatsError, NatsFabric, Trust};
-use asyncsteps::security::{Secret, SecurityLevel};
 use clap::{Args, ValueEnum};
 
 /// The server that connects the nodes, and what lets this one in.
@@ -61,31 +59,6 @@ pub enum Hosted {
     Bank,
     /// Nothing but HTTP for the others.
     None,
-}
-
-impl NatsOptions {
-    /// Joins the nodes, if there is a server.
-    ///
-    /// # Errors
-    /// [`NatsError`], which says what to do.
-    pub async fn join(&self, node: Option<&NodeId>) -> Result<Option<NatsFabric>, NatsError> {
-        let Some(servers) = &self.nats else { return Ok(None) };
-        let mut config = Config::new(servers);
-        if let Some((user, password)) = self.nats_user.as_ref().zip(self.nats_password.as_ref()) {
-            config = config.user(user, Secret::new(password));
-        }
-        if let Some(file) = &self.nats_creds {
-            config = config.credentials_file(file);
-        }
-        if let Some(node) = node {
-            config = config.node(node.clone());
-        }
-        if let Some(secret) = &self.node_secret {
-            // the bank takes orders to pay from the shop itself only
-            config = config.trust(Trust::secret(&Secret::new(secret)).up_to(SecurityLevel::System));
-        }
-        NatsFabric::connect(config).await.map(Some)
-    }
 }
 
 impl NodeOptions {
