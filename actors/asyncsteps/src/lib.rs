@@ -27,6 +27,7 @@
 //! | `otel` | `observe::otlp` |
 //! | `console` | `console` |
 //! | `durable`, `sqlite`, `postgres` | `durable`, `journal` |
+//! | `encryption` | `journal::Keys` |
 //! | `fabric`, `nats`, `client` | `fabric`, `fabric::nats`, `fabric::http` |
 //! | `cluster` | `cluster` |
 //! | `sim` | `simulation` |

@@ -2,11 +2,12 @@
 
 use crate::coding::{Encoded, at_most, encoded};
 use crate::error::{Error, NotWritten, Refused};
-use crate::id::Uid;
+use crate::id::{RecordId, Uid};
 use crate::limits::{BATCH, LIST_ITEMS, TEXT_BYTES};
 use crate::path::Path;
 use crate::record::{Event, Failure, Record};
 use crate::request::{Append, Appended, CancelledBy, Disposition, Resume, Submit, Submitted};
+use crate::seal::Seal;
 
 /// The highest number of an entry's first record, so that each record has a number with a sign.
 const MAX_NUMBER: u64 = 1 << 62;
@@ -39,8 +40,8 @@ pub(crate) fn resume(how: &Resume) -> Result<(), Refused> {
     if let Resume::Signal(signal) = how { text("name", &signal.name) } else { Ok(()) }
 }
 
-/// The first record of a flow, as bytes.
-pub(crate) fn submit(submit: &Submit) -> Result<Encoded, Refused> {
+/// The first record of a flow, as it is stored.
+pub(crate) fn submit(submit: &Submit, seal: &Seal) -> Result<Encoded, Refused> {
     text("template", &submit.started.template)?;
     if let Some(key) = &submit.key {
         text("scope", &key.scope)?;
@@ -50,7 +51,8 @@ pub(crate) fn submit(submit: &Submit) -> Result<Encoded, Refused> {
         text("caller", &quota.caller)?;
     }
     let path = Path::template(&submit.started.template);
-    encoded(&Record::new(path, Event::Started(submit.started.clone())))
+    let first = encoded(&Record::new(path, Event::Started(submit.started.clone())))?;
+    first.sealed(seal, submit.uid, RecordId::FIRST)
 }
 
 /// The answer to a submit whose uid or key a flow has: `first` is the first record of that flow.
@@ -58,10 +60,14 @@ pub(crate) fn known(
     submit: &Submit,
     uid: Uid,
     first: Option<&Encoded>,
+    seal: &Seal,
 ) -> Result<Submitted, Error> {
     let new = &submit.started;
-    let is_same = match first.map(Encoded::decoded) {
-        Some(Ok(Record { event: Event::Started(old), .. })) => {
+    // of two seals of one value the bytes differ
+    let first = first.map(|first| first.opened(seal, uid, RecordId::FIRST)).transpose();
+    let what = || format!("the request {uid} with the same key");
+    let is_same = match first.map_err(|reason| Error::UnknownValue { what: what(), reason })? {
+        Some(Record { event: Event::Started(old), .. }) => {
             old.template == new.template && old.parameters == new.parameters
         }
         _ => false,
@@ -92,8 +98,8 @@ pub(crate) fn repeated(
     }
 }
 
-/// The records of an entry, as bytes.
-pub(crate) fn append(entry: &Append) -> Result<Vec<Encoded>, Refused> {
+/// The records of an entry, as they are stored.
+pub(crate) fn append(entry: &Append, seal: &Seal) -> Result<Vec<Encoded>, Refused> {
     at_most("list", entry.records.len(), LIST_ITEMS)?;
     if entry.first > MAX_NUMBER {
         return Err(Refused::NumberTooHigh(entry.first));
@@ -103,7 +109,12 @@ pub(crate) fn append(entry: &Append) -> Result<Vec<Encoded>, Refused> {
     if let Disposition::Pause(reason) = &entry.then {
         text("reason", reason)?;
     }
-    entry.records.iter().map(encoded).collect()
+    let numbered = (entry.first..).zip(&entry.records);
+    let stored = numbered.map(|(sequence, record)| {
+        let id = RecordId { epoch: entry.epoch, sequence };
+        encoded(record)?.sealed(seal, entry.uid, id)
+    });
+    stored.collect()
 }
 
 /// How many to return, of as many as were asked for.

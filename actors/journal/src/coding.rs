@@ -3,9 +3,11 @@
 use minicbor::{Decode, Encode};
 
 use crate::error::Refused;
+use crate::id::{RecordId, Uid};
 use crate::limits::{LIST_ITEMS, PATH_BYTES, RECORD_BYTES, TEXT_BYTES};
 use crate::path::Path;
 use crate::record::{Cause, Ending, Event, Failure, Record};
+use crate::seal::{Place, Seal};
 
 /// The kind of an event. The numbers are those on disk: a number is never used for another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,20 +134,34 @@ pub(crate) const fn at_most(
 }
 
 impl Encoded {
-    /// The record, or why it cannot be read if a later program wrote it.
-    pub(crate) fn decoded(&self) -> Result<Record, String> {
+    /// The same as it is stored under a name in a flow.
+    pub(crate) fn sealed(self, seal: &Seal, flow: Uid, id: RecordId) -> Result<Self, Refused> {
+        let Self { path, kind, body } = self;
+        let body = seal.seal(&Place::Record { flow, id, kind, path: &path }, body)?;
+        Ok(Self { path, kind, body })
+    }
+
+    /// The record that is stored under a name in a flow, or why it cannot be read: the keys do not open it, or a later
+    /// program wrote it.
+    pub(crate) fn opened(&self, seal: &Seal, flow: Uid, id: RecordId) -> Result<Record, String> {
+        let Self { path, kind, body } = self;
+        self.decoded(&seal.open(&Place::Record { flow, id, kind: *kind, path }, body)?)
+    }
+
+    /// The record with this body.
+    pub(crate) fn decoded(&self, body: &[u8]) -> Result<Record, String> {
         let event = match self.kind {
-            1 => Event::Started(read(&self.body)?),
-            2 => Event::Intent(read(&self.body)?),
-            3 => Event::Done(read(&self.body)?),
-            4 => Event::Failed(read(&self.body)?),
-            5 => Event::Outcome(read(&self.body)?),
-            6 => Event::Timer(read(&self.body)?),
-            7 => Event::Signal(read(&self.body)?),
-            8 => Event::Keys(read(&self.body)?),
-            9 => Event::Iteration(read(&self.body)?),
-            10 => Event::Unwinding(read(&self.body)?),
-            11 => Event::Ended(read(&self.body)?),
+            1 => Event::Started(read(body)?),
+            2 => Event::Intent(read(body)?),
+            3 => Event::Done(read(body)?),
+            4 => Event::Failed(read(body)?),
+            5 => Event::Outcome(read(body)?),
+            6 => Event::Timer(read(body)?),
+            7 => Event::Signal(read(body)?),
+            8 => Event::Keys(read(body)?),
+            9 => Event::Iteration(read(body)?),
+            10 => Event::Unwinding(read(body)?),
+            11 => Event::Ended(read(body)?),
             kind => return Err(format!("it is of the kind {kind}")),
         };
         Ok(Record { path: self.path.clone(), event })
@@ -245,7 +261,7 @@ mod tests {
         for (index, record) in each_kind().into_iter().enumerate() {
             let encoded = encoded(&record).unwrap();
             assert_eq!(usize::from(encoded.kind), index + 1, "the numbers on disk stay");
-            assert_eq!(encoded.decoded(), Ok(record));
+            assert_eq!(encoded.decoded(&encoded.body), Ok(record));
         }
     }
 
@@ -254,11 +270,11 @@ mod tests {
         for record in each_kind() {
             let whole = encoded(&record).unwrap();
             for length in 0..whole.body.len() {
-                let cut = Encoded { body: whole.body[..length].to_vec(), ..whole.clone() };
-                assert!(cut.decoded().is_err(), "{record:?} cut to {length}");
+                let cut = whole.decoded(&whole.body[..length]);
+                assert!(cut.is_err(), "{record:?} cut to {length}");
             }
             let later = Encoded { kind: 200, ..whole };
-            assert!(later.decoded().unwrap_err().contains("200"));
+            assert!(later.decoded(&later.body).unwrap_err().contains("200"));
         }
     }
 

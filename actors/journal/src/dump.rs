@@ -140,7 +140,8 @@ fn read(DumpedFlow { uid, version, run, records }: DumpedFlow) -> Result<Loaded,
     let wrong = |reason| ParseDumpError(format!("the flow {uid}: {reason}"));
     let records = records.into_iter().map(|DumpedRecord { epoch, sequence, path, kind, body }| {
         let id = RecordId { epoch: Epoch::new(epoch), sequence };
-        let record = Encoded { path, kind, body }.decoded().map_err(wrong)?;
+        let encoded = Encoded { path, kind, body };
+        let record = encoded.decoded(&encoded.body).map_err(wrong)?;
         Ok(StoredRecord { id, record })
     });
     let records: Vec<StoredRecord> = records.collect::<Result<_, _>>()?;

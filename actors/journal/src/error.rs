@@ -86,7 +86,7 @@ pub enum Error {
         /// The format of this program.
         known: i64,
     },
-    /// A record that this program does not understand.
+    /// A record that this program does not understand, or that its keys do not open.
     #[error("record {sequence} of flow {uid}, written by {program}, cannot be read: {reason}")]
     UnknownRecord {
         /// The flow.
@@ -95,6 +95,14 @@ pub enum Error {
         sequence: u64,
         /// The program that wrote it, by its own words.
         program: String,
+        /// The part that is not understood.
+        reason: String,
+    },
+    /// A value that this program does not understand, or that its keys do not open. Nothing was done.
+    #[error("{what} cannot be read: {reason}")]
+    UnknownValue {
+        /// What has the value.
+        what: String,
         /// The part that is not understood.
         reason: String,
     },
@@ -138,6 +146,7 @@ impl Error {
             | Self::NewerFormat { .. }
             | Self::OpenInFormat { .. }
             | Self::UnknownRecord { .. }
+            | Self::UnknownValue { .. }
             | Self::Closed => Repeat::Never,
             Self::Unavailable(_)
             | Self::DiskFull(_)
@@ -226,6 +235,9 @@ pub enum Refused {
     /// A record has a number beyond 2^62.
     #[error("the record number {0} is too high")]
     NumberTooHigh(u64),
+    /// The system gives no random bytes, which a value needs to be sealed.
+    #[error("nothing can be sealed, because the system gives no random bytes")]
+    NotSealed,
     /// A text has a character that not all journals can store.
     #[error("the {0} contains the character U+0000")]
     NulCharacter(&'static str),

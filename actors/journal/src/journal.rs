@@ -59,7 +59,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`Refused::NoFlow`](crate::Refused::NoFlow); [`Error::UnknownRecord`] if a later program wrote to
-    /// it.
+    /// it, or the keys do not open it.
     fn load(&self, uid: Uid) -> Answer<'_, Loaded>;
 
     /// The signals and the cancel that others have sent to a flow.

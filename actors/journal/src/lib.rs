@@ -108,6 +108,8 @@ mod error;
 mod head;
 mod id;
 mod journal;
+#[cfg(feature = "encryption")]
+mod keys;
 pub mod limits;
 pub mod memory;
 mod moment;
@@ -119,6 +121,7 @@ mod quota;
 mod ran;
 pub mod record;
 pub mod request;
+mod seal;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -130,6 +133,8 @@ mod value;
 pub use error::{Cause, Error, NotWritten, Refused, Repeat};
 pub use id::{Epoch, Incarnation, ParseUidError, RecordId, Uid};
 pub use journal::{Answer, Journal};
+#[cfg(feature = "encryption")]
+pub use keys::{InvalidKeys, Keys};
 pub use limits::Limits;
 pub use path::{ParsePathError, Path, PathPart};
 pub use record::{Event, Record, StoredRecord};

@@ -11,6 +11,7 @@ use crate::coding::Encoded;
 use crate::error::{NotWritten, Refused};
 use crate::record::{Done, Event, Record};
 use crate::request::{Append, Appended};
+use crate::seal::Seal;
 use crate::time::{Clock, SystemClock, Timestamp};
 use crate::transaction::{Committed, StepEntry};
 use crate::value::Value;
@@ -45,11 +46,15 @@ impl Ran {
         Record::new(step.path.clone(), Event::Done(done))
     }
 
-    /// The append with the record of this result, and its records as bytes.
-    pub(crate) fn entry(&self, step: &StepEntry) -> (Append, Result<Vec<Encoded>, Refused>) {
+    /// The append with the record of this result, and its records as they are stored.
+    pub(crate) fn entry(
+        &self,
+        step: &StepEntry,
+        seal: &Seal,
+    ) -> (Append, Result<Vec<Encoded>, Refused>) {
         let mut append = step.append.clone();
         append.records.push(self.record(step));
-        let encoded = check::append(&append);
+        let encoded = check::append(&append, seal);
         (append, encoded)
     }
 

@@ -3,7 +3,6 @@
 use crate::record::Failure;
 use crate::request::{Append, CancelledBy, Disposition, FlowState};
 use crate::time::Timestamp;
-use crate::value::Value;
 
 /// The states of flows that wait, in SQL: the same as [`FlowState::waits`].
 macro_rules! waits {
@@ -83,19 +82,6 @@ pub(crate) fn cancelled(
         Some(code) => CancelledBy::Limit(Failure { code, text }),
         None => CancelledBy::Person(by.unwrap_or_default()),
     }
-}
-
-/// A value as one column.
-pub(crate) fn bytes(value: &Value) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(value.len() + 8);
-    let written = minicbor::encode(value, &mut bytes);
-    debug_assert!(written.is_ok(), "a vector takes all bytes");
-    bytes
-}
-
-/// A value from a column; `None` if no program writes it so.
-pub(crate) fn value(bytes: &[u8]) -> Option<Value> {
-    minicbor::decode(bytes).ok()
 }
 
 /// Numbers of databases have a sign; ours stop where they would get one.

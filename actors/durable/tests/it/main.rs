@@ -26,6 +26,7 @@ mod order;
 mod own_limits;
 mod planned;
 mod programs;
+mod recorded;
 mod replay;
 mod results;
 mod rules;

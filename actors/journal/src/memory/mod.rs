@@ -65,6 +65,14 @@ impl Memory {
         self
     }
 
+    /// Sets the keys that seal what is recorded, for all clones.
+    #[cfg(feature = "encryption")]
+    #[must_use]
+    pub fn keys(self, keys: crate::Keys) -> Self {
+        self.store.lock().seal = Some(keys).into();
+        self
+    }
+
     /// The same journal seen by this clock, as by another machine.
     #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
@@ -178,7 +186,7 @@ impl Journal for Memory {
     }
 
     fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
-        self.answer(Operation::Load, |store, _| Ok(store.schedules()))
+        self.answer(Operation::Load, |store, _| store.schedules())
     }
 
     fn put_schedule(&self, schedule: StoredSchedule) -> Answer<'_, ()> {

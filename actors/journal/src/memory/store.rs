@@ -17,11 +17,12 @@ use crate::request::{
     FlowState, Inbox, Loaded, News, Query, Registered, Resume, Signal, Status, StoredSchedule,
     StoredSignal, Submit, Submitted,
 };
+use crate::seal::{Place, Seal};
 use crate::time::{Reading, Timestamp};
-use crate::value::Value;
 
 pub(super) struct MemoryStore {
     pub(super) limits: Limits,
+    pub(super) seal: Seal,
     /// By number, so oldest first.
     flows: BTreeMap<u64, StoredFlow>,
     /// The numbers of flows that have not ended, and of some that have since the last claim.
@@ -30,7 +31,7 @@ pub(super) struct MemoryStore {
     keys: HashMap<CallerKey, u64>,
     /// Flows that count for a caller, until they are found to have ended.
     of_callers: BTreeSet<(String, u64)>,
-    schedules: BTreeMap<String, Value>,
+    schedules: BTreeMap<String, Vec<u8>>,
     pub(super) times: ClockState,
     /// When leases end, as [`Moment::seen`] has it.
     nodes: HashMap<Incarnation, Timestamp>,
@@ -50,13 +51,14 @@ struct StoredFlow {
 struct KeptSignal {
     id: Uid,
     name: String,
-    value: Option<Value>,
+    value: Option<Vec<u8>>,
 }
 
 impl MemoryStore {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
+            seal: Seal::default(),
             flows: BTreeMap::new(),
             open: BTreeSet::new(),
             numbers: HashMap::new(),
@@ -81,12 +83,12 @@ impl MemoryStore {
     }
 
     pub(super) fn submit(&mut self, submit: Submit, now: Moment) -> Result<Submitted, Error> {
-        let started = check::submit(&submit)?;
+        let started = check::submit(&submit, &self.seal)?;
         let by_key = submit.key.as_ref().and_then(|key| self.keys.get(key));
         if let Some(number) = by_key.or_else(|| self.numbers.get(&submit.uid)) {
             let known = &self.flows[number];
             let first = known.records.values().next();
-            return check::known(&submit, known.head.uid, first);
+            return check::known(&submit, known.head.uid, first, &self.seal);
         }
         if let Some(quota) = &submit.quota {
             let mut waiting = WaitingCounts::default();
@@ -132,9 +134,9 @@ impl MemoryStore {
         now: Moment,
     ) -> Result<Vec<Result<Appended, NotWritten>>, Error> {
         check::batch(batch)?;
-        let limits = self.limits;
+        let (limits, seal) = (self.limits, self.seal.clone());
         let written = |entry: &Append| {
-            let records = check::append(entry)?;
+            let records = check::append(entry, &seal)?;
             self.flow(entry.uid)?.append(entry, records, now, &limits)
         };
         Ok(batch.iter().map(written).collect())
@@ -207,12 +209,15 @@ impl MemoryStore {
     }
 
     pub(super) fn load(&mut self, uid: Uid) -> Result<Loaded, Error> {
+        let seal = self.seal.clone();
         let flow = self.flow(uid)?;
-        Ok(Loaded { flow: flow.head.info(), records: flow.stored()?, inbox: flow.inbox() })
+        let (records, inbox) = (flow.stored(&seal)?, flow.inbox(&seal)?);
+        Ok(Loaded { flow: flow.head.info(), records, inbox })
     }
 
     pub(super) fn inbox(&mut self, uid: Uid) -> Result<Inbox, Error> {
-        Ok(self.flow(uid)?.inbox())
+        let seal = self.seal.clone();
+        self.flow(uid)?.inbox(&seal)
     }
 
     pub(super) fn news(&self, node: Incarnation) -> Vec<News> {
@@ -224,10 +229,11 @@ impl MemoryStore {
     }
 
     pub(super) fn status(&mut self, uid: Uid) -> Result<Status, Error> {
+        let seal = self.seal.clone();
         let flow = self.flow(uid)?;
         let last =
             flow.records.iter().rev().find(|(_, record)| record.kind == EventKind::Ended as u8);
-        let ending = match last.map(|(id, record)| decoded(uid, *id, record)).transpose()? {
+        let ending = match last.map(|(id, record)| opened(&seal, uid, *id, record)).transpose()? {
             Some(Record { event: Event::Ended(ended), .. }) => Some(ended.ending),
             _ => None,
         };
@@ -246,17 +252,19 @@ impl MemoryStore {
         wanted.take(check::limit(query.limit)).map(FlowHead::info).collect()
     }
 
-    pub(super) fn schedules(&self) -> Vec<StoredSchedule> {
-        let stored = self.schedules.iter();
-        stored
-            .map(|(name, value)| StoredSchedule { name: name.clone(), value: value.clone() })
-            .collect()
+    pub(super) fn schedules(&self) -> Result<Vec<StoredSchedule>, Error> {
+        let stored = self.schedules.iter().map(|(name, value)| {
+            let value = self.seal.open_value(&Place::Schedule { name }, value)?;
+            Ok(StoredSchedule { name: name.clone(), value })
+        });
+        stored.collect()
     }
 
     pub(super) fn put_schedule(&mut self, schedule: StoredSchedule) -> Result<(), Error> {
         let StoredSchedule { name, value } = schedule;
         let others = self.schedules.keys().filter(|other| **other != name).count();
         check::schedule(&name, others)?;
+        let value = self.seal.seal_value(&Place::Schedule { name: &name }, &value)?;
         self.schedules.insert(name, value);
         Ok(())
     }
@@ -267,15 +275,14 @@ impl MemoryStore {
 
     pub(super) fn signal(&mut self, uid: Uid, signal: Signal) -> Result<(), Error> {
         check::text("name", &signal.name)?;
-        let limits = self.limits;
+        let (limits, seal) = (self.limits, self.seal.clone());
         let flow = self.flow(uid)?;
         if flow.knows(&signal) {
             return Ok(());
         }
         let waiting = flow.signals.values().filter(|kept| kept.value.is_some()).count();
         let number = flow.head.signal(waiting as u64, &limits)?;
-        flow.keep(number, signal);
-        Ok(())
+        flow.keep(number, signal, &seal)
     }
 
     pub(super) fn cancel(
@@ -290,6 +297,7 @@ impl MemoryStore {
 
     pub(super) fn resume(&mut self, uid: Uid, how: Resume) -> Result<(), Error> {
         check::resume(&how)?;
+        let seal = self.seal.clone();
         let flow = self.flow(uid)?;
         if let Resume::Signal(signal) = &how
             && flow.knows(signal)
@@ -297,7 +305,7 @@ impl MemoryStore {
             return Ok(());
         }
         flow.head.check_stopped()?;
-        let records = if how.removes_records() { flow.stored()? } else { Vec::new() };
+        let records = if how.removes_records() { flow.stored(&seal)? } else { Vec::new() };
         flow.head.resume(&how, &records)?;
         let before = flow.records.len();
         match how {
@@ -306,7 +314,7 @@ impl MemoryStore {
                 let gone: HashSet<_> = records.into_iter().collect();
                 flow.records.retain(|id, _| *id == RecordId::FIRST || !gone.contains(id));
             }
-            Resume::Signal(signal) => flow.keep(flow.head.inbox, signal),
+            Resume::Signal(signal) => flow.keep(flow.head.inbox, signal, &seal)?,
             Resume::Continue | Resume::OnItsVersion => {}
         }
         flow.head.removed += (before - flow.records.len()) as u64;
@@ -358,10 +366,10 @@ impl MemoryStore {
 
 impl StoredFlow {
     /// Its records, oldest first.
-    fn stored(&self) -> Result<Vec<StoredRecord>, Error> {
+    fn stored(&self, seal: &Seal) -> Result<Vec<StoredRecord>, Error> {
         let uid = self.head.uid;
         let read = |(id, encoded): (&RecordId, &Encoded)| {
-            Ok(StoredRecord { id: *id, record: decoded(uid, *id, encoded)? })
+            Ok(StoredRecord { id: *id, record: opened(seal, uid, *id, encoded)? })
         };
         self.records.iter().map(read).collect()
     }
@@ -401,8 +409,12 @@ impl StoredFlow {
         self.signals.values().any(|kept| kept.id == signal.id)
     }
 
-    fn keep(&mut self, number: u64, Signal { id, name, value }: Signal) {
-        self.signals.insert(number, KeptSignal { id, name, value: Some(value) });
+    fn keep(&mut self, number: u64, signal: Signal, seal: &Seal) -> Result<(), Error> {
+        let Signal { id, name, value } = signal;
+        let place = Place::Signal { flow: self.head.uid, id, name: &name };
+        let value = Some(seal.seal_value(&place, &value)?);
+        self.signals.insert(number, KeptSignal { id, name, value });
+        Ok(())
     }
 
     fn open_effect(&self) -> OpenEffect {
@@ -421,21 +433,19 @@ impl StoredFlow {
         }
     }
 
-    fn inbox(&self) -> Inbox {
-        let signals = self.signals.iter().filter_map(|(number, kept)| {
-            let value = kept.value.clone()?;
-            Some(StoredSignal { number: *number, name: kept.name.clone(), value })
+    fn inbox(&self, seal: &Seal) -> Result<Inbox, Error> {
+        let waiting = self.signals.iter().filter_map(|(number, KeptSignal { id, name, value })| {
+            let place = Place::Signal { flow: self.head.uid, id: *id, name };
+            let value = seal.open_value(&place, value.as_ref()?);
+            Some(value.map(|value| StoredSignal { number: *number, name: name.clone(), value }))
         });
-        Inbox {
-            signals: signals.collect(),
-            cancel: self.head.cancel.clone(),
-            last: self.head.inbox,
-        }
+        let signals = waiting.collect::<Result<_, _>>()?;
+        Ok(Inbox { signals, cancel: self.head.cancel.clone(), last: self.head.inbox })
     }
 }
 
-fn decoded(uid: Uid, id: RecordId, encoded: &Encoded) -> Result<Record, Error> {
-    encoded.decoded().map_err(|reason| Error::UnknownRecord {
+fn opened(seal: &Seal, uid: Uid, id: RecordId, encoded: &Encoded) -> Result<Record, Error> {
+    encoded.opened(seal, uid, id).map_err(|reason| Error::UnknownRecord {
         uid,
         sequence: id.sequence,
         program: "this process".to_owned(),

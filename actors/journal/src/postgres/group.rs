@@ -17,7 +17,8 @@ use crate::id::{RecordId, Uid};
 use crate::limits::{Limits, TAKEN_SIGNALS};
 use crate::moment::Moment;
 use crate::request::{Append, Appended, Resume, Signal};
-use crate::stored::{self, int, unsigned};
+use crate::seal::Place;
+use crate::stored::{int, unsigned};
 
 /// Whether a group is written for the first time, or its answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +173,7 @@ impl Group<'_> {
             return Ok(());
         };
         let number = new.signal(waiting, &self.limits)?;
-        self.insert_signal(new.number, number, signal).await
+        self.insert_signal(new, number, signal).await
     }
 
     /// How many signals of a flow were not taken; `None` if this one is stored already.
@@ -192,14 +193,16 @@ impl Group<'_> {
 
     async fn insert_signal(
         &self,
-        flow: u64,
+        flow: &FlowHead,
         number: u64,
         signal: &Signal,
     ) -> Result<(), SessionFailure> {
         let sql = "INSERT INTO signal (flow, number, id, name, value) VALUES ($1, $2, $3, $4, $5)";
-        let (id, value) = (signal.id.as_bytes().as_slice(), stored::bytes(&signal.value));
-        let (flow, number) = (int(flow), int(number));
-        self.session.execute(sql, &[&flow, &number, &id, &signal.name, &value]).await?;
+        let Signal { id, name, value } = signal;
+        let place = Place::Signal { flow: flow.uid, id: *id, name };
+        let value = self.session.seal.seal_value(&place, value)?;
+        let (flow, number, id) = (int(flow.number), int(number), id.as_bytes().as_slice());
+        self.session.execute(sql, &[&flow, &number, &id, name, &value]).await?;
         Ok(())
     }
 
@@ -239,7 +242,7 @@ impl Group<'_> {
                 self.session.execute(sql, &[&int(new.number)]).await?
             }
             Resume::Signal(signal) => {
-                self.insert_signal(new.number, new.inbox, signal).await?;
+                self.insert_signal(new, new.inbox, signal).await?;
                 0
             }
             Resume::Continue | Resume::OnItsVersion => 0,

@@ -51,6 +51,8 @@ use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
     Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
+#[cfg(not(feature = "encryption"))]
+use crate::seal::Seal;
 use crate::stored;
 use crate::time::Reading;
 use crate::transaction::Database;
@@ -75,6 +77,9 @@ pub struct Options {
     /// own; others wait. 8 by default: more on one machine mostly wait for each other. At least 1 and at most
     /// 1000, whatever is said.
     pub transactions: usize,
+    /// The keys that seal what is recorded; by default it is stored as it is.
+    #[cfg(feature = "encryption")]
+    pub keys: Option<crate::Keys>,
 }
 
 impl Options {
@@ -82,7 +87,14 @@ impl Options {
     #[must_use]
     pub fn new(program: &str) -> Self {
         let schema = "asyncsteps".to_owned();
-        Self { schema, limits: Limits::default(), program: program.to_owned(), transactions: 8 }
+        Self {
+            schema,
+            limits: Limits::default(),
+            program: program.to_owned(),
+            transactions: 8,
+            #[cfg(feature = "encryption")]
+            keys: None,
+        }
     }
 }
 
@@ -126,7 +138,11 @@ impl Postgres {
     /// [`Error::Unavailable`] if the server is not reached, [`Error::NewerFormat`] if a later program made
     /// the tables, [`Refused::NotSchema`], or an error of the server.
     pub async fn connect(config: Config, options: Options) -> Result<Self, Error> {
-        let Options { schema, limits, program, transactions } = options;
+        #[cfg(feature = "encryption")]
+        let seal = options.keys.into();
+        #[cfg(not(feature = "encryption"))]
+        let seal = Seal::default();
+        let Options { schema, limits, program, transactions, .. } = options;
         let is_name =
             |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
         let is_schema = (1..=40).contains(&schema.len())
@@ -135,7 +151,7 @@ impl Postgres {
         if !is_schema {
             return Err(Refused::NotSchema(schema).into());
         }
-        let server = Arc::new(PostgresServer::new(config, &schema));
+        let server = Arc::new(PostgresServer::new(config, &schema, seal));
         let session = server.session().await.map_err(not_reached)?;
         let program = schema::set_up(&session, &schema, &program).await.map_err(not_reached)?;
         let writer = WriterHandle::start(Arc::clone(&server), session, program, limits);
@@ -228,7 +244,7 @@ fn refuse<'a, T: Send + 'a>(refused: Refused) -> Answer<'a, T> {
 
 impl Journal for Postgres {
     fn submit(&self, submit: Submit) -> Answer<'_, Submitted> {
-        match check::submit(&submit) {
+        match check::submit(&submit, &self.0.server.seal) {
             Ok(started) => self.change(Change::Submit, Box::new((submit, started))),
             Err(refused) => refuse(refused),
         }
@@ -238,7 +254,8 @@ impl Journal for Postgres {
         if let Err(refused) = check::batch(&batch) {
             return refuse(refused);
         }
-        let records = batch.iter().map(check::append).collect();
+        let sealed = |entry| check::append(entry, &self.0.server.seal);
+        let records = batch.iter().map(sealed).collect();
         let gives_up = stored::gives_up(&batch);
         let entries = EncodedBatch { batch, records };
         if gives_up {

@@ -10,7 +10,8 @@ use crate::id::{Epoch, Incarnation, RecordId, Uid};
 use crate::limits::BATCH;
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
-use crate::stored::{self, int, millis, unsigned};
+use crate::seal::Place;
+use crate::stored::{int, millis, unsigned};
 
 pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead, SessionFailure> {
     let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE uid = $1");
@@ -40,11 +41,13 @@ pub(super) async fn records(
         let epoch = Epoch::new(unsigned(row.try_get(0)?));
         let id = RecordId { epoch, sequence: unsigned(row.try_get(1)?) };
         let program: Option<String> = row.try_get(2)?;
-        let record = encoded(row, 3)?.decoded().map_err(|reason| Error::UnknownRecord {
-            uid: flow.uid,
-            sequence: id.sequence,
-            program: program.unwrap_or_else(|| "an unknown program".to_owned()),
-            reason,
+        let record = encoded(row, 3)?.opened(&session.seal, flow.uid, id).map_err(|reason| {
+            Error::UnknownRecord {
+                uid: flow.uid,
+                sequence: id.sequence,
+                program: program.unwrap_or_else(|| "an unknown program".to_owned()),
+                reason,
+            }
         })?;
         Ok(StoredRecord { id, record })
     };
@@ -55,12 +58,14 @@ pub(super) async fn inbox(
     session: &JournalSession,
     flow: &FlowHead,
 ) -> Result<Inbox, SessionFailure> {
-    let sql = "SELECT number, name, value FROM signal \
+    let sql = "SELECT number, name, value, id FROM signal \
                WHERE flow = $1 AND number <= $2 AND value IS NOT NULL ORDER BY number";
     let rows = session.query(sql, &[&int(flow.number), &int(flow.inbox)]).await?;
     let read = |row: &tokio_postgres::Row| {
-        let value = stored::value(row.try_get(2)?).ok_or_else(super::tables::foreign)?;
-        Ok(StoredSignal { number: unsigned(row.try_get(0)?), name: row.try_get(1)?, value })
+        let name: String = row.try_get(1)?;
+        let place = Place::Signal { flow: flow.uid, id: uid(row, 3)?, name: &name };
+        let value = session.seal.open_value(&place, row.try_get(2)?)?;
+        Ok(StoredSignal { number: unsigned(row.try_get(0)?), name, value })
     };
     let signals = rows.iter().map(read).collect::<Result<_, SessionFailure>>()?;
     Ok(Inbox { signals, cancel: flow.cancel.clone(), last: flow.inbox })

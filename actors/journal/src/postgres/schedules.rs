@@ -1,11 +1,10 @@
 //! The schedules that are kept with the flows.
 
 use super::session::{JournalSession, SessionFailure};
-use super::tables::foreign;
 use crate::check;
 use crate::limits::BATCH;
 use crate::request::StoredSchedule;
-use crate::stored;
+use crate::seal::Place;
 
 /// Programs that know no stored schedules ignore the table, so it is no other format.
 pub(super) const TABLE: &str = r#"CREATE TABLE IF NOT EXISTS schedule (
@@ -16,8 +15,9 @@ pub(super) const TABLE: &str = r#"CREATE TABLE IF NOT EXISTS schedule (
 pub(super) async fn all(session: &JournalSession) -> Result<Vec<StoredSchedule>, SessionFailure> {
     let rows = session.query("SELECT name, value FROM schedule ORDER BY name", &[]).await?;
     let schedule = |row: &tokio_postgres::Row| {
-        let value = stored::value(row.try_get(1)?).ok_or_else(foreign)?;
-        Ok(StoredSchedule { name: row.try_get(0)?, value })
+        let name: String = row.try_get(0)?;
+        let value = session.seal.open_value(&Place::Schedule { name: &name }, row.try_get(1)?)?;
+        Ok(StoredSchedule { name, value })
     };
     rows.iter().map(schedule).collect()
 }
@@ -34,7 +34,8 @@ pub(super) async fn put(
     check::schedule(name, usize::try_from(others).unwrap_or(BATCH))?;
     let sql = "INSERT INTO schedule (name, value) VALUES ($1, $2) \
                ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-    session.execute(sql, &[name, &stored::bytes(value)]).await?;
+    let value = session.seal.seal_value(&Place::Schedule { name }, value)?;
+    session.execute(sql, &[name, &value]).await?;
     Ok(())
 }
 

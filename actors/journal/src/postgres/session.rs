@@ -13,6 +13,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket, Statement};
 
 use crate::error::{Cause, Error};
+use crate::seal::Seal;
 
 /// How long the server may take for one request before the connection counts as lost: a claim that takes
 /// a thousand flows from a dead node needs a second.
@@ -29,10 +30,11 @@ pub(super) struct PostgresServer {
     config: Config,
     /// The same with the search path of the application.
     for_bodies: Config,
+    pub(super) seal: Seal,
 }
 
 impl PostgresServer {
-    pub(super) fn new(mut config: Config, schema: &str) -> Self {
+    pub(super) fn new(mut config: Config, schema: &str, seal: Seal) -> Self {
         let given = config.get_options().unwrap_or_default().to_owned();
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(5));
@@ -43,7 +45,7 @@ impl PostgresServer {
         let mut for_bodies = config.clone();
         for_bodies.options(format!("{given} {SETTINGS}"));
         config.options(format!("{given} {SETTINGS} -c search_path={schema}"));
-        Self { config, for_bodies }
+        Self { config, for_bodies, seal }
     }
 
     /// A connection whose messages someone else reads.
@@ -53,12 +55,12 @@ impl PostgresServer {
 
     /// A connection with its task.
     pub(super) async fn session(&self) -> Result<JournalSession, SessionFailure> {
-        JournalSession::open(&self.config).await
+        JournalSession::open(&self.config, self.seal.clone()).await
     }
 
     /// A connection on which bodies of the application run, with its task.
     pub(super) async fn session_for_bodies(&self) -> Result<JournalSession, SessionFailure> {
-        JournalSession::open(&self.for_bodies).await
+        JournalSession::open(&self.for_bodies, self.seal.clone()).await
     }
 }
 
@@ -155,14 +157,16 @@ pub(super) async fn within<T>(
 pub(super) struct JournalSession {
     client: Client,
     prepared: Mutex<HashMap<&'static str, Statement>>,
+    /// What rows are sealed with.
+    pub(super) seal: Seal,
 }
 
 impl JournalSession {
-    async fn open(config: &Config) -> Result<Self, SessionFailure> {
+    async fn open(config: &Config, seal: Seal) -> Result<Self, SessionFailure> {
         let (client, connection) = connect(config).await?;
         // it ends with the client, and the next request gets its error
         tokio::spawn(async move { connection.await.ok() });
-        Ok(Self { client, prepared: Mutex::default() })
+        Ok(Self { client, prepared: Mutex::default(), seal })
     }
 
     pub(super) const fn client(&self) -> &Client {

@@ -50,7 +50,9 @@ pub(super) async fn write(
         let (submit, started) = &*asked.request;
         asked.answer = Some(match place.submit(submit, started, &mut waiting).await {
             Ok(submitted) => Ok(submitted),
-            Err(SessionFailure::Answered(error @ Error::Refused(_))) => Err(error),
+            Err(SessionFailure::Answered(
+                error @ (Error::Refused(_) | Error::UnknownValue { .. }),
+            )) => Err(error),
             Err(failure) => return Err(failure),
         });
     }
@@ -138,5 +140,5 @@ async fn known(
     let rows = session.query(sql, &[&submit.uid.as_bytes().as_slice(), &scope, &key]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let (head, first) = (head(row)?, encoded(row, 26)?);
-    Ok(Some(check::known(submit, head.uid, Some(&first))?))
+    Ok(Some(check::known(submit, head.uid, Some(&first), &session.seal)?))
 }

@@ -257,7 +257,7 @@ impl<T, F> OpenTransaction<T, F> {
 
     /// The entry as a change of its flow.
     fn change(&self, step: &StepEntry) -> Change {
-        let (append, records) = self.ran.entry(step);
+        let (append, records) = self.ran.entry(step, &self.work.journal.0.server.seal);
         let entries = EncodedBatch { batch: vec![append], records: vec![records] };
         // the answer is read from the change
         Change::Append(AskedChange::new(entries).0)

@@ -16,7 +16,8 @@ use crate::request::{
     Append, Appended, CallerQuota, Cancelled, CancelledBy, FirstOwner, Registered, Resume, Signal,
     Submit, Submitted,
 };
-use crate::stored::{self, int, millis, unsigned, waits};
+use crate::seal::Place;
+use crate::stored::{int, millis, unsigned, waits};
 use crate::time::{Reading, Timestamp};
 
 /// Moves the last pages of the file to free ones: 4 MiB at the most, so that other requests wait no longer than for the
@@ -35,7 +36,7 @@ impl SqliteTables {
                        WHERE flow = ?1 AND epoch = 0 AND sequence = 0";
             let first = self.prepare(sql)?.query_row([int(known.number)], |row| encoded(row, 0));
             let first = first.optional().map_err(db_error)?;
-            return check::known(submit, known.uid, first.as_ref());
+            return check::known(submit, known.uid, first.as_ref(), &self.seal);
         }
         let quota = submit.quota.as_ref();
         if let Some(quota) = quota {
@@ -206,7 +207,7 @@ impl SqliteTables {
         let waiting = self.prepare(sql)?.query_row(flow, |row| row.get(0)).map_err(db_error)?;
         let mut new = old.clone();
         let number = new.signal(unsigned(waiting), &self.limits)?;
-        self.insert_signal(new.number, number, signal)?;
+        self.insert_signal(&new, number, signal)?;
         self.update(&old, &new)
     }
 
@@ -217,10 +218,12 @@ impl SqliteTables {
         Ok(known > 0)
     }
 
-    fn insert_signal(&self, flow: u64, number: u64, signal: &Signal) -> Result<(), Error> {
+    fn insert_signal(&self, flow: &FlowHead, number: u64, signal: &Signal) -> Result<(), Error> {
         let sql = "INSERT INTO signal (flow, number, id, name, value) VALUES (?1, ?2, ?3, ?4, ?5)";
         let Signal { id, name, value } = signal;
-        let row = params![int(flow), int(number), id.as_bytes(), name, stored::bytes(value)];
+        let place = Place::Signal { flow: flow.uid, id: *id, name };
+        let value = self.seal.seal_value(&place, value)?;
+        let row = params![int(flow.number), int(number), id.as_bytes(), name, value];
         self.prepare(sql)?.execute(row).map_err(db_error)?;
         Ok(())
     }
@@ -260,7 +263,7 @@ impl SqliteTables {
                 removed.map_err(db_error)? as u64
             }
             Resume::Signal(signal) => {
-                self.insert_signal(new.number, new.inbox, signal)?;
+                self.insert_signal(&new, new.inbox, signal)?;
                 0
             }
             Resume::Continue | Resume::OnItsVersion => 0,

@@ -53,6 +53,7 @@ use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
     Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
+use crate::seal::Seal;
 use crate::stored;
 use crate::time::{Clock, Reading, SystemClock};
 use crate::transaction::Database;
@@ -75,6 +76,9 @@ pub struct Options {
     pub program: String,
     /// The clock of leases and waits.
     pub clock: Arc<dyn Clock>,
+    /// The keys that seal what is recorded; by default it is stored as it is.
+    #[cfg(feature = "encryption")]
+    pub keys: Option<crate::Keys>,
 }
 
 impl Options {
@@ -87,7 +91,17 @@ impl Options {
             max_bytes: None,
             program: program.to_owned(),
             clock: Arc::new(SystemClock),
+            #[cfg(feature = "encryption")]
+            keys: None,
         }
+    }
+
+    #[cfg_attr(not(feature = "encryption"), expect(clippy::unused_self, reason = "it has no keys"))]
+    fn seal(&self) -> Seal {
+        #[cfg(feature = "encryption")]
+        return self.keys.clone().into();
+        #[cfg(not(feature = "encryption"))]
+        Seal::default()
     }
 }
 
@@ -125,6 +139,7 @@ struct SqliteState {
     writer: SqliteWorker,
     changes: watch::Sender<u64>,
     database: Database,
+    seal: Seal,
     /// Dropped last: then another process may open the file.
     _guard: FileLock,
 }
@@ -150,7 +165,7 @@ impl Sqlite {
         guard.keep(opened.name)?;
         opened.log(guard.file());
         let reader = schema::open_reader(guard.file(), &options)?;
-        let (changes, clock) = (watch::Sender::new(0), options.clock);
+        let (changes, seal, clock) = (watch::Sender::new(0), options.seal(), options.clock);
         let writer = SqliteWorker::start(WorkerAccess::Write, writer, Arc::clone(&clock))?;
         let reader = SqliteWorker::start(WorkerAccess::Read, reader, clock)?;
         Ok(Self(Arc::new(SqliteState {
@@ -158,6 +173,7 @@ impl Sqlite {
             writer,
             changes,
             database: Database::open(),
+            seal,
             _guard: guard,
         })))
     }
@@ -198,7 +214,7 @@ impl Sqlite {
 
 impl Journal for Sqlite {
     fn submit(&self, submit: Submit) -> Answer<'_, Submitted> {
-        let started = match check::submit(&submit) {
+        let started = match check::submit(&submit, &self.0.seal) {
             Ok(started) => started,
             Err(refused) => return Box::pin(async { Err(refused.into()) }),
         };
@@ -211,7 +227,8 @@ impl Journal for Sqlite {
         }
         let gives_up = stored::gives_up(&batch);
         // on this thread, so that the writer only writes
-        let records: Vec<_> = batch.iter().map(check::append).collect();
+        let sealed = |entry| check::append(entry, &self.0.seal);
+        let records: Vec<_> = batch.iter().map(sealed).collect();
         let work = move |tables: &SqliteTables, now| tables.append(&batch, &records, now);
         if gives_up { self.change(work) } else { self.write(work) }
     }

@@ -11,7 +11,8 @@ use crate::id::{Epoch, Incarnation, RecordId, Uid};
 use crate::limits::BATCH;
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
-use crate::stored::{self, int, millis, unsigned};
+use crate::seal::Place;
+use crate::stored::{int, millis, unsigned};
 
 impl SqliteTables {
     pub(super) fn load(&self, uid: Uid) -> Result<Loaded, Error> {
@@ -41,11 +42,13 @@ impl SqliteTables {
         let read = |row: rusqlite::Result<_>| {
             let (id, program, encoded): (RecordId, Option<String>, crate::coding::Encoded) =
                 row.map_err(db_error)?;
-            let record = encoded.decoded().map_err(|reason| Error::UnknownRecord {
-                uid: flow.uid,
-                sequence: id.sequence,
-                program: program.unwrap_or_else(|| "an unknown program".to_owned()),
-                reason,
+            let record = encoded.opened(&self.seal, flow.uid, id).map_err(|reason| {
+                Error::UnknownRecord {
+                    uid: flow.uid,
+                    sequence: id.sequence,
+                    program: program.unwrap_or_else(|| "an unknown program".to_owned()),
+                    reason,
+                }
             })?;
             Ok(StoredRecord { id, record })
         };
@@ -53,15 +56,19 @@ impl SqliteTables {
     }
 
     pub(super) fn inbox(&self, flow: &FlowHead) -> Result<Inbox, Error> {
-        let sql = "SELECT number, name, value FROM signal \
+        let sql = "SELECT number, name, value, id FROM signal \
                    WHERE flow = ?1 AND value IS NOT NULL ORDER BY number";
         let mut statement = self.prepare(sql)?;
-        let signals = statement.query_map([int(flow.number)], |row| {
-            let value = stored::value(&row.get::<_, Vec<u8>>(2)?);
-            let value = value.ok_or(rusqlite::Error::InvalidQuery)?;
-            Ok(StoredSignal { number: unsigned(row.get(0)?), name: row.get(1)?, value })
+        let rows = statement.query_map([int(flow.number)], |row| {
+            Ok((unsigned(row.get(0)?), row.get(1)?, row.get(2)?, Uid::from_bytes(row.get(3)?)))
         });
-        let signals = signals.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
+        let read = |row: rusqlite::Result<(u64, String, Vec<u8>, Uid)>| {
+            let (number, name, value, id) = row.map_err(db_error)?;
+            let place = Place::Signal { flow: flow.uid, id, name: &name };
+            let value = self.seal.open_value(&place, &value)?;
+            Ok(StoredSignal { number, name, value })
+        };
+        let signals = rows.map_err(db_error)?.map(read).collect::<Result<_, Error>>()?;
         Ok(Inbox { signals, cancel: flow.cancel.clone(), last: flow.inbox })
     }
 

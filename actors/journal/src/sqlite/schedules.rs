@@ -7,7 +7,7 @@ use crate::check;
 use crate::error::Error;
 use crate::limits::BATCH;
 use crate::request::StoredSchedule;
-use crate::stored;
+use crate::seal::Place;
 
 /// Programs that know no stored schedules ignore the table, so it is no other format.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS schedule (
@@ -18,12 +18,13 @@ pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS schedule (
 impl SqliteTables {
     pub(super) fn schedules(&self) -> Result<Vec<StoredSchedule>, Error> {
         let mut statement = self.prepare("SELECT name, value FROM schedule ORDER BY name")?;
-        let rows = statement.query_map([], |row| {
-            let value = stored::value(&row.get::<_, Vec<u8>>(1)?);
-            let value = value.ok_or(rusqlite::Error::InvalidQuery)?;
-            Ok(StoredSchedule { name: row.get(0)?, value })
-        });
-        rows.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+        let read = |row: rusqlite::Result<(String, Vec<u8>)>| {
+            let (name, value) = row.map_err(db_error)?;
+            let value = self.seal.open_value(&Place::Schedule { name: &name }, &value)?;
+            Ok(StoredSchedule { name, value })
+        };
+        rows.map_err(db_error)?.map(read).collect()
     }
 
     pub(super) fn put_schedule(&self, schedule: &StoredSchedule) -> Result<(), Error> {
@@ -33,7 +34,7 @@ impl SqliteTables {
         check::schedule(name, usize::try_from(others).unwrap_or(BATCH))?;
         let sql = "INSERT INTO schedule (name, value) VALUES (?1, ?2) \
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        let row = params![name, stored::bytes(value)];
+        let row = params![name, self.seal.seal_value(&Place::Schedule { name }, value)?];
         self.prepare(sql)?.execute(row).map(drop).map_err(db_error)
     }
 

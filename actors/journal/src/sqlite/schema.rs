@@ -115,8 +115,9 @@ pub(super) fn open_writer(
             row.get(0)
         });
     let (program, limits) = (program.map_err(db_error)?, options.limits);
+    let (seal, cache) = (options.seal(), Some(Cache::default()));
     let guest = Some(Guest::watch(&mut db).map_err(db_error)?);
-    Ok((SqliteTables { db, program, limits, cache: Some(Cache::default()), guest }, opened))
+    Ok((SqliteTables { db, program, limits, seal, cache, guest }, opened))
 }
 
 /// The file that was opened.
@@ -150,7 +151,8 @@ impl OpenedFile {
 /// A connection that reads in parallel to the one that writes.
 pub(super) fn open_reader(file: &Path, options: &Options) -> Result<SqliteTables, Error> {
     let db = open(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    Ok(SqliteTables { db, program: 0, limits: options.limits, cache: None, guest: None })
+    let (limits, seal) = (options.limits, options.seal());
+    Ok(SqliteTables { db, program: 0, limits, seal, cache: None, guest: None })
 }
 
 fn open(file: &Path, flags: OpenFlags) -> Result<Connection, Error> {

@@ -15,6 +15,7 @@ use crate::limits::Limits;
 use crate::moment::{ClockState, Doubt, Look};
 use crate::path::Path;
 use crate::request::StoredCancel;
+use crate::seal::Seal;
 use crate::stored::{self, int, millis, timestamp, unsigned};
 use crate::time::{Reading, Timestamp};
 
@@ -24,6 +25,7 @@ pub(super) struct SqliteTables {
     /// The number of this program in the table of programs.
     pub(super) program: i64,
     pub(super) limits: Limits,
+    pub(super) seal: Seal,
     /// Of the connection that writes.
     pub(super) cache: Option<Cache>,
     /// Of the connection that writes.

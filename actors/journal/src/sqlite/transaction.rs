@@ -245,7 +245,7 @@ impl SqliteTables {
                 Ok(result) => ran.insert(result),
                 Err(error) => return Ok(BodyEnd::RolledBack(Committed::Failed(error))),
             };
-            let answer = match ran.entry(step) {
+            let answer = match ran.entry(step, &self.seal) {
                 (entry, Ok(records)) => self.append_entry(&entry, &records, now)?,
                 (_, Err(refused)) => Err(refused.into()),
             };
@@ -267,7 +267,7 @@ impl SqliteTables {
         let flow = self.flow(step.append.uid)?;
         let not_written = |why| Ok(Some(BodyEnd::RolledBack(Committed::NotWritten(why))));
         if let Some(ran) = ran {
-            let (entry, _) = ran.entry(step);
+            let (entry, _) = ran.entry(step, &self.seal);
             let known = self.known_records(&flow, &entry)?;
             match check::repeated(&entry, known, flow.inbox) {
                 Ok(None) => {}

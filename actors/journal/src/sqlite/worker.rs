@@ -127,7 +127,10 @@ where
         self.result = (self.work)(tables, now);
         match &self.result {
             // a refused request has changed nothing
-            Ok(_) | Err(Error::Refused(_) | Error::UnknownRecord { .. }) => Ok(()),
+            Ok(_)
+            | Err(Error::Refused(_) | Error::UnknownRecord { .. } | Error::UnknownValue { .. }) => {
+                Ok(())
+            }
             Err(error) => Err(error.clone()),
         }
     }

@@ -116,6 +116,12 @@ rules! {
         owners_at_once_are_explained_by_a_model;
 }
 
+/// Every rule is kept by sealed journals too.
+#[cfg(feature = "encryption")]
+fn keys() -> asyncsteps_journal::Keys {
+    asyncsteps_journal::Keys::new([("a", &[1; 32])]).expect("a key")
+}
+
 fn run(name: &str, journal: &dyn Journal) {
     let (_, rule) = RULES.iter().find(|(rule, _)| *rule == name).expect("a rule");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -127,6 +133,8 @@ mod memory {
 
     fn check(name: &str) {
         super::run(name, &Memory::default().limits(super::LIMITS));
+        #[cfg(feature = "encryption")]
+        super::run(name, &Memory::default().limits(super::LIMITS).keys(super::keys()));
     }
 
     one_test_per_rule!(check);
@@ -149,9 +157,15 @@ mod sqlite {
     use asyncsteps_journal::sqlite::{Options, Sqlite};
 
     fn check(name: &str) {
+        let options = Options { limits: super::LIMITS, ..Options::new("test") };
+        #[cfg(feature = "encryption")]
+        check_with(name, Options { keys: Some(super::keys()), ..options.clone() });
+        check_with(name, options);
+    }
+
+    fn check_with(name: &str, options: Options) {
         let folder = env::temp_dir().join(format!("journal-{}-{name}", process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        let options = Options { limits: super::LIMITS, ..Options::new("test") };
         let journal = Sqlite::open(folder.join("journal.db"), options).expect("a journal");
         super::run(name, &journal);
         drop(journal);
@@ -176,6 +190,10 @@ mod postgres {
             runtime.unwrap().block_on(async {
                 let schema = format!("rule_{number}");
                 let options = Options { schema, limits: super::LIMITS, ..Options::new("test") };
+                // both are the same for the server: SQLite has each rule with and without keys
+                #[cfg(feature = "encryption")]
+                let options =
+                    Options { keys: Some(super::keys()).filter(|_| number % 2 == 0), ..options };
                 let journal = Postgres::connect(server.config(), options).await.expect("a journal");
                 rule(&journal).await;
             });

@@ -8,4 +8,4 @@ mod formats;
 mod kill;
 mod shrinks;
 mod whole;
-mod world;
+pub(crate) mod world;

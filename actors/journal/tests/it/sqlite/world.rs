@@ -6,20 +6,20 @@ use std::{env, fs, process};
 use asyncsteps_journal::sqlite::{Options, Sqlite};
 
 /// A folder that is removed at the end of its test.
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let folder = env::temp_dir().join(format!("journal-{}-{name}", process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         Self(folder)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    pub(super) fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.0.join("journal.db")
     }
 }
@@ -31,6 +31,6 @@ impl Drop for Folder {
     }
 }
 
-pub(super) fn open(file: &Path) -> Sqlite {
+pub(crate) fn open(file: &Path) -> Sqlite {
     Sqlite::open(file, Options::new("test 1.0")).expect("a journal")
 }
