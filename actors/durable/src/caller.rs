@@ -38,12 +38,6 @@ pub(crate) fn read(stored: Option<&str>) -> Result<Caller, String> {
     Ok((&User::new(user.lid, level).with_global_id(user.gid)).into())
 }
 
-/// Whether a stored caller is a user with this local id.
-pub(crate) fn has_local_id(stored: Option<&str>, local_id: &str) -> bool {
-    let user = stored.and_then(|stored| serde_json::from_str::<StoredUser>(stored).ok());
-    user.is_some_and(|user| user.lid == local_id)
-}
-
 /// How names of callers without a user begin.
 const ANONYMOUS: &str = "anonymous callers ";
 

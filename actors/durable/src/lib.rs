@@ -134,6 +134,7 @@ mod detached;
 mod due;
 mod durable;
 mod ended;
+mod erase;
 mod flow;
 mod flow_recorder;
 mod forms;
@@ -170,6 +171,7 @@ mod writer;
 
 pub use asyncsteps_journal as journal;
 pub use durable::{Declared, Durable};
+pub use erase::{Erase, Erased};
 pub use front::DurableForm;
 pub use node::Node;
 pub use replay::Replayed;

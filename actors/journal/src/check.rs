@@ -43,6 +43,9 @@ pub(crate) fn resume(how: &Resume) -> Result<(), Refused> {
 /// The first record of a flow, as it is stored.
 pub(crate) fn submit(submit: &Submit, seal: &Seal) -> Result<Encoded, Refused> {
     text("template", &submit.started.template)?;
+    if let Some(local_id) = submit.started.local_id() {
+        text("local id of the user", &local_id)?;
+    }
     if let Some(key) = &submit.key {
         text("scope", &key.scope)?;
         text("key", &key.key)?;
@@ -77,6 +80,11 @@ pub(crate) fn known(
     }
     let key = submit.key.as_ref().map_or_else(|| submit.uid.to_string(), |key| key.key.clone());
     Err(Refused::KeyInUse { key, uid }.into())
+}
+
+/// Flows that are to be removed.
+pub(crate) const fn remove(uids: &[Uid]) -> Result<(), Refused> {
+    at_most("list", uids.len(), BATCH)
 }
 
 /// A batch as a whole.

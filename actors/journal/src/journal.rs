@@ -117,6 +117,13 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// The errors of the storage.
     fn trim(&self, age: Duration) -> Answer<'_, usize>;
 
+    /// Removes flows that have ended, with their records, inboxes and keys; others of these names are left as they are.
+    /// What a storage keeps of removed rows is said there.
+    ///
+    /// # Errors
+    /// [`Refused::TooLarge`](crate::Refused::TooLarge) if there are more than [`BATCH`](crate::limits::BATCH).
+    fn remove(&self, uids: Vec<Uid>) -> Answer<'_, ()>;
+
     /// All schedules, by name.
     ///
     /// # Errors

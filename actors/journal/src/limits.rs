@@ -18,8 +18,8 @@ pub const LIST_ITEMS: usize = 10_000;
 pub const RECORD_BYTES: usize = 1024 * 1024;
 
 /// Entries of one batch, and the most that [`claim`](crate::Journal::claim),
-/// [`list`](crate::Journal::list), [`news`](crate::Journal::news) and [`trim`](crate::Journal::trim)
-/// return or take at once: as many as one transaction handles in about a tenth of a second.
+/// [`list`](crate::Journal::list), [`news`](crate::Journal::news), [`trim`](crate::Journal::trim) and
+/// [`remove`](crate::Journal::remove) return or take at once: as many as one transaction handles in about a tenth of a second.
 pub const BATCH: usize = 1000;
 
 /// How many signals that were taken stay known by their identity, so that one which is sent again is

@@ -69,7 +69,7 @@ pub struct Started {
     /// The parameters of its call.
     #[n(2)]
     pub parameters: Value,
-    /// The user that it acts for.
+    /// The user that it acts for: an object of JSON, whose `lid` is the local id by which its flows are found.
     #[n(3)]
     pub user: Option<String>,
     /// When it fails unless it has ended.
@@ -78,6 +78,19 @@ pub struct Started {
     /// The trace that it belongs to, as the header `traceparent` has it.
     #[n(5)]
     pub trace: Option<String>,
+}
+
+impl Started {
+    /// The local id of its user.
+    pub(crate) fn local_id(&self) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct StoredUser {
+            lid: String,
+        }
+
+        let user: StoredUser = serde_json::from_str(self.user.as_deref()?).ok()?;
+        Some(user.lid)
+    }
 }
 
 /// An effect that is about to begin.

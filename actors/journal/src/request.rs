@@ -403,6 +403,10 @@ pub struct Query {
     pub state: Option<FlowState>,
     /// Only flows of this template.
     pub template: Option<String>,
+    /// Only flows that act for the user with this local id, see [`Started::user`].
+    pub user: Option<String>,
+    /// Only flows with this key of a caller, in whichever scope.
+    pub key: Option<String>,
     /// Only flows that were submitted at this time or after it.
     pub from: Option<Timestamp>,
     /// Only flows that were submitted before this time.

@@ -48,6 +48,18 @@ macro_rules! second_format {
 }
 pub(crate) use second_format;
 
+/// The additions of format 4 in each database: whom a flow acts for, and indices by which flows of a user and of a
+/// caller's key are found. The columns are filled by each storage from the first records.
+pub(crate) const FOURTH_FORMAT: &str = "
+    ALTER TABLE flow ADD COLUMN local_id TEXT;
+    CREATE INDEX flow_local_id ON flow (local_id, number) WHERE local_id IS NOT NULL;
+    DROP INDEX flow_key;
+    CREATE UNIQUE INDEX flow_key ON flow (key, scope) WHERE key IS NOT NULL;
+";
+
+/// From this format on, requests that have begun in one go on in the next.
+pub(crate) const GOES_ON: i64 = 3;
+
 const STATES: [FlowState; 8] = [
     FlowState::Ready,
     FlowState::New,

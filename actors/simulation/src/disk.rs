@@ -211,6 +211,10 @@ impl Journal for Disk {
         self.after_latency("trim", self.memory.trim(age))
     }
 
+    fn remove(&self, uids: Vec<Uid>) -> Answer<'_, ()> {
+        self.after_latency("remove", self.memory.remove(uids))
+    }
+
     fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
         self.after_latency("schedules", self.memory.schedules())
     }

@@ -28,6 +28,7 @@
 //! | `schedules` | `after`, `most` | [`JobSchedules`], by name |
 //! | `schedule` | `name`, `function`, `params`, `cron`, `time_zone` | the `schedule` as it is stored, a [`JobSchedule`] |
 //! | `unschedule` | `name` | |
+//! | `erase` | `user` or `key` | [`JobsErased`]: how much was removed, and which jobs are left |
 //!
 //! Times are numbers of milliseconds, since 1970 where they are times of day. A `key` has 1 to 128 printable
 //! ASCII characters. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
@@ -42,13 +43,16 @@
 //! A list has pages of up to 100 jobs, or `most` if that is less; `after` of the next one is `next` of the one before,
 //! which is 0 at the end. `function`, `state` and the time of the submit (`from`, `before`) choose what is on the pages.
 //! What the caller may not see, and jobs of others than the `user` (a local id), are left out of them, so a page that is
-//! not the last one may have fewer jobs, or none. With `user` each request on a page is read whole: name the times as
-//! well where there are many.
+//! not the last one may have fewer jobs, or none.
 //!
 //! A `schedule` is kept in the journal, in place of one of its name, and its requests act for the operator who has
 //! declared it last. Nodes of other processes read it within a minute. What [`Durable::schedule`](crate::Durable::schedule)
 //! says of the program's own schedules holds for these: the next request is stored before its time, so it still begins
 //! after `unschedule`, unless it is cancelled. Schedules of the program are listed, and cannot be replaced or removed.
+//!
+//! `erase` removes what has ended and acts for the `user` (a local id), or has the `key` of a caller, with all that is
+//! recorded of it, and the stored schedules of the user. Jobs that have not ended are left: `cancel` them, and erase
+//! again when they have, see [`Durable::erase`](crate::Durable::erase).
 //!
 //! A job beyond the [quota](crate::Durable::waiting_per_caller) of its caller is refused with DefenseRejected.
 //!
@@ -56,6 +60,7 @@
 //! [operators](Jobs::operators) everything. Callers without a user are refused, unless
 //! [`callers`](Jobs::callers) admits `SecurityLevel::Anonymous`; then they count as one user.
 
+mod erase;
 mod params;
 mod schedules;
 mod service;
@@ -64,4 +69,5 @@ mod types;
 pub use service::{Jobs, JobsError};
 pub use types::{
     ClockJump, Job, JobCancel, JobList, JobResult, JobSchedule, JobSchedules, JobState, JobStatus,
+    JobsErased,
 };

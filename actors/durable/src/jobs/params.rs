@@ -113,6 +113,14 @@ pub(super) struct NamedSchedule {
 }
 
 #[derive(Deserialize, JsonSchema)]
+pub(super) struct Erasure {
+    /// The local id of a user.
+    pub(super) user: Option<String>,
+    /// A key of callers, instead of a user.
+    pub(super) key: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Resumed {
     pub(super) uid: String,
     /// Where it was unless said otherwise.

@@ -13,11 +13,13 @@ use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_journal::{self as journal, Path, Refused, Uid};
 
 use super::params::{
-    Awaited, DeclaredSchedule, How, JobFilter, NamedJob, NamedSchedule, Page, Resumed,
+    Awaited, DeclaredSchedule, Erasure, How, JobFilter, NamedJob, NamedSchedule, Page, Resumed,
     SchedulesPage, SentSignal, Settlement, Settling, StoredJobSchedule, Submission, SubmittedJob,
     Undoing, time, whole,
 };
-use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus};
+use super::types::{
+    ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus, JobsErased,
+};
 use crate::durable::{Durable, is_stopped, template_of};
 use crate::json;
 use crate::key;
@@ -162,6 +164,8 @@ impl Jobs {
         schedule.seclvl(operators).throws(refusals);
         let unschedule = interface.function::<NamedSchedule, bool>("unschedule");
         unschedule.seclvl(operators).throws(["UnknownSchedule", "DeclaredByProgram"]);
+        let erase = interface.function::<Erasure, JobsErased>("erase");
+        erase.seclvl(operators).throws([""; 0]);
         interface
     }
 
@@ -179,7 +183,8 @@ impl Jobs {
             .on("undo", Self::undo)
             .on("schedules", Self::schedules)
             .on("schedule", Self::schedule)
-            .on("unschedule", Self::unschedule);
+            .on("unschedule", Self::unschedule)
+            .on("erase", Self::erase);
     }
 
     async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<SubmittedJob> {
@@ -284,8 +289,11 @@ impl Jobs {
         let state = state.map(FlowState::from);
         let (after, limit) = (whole(*after), limit(*most));
         let (from, before) = (from.map(time), before.map(time));
-        let query = Query { state, template, from, before, after, limit };
-        listed(cx, cx.durable.list(query).await?, limit, user.as_deref()).await
+        // whoever does not see all looks through the own ones
+        let own = || cx.request().user().map(|user| user.local_id().to_owned());
+        let user = user.clone().or_else(|| if sees_all(cx) { None } else { own() });
+        let query = Query { state, template, user, from, before, after, limit, ..Query::default() };
+        listed(cx, cx.durable.list(query).await?, limit).await
     }
 
     async fn dead_letters(cx: &Cx<Self, Page>) -> BodyResult<JobList> {
@@ -295,7 +303,7 @@ impl Jobs {
         flows.extend(cx.durable.list(query(FlowState::Dead)).await?);
         flows.sort_by_key(|flow| flow.number);
         flows.truncate(limit);
-        listed(cx, flows, limit, None).await
+        listed(cx, flows, limit).await
     }
 
     async fn settle(cx: &Cx<Self, Settlement>) -> BodyResult<bool> {
@@ -378,39 +386,32 @@ async fn visible<P>(cx: &Cx<Jobs, P>, name: &str) -> BodyResult<Uid> {
 }
 
 async fn is_visible<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Error> {
-    if cx.request().level() >= cx.operators {
+    if sees_all(cx) {
         return cx.durable.status(uid).await.map(|_| true);
     }
-    is_of(cx, uid, None).await
+    is_own(cx, uid).await
 }
 
-/// Whether the caller may see a job, and its user has this local id, if one is given.
-async fn is_of<P>(
-    cx: &Cx<Jobs, P>,
-    uid: Uid,
-    local_id: Option<&str>,
-) -> Result<bool, journal::Error> {
+/// Whether the caller sees the jobs of all users.
+fn sees_all<P>(cx: &Cx<Jobs, P>) -> bool {
+    cx.request().level() >= cx.operators
+}
+
+/// Whether a job is of the caller.
+async fn is_own<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Error> {
     let loaded = cx.durable.shared.journal.load(uid).await?;
     let Some(started) = records::started(&loaded) else { return Ok(false) };
-    let (user, own) = (started.user.as_deref(), caller::write(&cx.request().caller()));
-    let is_seen = cx.request().level() >= cx.operators || caller::is_same(user, own.as_deref());
-    Ok(is_seen && local_id.is_none_or(|local_id| caller::has_local_id(user, local_id)))
+    let own = caller::write(&cx.request().caller());
+    Ok(caller::is_same(started.user.as_deref(), own.as_deref()))
 }
 
-/// The jobs in `flows` that the caller may see, of the user with the local id if one is given; `limit` of them were
-/// asked for.
-async fn listed<P>(
-    cx: &Cx<Jobs, P>,
-    flows: Vec<FlowInfo>,
-    limit: usize,
-    local_id: Option<&str>,
-) -> BodyResult<JobList> {
+/// The jobs in `flows` that the caller may see; `limit` of them were asked for.
+async fn listed<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>, limit: usize) -> BodyResult<JobList> {
     let next = flows.last().filter(|_| flows.len() == limit).map_or(0, |flow| flow.number);
-    let sees_all = cx.request().level() >= cx.operators && local_id.is_none();
     let mut jobs = Vec::new();
     for flow in &flows {
-        let is_seen = sees_all
-            || match is_of(cx, flow.uid, local_id).await {
+        let is_seen = sees_all(cx)
+            || match is_own(cx, flow.uid).await {
                 // it was trimmed meanwhile
                 Err(journal::Error::Refused(Refused::NoFlow(_))) => false,
                 seen => seen?,

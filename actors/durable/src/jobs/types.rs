@@ -160,6 +160,22 @@ pub struct JobSchedules {
     pub next: String,
 }
 
+/// What was removed, and what is left.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct JobsErased {
+    /// How many jobs were removed.
+    #[schemars(with = "f64")]
+    pub removed: usize,
+    /// The names of the schedules that were removed.
+    pub schedules: Vec<String>,
+    /// How many jobs have not ended, and are left.
+    #[schemars(with = "f64")]
+    pub open: usize,
+    /// Their names, the oldest first: at most a hundred.
+    pub uids: Vec<String>,
+}
+
 impl From<FlowState> for JobState {
     fn from(state: FlowState) -> Self {
         match state {

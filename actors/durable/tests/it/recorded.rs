@@ -47,7 +47,7 @@ fn a_request_waits_for_a_missing_key_and_goes_on_with_it() {
     run(async {
         let journal = Memory::new(TestClock::start());
         let (durable, node) = process(&journal, &["a"]).await;
-        let options = Options::default().caller(&User::new("ann", SecurityLevel::SafeOps));
+        let options = Options::default().caller(User::new("ann", SecurityLevel::SafeOps));
         let submit = durable.submit("test.greeter:1.0:greeting", json!({}), options);
         let uid = submit.await.expect("it is stored");
         tokio::time::sleep(MINUTE / 2).await;

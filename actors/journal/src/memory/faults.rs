@@ -20,7 +20,7 @@ pub enum Operation {
     Resume,
     /// The lease of a node.
     Lease,
-    /// Ended flows are dropped.
+    /// Ended flows are dropped or removed.
     Trim,
     /// A schedule is stored or removed.
     Schedule,

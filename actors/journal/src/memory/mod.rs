@@ -185,6 +185,10 @@ impl Journal for Memory {
         self.answer(Operation::Trim, move |store, now| Ok(store.trim(now.seen_before(age))))
     }
 
+    fn remove(&self, uids: Vec<Uid>) -> Answer<'_, ()> {
+        self.answer(Operation::Trim, move |store, _| store.remove(&uids))
+    }
+
     fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
         self.answer(Operation::Load, |store, _| store.schedules())
     }

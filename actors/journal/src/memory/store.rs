@@ -42,6 +42,8 @@ pub(super) struct MemoryStore {
 struct StoredFlow {
     head: FlowHead,
     key: Option<CallerKey>,
+    /// Whom it acts for.
+    local_id: Option<String>,
     records: BTreeMap<RecordId, Encoded>,
     /// By number.
     signals: BTreeMap<u64, KeptSignal>,
@@ -108,7 +110,9 @@ impl MemoryStore {
             self.of_callers.insert((quota.caller, head.number));
         }
         let records = BTreeMap::from([(RecordId::FIRST, started)]);
-        let flow = StoredFlow { key: submit.key, records, signals: BTreeMap::new(), head };
+        let local_id = submit.started.local_id();
+        let flow =
+            StoredFlow { key: submit.key, local_id, records, signals: BTreeMap::new(), head };
         self.flows.insert(self.last_flow, flow);
         self.open.insert(self.last_flow);
         Ok(Submitted::New)
@@ -241,8 +245,13 @@ impl MemoryStore {
     }
 
     pub(super) fn list(&self, query: &Query) -> Vec<FlowInfo> {
-        let after = self.flows.range(query.after..).map(|(_, flow)| &flow.head);
-        let wanted = after.filter(|head| {
+        let after = self.flows.range(query.after..).map(|(_, flow)| flow);
+        let whose = after.filter(|flow| {
+            let key = flow.key.as_ref().map(|key| &key.key);
+            query.user.as_ref().is_none_or(|user| flow.local_id.as_ref() == Some(user))
+                && query.key.as_ref().is_none_or(|wanted| key == Some(wanted))
+        });
+        let wanted = whose.map(|flow| &flow.head).filter(|head| {
             head.number > query.after
                 && query.state.is_none_or(|state| state == head.state)
                 && query.template.as_ref().is_none_or(|template| *template == head.template)
@@ -325,15 +334,26 @@ impl MemoryStore {
         let has_ended =
             |flow: &&StoredFlow| flow.head.ended_seen.is_some_and(|ended| ended <= before);
         let old = self.flows.values().filter(has_ended).take(BATCH);
-        let old: Vec<_> =
-            old.map(|flow| (flow.head.number, flow.head.uid, flow.key.clone())).collect();
-        for (number, uid, key) in &old {
-            self.flows.remove(number);
-            self.numbers.remove(uid);
-            key.as_ref().map(|key| self.keys.remove(key));
+        let old: Vec<_> = old.map(|flow| flow.head.number).collect();
+        self.drop_flows(&old);
+        old.len()
+    }
+
+    pub(super) fn remove(&mut self, uids: &[Uid]) -> Result<(), Error> {
+        check::remove(uids)?;
+        let numbers = uids.iter().filter_map(|uid| self.numbers.get(uid)).copied();
+        let ended = |number: &u64| self.flows[number].head.state == FlowState::Ended;
+        let ended: Vec<_> = numbers.filter(ended).collect();
+        self.drop_flows(&ended);
+        Ok(())
+    }
+
+    fn drop_flows(&mut self, numbers: &[u64]) {
+        for flow in numbers.iter().filter_map(|number| self.flows.remove(number)) {
+            self.numbers.remove(&flow.head.uid);
+            flow.key.as_ref().map(|key| self.keys.remove(key));
         }
         self.of_callers.retain(|(_, number)| self.flows.contains_key(number));
-        old.len()
     }
 
     pub(super) fn register(&mut self, lease: Duration, wall: Timestamp) -> Registered {

@@ -12,7 +12,7 @@ use crate::check;
 use crate::coding::EventKind;
 use crate::error::Refused;
 use crate::head::{FlowHead, InFlight, OpenEffect};
-use crate::id::Incarnation;
+use crate::id::{Incarnation, Uid};
 use crate::limits::{BATCH, Limits};
 use crate::moment::{Look, Moment};
 use crate::request::{Claim, Claimed, FlowState, Registered};
@@ -234,6 +234,17 @@ pub(super) async fn trim(session: &JournalSession, age: Duration) -> Result<usiz
     let rows = session.query(sql, &[&millis(before), &int(BATCH as u64)]).await?;
     let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Removes those of the flows that have ended.
+pub(super) async fn remove(session: &JournalSession, uids: &[Uid]) -> Result<(), SessionFailure> {
+    let sql = "WITH old AS (DELETE FROM flow WHERE number IN (SELECT number FROM flow \
+               WHERE uid = ANY($1) AND state = 7 ORDER BY uid FOR UPDATE) RETURNING number), \
+               records AS (DELETE FROM record WHERE flow IN (SELECT number FROM old)) \
+               DELETE FROM signal WHERE flow IN (SELECT number FROM old)";
+    let uids: Vec<&[u8]> = uids.iter().map(|uid| uid.as_bytes().as_slice()).collect();
+    session.execute(sql, &[&uids]).await?;
+    Ok(())
 }
 
 async fn heads(

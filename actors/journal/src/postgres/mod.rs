@@ -16,6 +16,8 @@
 //! Nodes notify each other of work by `NOTIFY`, outside of the transactions that append. A notice can be lost with a
 //! connection, so nodes look by themselves each [`POLL`](crate::POLL).
 //!
+//! What is removed is in the server's files until it vacuums the tables, and in its log as long as that is kept.
+//!
 //! A node has four connections, and one for each [transaction](Postgres::transaction) of a step that runs,
 //! without TLS: over a socket of the machine, or a network that is trusted
 //! or a tunnel. A pooler in front of the server has to keep sessions.
@@ -335,6 +337,15 @@ impl Journal for Postgres {
                 claims::trim(&session, age).await
             }),
         )
+    }
+
+    fn remove(&self, uids: Vec<Uid>) -> Answer<'_, ()> {
+        if let Err(refused) = check::remove(&uids) {
+            return refuse(refused);
+        }
+        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
+            claims::remove(&session, &uids).await
+        }))
     }
 
     fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {

@@ -1,5 +1,7 @@
 //! Requests that only read.
 
+use tokio_postgres::types::ToSql;
+
 use super::session::{JournalSession, SessionFailure};
 use super::tables::{encoded, head, head_columns, uid};
 use crate::check;
@@ -101,18 +103,31 @@ pub(super) async fn list(
     session: &JournalSession,
     query: &Query,
 ) -> Result<Vec<FlowInfo>, SessionFailure> {
-    let sql = concat!(
-        "SELECT ",
-        head_columns!(),
-        " FROM flow f WHERE number > $1 AND ($2::bigint IS NULL OR state = $2) \
-         AND ($3::text IS NULL OR template = $3) AND ($4::bigint IS NULL OR created >= $4) \
-         AND ($5::bigint IS NULL OR created < $5) ORDER BY number LIMIT $6"
-    );
+    macro_rules! select {
+        ($whose:literal) => {
+            concat!(
+                "SELECT ",
+                head_columns!(),
+                " FROM flow f WHERE ",
+                $whose,
+                " AND number > $1 AND ($2::bigint IS NULL OR state = $2) \
+                 AND ($3::text IS NULL OR template = $3) AND ($4::bigint IS NULL OR created >= $4) \
+                 AND ($5::bigint IS NULL OR created < $5) ORDER BY number LIMIT $6"
+            )
+        };
+    }
+    // each has the index that it needs
+    let sql = match (&query.user, &query.key) {
+        (Some(_), _) => select!("local_id = $7 AND ($8::text IS NULL OR key = $8)"),
+        (None, Some(_)) => select!("$7::text IS NULL AND key = $8"),
+        (None, None) => select!("$7::text IS NULL AND $8::text IS NULL"),
+    };
     let state = query.state.map(|state| state as i64);
     let limit = int(check::limit(query.limit) as u64);
     let (from, before) = (query.from.map(millis), query.before.map(millis));
-    let after = int(query.after);
-    let rows =
-        session.query(sql, &[&after, &state, &query.template, &from, &before, &limit]).await?;
+    let Query { template, user, key, .. } = query;
+    let values: [&(dyn ToSql + Sync); 8] =
+        [&int(query.after), &state, template, &from, &before, &limit, user, key];
+    let rows = session.query(sql, &values).await?;
     rows.iter().map(|row| Ok(head(row)?.info())).collect()
 }

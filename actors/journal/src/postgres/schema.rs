@@ -2,12 +2,16 @@
 
 use super::schedules;
 use super::session::{JournalSession, SessionFailure};
+use super::tables::{encoded, uid};
 use crate::error::Error;
-use crate::stored::second_format;
+use crate::id::RecordId;
+use crate::limits::BATCH;
+use crate::record::{Event, Record};
+use crate::stored::{FOURTH_FORMAT, GOES_ON, int, second_format};
 
 /// The format that this program writes. Format 3 has the tables of format 2, and records of plans: requests that began
-/// in an earlier one do not go on with it.
-const FORMAT: i64 = 3;
+/// in an earlier one do not go on with it. Format 4 knows whom a request acts for.
+const FORMAT: i64 = 4;
 
 /// The tables of format 1. States are numbered as in `FlowState`: 4 is parked. Times are milliseconds since 1970.
 const TABLES: &str = "
@@ -105,7 +109,7 @@ pub(super) async fn set_up(
             if found > FORMAT {
                 return Err(Error::NewerFormat { found, known: FORMAT }.into());
             }
-            if found < FORMAT {
+            if found < GOES_ON {
                 let open = session.query("SELECT count(*) FROM flow WHERE state < 7", &[]).await?;
                 let open: i64 = open.first().map_or(Ok(0), |row| row.try_get(0))?;
                 if open > 0 {
@@ -114,6 +118,10 @@ pub(super) async fn set_up(
             }
             if found < 2 {
                 session.batch(SECOND_FORMAT).await?;
+            }
+            if found < 4 {
+                session.batch(FOURTH_FORMAT).await?;
+                fill_local_ids(session).await?;
             }
             session.batch(schedules::TABLE).await?;
             session.execute("UPDATE format SET number = $1", &[&FORMAT]).await?;
@@ -124,4 +132,25 @@ pub(super) async fn set_up(
             Ok(rows.first().map_or(Ok(0), |row| row.try_get(0))?)
         })
         .await
+}
+
+/// Whom the stored flows act for. A first record that cannot be read leaves its flow without a user.
+async fn fill_local_ids(session: &JournalSession) -> Result<(), SessionFailure> {
+    let sql = "SELECT r.path, r.kind, r.body, f.number, f.uid FROM flow f JOIN record r \
+               ON r.flow = f.number AND r.epoch = 0 AND r.sequence = 0 \
+               WHERE f.number > $1 ORDER BY f.number LIMIT $2";
+    let mut last = 0_i64;
+    loop {
+        let rows = session.query(sql, &[&last, &int(BATCH as u64)]).await?;
+        let Some(end) = rows.last() else { return Ok(()) };
+        last = end.try_get(3)?;
+        for row in &rows {
+            let first = encoded(row, 0)?.opened(&session.seal, uid(row, 4)?, RecordId::FIRST);
+            if let Ok(Record { event: Event::Started(started), .. }) = first {
+                let update = "UPDATE flow SET local_id = $2 WHERE number = $1";
+                let number: i64 = row.try_get(3)?;
+                session.execute(update, &[&number, &started.local_id()]).await?;
+            }
+        }
+    }
 }

@@ -13,8 +13,8 @@ use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, TAKEN_SIGNALS};
 use crate::moment::{Look, Moment};
 use crate::request::{
-    Append, Appended, CallerQuota, Cancelled, CancelledBy, FirstOwner, Registered, Resume, Signal,
-    Submit, Submitted,
+    Append, Appended, CallerQuota, Cancelled, CancelledBy, FirstOwner, FlowState, Registered,
+    Resume, Signal, Submit, Submitted,
 };
 use crate::seal::Place;
 use crate::stored::{int, millis, unsigned, waits};
@@ -47,8 +47,8 @@ impl SqliteTables {
         }
         let new = FlowHead::new(submit, now);
         let sql = "INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, run, \
-             claims, deaths, inbox, seen, removed, created, due, scope, key, caller) \
-             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, 0, 0, 0, 0, ?7, ?8, ?9, ?10, ?11)";
+             claims, deaths, inbox, seen, removed, created, due, scope, key, caller, local_id) \
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, 0, 0, 0, 0, ?7, ?8, ?9, ?10, ?11, ?12)";
         let key = submit.key.as_ref();
         let values = params![
             new.uid.as_bytes(),
@@ -62,6 +62,7 @@ impl SqliteTables {
             key.map(|key| &key.scope),
             key.map(|key| &key.key),
             quota.map(|quota| &quota.caller),
+            submit.started.local_id(),
         ];
         let number = self.prepare(sql)?.insert(values).map_err(db_error)?;
         let first = RecordId::FIRST;
@@ -276,7 +277,28 @@ impl SqliteTables {
         let mut statement = self.prepare(sql)?;
         let old = statement.query_map([millis(before), int(BATCH as u64)], |row| row.get(0));
         let old: Vec<i64> = old.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
-        for flow in &old {
+        self.drop_flows(&old)?;
+        Ok(old.len())
+    }
+
+    /// Removes those of the flows that have ended, also from the log.
+    pub(super) fn remove_ended(&self, uids: &[Uid]) -> Result<(), Error> {
+        let mut ended = Vec::new();
+        for uid in uids {
+            match self.flow(*uid) {
+                Ok(flow) => {
+                    ended.extend((flow.state == FlowState::Ended).then_some(int(flow.number)));
+                }
+                Err(Error::Refused(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.erased.set(true);
+        self.drop_flows(&ended)
+    }
+
+    fn drop_flows(&self, numbers: &[i64]) -> Result<(), Error> {
+        for flow in numbers {
             for sql in [
                 "DELETE FROM record WHERE flow = ?1",
                 "DELETE FROM signal WHERE flow = ?1",
@@ -286,8 +308,7 @@ impl SqliteTables {
             }
         }
         self.forget();
-        self.shrink()?;
-        Ok(old.len())
+        self.shrink()
     }
 
     /// Takes a piece off the file if pages of it are free. A file that was made without that keeps them for later.

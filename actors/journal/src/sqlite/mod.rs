@@ -15,6 +15,10 @@
 //! file has the journal's id. If the file is emptied or removed and this one is left, opening it is an error: an empty
 //! journal does not take the place of a lost one.
 //!
+//! What is removed is overwritten with zeros (`PRAGMA secure_delete`), and [`remove`](crate::Journal::remove) also empties
+//! the log before it is answered, unless another process reads the file meanwhile, which is logged at WARN. After a
+//! trim, and where records replace others, the log has the old ones until it is used again or moved into the file.
+//!
 //! Each [`trim`](crate::Journal::trim) takes up to 4 MiB off the end of the file, as far as pages of it are free. A
 //! file that an earlier program has made uses them again, and does not shrink unless it is made anew while no process
 //! has it: `sqlite3 FILE "PRAGMA auto_vacuum = INCREMENTAL; VACUUM"`, with room for a second file.
@@ -271,6 +275,13 @@ impl Journal for Sqlite {
 
     fn trim(&self, age: Duration) -> Answer<'_, usize> {
         self.write(move |tables, now| tables.trim(now.seen_before(age)))
+    }
+
+    fn remove(&self, uids: Vec<Uid>) -> Answer<'_, ()> {
+        match check::remove(&uids) {
+            Ok(()) => self.write(move |tables, _| tables.remove_ended(&uids)),
+            Err(refused) => Box::pin(async { Err(refused.into()) }),
+        }
     }
 
     fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {

@@ -96,8 +96,14 @@ impl SqliteTables {
     }
 
     pub(super) fn list(&self, query: &Query) -> Result<Vec<FlowInfo>, Error> {
+        // each has the index that it needs
+        let whose = match (&query.user, &query.key) {
+            (Some(_), _) => "local_id = ?7 AND (?8 IS NULL OR key = ?8)",
+            (None, Some(_)) => "?7 IS NULL AND key = ?8",
+            (None, None) => "?7 IS NULL AND ?8 IS NULL",
+        };
         let sql = format!(
-            "SELECT {HEAD} FROM flow WHERE number > ?1 AND (?2 IS NULL OR state = ?2) \
+            "SELECT {HEAD} FROM flow WHERE {whose} AND number > ?1 AND (?2 IS NULL OR state = ?2) \
              AND (?3 IS NULL OR template = ?3) AND (?4 IS NULL OR created >= ?4) \
              AND (?5 IS NULL OR created < ?5) ORDER BY number LIMIT ?6"
         );
@@ -105,7 +111,8 @@ impl SqliteTables {
         let state = query.state.map(|state| state as i64);
         let limit = int(check::limit(query.limit) as u64);
         let (from, before) = (query.from.map(millis), query.before.map(millis));
-        let values = params![int(query.after), state, query.template, from, before, limit];
+        let Query { template, user, key, after, .. } = query;
+        let values = params![int(*after), state, template, from, before, limit, user, key];
         let heads = statement.query_map(values, |row| Ok(head(row)?.info()));
         heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
     }

@@ -40,6 +40,7 @@ impl SqliteTables {
 
     pub(super) fn remove_schedule(&self, name: &str) -> Result<bool, Error> {
         let mut delete = self.prepare("DELETE FROM schedule WHERE name = ?1")?;
+        self.erased.set(true);
         delete.execute([name]).map(|removed| removed > 0).map_err(db_error)
     }
 }

@@ -1,27 +1,30 @@
 //! The tables, and how the file is opened.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, params};
 
 use super::cache::Cache;
 use super::guard::FileLock;
 use super::guest::Guest;
 use super::schedules;
-use super::tables::{SqliteTables, db_error};
+use super::tables::{SqliteTables, db_error, encoded};
 use super::{Durability, Options};
 use crate::error::Error;
-use crate::id::Uid;
-use crate::stored::second_format;
+use crate::id::{RecordId, Uid};
+use crate::record::{Event, Record};
+use crate::seal::Seal;
+use crate::stored::{FOURTH_FORMAT, GOES_ON, second_format};
 
 /// Marks the file as a journal (`PRAGMA application_id`): "AsJl".
 const APPLICATION: i64 = 0x4173_4a6c;
 
 /// The format that this program writes (`PRAGMA user_version`). Format 3 has the tables of format 2, and records of
-/// plans: requests that began in an earlier one do not go on with it.
-const FORMAT: i64 = 3;
+/// plans: requests that began in an earlier one do not go on with it. Format 4 knows whom a request acts for.
+const FORMAT: i64 = 4;
 
 /// The tables of format 1. States are numbered as in `FlowState`: 3 runs, 4 is parked, 7 has ended.
 const TABLES: &str = "
@@ -117,7 +120,8 @@ pub(super) fn open_writer(
     let (program, limits) = (program.map_err(db_error)?, options.limits);
     let (seal, cache) = (options.seal(), Some(Cache::default()));
     let guest = Some(Guest::watch(&mut db).map_err(db_error)?);
-    Ok((SqliteTables { db, program, limits, seal, cache, guest }, opened))
+    let erased = Cell::new(false);
+    Ok((SqliteTables { db, program, limits, seal, cache, guest, erased }, opened))
 }
 
 /// The file that was opened.
@@ -152,7 +156,8 @@ impl OpenedFile {
 pub(super) fn open_reader(file: &Path, options: &Options) -> Result<SqliteTables, Error> {
     let db = open(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let (limits, seal) = (options.limits, options.seal());
-    Ok(SqliteTables { db, program: 0, limits, seal, cache: None, guest: None })
+    let (cache, guest, erased) = (None, None, Cell::new(false));
+    Ok(SqliteTables { db, program: 0, limits, seal, cache, guest, erased })
 }
 
 fn open(file: &Path, flags: OpenFlags) -> Result<Connection, Error> {
@@ -177,7 +182,7 @@ fn check_format(db: &Connection) -> Result<bool, Error> {
     if application == APPLICATION && found > FORMAT {
         return Err(Error::NewerFormat { found, known: FORMAT });
     }
-    if tables > 0 && found < FORMAT {
+    if tables > 0 && found < GOES_ON {
         let open = db.query_row(OPEN, [], |row| row.get(0)).map_err(db_error)?;
         if open > 0 {
             return Err(Error::OpenInFormat { open, found, known: FORMAT });
@@ -196,6 +201,8 @@ fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
         Durability::Relaxed => "NORMAL",
     };
     db.pragma_update(None, "synchronous", synchronous)?;
+    // what is removed is overwritten
+    db.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     if let Some(bytes) = options.max_bytes {
         let page: u64 = db.pragma_query_value(None, "page_size", |row| {
             Ok(u64::try_from(row.get::<_, i64>(0)?).unwrap_or(4096))
@@ -212,12 +219,32 @@ fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
     if format < 2 {
         change.execute_batch(SECOND_FORMAT)?;
     }
+    if format < 4 {
+        change.execute_batch(FOURTH_FORMAT)?;
+        fill_local_ids(&change, &options.seal())?;
+    }
     change.execute_batch(schedules::TABLE)?;
     change.pragma_update(None, "user_version", FORMAT)?;
     change.execute("INSERT OR IGNORE INTO program (name) VALUES (?1)", [&options.program])?;
     // this process has locked the file, so no other node lives
     change.execute("UPDATE node SET ends = 0", [])?;
     change.commit()
+}
+
+/// Whom the stored flows act for. A first record that cannot be read leaves its flow without a user.
+fn fill_local_ids(db: &Connection, seal: &Seal) -> rusqlite::Result<()> {
+    let sql = "SELECT path, kind, body, number, uid FROM flow JOIN record ON flow = number \
+               AND record.epoch = 0 AND sequence = 0";
+    let mut update = db.prepare("UPDATE flow SET local_id = ?2 WHERE number = ?1")?;
+    let mut flows = db.prepare(sql)?;
+    let mut rows = flows.query([])?;
+    while let Some(row) = rows.next()? {
+        let first = encoded(row, 0)?.opened(seal, Uid::from_bytes(row.get(4)?), RecordId::FIRST);
+        if let Ok(Record { event: Event::Started(started), .. }) = first {
+            update.execute(params![row.get::<_, i64>(3)?, started.local_id()])?;
+        }
+    }
+    Ok(())
 }
 
 /// The file system does not let this process write.

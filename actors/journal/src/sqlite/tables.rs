@@ -1,5 +1,6 @@
 //! Rows of the tables.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub(super) struct SqliteTables {
     pub(super) cache: Option<Cache>,
     /// Of the connection that writes.
     pub(super) guest: Option<Guest>,
+    /// Whether the log is to be emptied after the transaction, because of what was removed.
+    pub(super) erased: Cell<bool>,
 }
 
 macro_rules! head_columns {

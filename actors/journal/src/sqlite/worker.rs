@@ -179,11 +179,13 @@ impl Groups {
         match self.tables.db.query_row(sql, [], |row| row.get::<_, bool>(0)) {
             Ok(false) => {}
             Ok(true) => tracing::warn!(
-                "another connection reads the journal's file: a copy of it needs the `-wal` beside it"
+                "another connection reads the journal's file: a copy of it needs the `-wal` beside it, and what was \
+                 removed may still be there"
             ),
             Err(error) => tracing::warn!(
                 %error,
-                "the log could not be moved into the journal's file: a copy of it needs the `-wal` beside it"
+                "the log could not be moved into the journal's file: a copy of it needs the `-wal` beside it, and \
+                 what was removed may still be there"
             ),
         }
     }
@@ -232,6 +234,9 @@ impl Groups {
             // the flush failed: the log may be found after a restart
             if let Error::Storage(cause) = error { Error::AnswerLost(cause) } else { error }
         })?;
+        if self.tables.erased.take() {
+            self.move_log();
+        }
         self.done.requests.fetch_add(group.len() as u64, Ordering::Relaxed);
         self.done.groups.fetch_add(1, Ordering::Relaxed);
         Ok(())

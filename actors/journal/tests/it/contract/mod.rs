@@ -8,6 +8,7 @@ mod model;
 mod operator;
 mod quotas;
 mod records;
+mod removal;
 mod schedules;
 mod world;
 
@@ -60,6 +61,9 @@ rules! {
         an_ended_flow_tells_its_result_until_it_is_trimmed
         flows_are_listed_in_pages
         a_flow_that_is_not_there_is_named;
+    removal:
+        flows_of_a_user_and_of_a_key_are_listed
+        what_has_ended_is_removed_with_its_key;
     schedules:
         schedules_are_kept_by_name
         schedules_are_bounded;

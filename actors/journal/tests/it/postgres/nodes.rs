@@ -5,9 +5,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use asyncsteps_journal::postgres::{Config, Options, Postgres};
-use asyncsteps_journal::record::{Ended, Ending};
+use asyncsteps_journal::record::{Ended, Ending, Started};
 use asyncsteps_journal::request::{
-    Append, CallerQuota, Claim, Claimed, Disposition, FirstOwner, FlowState, Program, Submit,
+    Append, CallerQuota, Claim, Claimed, Disposition, FirstOwner, FlowState, Program, Query, Submit,
 };
 use asyncsteps_journal::{
     Clock, Error, Event, Incarnation, Journal, LEASE, Path, Record, Refused, Repeat, SystemClock,
@@ -31,6 +31,7 @@ fn several_nodes_share_a_journal() {
         a_jump_of_the_server_moves_no_lease_and_no_wait(&server).await;
         nodes_that_submit_at_once_keep_a_quota(&server).await;
         tables_of_the_first_format_are_taken_over(&server).await;
+        requests_of_the_format_before_go_on(&server).await;
         what_cannot_be_used_is_named(&server).await;
     });
 }
@@ -204,12 +205,39 @@ async fn nodes_that_submit_at_once_keep_a_quota(server: &Server) {
     assert!(matches!(refused, Err(Error::Refused(Refused::TooManyWaiting { .. }))), "{refused:?}");
 }
 
+/// Takes away what format 4 has added.
+const THIRD_FORMAT: &str = "ALTER TABLE flow DROP COLUMN local_id; DROP INDEX flow_key; \
+    CREATE UNIQUE INDEX flow_key ON flow (scope, key) WHERE key IS NOT NULL; \
+    UPDATE format SET number = 3";
+
+async fn requests_of_the_format_before_go_on(server: &Server) {
+    let journal = connect(server, "third").await;
+    let mut uids = Vec::new();
+    for user in [Some(r#"{"lid":"ann","gid":""}"#), Some("no JSON"), None] {
+        let user = user.map(str::to_owned);
+        let new = submit(FirstOwner::Any);
+        uids.push(new.uid);
+        let started = Started { user, ..new.started };
+        journal.submit(Submit { started, ..new }).await.expect("a new flow");
+    }
+    drop(journal);
+    raw(server, "third").await.batch_execute(THIRD_FORMAT).await.expect("the tables");
+    let journal = connect(server, "third").await;
+    for (user, expected) in [(Some("ann"), &uids[..1]), (None, &uids[..])] {
+        let query = Query { user: user.map(str::to_owned), limit: 9, ..Query::default() };
+        let listed = journal.list(query).await.expect("an answer");
+        let listed: Vec<_> = listed.iter().map(|flow| flow.uid).collect();
+        assert_eq!(listed, expected);
+    }
+}
+
 async fn tables_of_the_first_format_are_taken_over(server: &Server) {
     let journal = connect(server, "format").await;
     let node = journal.register(LEASE).await.expect("a node").node;
     let uid = start(&journal, node).await;
     drop(journal);
     let client = raw(server, "format").await;
+    client.batch_execute(THIRD_FORMAT).await.expect("the tables");
     let first = "DROP TABLE journal; DROP INDEX flow_waiting; ALTER TABLE flow DROP COLUMN due_passed; \
                  ALTER TABLE flow DROP COLUMN ended_seen; ALTER TABLE flow DROP COLUMN caller; \
                  ALTER TABLE flow DROP COLUMN cancel_code; ALTER TABLE flow DROP COLUMN cancel_text; \
@@ -218,7 +246,7 @@ async fn tables_of_the_first_format_are_taken_over(server: &Server) {
     client.batch_execute(first).await.expect("the tables");
     let options = Options { schema: "format".to_owned(), ..Options::new("test") };
     let refused = Postgres::connect(server.config(), options).await.expect_err("one is open");
-    assert!(matches!(refused, Error::OpenInFormat { open: 1, found: 1, known: 3 }), "{refused}");
+    assert!(matches!(refused, Error::OpenInFormat { open: 1, found: 1, known: 4 }), "{refused}");
     client.execute("UPDATE flow SET state = 7, ended = 1", &[]).await.expect("the table");
     let journal = connect(server, "format").await;
     assert_eq!(journal.status(uid).await.expect("it is there").flow.state, FlowState::Ended);
@@ -240,5 +268,5 @@ async fn what_cannot_be_used_is_named(server: &Server) {
     let client = raw(server, "shared").await;
     client.execute("UPDATE format SET number = 9", &[]).await.expect("the table");
     let error = connect(server.config(), "shared").await;
-    assert!(matches!(error, Error::NewerFormat { found: 9, known: 3 }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 9, known: 4 }), "{error}");
 }

@@ -81,7 +81,7 @@ fn a_newer_format_is_named() {
     let db = Connection::open(folder.file()).unwrap();
     db.pragma_update(None, "user_version", 9).unwrap();
     let error = refused(&folder.file());
-    assert!(matches!(error, Error::NewerFormat { found: 9, known: 3 }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 9, known: 4 }), "{error}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use asyncsteps_journal::record::{Intent, IntentForm, Timer};
-use asyncsteps_journal::request::{Claim, FlowState, Program};
+use asyncsteps_journal::request::{Claim, FlowState, Program, Query};
 use asyncsteps_journal::sqlite::{Options, Sqlite};
 use asyncsteps_journal::{Error, Event, Journal, LEASE, Timestamp, Uid};
 use rusqlite::Connection;
@@ -36,11 +36,12 @@ fn a_file_of_an_earlier_format_is_refused_while_requests_are_open_and_then_taken
             let refused = Sqlite::open(&file, Options::new("test 1.0")).expect_err("two are open");
             let is_right = matches!(
                 refused,
-                Error::OpenInFormat { open: 2, found, known: 3 } if found == format
+                Error::OpenInFormat { open: 2, found, known: 4 } if found == format
             );
             assert!(is_right, "{refused}");
         }
         write(&file, &format!("UPDATE flow SET state = 7, {ended} WHERE state < 7"));
+        write(&file, FOR_ANN);
         // the second time it is of the new format
         for _ in 0..2 {
             drop(open(&file));
@@ -51,21 +52,36 @@ fn a_file_of_an_earlier_format_is_refused_while_requests_are_open_and_then_taken
                 let flow = journal.status(uid(number)).await.expect("it is there").flow;
                 assert_eq!(flow.state, FlowState::Ended);
             }
+            assert_eq!(of_ann(&journal).await, [uid(2)]);
             assert_eq!(journal.trim(Duration::ZERO).await.expect("an answer"), 3);
         });
     }
 }
 
+/// The second request acts for a user as requests have it: the first record has `{"lid":"ann"}`.
+const FOR_ANN: &str = "UPDATE record SET body = X'84617401820141806D7B226C6964223A22616E6E227D' \
+                       WHERE flow = 2 AND kind = 1";
+
+/// The requests of the user.
+async fn of_ann(journal: &Sqlite) -> Vec<Uid> {
+    let query = Query { user: Some("ann".to_owned()), limit: 9, ..Query::default() };
+    journal.list(query).await.expect("an answer").iter().map(|flow| flow.uid).collect()
+}
+
 #[test]
-fn a_file_of_this_format_is_read() {
+fn requests_of_the_format_before_go_on() {
     let folder = Folder::new("format-3");
     write(&folder.file(), include_str!("format_3.sql"));
+    write(&folder.file(), FOR_ANN);
+    // the second time it is of the new format
+    drop(open(&folder.file()));
     let journal = open(&folder.file());
     run(async {
         let state =
             async |number| journal.status(uid(number)).await.expect("it is there").flow.state;
         assert_eq!(state(1).await, FlowState::Ended);
         assert_eq!(state(2).await, FlowState::Parked);
+        assert_eq!(of_ann(&journal).await, [uid(2)]);
         let node = journal.register(LEASE).await.expect("a node").node;
         let programs =
             vec![Program { template: "t".to_owned(), version: 1, compatible: Vec::new() }];

@@ -6,6 +6,7 @@ mod files;
 mod flushes;
 mod formats;
 mod kill;
+mod removed;
 mod shrinks;
 mod whole;
 pub(crate) mod world;

@@ -1,0 +1,103 @@
+//! Whom flows act for, and what is removed before its time.
+
+use asyncsteps_journal::limits::BATCH;
+use asyncsteps_journal::record::Started;
+use asyncsteps_journal::request::{CallerKey, FirstOwner, FlowState, Query, Submit, Submitted};
+use asyncsteps_journal::{Error, Incarnation, Journal, Refused, Uid};
+
+use super::world::*;
+
+/// A flow that acts for a user, with a key unless that is empty.
+fn flow_of(user: &str, scope: &str, key: &str, owner: FirstOwner) -> Submit {
+    let user = Some(format!(r#"{{"lid":"{user}","gid":"","slvl":"SafeOps"}}"#));
+    let key = CallerKey { scope: scope.to_owned(), key: key.to_owned() };
+    let key = Some(key).filter(|key| !key.key.is_empty());
+    Submit { started: Started { user, ..started() }, key, ..submit(owner) }
+}
+
+async fn stored(journal: &dyn Journal, submit: Submit) -> Uid {
+    let uid = submit.uid;
+    assert_eq!(journal.submit(submit).await.unwrap(), Submitted::New);
+    uid
+}
+
+async fn listed(journal: &dyn Journal, user: Option<&str>, key: Option<&str>) -> Vec<Uid> {
+    let (user, key) = (user.map(str::to_owned), key.map(str::to_owned));
+    let (mut found, mut after) = (Vec::new(), 0);
+    loop {
+        let query =
+            Query { user: user.clone(), key: key.clone(), after, limit: 2, ..Query::default() };
+        let page = journal.list(query).await.unwrap();
+        found.extend(page.iter().map(|flow| flow.uid));
+        match page.last() {
+            Some(last) => after = last.number,
+            None => return found,
+        }
+    }
+}
+
+pub(super) async fn flows_of_a_user_and_of_a_key_are_listed(journal: &dyn Journal) {
+    let mut uids = Vec::new();
+    for (user, scope, key) in [
+        ("ann", "a", "k"),
+        ("bob", "b", "k"),
+        ("ann", "a", ""),
+        ("ann", "a", "'"),
+        ("an\u{e4} '", "c", ""),
+    ] {
+        uids.push(stored(journal, flow_of(user, scope, key, FirstOwner::Any)).await);
+    }
+    // its user is no object with a `lid`
+    uids.push(stored(journal, submit(FirstOwner::Any)).await);
+    for (user, key, expected) in [
+        (Some("ann"), None, &[0, 2, 3][..]),
+        (Some("bob"), None, &[1]),
+        (Some("an\u{e4} '"), None, &[4]),
+        (Some("an"), None, &[]),
+        (Some("user"), None, &[]),
+        (None, Some("k"), &[0, 1]),
+        (None, Some("'"), &[3]),
+        (Some("ann"), Some("k"), &[0]),
+        (Some("bob"), Some("'"), &[]),
+        (None, None, &[0, 1, 2, 3, 4, 5]),
+    ] {
+        let expected: Vec<_> = expected.iter().map(|number: &usize| uids[*number]).collect();
+        assert_eq!(listed(journal, user, key).await, expected, "{user:?} {key:?}");
+    }
+    let of_template = |template: &str| Query {
+        user: Some("ann".to_owned()),
+        template: Some(template.to_owned()),
+        state: Some(FlowState::New),
+        limit: 9,
+        ..Query::default()
+    };
+    assert_eq!(journal.list(of_template(TEMPLATE)).await.unwrap().len(), 3);
+    assert_eq!(journal.list(of_template("other")).await.unwrap(), []);
+    let wrong = flow_of("ann\\u0000", "a", "", FirstOwner::Any);
+    let refused = journal.submit(wrong).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refused::NulCharacter(_))), "{refused}");
+}
+
+pub(super) async fn what_has_ended_is_removed_with_its_key(journal: &dyn Journal) {
+    let node: Incarnation = node(journal).await;
+    let owner = FirstOwner::Node(node);
+    let ended = stored(journal, flow_of("ann", "a", "k", owner)).await;
+    let open = stored(journal, flow_of("ann", "a", "l", owner)).await;
+    journal.signal(ended, signal("s")).await.unwrap();
+    let mut flow = Owned { seen: 1, ..Owned::of(journal, ended) };
+    flow.write(vec![done("pay"), completed()]).await.unwrap();
+    journal.remove(vec![open, uid(), ended, ended]).await.unwrap();
+    let gone = journal.load(ended).await.unwrap_err();
+    assert!(matches!(gone, Error::Refused(Refused::NoFlow(_))), "{gone}");
+    assert_eq!(listed(journal, Some("ann"), None).await, [open], "it has not ended");
+    let repeated = Owned::of(journal, open).write(vec![done("pay")]).await;
+    assert!(repeated.is_ok(), "it goes on: {repeated:?}");
+    // the key is free again, and the other one is not
+    let again = stored(journal, flow_of("ann", "a", "k", FirstOwner::Any)).await;
+    let known = journal.submit(flow_of("ann", "a", "l", FirstOwner::Any)).await.unwrap();
+    assert_eq!(known, Submitted::Known(open));
+    assert!(journal.load(again).await.unwrap().inbox.signals.is_empty());
+    journal.remove(Vec::new()).await.unwrap();
+    let refused = journal.remove(vec![again; BATCH + 1]).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refused::TooLarge { .. })), "{refused}");
+}
