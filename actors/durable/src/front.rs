@@ -6,6 +6,7 @@ use std::time::Duration;
 use asyncsteps_actors::clock;
 use asyncsteps_core::Template;
 use asyncsteps_executor::plan::{AnswerWithin, Awaits, Handler, Plans};
+use asyncsteps_executor::typed::SensitiveFields;
 use asyncsteps_executor::{Functions, RequestSteps, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -55,6 +56,7 @@ impl Durable {
             version: 1,
             compatible: Vec::new(),
             checks: functions.checks(),
+            sensitive: SensitiveFields::of::<H::Result>(),
             planned,
         };
         self.shared.add_program(program);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use asyncsteps_actors::clock;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::plan::Planned;
+use asyncsteps_executor::typed::SensitiveFields;
 use asyncsteps_executor::{Caller, RequestChecks};
 use asyncsteps_journal::request::{self, Submit, Submitted};
 use asyncsteps_journal::{Error, Incarnation, Journal, Jump, Reading, Timestamp, Uid};
@@ -57,6 +58,8 @@ pub(crate) struct DurableFunction {
     pub(crate) compatible: Vec<u32>,
     /// The checks of its executor.
     pub(crate) checks: RequestChecks,
+    /// What of its results is not for others than its callers.
+    pub(crate) sensitive: SensitiveFields,
     /// Its steps.
     pub(crate) planned: Arc<Planned>,
 }

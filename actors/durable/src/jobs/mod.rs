@@ -56,6 +56,10 @@
 //!
 //! A job beyond the [quota](crate::Durable::waiting_per_caller) of its caller is refused with DefenseRejected.
 //!
+//! In the `result` of a job of another user, fields of the type
+//! [`Sensitive`](asyncsteps_executor::typed::Sensitive) are `[redacted]`. It is null where the process that is asked
+//! does not have the function.
+//!
 //! A caller sees, signals and cancels what the same user has submitted or called, and a caller of the level of
 //! [operators](Jobs::operators) everything. Callers without a user are refused, unless
 //! [`callers`](Jobs::callers) admits `SecurityLevel::Anonymous`; then they count as one user.

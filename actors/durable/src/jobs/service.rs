@@ -9,8 +9,11 @@ use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Builder, Functions, Service};
+use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_journal::{self as journal, Path, Refused, Uid};
+
+use serde_json::Value;
 
 use super::params::{
     Awaited, DeclaredSchedule, Erasure, How, JobFilter, NamedJob, NamedSchedule, Page, Resumed,
@@ -238,13 +241,13 @@ impl Jobs {
         };
         tokio::select! {
             biased;
-            ending = cx.durable.ended(uid) => Ok(JobResult::ended(ending?)?),
+            ending = cx.durable.ended(uid) => ended(cx, uid, ending?).await,
             () = waited => {
                 let status = cx.durable.status(uid).await?;
-                Ok(match status.ending {
-                    Some(ending) => JobResult::ended(ending)?,
-                    None => JobResult::open(status.flow.state),
-                })
+                match status.ending {
+                    Some(ending) => ended(cx, uid, ending).await,
+                    None => Ok(JobResult::open(status.flow.state)),
+                }
             }
         }
     }
@@ -346,6 +349,20 @@ impl Jobs {
             resumed => Ok(resumed.map(|()| true)?),
         }
     }
+}
+
+/// How a job ended, as the caller may see it: what of it is sensitive is for its user only.
+async fn ended<P>(cx: &Cx<Jobs, P>, uid: Uid, ending: Ending) -> BodyResult<JobResult> {
+    let mut result = JobResult::ended(ending)?;
+    if sees_all(cx) && !is_own(cx, uid).await? {
+        let template = cx.durable.status(uid).await?.flow.template;
+        match cx.durable.shared.program(&template) {
+            Some(program) => program.sensitive.redact(&mut result.result),
+            // it is not known what is sensitive
+            None => result.result = Value::Null,
+        }
+    }
+    Ok(result)
 }
 
 /// Settles a step of a job, for the operator that asks.

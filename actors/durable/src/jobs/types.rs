@@ -109,7 +109,8 @@ pub enum JobCancel {
 pub struct JobResult {
     /// `ended`, or its current state.
     pub state: JobState,
-    /// Its result; null if it has none, failed, or has not ended.
+    /// Its result; null if it has none, failed, or has not ended. For others than its user, sensitive fields are
+    /// hidden.
     pub result: Value,
     /// The code of the error with which it ended, `Cancelled` if it was cancelled; else empty.
     pub error: String,

@@ -1,14 +1,18 @@
 //! The promise: what is recorded about people is sealed, and a request that the keys do not open waits for them.
 
+use asyncsteps_durable::jobs::Jobs;
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::journal::request::{FlowState, Resume};
 use asyncsteps_durable::journal::{Keys, Uid};
 use asyncsteps_durable::{Durable, Node, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
-use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::typed::{Interface, Sensitive};
 use asyncsteps_executor::{Executor, Returns, Steps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::jobs::{ANN, OPERATOR, ask};
 use crate::node::{TestClock, run};
 
 fn greeting(steps: &Steps<(), ()>) -> Returns<String> {
@@ -17,6 +21,26 @@ fn greeting(steps: &Steps<(), ()>) -> Returns<String> {
         .recorded()
         .then_pause("until she is awake", MINUTE)
         .then("write", async |_, address| Ok(format!("to {address}")))
+        .recorded()
+        .returns()
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+struct Parcel {
+    number: i32,
+    to: Sensitive<String>,
+}
+
+/// Its undo and its second step see what it has recorded.
+fn parcel(steps: &Steps<(), ()>) -> Returns<Parcel> {
+    steps
+        .run("pack", async |_, ()| Ok(Parcel { number: 7, to: Sensitive("Ann".to_owned()) }))
+        .recorded()
+        .then_pause("until the van comes", MINUTE)
+        .then("check", async |_, parcel| {
+            assert_eq!(parcel.to.0, "Ann");
+            Ok(parcel)
+        })
         .recorded()
         .returns()
 }
@@ -64,5 +88,42 @@ fn a_request_waits_for_a_missing_key_and_goes_on_with_it() {
         durable.resume(uid, Resume::Continue).await.expect("it is paused");
         let greeting: String = durable.result(uid).await.expect("it goes on");
         assert_eq!(greeting, "to ann@example.org");
+    });
+}
+
+#[test]
+fn sensitive_fields_of_a_result_are_for_its_user() {
+    run(async {
+        let journal = Memory::new(TestClock::start());
+        let durable = Durable::new(journal.clone());
+        let interface = Interface::new("test.parcels:1.0".parse().expect("it is a name"));
+        let builder = Executor::builder().service(interface, (), |functions| {
+            durable.on(functions, "parcel", parcel);
+        });
+        let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let submission = json!({ "function": "test.parcels:1.0:parcel" });
+        let submitted = ask(&executor, ANN, "submit", submission).await.expect("it is stored");
+        tokio::time::sleep(2 * MINUTE).await;
+        let result = async |executor: &Executor, user| {
+            let named = json!({ "uid": submitted["uid"] });
+            ask(executor, user, "result", named).await.expect("it has ended")["result"].clone()
+        };
+        let whole = json!({ "number": 7, "to": "Ann" });
+        assert_eq!(result(&executor, ANN).await, whole);
+        assert_eq!(
+            result(&executor, ("ann", OPERATOR.1)).await,
+            whole,
+            "she is an operator herself"
+        );
+        assert_eq!(result(&executor, OPERATOR).await, json!({ "number": 7, "to": "[redacted]" }));
+        let uid = submitted["uid"].as_str().expect("a name").parse().expect("a uid");
+        let parcel: Parcel = durable.result(uid).await.expect("it has ended");
+        assert_eq!(parcel.to.0, "Ann", "the program has it");
+        // another process does not know what is sensitive
+        let other = Jobs::new(Durable::new(journal)).host(Executor::builder());
+        let other = other.build().expect("it is complete");
+        assert_eq!(result(&other, OPERATOR).await, json!(null));
+        assert_eq!(result(&other, ANN).await, whole);
     });
 }

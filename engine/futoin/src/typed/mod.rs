@@ -46,6 +46,7 @@ mod declared;
 mod interface;
 mod names;
 mod schema;
+mod sensitive;
 mod value_type;
 
 use std::fmt;
@@ -55,6 +56,7 @@ use schemars::JsonSchema;
 use crate::iface::Definition;
 
 pub use interface::{DeclaredFunction, Interface, InterfaceError, Unwritable};
+pub use sensitive::{Sensitive, SensitiveFields};
 
 /// A point in which a Rust type and a declaration do not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
