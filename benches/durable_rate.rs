@@ -380,6 +380,7 @@ impl Flow {
             user: None,
             deadline: None,
             trace: None,
+            schedule: None,
         };
         let uid = Uid::random().expect("random bytes");
         let owner = FirstOwner::Node(node);

@@ -117,6 +117,7 @@ impl Durable {
             user,
             deadline,
             trace,
+            schedule: None,
         };
         let owner = start.map_or(FirstOwner::Any, FirstOwner::AnyFrom);
         let most = self.shared.waiting_per_caller();
@@ -317,7 +318,8 @@ impl Durable {
     ///
     /// # Errors
     /// [`Refused::HasEnded`](asyncsteps_journal::Refused::HasEnded),
-    /// [`Refused::TooManySignals`](asyncsteps_journal::Refused::TooManySignals), or the errors of
+    /// [`Refused::TooManySignals`](asyncsteps_journal::Refused::TooManySignals),
+    /// [`Refused::TooManySignalBytes`](asyncsteps_journal::Refused::TooManySignalBytes), or the errors of
     /// [`status`](Self::status); [`NotSubmitted::Parameters`] if the value cannot be stored.
     pub async fn signal(
         &self,

@@ -143,6 +143,7 @@ mod inside;
 pub mod jobs;
 mod json;
 mod kept;
+mod kept_schedules;
 mod key;
 mod lease;
 mod left;

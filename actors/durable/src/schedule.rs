@@ -9,6 +9,7 @@ use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::caller;
@@ -30,10 +31,16 @@ pub struct Schedule {
     caller: Caller,
 }
 
+/// Longest name of a schedule, in bytes.
+const LONGEST_NAME: usize = 255;
+
 /// An error of a [`Schedule`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WrongSchedule {
+    /// The name is empty or too long.
+    #[error("the name of a schedule has 1 to {LONGEST_NAME} bytes, not {0}")]
+    Name(usize),
     /// The expression cannot be read.
     #[error(
         "the schedule {name} has no cron expression of five fields, but `{expression}`: {reason}"
@@ -57,14 +64,17 @@ pub enum WrongSchedule {
 }
 
 impl Schedule {
-    /// A schedule of this name. The name distinguishes its requests from those of other schedules: it stays the same
-    /// from deploy to deploy.
+    /// A schedule of this name, of 1 to 255 bytes. The name distinguishes its requests from those of other schedules: it
+    /// stays the same from deploy to deploy.
     ///
     /// # Errors
-    /// If the expression cannot be read, or no time is meant by it.
+    /// If the name is too long, the expression cannot be read, or no time is meant by it.
     pub fn new(name: impl Into<String>, expression: &str) -> Result<Self, WrongSchedule> {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
         let name = name.into();
+        if !(1..=LONGEST_NAME).contains(&name.len()) {
+            return Err(WrongSchedule::Name(name.len()));
+        }
         let wrong = |reason: String| WrongSchedule::Expression {
             name: name.clone(),
             expression: expression.to_owned(),
@@ -111,11 +121,23 @@ impl Schedule {
 }
 
 /// A schedule with what its requests are.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct ScheduledRequests {
     schedule: Schedule,
     template: String,
     parameters: Value,
+    /// Which of the stored schedules of its name it is, one after another; a program's schedule has none, so that
+    /// programs that are deployed one after another begin each request once.
+    revision: Option<String>,
+    /// The next time as it was found last: for a rare one, that takes a millisecond.
+    next: Mutex<Option<NextTime>>,
+}
+
+/// The first time after another one, if there is any.
+#[derive(Clone, Copy, Debug)]
+struct NextTime {
+    from: Timestamp,
+    at: Option<Timestamp>,
 }
 
 /// A schedule as the journal keeps it.
@@ -126,11 +148,19 @@ struct StoredForm {
     time_zone: String,
     user: Option<String>,
     parameters: serde_json::Value,
+    #[serde(default)]
+    revision: Option<String>,
 }
 
 impl ScheduledRequests {
     pub(crate) fn new(schedule: Schedule, template: String, parameters: Value) -> Self {
-        Self { schedule, template, parameters }
+        Self { schedule, template, parameters, revision: None, next: Mutex::default() }
+    }
+
+    /// The same as one that is stored in place of others: its requests have other keys than theirs.
+    pub(crate) fn revised(self) -> Result<Self, NotSubmitted> {
+        let revision = Uid::random().map_err(NotSubmitted::NoRandom)?;
+        Ok(Self { revision: Some(revision.to_string()), ..self })
     }
 
     /// The same for the journal.
@@ -141,6 +171,7 @@ impl ScheduledRequests {
             time_zone: self.time_zone().to_owned(),
             user: caller::write(&self.schedule.caller),
             parameters: self.parameters.decode()?,
+            revision: self.revision.clone(),
         };
         Ok(StoredSchedule { name: self.name().to_owned(), value: Value::encode_json(&form)? })
     }
@@ -148,13 +179,13 @@ impl ScheduledRequests {
     /// What the journal keeps.
     pub(crate) fn read(stored: &StoredSchedule) -> Result<Self, String> {
         let form: StoredForm = stored.value.decode().map_err(|error| error.to_string())?;
-        let StoredForm { function, cron, time_zone, user, parameters } = form;
+        let StoredForm { function, cron, time_zone, user, parameters, revision } = form;
         let schedule = Schedule::new(stored.name.clone(), &cron)
             .and_then(|schedule| schedule.time_zone(&time_zone))
             .map_err(|error| error.to_string())?
             .caller(caller::read(user.as_deref())?);
         let parameters = Value::encode_json(&parameters).map_err(|error| error.to_string())?;
-        Ok(Self::new(schedule, function, parameters))
+        Ok(Self { revision, ..Self::new(schedule, function, parameters) })
     }
 
     /// Its cron expression, of five fields.
@@ -181,9 +212,18 @@ impl ScheduledRequests {
         &self.template
     }
 
+    pub(crate) fn revision(&self) -> Option<&str> {
+        self.revision.as_deref()
+    }
+
     /// The first time after this one.
     pub(crate) fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
-        self.schedule.next_after(time)
+        let mut next = self.next.lock();
+        let found = next.filter(|it| it.from <= time && it.at.is_none_or(|at| time < at));
+        let found =
+            found.unwrap_or_else(|| NextTime { from: time, at: self.schedule.next_after(time) });
+        *next = Some(found);
+        found.at
     }
 
     /// The request that begins at this time, of a program with this version.
@@ -195,10 +235,15 @@ impl ScheduledRequests {
             user: caller::write(&self.schedule.caller),
             deadline: None,
             trace: None,
+            schedule: Some(self.schedule.name.clone()),
         };
         // no caller has a scope like this one
         let scope = format!("schedule {}", self.schedule.name);
-        let key = Some(CallerKey { scope, key: at.as_millis().to_string() });
+        let key = match &self.revision {
+            Some(revision) => format!("{} {revision}", at.as_millis()),
+            None => at.as_millis().to_string(),
+        };
+        let key = Some(CallerKey { scope, key });
         let uid = Uid::random().map_err(NotSubmitted::NoRandom)?;
         Ok(Submit { uid, started, key, owner: FirstOwner::AnyFrom(at), quota: None })
     }
@@ -235,6 +280,19 @@ mod tests {
     }
 
     #[test]
+    fn the_next_time_is_kept_until_it_comes_or_the_clock_goes_back() {
+        let hourly = Schedule::new("hourly", "@hourly").expect("it is right");
+        let none = Value::encode_json(&serde_json::json!({})).expect("it is small");
+        let scheduled = ScheduledRequests::new(hourly, "a.b:1:f".to_owned(), none);
+        let minutes = |minutes: u64| Timestamp::from_millis(minutes * 60_000);
+        for (now, next) in
+            [(10, 60), (59, 60), (60, 120), (90, 120), (20, 60), (30, 60), (300, 360)]
+        {
+            assert_eq!(scheduled.next_after(minutes(now)), Some(minutes(next)), "{now}");
+        }
+    }
+
+    #[test]
     fn wrong_schedules_are_told() {
         let wrong =
             |expression| Schedule::new("nightly", expression).expect_err("it is wrong").to_string();
@@ -248,6 +306,12 @@ mod tests {
         let never = "the schedule nightly has no cron expression of five fields, but `0 0 30 2 *`: \
             there is no such day";
         assert_eq!(wrong("0 0 30 2 *"), never);
+        for name in [String::new(), "x".repeat(256)] {
+            let wrong = Schedule::new(name.clone(), "@daily").expect_err("it is wrong");
+            assert_eq!(wrong, WrongSchedule::Name(name.len()));
+        }
+        let schedule = Schedule::new("x".repeat(255), "@daily");
+        assert!(schedule.is_ok(), "{schedule:?}");
         let schedule = Schedule::new("nightly", "@daily").expect("it is right");
         let no_zone = schedule.time_zone("Europe/Atlantis").expect_err("it is not known");
         assert!(no_zone.to_string().contains("`Europe/Atlantis`"), "{no_zone}");

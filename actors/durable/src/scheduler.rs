@@ -1,11 +1,12 @@
 //! Stores the requests of schedules before their time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock as process_clock, timer};
-use asyncsteps_journal::{Error, POLL, Refused, Timestamp};
+use asyncsteps_journal::request::{CancelledBy, Submitted};
+use asyncsteps_journal::{Epoch, Error, POLL, Refused, Timestamp, Uid};
 
 use crate::answered::answered;
 use crate::left::JournalClock;
@@ -16,29 +17,51 @@ use crate::submit::NotSubmitted;
 /// How long a node waits before it looks at the time of day again, which may be set meanwhile.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Stores the next request of each schedule, as long as a node runs. Several nodes store one.
+/// The request of a schedule that is stored before its time.
+struct NextRequest {
+    at: Timestamp,
+    revision: Option<String>,
+    /// `None` if the function is not one of this program.
+    uid: Option<Uid>,
+}
+
+impl NextRequest {
+    fn is_of(&self, scheduled: &ScheduledRequests) -> bool {
+        self.revision.as_deref() == scheduled.revision()
+    }
+}
+
+/// Stores the next request of each schedule, as long as a node runs. Several nodes store one. The stored requests of
+/// schedules that were replaced or removed are cancelled, unless they have begun.
 pub(crate) async fn keep_schedules(shared: &Arc<DurableShared>, clock: &JournalClock) {
-    let mut stored: HashMap<String, Timestamp> = HashMap::new();
-    let mut kept = Vec::new();
+    let mut stored = BTreeMap::new();
+    let mut all = shared.schedules();
     loop {
         let changed = shared.schedules_changed();
         tokio::pin!(changed);
         changed.as_mut().enable();
         let mut wait = LOOK;
-        match kept_schedules(shared).await {
-            Ok(schedules) => kept = schedules,
+        match shared.kept_schedules.read(shared).await {
+            Ok(kept) => all = shared.schedules().into_iter().chain(kept).collect(),
             Err(error) => {
                 tracing::warn!(%error, "the stored schedules are not read: trying again");
                 wait = POLL;
             }
         }
-        for scheduled in shared.schedules().iter().chain(&kept) {
+        if !cancel_replaced(shared, &all, &mut stored).await {
+            wait = POLL;
+        }
+        for scheduled in &all {
             let now = clock.now();
             let Some(at) = scheduled.next_after(now) else { continue };
             let mut look = clock.until(at);
-            if stored.get(scheduled.name()) != Some(&at) {
+            if stored.get(scheduled.name()).map(|next| next.at) != Some(at) {
                 match store(scheduled, shared, at).await {
-                    Ok(()) => _ = stored.insert(scheduled.name().to_owned(), at),
+                    Ok(uid) => {
+                        let revision = scheduled.revision().map(str::to_owned);
+                        let next = NextRequest { at, revision, uid };
+                        stored.insert(scheduled.name().to_owned(), next);
+                    }
                     Err(error) => {
                         let name = scheduled.name();
                         tracing::warn!(%error, name, "the next request of a schedule is not stored: trying again");
@@ -56,38 +79,62 @@ pub(crate) async fn keep_schedules(shared: &Arc<DurableShared>, clock: &JournalC
     }
 }
 
-/// The schedules that the journal keeps, without those whose names the program has.
-pub(crate) async fn kept_schedules(
+/// Cancels the requests that were stored for schedules which are not among these any more, unless they have begun;
+/// returns whether all of that is done.
+async fn cancel_replaced(
     shared: &DurableShared,
-) -> Result<Vec<ScheduledRequests>, Error> {
-    let own = shared.schedules();
-    let mut kept = Vec::new();
-    for stored in shared.journal.schedules().await? {
-        if own.iter().any(|scheduled| scheduled.name() == stored.name) {
-            continue;
-        }
-        match ScheduledRequests::read(&stored) {
-            Ok(scheduled) => kept.push(scheduled),
+    all: &[Arc<ScheduledRequests>],
+    stored: &mut BTreeMap<String, NextRequest>,
+) -> bool {
+    let current: HashMap<_, _> = all.iter().map(|it| (it.name(), it)).collect();
+    let is_replaced = |name: &str, next: &NextRequest| {
+        current.get(name).is_none_or(|scheduled| !next.is_of(scheduled))
+    };
+    let replaced = stored.iter().filter(|(name, next)| is_replaced(name, next));
+    let replaced: Vec<_> = replaced.map(|(name, next)| (name.clone(), next.uid)).collect();
+    let mut is_done = true;
+    for (name, uid) in replaced {
+        match cancel(shared, &name, uid).await {
+            Ok(()) => _ = stored.remove(&name),
             Err(error) => {
-                let name = stored.name;
-                tracing::warn!(error, name, "a stored schedule cannot be read");
+                tracing::warn!(%error, name, "the next request of a replaced schedule is not cancelled: trying again");
+                is_done = false;
             }
         }
     }
-    Ok(kept)
+    is_done
 }
 
-/// Stores the request that begins at this time, unless it is stored.
+async fn cancel(shared: &DurableShared, name: &str, uid: Option<Uid>) -> Result<(), Error> {
+    let Some(uid) = uid else { return Ok(()) };
+    let epoch = match shared.journal.status(uid).await {
+        Ok(status) => status.flow.epoch,
+        // it was trimmed meanwhile
+        Err(Error::Refused(Refused::NoFlow(_))) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    // no node has claimed it
+    if epoch == Epoch::new(0) {
+        let by = CancelledBy::Person(format!("the end of the schedule {name}"));
+        answered(|| shared.journal.cancel(uid, by.clone())).await?;
+    }
+    Ok(())
+}
+
+/// Stores the request that begins at this time, unless it is stored; returns its uid, if this program has its function.
 async fn store(
     scheduled: &ScheduledRequests,
     shared: &DurableShared,
     at: Timestamp,
-) -> Result<(), NotSubmitted> {
-    let Some(program) = shared.program(scheduled.template()) else { return Ok(()) };
+) -> Result<Option<Uid>, NotSubmitted> {
+    let Some(program) = shared.program(scheduled.template()) else { return Ok(None) };
     let submit = scheduled.request_at(at, program.version)?;
     match answered(|| shared.journal.submit(submit.clone())).await {
         // a node with another program was first
-        Ok(_) | Err(Error::Refused(Refused::KeyInUse { .. })) => Ok(()),
+        Ok(Submitted::Known(uid)) | Err(Error::Refused(Refused::KeyInUse { uid, .. })) => {
+            Ok(Some(uid))
+        }
+        Ok(Submitted::New | _) => Ok(Some(submit.uid)),
         Err(error) => Err(error.into()),
     }
 }

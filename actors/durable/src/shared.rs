@@ -16,6 +16,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::kept_schedules::KeptSchedules;
 use crate::left::{JournalClock, wall};
 use crate::schedule::ScheduledRequests;
 use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
@@ -30,13 +31,14 @@ const JUMP: u64 = 60_000;
 pub(crate) struct DurableShared {
     pub(crate) journal: Arc<dyn Journal>,
     state: Mutex<DurableState>,
+    pub(crate) kept_schedules: KeptSchedules,
     schedules_changed: Notify,
 }
 
 #[derive(Default)]
 struct DurableState {
     programs: Vec<DurableFunction>,
-    schedules: Vec<ScheduledRequests>,
+    schedules: Vec<Arc<ScheduledRequests>>,
     nodes: Vec<LocalNode>,
     clock_jump: Option<Jump>,
     /// How many requests of a caller may wait, if it was set.
@@ -106,7 +108,8 @@ impl LocalNode {
 impl DurableShared {
     pub(crate) fn new(journal: Arc<dyn Journal>) -> Arc<Self> {
         let (state, schedules_changed) = (Mutex::default(), Notify::new());
-        Arc::new(Self { journal, state, schedules_changed })
+        let kept_schedules = KeptSchedules::default();
+        Arc::new(Self { journal, state, kept_schedules, schedules_changed })
     }
 
     pub(crate) fn add_program(&self, program: DurableFunction) {
@@ -142,20 +145,20 @@ impl DurableShared {
     pub(crate) fn add_schedule(&self, scheduled: ScheduledRequests) {
         let schedules = &mut self.state.lock().schedules;
         schedules.retain(|known| known.name() != scheduled.name());
-        schedules.push(scheduled);
+        schedules.push(Arc::new(scheduled));
         self.tell_schedules_changed();
     }
 
-    /// A schedule was added, here or in the journal.
+    /// A schedule was added or removed, here or in the journal.
     pub(crate) fn tell_schedules_changed(&self) {
         self.schedules_changed.notify_waiters();
     }
 
-    pub(crate) fn schedules(&self) -> Vec<ScheduledRequests> {
+    pub(crate) fn schedules(&self) -> Vec<Arc<ScheduledRequests>> {
         self.state.lock().schedules.clone()
     }
 
-    /// Completes when a schedule is added.
+    /// Completes when a schedule is added or removed.
     pub(crate) fn schedules_changed(&self) -> Notified<'_> {
         self.schedules_changed.notified()
     }

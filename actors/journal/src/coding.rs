@@ -82,7 +82,8 @@ fn check(event: &Event) -> Result<(), Refused> {
         Event::Started(event) => {
             text(&event.template)?;
             text(event.user.as_deref().unwrap_or_default())?;
-            text(event.trace.as_deref().unwrap_or_default())
+            text(event.trace.as_deref().unwrap_or_default())?;
+            text(event.schedule.as_deref().unwrap_or_default())
         }
         Event::Intent(event) => {
             at_most("list", event.locks.len(), LIST_ITEMS)?;
@@ -225,6 +226,7 @@ mod tests {
                 user: None,
                 deadline: Some(at),
                 trace: None,
+                schedule: None,
             }),
             Event::Intent(Intent {
                 at,

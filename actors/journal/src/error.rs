@@ -218,6 +218,9 @@ pub enum Refused {
     /// The flow has as many signals as it may.
     #[error("{0} signals wait in the flow already")]
     TooManySignals(u64),
+    /// The signals of the flow have as many bytes as they may, or would have more with this one.
+    #[error("with this signal, more than {0} bytes would wait in the flow")]
+    TooManySignalBytes(u64),
     /// As many flows of a caller wait as its quota allows.
     #[error(
         "{most} requests of {caller} wait already, and no more may: repeat this one when some of them have \

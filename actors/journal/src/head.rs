@@ -17,6 +17,14 @@ use crate::request::{
 };
 use crate::time::Timestamp;
 
+/// The signals of a flow that were not taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WaitingSignals {
+    pub(crate) count: u64,
+    /// Of their names and values.
+    pub(crate) bytes: u64,
+}
+
 /// The stored state of a flow in addition to its records and signals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FlowHead {
@@ -149,13 +157,21 @@ impl FlowHead {
         }
     }
 
-    /// Stores a signal while `waiting` others were not taken. Returns its number.
-    pub(crate) fn signal(&mut self, waiting: u64, limits: &Limits) -> Result<u64, Refused> {
+    /// Stores a signal of so many bytes while others were not taken. Returns its number.
+    pub(crate) fn signal(
+        &mut self,
+        bytes: u64,
+        waiting: WaitingSignals,
+        limits: &Limits,
+    ) -> Result<u64, Refused> {
         if self.state == FlowState::Ended {
             return Err(Refused::HasEnded(self.uid));
         }
-        if waiting >= limits.signals {
+        if waiting.count >= limits.signals {
             return Err(Refused::TooManySignals(limits.signals));
+        }
+        if waiting.bytes.saturating_add(bytes) > limits.signal_bytes {
+            return Err(Refused::TooManySignalBytes(limits.signal_bytes));
         }
         self.inbox += 1;
         // one that has not begun waits for its time

@@ -90,8 +90,9 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// Stores a signal, whether or not the flow waits for it already.
     ///
     /// # Errors
-    /// [`Refused::NoFlow`](crate::Refused::NoFlow), [`Refused::HasEnded`](crate::Refused::HasEnded), or
-    /// [`Refused::TooManySignals`](crate::Refused::TooManySignals).
+    /// [`Refused::NoFlow`](crate::Refused::NoFlow), [`Refused::HasEnded`](crate::Refused::HasEnded),
+    /// [`Refused::TooManySignals`](crate::Refused::TooManySignals), or
+    /// [`Refused::TooManySignalBytes`](crate::Refused::TooManySignalBytes).
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()>;
 
     /// Cancels a flow: of a cancel and an end, the first wins. `by` says who or what cancelled it.

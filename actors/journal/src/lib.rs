@@ -22,6 +22,7 @@
 //!     user: None,
 //!     deadline: None,
 //!     trace: None,
+//!     schedule: None,
 //! };
 //! let owner = FirstOwner::Node(node);
 //! journal.submit(Submit { uid, started, key: None, owner, quota: None }).await?;

@@ -35,6 +35,9 @@ pub struct Limits {
     /// Signals of one flow that wait to be taken. 1,000 by default, so that a sender in a loop does not
     /// fill the disk.
     pub signals: u64,
+    /// Bytes of the names and values of these signals. 4 MiB by default, 64 of the largest: the owner of a flow has all
+    /// of them in memory. A storage may count a few bytes more for each.
+    pub signal_bytes: u64,
     /// How often in a row the owner of a suspect may die while an effect of it was open, and of no other
     /// flow, before the flow is a dead letter. 3 by default: one crash is chance, and a flow that kills its
     /// process three times does it again. A death with effects of several flows open counts for none of them; only
@@ -52,6 +55,6 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { records: 10_000, signals: 1000, claims: 3 }
+        Self { records: 10_000, signals: 1000, signal_bytes: 4 << 20, claims: 3 }
     }
 }

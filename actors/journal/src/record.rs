@@ -78,6 +78,9 @@ pub struct Started {
     /// The trace that it belongs to, as the header `traceparent` has it.
     #[n(5)]
     pub trace: Option<String>,
+    /// The schedule that began it.
+    #[n(6)]
+    pub schedule: Option<String>,
 }
 
 impl Started {

@@ -241,6 +241,13 @@ pub struct Signal {
     pub value: Value,
 }
 
+impl Signal {
+    /// Bytes of its name and value.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.name.len() + self.value.len()) as u64
+    }
+}
+
 /// A signal in the inbox of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSignal {

@@ -36,7 +36,7 @@
 //!
 //! A `signal` is stored when it is answered: the step of the job that waits for this `name` takes the `value`, now or
 //! when it comes to it. It is refused with `HasEnded` if the job has ended, and with `TooManySignals` if as many as the
-//! [limits](crate::journal::Limits) allow have not been taken. A caller that repeats one because it got no answer gives
+//! [limits](crate::journal::Limits) allow, or as many bytes of them, have not been taken. A caller that repeats one because it got no answer gives
 //! it an `id` of 32 hexadecimal digits: the same id is not stored again, as long as it waits or is among the last
 //! [`TAKEN_SIGNALS`](crate::journal::limits::TAKEN_SIGNALS) that were taken.
 //!
@@ -47,8 +47,10 @@
 //!
 //! A `schedule` is kept in the journal, in place of one of its name, and its requests act for the operator who has
 //! declared it last. Nodes of other processes read it within a minute. What [`Durable::schedule`](crate::Durable::schedule)
-//! says of the program's own schedules holds for these: the next request is stored before its time, so it still begins
-//! after `unschedule`, unless it is cancelled. Schedules of the program are listed, and cannot be replaced or removed.
+//! says of the program's own schedules holds for these: the next request is stored before its time. When the schedule is
+//! replaced or removed, each node that knows of it cancels that request, unless it has begun: nodes of other processes
+//! within a minute. The `status` of a job names its `schedule`. Schedules of the program are listed, and cannot be
+//! replaced or removed.
 //!
 //! `erase` removes what has ended and acts for the `user` (a local id), or has the `key` of a caller, with all that is
 //! recorded of it, and the stored schedules of the user. Jobs that have not ended are left: `cancel` them, and erase

@@ -88,8 +88,8 @@ pub(super) struct SchedulesPage {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct DeclaredSchedule {
-    /// Its name: at most 4096 bytes.
-    #[schemars(length(min = 1, max = 4096))]
+    /// Its name: at most 255 bytes.
+    #[schemars(length(min = 1, max = 255))]
     pub(super) name: String,
     /// The function, with interface and version.
     pub(super) function: String,

@@ -11,17 +11,20 @@ use super::types::{JobSchedule, JobSchedules, number};
 use crate::answered::{answered, answered_or_lost};
 use crate::durable::Durable;
 use crate::schedule::{Schedule, ScheduledRequests};
-use crate::scheduler::kept_schedules;
 use crate::submit::{NotSubmitted, error_of_submit};
 
 /// Longer than any that says something.
 const LONGEST_CRON: usize = 256;
 
+/// Bytes of the schedules of a page: half of the answer that a caller takes unless it says otherwise.
+const PAGE: usize = 32 << 10;
+
 impl Jobs {
     pub(super) async fn schedules(cx: &Cx<Self, SchedulesPage>) -> BodyResult<JobSchedules> {
         let SchedulesPage { after, most } = &*cx.params;
         let shared = &cx.durable.shared;
-        let (own, kept) = (shared.schedules(), kept_schedules(shared).await?);
+        let kept = shared.kept_schedules.read(shared).await?;
+        let own = shared.schedules();
         let own = own.iter().map(|scheduled| (scheduled, true));
         let all = own.chain(kept.iter().map(|scheduled| (scheduled, false)));
         let by_name: BTreeMap<_, _> = all
@@ -29,11 +32,16 @@ impl Jobs {
             .map(|(scheduled, by_program)| (scheduled.name(), (scheduled, by_program)))
             .collect();
         let limit = limit(*most);
-        let page = by_name.values().take(limit);
-        let schedules: Vec<_> = page
-            .map(|(scheduled, by_program)| shown(&cx.durable, scheduled, *by_program))
-            .collect();
-        let last = schedules.last().filter(|_| by_name.len() > limit);
+        let (mut schedules, mut bytes) = (Vec::new(), 0);
+        for (scheduled, by_program) in by_name.values().take(limit) {
+            let schedule = shown(&cx.durable, scheduled, *by_program);
+            bytes += serde_json::to_string(&schedule)?.len();
+            if bytes > PAGE && !schedules.is_empty() {
+                break;
+            }
+            schedules.push(schedule);
+        }
+        let last = schedules.last().filter(|_| by_name.len() > schedules.len());
         let next = last.map(|last| last.name.clone()).unwrap_or_default();
         Ok(JobSchedules { schedules, next })
     }
@@ -56,7 +64,8 @@ impl Jobs {
             })
             .map_err(|error| JobsError::WrongSchedule(error.to_string()))?;
         let schedule = schedule.caller(cx.request().caller());
-        let scheduled = match cx.durable.scheduled(schedule, function, params) {
+        let scheduled = cx.durable.scheduled(schedule, function, params);
+        let scheduled = match scheduled.and_then(ScheduledRequests::revised) {
             Ok(scheduled) => scheduled,
             Err(NotSubmitted::NoFunction(name)) => return Err(JobsError::NotDurable(name).into()),
             Err(error) => return Err(error_of_submit(&error).into()),
@@ -76,7 +85,10 @@ impl Jobs {
         let journal = &cx.durable.shared.journal;
         let (removed, was_lost) = answered_or_lost(|| journal.remove_schedule(name.clone())).await;
         match removed? || was_lost {
-            true => Ok(true),
+            true => {
+                cx.durable.shared.tell_schedules_changed();
+                Ok(true)
+            }
             false => Err(JobsError::UnknownSchedule(name.clone()).into()),
         }
     }

@@ -68,10 +68,10 @@ pub enum JobsError {
     #[error("the job {0} has ended")]
     #[code(public)]
     HasEnded(Uid),
-    /// As many signals wait in the job as it may have.
-    #[error("{0} signals wait in the job already")]
+    /// As many signals wait in the job as it may have, or as many bytes of them.
+    #[error("{0}")]
     #[code(public)]
-    TooManySignals(u64),
+    TooManySignals(Refused),
     /// The schedule has no cron expression of five fields, or a time zone that is not known.
     #[error("{0}")]
     #[code(public)]
@@ -214,9 +214,11 @@ impl Jobs {
         let clock_jump = cx.durable.clock_jump().map(ClockJump::from);
         let flow = cx.durable.status(uid).await?.flow;
         let place = place(&cx.durable, &flow).await?;
+        let loaded = cx.durable.shared.journal.load(uid).await?;
+        let schedule = records::started(&loaded).and_then(|started| started.schedule.clone());
         let kept = cx.durable.kept(uid).await?;
         let shown = kept.iter().take(MOST.into()).map(Path::to_string).collect();
-        let job = Job { clock_jump, place, ..Job::from(&flow) };
+        let job = Job { clock_jump, place, schedule, ..Job::from(&flow) };
         Ok(JobStatus { job, kept: shown, kept_count: kept.len() })
     }
 
@@ -276,9 +278,9 @@ impl Jobs {
             Err(journal::Error::Refused(Refused::HasEnded(uid))) => {
                 Err(JobsError::HasEnded(uid).into())
             }
-            Err(journal::Error::Refused(Refused::TooManySignals(most))) => {
-                Err(JobsError::TooManySignals(most).into())
-            }
+            Err(journal::Error::Refused(
+                refused @ (Refused::TooManySignals(_) | Refused::TooManySignalBytes(_)),
+            )) => Err(JobsError::TooManySignals(refused).into()),
             Err(error) => Err(error_of_submit(&error.into()).into()),
         }
     }

@@ -62,6 +62,9 @@ pub struct Job {
     /// Who has cancelled it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<String>,
+    /// In the status of a job: the name of the schedule that began it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
     /// In the status of a job: the last jump of the journal's clock, if a node of the process that was asked has found
     /// one. Times of day follow it, and lengths of time do not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -220,6 +223,7 @@ impl From<&FlowInfo> for Job {
             reason: flow.reason.clone(),
             place: None,
             cancelled_by: flow.cancel.as_ref().map(|cancel| shown_by(&cancel.by)),
+            schedule: None,
             clock_jump: None,
         }
     }

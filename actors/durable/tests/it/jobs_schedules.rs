@@ -55,12 +55,15 @@ fn sales(name: &str) -> Value {
     json!({ "name": name, "function": FUNCTION, "params": params, "cron": "*/5 * * * *" })
 }
 
-/// The results of the requests that have ended.
+/// The results of the requests that have ended and were not cancelled.
 async fn results(executor: &Executor) -> Result<Vec<String>, Error> {
     let ended = ask(executor, OPERATOR, "list", json!({ "state": "ended" })).await?;
     let mut results = Vec::new();
     for job in ended["jobs"].as_array().expect("jobs") {
         let result = ask(executor, OPERATOR, "result", json!({ "uid": job["uid"] })).await?;
+        if result["error"] == "Cancelled" {
+            continue;
+        }
         results.push(result["result"].as_str().unwrap_or_default().to_owned());
     }
     Ok(results)
@@ -93,9 +96,85 @@ fn a_schedule_begins_requests_until_it_is_removed() {
         assert_eq!(all.last().map(String::as_str), Some("stock for eva"), "{all:?}");
         let removed = ask(&executor, OPERATOR, "unschedule", json!({ "name": "sales" })).await;
         assert_eq!(removed.expect("it is there"), json!(true));
-        // the next one is stored already
         tokio::time::sleep(60 * MINUTE).await;
-        assert_eq!(results(&executor).await.expect("listed").len(), all.len() + 1);
+        assert_eq!(results(&executor).await.expect("listed").len(), all.len());
+    });
+}
+
+#[test]
+fn a_schedule_that_is_replaced_begins_its_own_request_at_the_next_time() {
+    run(async {
+        // it is 13:46:40
+        let journal = Memory::new(TestClock::start());
+        let (executor, _node) = process(&journal).await;
+        let (_other, _other_node) = process(&journal).await;
+        ask(&executor, OPERATOR, "schedule", sales("sales")).await.expect("stored");
+        tokio::time::sleep(MINUTE).await;
+        let waiting =
+            ask(&executor, OPERATOR, "list", json!({ "state": "parked" })).await.expect("listed");
+        let uids: Vec<_> =
+            waiting["jobs"].as_array().expect("jobs").iter().map(|it| &it["uid"]).collect();
+        let mut of_sales = Vec::new();
+        for uid in uids {
+            let status = ask(&executor, OPERATOR, "status", json!({ "uid": uid }))
+                .await
+                .expect("it is there");
+            if status["job"]["schedule"] == "sales" {
+                of_sales.push(uid);
+            }
+        }
+        let [uid] = of_sales[..] else { panic!("two nodes have stored one: {waiting}") };
+        let mut stock = sales("sales");
+        stock["params"]["of"] = json!("stock");
+        ask(&executor, OPERATOR, "schedule", stock.clone()).await.expect("stored");
+        tokio::time::sleep(MINUTE / 2).await;
+        let cancelled =
+            ask(&executor, OPERATOR, "status", json!({ "uid": uid })).await.expect("it is there");
+        assert_eq!(cancelled["job"]["state"], "ended");
+        assert_eq!(cancelled["job"]["cancelled_by"], "the end of the schedule sales");
+        // the same as before is another schedule, too
+        ask(&executor, OPERATOR, "schedule", sales("sales")).await.expect("stored");
+        ask(&executor, OPERATOR, "schedule", stock).await.expect("stored");
+        tokio::time::sleep(2 * MINUTE).await;
+        assert_eq!(results(&executor).await.expect("listed"), ["stock for eve"], "at 13:50");
+        // of what has begun, nothing is cancelled
+        let removed = ask(&executor, OPERATOR, "unschedule", json!({ "name": "sales" })).await;
+        assert_eq!(removed.expect("it is there"), json!(true));
+        tokio::time::sleep(60 * MINUTE).await;
+        assert_eq!(results(&executor).await.expect("listed"), ["stock for eve"]);
+    });
+}
+
+#[test]
+fn a_page_of_schedules_has_room_in_an_answer() {
+    run(async {
+        let (executor, _node) = process(&Memory::new(TestClock::start())).await;
+        let name = |n: usize| format!("{n:03}{}", "x".repeat(252));
+        let mut long = sales(&name(0));
+        let minutes: Vec<_> = (0..60).map(|minute| minute.to_string()).collect();
+        long["cron"] = json!(format!("{} * * * *", minutes.join(",")));
+        for n in 0..100 {
+            long["name"] = json!(name(n));
+            ask(&executor, OPERATOR, "schedule", long.clone()).await.expect("it is stored");
+        }
+        let (mut listed, mut page) = (Vec::new(), json!({}));
+        loop {
+            let answer = ask(&executor, OPERATOR, "schedules", page.clone()).await.expect("listed");
+            // all of them have 50 KiB
+            assert!(answer.to_string().len() < 40 << 10);
+            let schedules = answer["schedules"].as_array().expect("schedules").clone();
+            listed.extend(schedules.into_iter().map(|schedule| schedule["name"].clone()));
+            page["after"] = answer["next"].clone();
+            if page["after"] == "" {
+                break;
+            }
+        }
+        assert!(
+            listed.iter().take(100).eq((0..100).map(|n| json!(name(n))).collect::<Vec<_>>().iter())
+        );
+        long["name"] = json!("ä".repeat(128));
+        let refused = ask(&executor, OPERATOR, "schedule", long).await.expect_err("256 bytes");
+        assert_eq!(refused.code(), "WrongSchedule");
     });
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::check;
 use crate::coding::{CLOSING, Encoded, EventKind};
 use crate::error::{Error, NotWritten, Refused};
-use crate::head::{FlowHead, InFlight, OpenEffect};
+use crate::head::{FlowHead, InFlight, OpenEffect, WaitingSignals};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, Limits, TAKEN_SIGNALS};
 use crate::moment::{ClockState, Look, Moment};
@@ -289,8 +289,7 @@ impl MemoryStore {
         if flow.knows(&signal) {
             return Ok(());
         }
-        let waiting = flow.signals.values().filter(|kept| kept.value.is_some()).count();
-        let number = flow.head.signal(waiting as u64, &limits)?;
+        let number = flow.head.signal(signal.bytes(), flow.waiting_signals(), &limits)?;
         flow.keep(number, signal, &seal)
     }
 
@@ -427,6 +426,17 @@ impl StoredFlow {
 
     fn knows(&self, signal: &Signal) -> bool {
         self.signals.values().any(|kept| kept.id == signal.id)
+    }
+
+    fn waiting_signals(&self) -> WaitingSignals {
+        let mut waiting = WaitingSignals::default();
+        for kept in self.signals.values() {
+            if let Some(value) = &kept.value {
+                waiting.count += 1;
+                waiting.bytes += (kept.name.len() + value.len()) as u64;
+            }
+        }
+        waiting
     }
 
     fn keep(&mut self, number: u64, signal: Signal, seal: &Seal) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use super::{reads, submits};
 use crate::check;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
-use crate::head::FlowHead;
+use crate::head::{FlowHead, WaitingSignals};
 use crate::id::{RecordId, Uid};
 use crate::limits::{Limits, TAKEN_SIGNALS};
 use crate::moment::Moment;
@@ -172,23 +172,28 @@ impl Group<'_> {
         let Some(waiting) = self.waiting_unless_known(new.number, signal).await? else {
             return Ok(());
         };
-        let number = new.signal(waiting, &self.limits)?;
+        let number = new.signal(signal.bytes(), waiting, &self.limits)?;
         self.insert_signal(new, number, signal).await
     }
 
-    /// How many signals of a flow were not taken; `None` if this one is stored already.
+    /// The signals of a flow that were not taken; `None` if this one is stored already.
     async fn waiting_unless_known(
         &self,
         flow: u64,
         signal: &Signal,
-    ) -> Result<Option<u64>, SessionFailure> {
-        let sql = "SELECT count(*) FILTER (WHERE id = $2), \
-                   count(*) FILTER (WHERE value IS NOT NULL) FROM signal WHERE flow = $1";
+    ) -> Result<Option<WaitingSignals>, SessionFailure> {
+        let sql = "SELECT count(*) FILTER (WHERE id = $2), count(*) FILTER (WHERE value IS NOT NULL), \
+                   coalesce(sum(octet_length(name) + octet_length(value)), 0)::bigint \
+                   FROM signal WHERE flow = $1";
         let id = signal.id.as_bytes().as_slice();
         let rows = self.session.query(sql, &[&int(flow), &id]).await?;
         let row = rows.first().ok_or_else(super::tables::foreign)?;
-        let is_known = row.try_get::<_, i64>(0)? > 0;
-        Ok(if is_known { None } else { Some(unsigned(row.try_get(1)?)) })
+        if row.try_get::<_, i64>(0)? > 0 {
+            return Ok(None);
+        }
+        // the sum leaves out signals without a value
+        let (count, bytes) = (unsigned(row.try_get(1)?), unsigned(row.try_get(2)?));
+        Ok(Some(WaitingSignals { count, bytes }))
     }
 
     async fn insert_signal(

@@ -8,7 +8,7 @@ use super::tables::{HEAD, SqliteTables, db_error, encoded, head};
 use crate::check;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
-use crate::head::FlowHead;
+use crate::head::{FlowHead, WaitingSignals};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, TAKEN_SIGNALS};
 use crate::moment::{Look, Moment};
@@ -203,11 +203,13 @@ impl SqliteTables {
         if self.knows(&old, signal)? {
             return Ok(());
         }
-        let sql = "SELECT count(*) FROM signal WHERE flow = ?1 AND value IS NOT NULL";
-        let flow = [int(old.number)];
-        let waiting = self.prepare(sql)?.query_row(flow, |row| row.get(0)).map_err(db_error)?;
+        let sql = "SELECT count(*), coalesce(sum(octet_length(name) + octet_length(value)), 0) \
+                   FROM signal WHERE flow = ?1 AND value IS NOT NULL";
+        let waiting = self.prepare(sql)?.query_row([int(old.number)], |row| {
+            Ok(WaitingSignals { count: unsigned(row.get(0)?), bytes: unsigned(row.get(1)?) })
+        });
         let mut new = old.clone();
-        let number = new.signal(unsigned(waiting), &self.limits)?;
+        let number = new.signal(signal.bytes(), waiting.map_err(db_error)?, &self.limits)?;
         self.insert_signal(&new, number, signal)?;
         self.update(&old, &new)
     }

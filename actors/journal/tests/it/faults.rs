@@ -27,6 +27,7 @@ fn submit() -> Submit {
         user: None,
         deadline: None,
         trace: None,
+        schedule: None,
     };
     let uid = Uid::random().expect("random bytes");
     Submit { uid, started, key: None, owner: FirstOwner::Any, quota: None }

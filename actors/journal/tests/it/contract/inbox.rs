@@ -5,9 +5,9 @@ use std::time::Duration;
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{Ending, Failure, Outcome, TakenSignal};
 use asyncsteps_journal::request::{
-    Append, Cancelled, CancelledBy, Condition, Disposition, FirstOwner, FlowState, News,
+    Append, Cancelled, CancelledBy, Condition, Disposition, FirstOwner, FlowState, News, Signal,
 };
-use asyncsteps_journal::{Error, Event, Journal, NotWritten, Record, Refused};
+use asyncsteps_journal::{Error, Event, Journal, NotWritten, Record, Refused, Value};
 use futures_util::future::join;
 
 use super::LIMITS;
@@ -139,6 +139,26 @@ pub(super) async fn signals_are_bounded(journal: &dyn Journal) {
     assert_eq!(refused, Refused::TooManySignals(LIMITS.signals));
     flow.send(Append { takes: vec![2], ..flow.entry(vec![taken(2)]) }).await.unwrap();
     journal.signal(flow.uid, signal("paid")).await.unwrap();
+}
+
+pub(super) async fn bytes_of_signals_are_bounded(journal: &dyn Journal) {
+    let mut flow = Owned::start(journal, node(journal).await).await;
+    let large = |bytes: usize| Signal {
+        value: Value::encode(&"x".repeat(bytes)).expect("it is small enough"),
+        ..signal("paid")
+    };
+    for bytes in [4_000, 4_000] {
+        journal.signal(flow.uid, large(bytes)).await.unwrap();
+    }
+    let full = journal.signal(flow.uid, large(4_000)).await.unwrap_err();
+    let Error::Refused(refused) = full else { panic!("{full}") };
+    assert_eq!(refused, Refused::TooManySignalBytes(LIMITS.signal_bytes));
+    // the name counts as well, and what is taken does not
+    let long = Signal { name: "n".repeat(4_000), ..signal("") };
+    assert!(journal.signal(flow.uid, long.clone()).await.is_err());
+    journal.signal(flow.uid, large(1_000)).await.unwrap();
+    flow.send(Append { takes: vec![1], ..flow.entry(vec![taken(1)]) }).await.unwrap();
+    journal.signal(flow.uid, long).await.unwrap();
 }
 
 pub(super) async fn a_parked_flow_is_woken_by_time_and_by_signals(journal: &dyn Journal) {

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use asyncsteps_journal::{Journal, Limits};
 
 /// Small, so that rules reach them.
-const LIMITS: Limits = Limits { records: 40, signals: 5, claims: 3 };
+const LIMITS: Limits = Limits { records: 40, signals: 5, signal_bytes: 10_000, claims: 3 };
 
 /// A rule that runs.
 type Checked<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -94,6 +94,7 @@ rules! {
         a_repeated_signal_is_stored_once
         a_signal_and_a_timeout_are_decided_by_one_append
         signals_are_bounded
+        bytes_of_signals_are_bounded
         a_parked_flow_is_woken_by_time_and_by_signals
         a_flow_that_was_refused_says_why_until_it_is_claimed
         a_signal_that_races_with_parking_is_not_slept_over

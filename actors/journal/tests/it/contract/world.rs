@@ -74,6 +74,7 @@ pub(super) fn started() -> Started {
         user: Some("user".to_owned()),
         deadline: Some(Timestamp::from_millis(7)),
         trace: None,
+        schedule: None,
     }
 }
 

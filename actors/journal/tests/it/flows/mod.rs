@@ -17,6 +17,7 @@ pub(crate) fn submit(owner: FirstOwner) -> Submit {
         user: None,
         deadline: None,
         trace: None,
+        schedule: None,
     };
     Submit { uid: Uid::random().expect("random bytes"), started, key: None, owner, quota: None }
 }

@@ -1,0 +1,59 @@
+//! The schedules that the journal keeps, as this process has read them.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+
+use asyncsteps_journal::{Error, Value};
+use parking_lot::Mutex;
+use tokio::task::yield_now;
+
+use crate::schedule::ScheduledRequests;
+use crate::shared::DurableShared;
+
+/// What was read last, by name. It takes a millisecond to find out that a rare expression means some time, so what has
+/// not changed is not read again.
+#[derive(Debug, Default)]
+pub(crate) struct KeptSchedules(Mutex<HashMap<String, KeptSchedule>>);
+
+#[derive(Debug)]
+struct KeptSchedule {
+    value: Value,
+    /// `None` if it cannot be read, which the log has said.
+    scheduled: Option<Arc<ScheduledRequests>>,
+}
+
+impl KeptSchedules {
+    /// The schedules that the journal keeps, without those whose names the program has.
+    pub(crate) async fn read(
+        &self,
+        shared: &DurableShared,
+    ) -> Result<Vec<Arc<ScheduledRequests>>, Error> {
+        let stored = shared.journal.schedules().await?;
+        let mut before = mem::take(&mut *self.0.lock());
+        let (mut read, mut all) = (HashMap::new(), Vec::new());
+        let own = shared.schedules();
+        for stored in stored {
+            let known = before.remove(&stored.name).filter(|it| it.value == stored.value);
+            let kept = match known {
+                Some(known) => known,
+                None => {
+                    // other work of this thread comes between
+                    yield_now().await;
+                    let scheduled = ScheduledRequests::read(&stored).map_err(|error| {
+                        let name = &stored.name;
+                        tracing::warn!(error, name, "a stored schedule cannot be read");
+                    });
+                    let scheduled = scheduled.ok().map(Arc::new);
+                    KeptSchedule { value: stored.value, scheduled }
+                }
+            };
+            if !own.iter().any(|scheduled| scheduled.name() == stored.name) {
+                all.extend(kept.scheduled.clone());
+            }
+            read.insert(stored.name, kept);
+        }
+        *self.0.lock() = read;
+        Ok(all)
+    }
+}
