@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
-use asyncsteps_journal::{Error, Value};
+use asyncsteps_journal::Value;
+use asyncsteps_journal::request::StoredSchedule;
 use parking_lot::Mutex;
 use tokio::task::yield_now;
 
 use crate::schedule::ScheduledRequests;
-use crate::shared::DurableShared;
 
 /// What was read last, by name. It takes a millisecond to find out that a rare expression means some time, so what has
 /// not changed is not read again.
@@ -24,15 +24,14 @@ struct KeptSchedule {
 }
 
 impl KeptSchedules {
-    /// The schedules that the journal keeps, without those whose names the program has.
+    /// Reads what the journal keeps; returns it without the schedules whose names the program has.
     pub(crate) async fn read(
         &self,
-        shared: &DurableShared,
-    ) -> Result<Vec<Arc<ScheduledRequests>>, Error> {
-        let stored = shared.journal.schedules().await?;
+        stored: Vec<StoredSchedule>,
+        own: &[Arc<ScheduledRequests>],
+    ) -> Vec<Arc<ScheduledRequests>> {
         let mut before = mem::take(&mut *self.0.lock());
         let (mut read, mut all) = (HashMap::new(), Vec::new());
-        let own = shared.schedules();
         for stored in stored {
             let known = before.remove(&stored.name).filter(|it| it.value == stored.value);
             let kept = match known {
@@ -54,6 +53,6 @@ impl KeptSchedules {
             read.insert(stored.name, kept);
         }
         *self.0.lock() = read;
-        Ok(all)
+        all
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn keep_schedules(shared: &Arc<DurableShared>, clock: &JournalC
         tokio::pin!(changed);
         changed.as_mut().enable();
         let mut wait = LOOK;
-        match shared.kept_schedules.read(shared).await {
+        match shared.kept_schedules().await {
             Ok(kept) => all = shared.schedules().into_iter().chain(kept).collect(),
             Err(error) => {
                 tracing::warn!(%error, "the stored schedules are not read: trying again");

@@ -31,7 +31,7 @@ const JUMP: u64 = 60_000;
 pub(crate) struct DurableShared {
     pub(crate) journal: Arc<dyn Journal>,
     state: Mutex<DurableState>,
-    pub(crate) kept_schedules: KeptSchedules,
+    kept_schedules: KeptSchedules,
     schedules_changed: Notify,
 }
 
@@ -156,6 +156,12 @@ impl DurableShared {
 
     pub(crate) fn schedules(&self) -> Vec<Arc<ScheduledRequests>> {
         self.state.lock().schedules.clone()
+    }
+
+    /// The schedules that the journal keeps, without those whose names the program has.
+    pub(crate) async fn kept_schedules(&self) -> Result<Vec<Arc<ScheduledRequests>>, Error> {
+        let stored = self.journal.schedules().await?;
+        Ok(self.kept_schedules.read(stored, &self.schedules()).await)
     }
 
     /// Completes when a schedule is added or removed.

@@ -23,7 +23,7 @@ impl Jobs {
     pub(super) async fn schedules(cx: &Cx<Self, SchedulesPage>) -> BodyResult<JobSchedules> {
         let SchedulesPage { after, most } = &*cx.params;
         let shared = &cx.durable.shared;
-        let kept = shared.kept_schedules.read(shared).await?;
+        let kept = shared.kept_schedules().await?;
         let own = shared.schedules();
         let own = own.iter().map(|scheduled| (scheduled, true));
         let all = own.chain(kept.iter().map(|scheduled| (scheduled, false)));
