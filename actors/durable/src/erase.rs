@@ -75,9 +75,10 @@ impl Durable {
         let journal = &self.shared.journal;
         let mut erased = Vec::new();
         for stored in journal.schedules().await? {
-            let scheduled = ScheduledRequests::read(&stored).ok();
-            let user = scheduled.as_ref().and_then(ScheduledRequests::user);
-            if user.is_some_and(|user| user.local_id() == local_id) {
+            let caller = ScheduledRequests::caller_of(&stored).map_err(|reason| {
+                Error::UnknownValue { what: format!("the schedule `{}`", stored.name), reason }
+            })?;
+            if caller.user().is_some_and(|user| user.local_id() == local_id) {
                 answered_or_lost(|| journal.remove_schedule(stored.name.clone())).await.0?;
                 erased.push(stored.name);
             }

@@ -188,6 +188,12 @@ impl ScheduledRequests {
         Ok(Self { revision, ..Self::new(schedule, function, parameters) })
     }
 
+    /// Whom the requests of a stored schedule act for, also if this program cannot begin them.
+    pub(crate) fn caller_of(stored: &StoredSchedule) -> Result<Caller, String> {
+        let form: StoredForm = stored.value.decode().map_err(|error| error.to_string())?;
+        caller::read(form.user.as_deref())
+    }
+
     /// Its cron expression, of five fields.
     pub(crate) fn expression(&self) -> &str {
         self.schedule.cron.as_str()

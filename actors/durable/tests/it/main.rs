@@ -15,6 +15,7 @@ mod jobs;
 mod jobs_erase;
 mod jobs_schedules;
 mod jobs_signals;
+mod jobs_unread;
 mod jumps;
 mod kept;
 mod keys;
