@@ -103,7 +103,9 @@ impl Connection {
                 () = &mut output_closed => return End::Gone,
                 () = displaced(&account) => Event::Displaced,
                 Some((kind, handled)) = messages.next() => Event::Handled(kind, handled),
-                frame = self.frames.next(), if session.may_read() => Event::Frame(frame),
+                frame = self.frames.next(), if frames < FRAMES && session.may_read() => {
+                    Event::Frame(frame)
+                }
                 Some(call) = self.calls.recv(), if !session.is_full() => Event::Call(call),
                 taken = output.ready(), if session.has_output() || output.is_sending() => {
                     if taken.is_err() || output.send(session.take_output(clock::now())).is_err() {
@@ -114,6 +116,11 @@ impl Connection {
                 Some(()) = closing.next() => Event::Closing,
                 () = ready(()), if session.may_close() => return End::Close(GOING_AWAY),
                 () = &mut alarm => Event::Tick,
+                // behind all others: a client that always has a frame keeps none of them from its turn
+                () = next_turn(), if frames >= FRAMES => {
+                    frames = 0;
+                    continue;
+                }
             };
             let is_tick = matches!(event, Event::Tick);
             frames += usize::from(matches!(event, Event::Frame(_)));
@@ -129,10 +136,6 @@ impl Connection {
                 alarm_at = session.due();
                 alarm.set(timer::sleep_until(alarm_at));
             }
-            if frames >= FRAMES {
-                frames = 0;
-                next_turn().await;
-            }
         }
     }
 
@@ -144,8 +147,9 @@ impl Connection {
     ) -> Result<Option<(Bytes, FrameKind)>, End> {
         match event {
             Event::Frame(frame) => {
+                let is_part = matches!(frame, Ok(Incoming::Part));
                 let message = session.frame(frame, clock::now())?;
-                if !self.frames.is_fragmented() {
+                if !is_part && !self.frames.is_fragmented() {
                     session.frame_ended();
                 }
                 if let Some((message, _)) = &message {

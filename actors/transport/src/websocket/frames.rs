@@ -18,6 +18,8 @@ pub(super) enum Incoming {
     Pong,
     /// The closing handshake, to be answered with this code.
     Close(u16),
+    /// A part of a message, the rest of which has not come.
+    Part,
 }
 
 /// The kind of the frames of a message. A page in a browser gets a string from text, and a `Blob` from
@@ -70,22 +72,30 @@ impl Frames {
         Ok(())
     }
 
-    /// Reads the next message or control frame.
+    /// Reads the next message or control frame, or a part of it: the caller has to look at the clock and let others
+    /// have their turn, however small the parts are that a client sends.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Result<Incoming, Broken> {
-        loop {
-            while let Some(frame) = wire::take(&mut self.buffer, self.limit)? {
-                if let Some(incoming) = self.take(frame)? {
-                    return Ok(incoming);
-                }
-            }
-            self.hold()?;
-            if !self.input.read(&mut self.buffer).await {
-                return Err(Broken::Ended);
+        if let Some(incoming) = self.taken()? {
+            return Ok(incoming);
+        }
+        self.hold()?;
+        if !self.input.read(&mut self.buffer).await {
+            return Err(Broken::Ended);
+        }
+        Ok(self.taken()?.unwrap_or(Incoming::Part))
+    }
+
+    /// What was read already.
+    fn taken(&mut self) -> Result<Option<Incoming>, Broken> {
+        while let Some(frame) = wire::take(&mut self.buffer, self.limit)? {
+            if let Some(incoming) = self.take(frame)? {
+                return Ok(Some(incoming));
             }
         }
+        Ok(None)
     }
 
     fn take(&mut self, frame: Frame) -> Result<Option<Incoming>, Broken> {

@@ -5,8 +5,8 @@
 //! When the executor closes, a connection is closed with the code 1001 as soon as its own requests
 //! are answered.
 //!
-//! Frames are read and written here: a frame that is too large is refused by its head. A `Session`, a state machine without IO, decides what a
-//! connection does; `Connection` drives it.
+//! Frames are read and written here: a frame that is too large is refused by its head. A `Session`, a state machine
+//! without IO, decides what a connection does; `Connection` drives it.
 
 mod calls;
 #[cfg(any(test, feature = "actix-web"))]
@@ -216,6 +216,69 @@ mod tests {
         assert_eq!(start.elapsed().as_secs(), 5);
         assert_eq!(output.next().await, None);
         pongs.await.expect("it ends");
+    }
+
+    #[actix::test]
+    async fn a_message_that_has_begun_ends_its_connection_without_another_event() {
+        // a part of a head, of a payload, and a first fragment; then nothing, or parts that say nothing
+        for (begun, more) in [
+            (&b"\x82"[..], &b""[..]),
+            (b"\x82\x85\0\0\0\0a", b""),
+            (b"\x02\x80\0\0\0\0", b""),
+            (b"\x02\x80\0\0\0\0", b"\0\x80\0\0\0\0"),
+        ] {
+            let (input, mut output) = connect();
+            let start = Instant::now();
+            input.send(Bytes::from_static(begun)).expect("it listens");
+            let parts = actix_rt::spawn(async move {
+                let mut sent = Ok(());
+                while sent.is_ok() {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    sent = match more.is_empty() {
+                        true if input.is_closed() => break,
+                        true => Ok(()),
+                        false => input.send(Bytes::from_static(more)),
+                    };
+                }
+            });
+            // a policy is violated
+            assert_eq!(output.next().await.as_deref(), Some(&b"\x88\x02\x03\xf0"[..]));
+            assert_eq!(start.elapsed().as_secs(), 5, "{begun:?}");
+            parts.await.expect("it ends");
+            tokio::time::resume();
+        }
+    }
+
+    #[actix::test]
+    async fn a_client_that_always_has_a_frame_does_not_hold_its_connection_up() {
+        // empty parts of a message, and pongs while the executor closes
+        for (begun, frame, code, closes) in [
+            (&b"\x02\x80\0\0\0\0"[..], &b"\0\x80\0\0\0\0"[..], 1008_u16, false),
+            (b"", PONG, 1001, true),
+        ] {
+            tokio::time::pause();
+            let (mut client, server) = duplex(64 << 10);
+            let (socket, _outgoing) = socket();
+            let (account, executor) = (account(&socket.handler), socket.handler.executor.clone());
+            let served = socket.serve_io(server, BytesMut::new(), account);
+            let served = actix_rt::spawn(async move { drop(served.await) });
+            client.write_all(begun).await.expect("there is room");
+            if closes {
+                actix_rt::spawn(async move { executor.close(Duration::from_secs(1)).await });
+            }
+            let flood = frame.repeat(10_000);
+            let mut sent = 0;
+            while client.write_all(&flood).await.is_ok() && sent < 20 {
+                sent += 1;
+                tokio::time::advance(Duration::from_secs(1)).await;
+            }
+            assert!(sent < 20, "it is served without an end");
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.expect("it is closed");
+            assert_eq!(received, [&b"\x88\x02"[..], &code.to_be_bytes()].concat());
+            served.await.expect("it ends");
+            tokio::time::resume();
+        }
     }
 
     #[actix::test]

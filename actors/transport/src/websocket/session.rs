@@ -89,7 +89,7 @@ impl Session {
                 return Ok(Some((message, kind)));
             }
             Ok(Incoming::Ping(payload)) => wire::write(&mut self.out, OpCode::Pong, &payload),
-            Ok(Incoming::Pong) => {}
+            Ok(Incoming::Pong | Incoming::Part) => {}
             Ok(Incoming::Close(code)) => return Err(End::Close(code)),
             Err(Broken::TooLarge) => return Err(End::Close(TOO_LARGE)),
             Err(Broken::Protocol) => return Err(End::Close(PROTOCOL_ERROR)),
