@@ -90,7 +90,7 @@ pub(super) fn request_over(
                 total,
                 &reply_to.channel,
                 refused.code(),
-                refused.text(),
+                refused.logged(),
             );
             export(reply_to, function, took, outcome);
         }

@@ -14,6 +14,8 @@ use asyncsteps_futoin::message::Response;
 pub struct Refused {
     code: &'static str,
     text: Option<Cow<'static, str>>,
+    /// The text without a value of the caller, if it quotes one.
+    unquoted: Option<Box<str>>,
     reason: RefusalReason,
 }
 
@@ -86,11 +88,11 @@ impl RefusalReason {
 
 impl Refused {
     pub(crate) fn new(code: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, text: Some(text.into()), reason: RefusalReason::of(code) }
+        Self { code, text: Some(text.into()), unquoted: None, reason: RefusalReason::of(code) }
     }
 
     pub(super) fn without_text(code: &'static str) -> Self {
-        Self { code, text: None, reason: RefusalReason::of(code) }
+        Self { code, text: None, unquoted: None, reason: RefusalReason::of(code) }
     }
 
     /// The message is larger than its function takes (FTN3 §1.10).
@@ -152,6 +154,11 @@ impl Refused {
         self.text.as_deref()
     }
 
+    /// The same without values of the caller, for the log.
+    pub(super) fn logged(&self) -> Option<&str> {
+        self.unquoted.as_deref().or_else(|| self.text())
+    }
+
     pub(super) fn to_response(&self) -> Response {
         Response::error(self.code, self.text())
     }
@@ -168,6 +175,9 @@ impl std::error::Error for Refused {}
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.code(), refusal.to_string())
+        let text = refusal.to_string();
+        let unquoted = refusal.unquoted();
+        let unquoted = (unquoted.len() < text.len()).then(|| unquoted.into());
+        Self { unquoted, ..Self::new(refusal.code(), text) }
     }
 }

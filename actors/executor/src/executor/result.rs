@@ -52,7 +52,10 @@ fn response(info: &mut RequestInfo, returned: Args) -> Result<Response, Error> {
     let exchange = &info.exchange;
     if exchange.reply_to.shared.config.checks_results {
         exchange.function.declared().check_result(&mut result).map_err(|violation| {
-            tracing::error!(%violation, "the result does not follow the interface");
+            tracing::error!(
+                violation = violation.unquoted(),
+                "the result does not follow the interface"
+            );
             Error::with_info(violation.code(), violation.to_string())
         })?;
     }

@@ -26,8 +26,8 @@ pub(super) fn missing_parameter(called: &FunctionName, name: &str) -> Refusal {
 
 /// The text is the same for a value out of its limits, as in released executors.
 pub(crate) fn parameter_type(called: &FunctionName, name: &str, value: &Value) -> Refusal {
-    let value = Quoted(value);
-    request(format!("Type mismatch for parameter: {called}({name}) = {value}"))
+    let text = format!("Type mismatch for parameter: {called}({name})");
+    Refusal::quoting(INVALID_REQUEST, text, Quoted(value))
 }
 
 pub(super) fn unknown_result(function: &str, name: &str) -> Refusal {
@@ -39,12 +39,13 @@ pub(super) fn missing_result(function: &str, name: &str) -> Refusal {
 }
 
 pub(super) fn result_type(function: &str, name: &str, value: &Value) -> Refusal {
-    let value = Quoted(value);
-    result(format!("Type mismatch for result variable: {function}({name}) = {value}"))
+    let text = format!("Type mismatch for result variable: {function}({name})");
+    Refusal::quoting(INTERNAL_ERROR, text, Quoted(value))
 }
 
 pub(super) fn whole_result_type(function: &str, value: &Value) -> Refusal {
-    result(format!("Result type mismatch: {function}() = {}", Quoted(value)))
+    let text = format!("Result type mismatch: {function}()");
+    Refusal::quoting(INTERNAL_ERROR, text, Quoted(value))
 }
 
 pub(super) fn result_not_map() -> Refusal {
@@ -113,6 +114,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn logs_have_the_text_without_the_value() {
+        let called = "a.b:1.0:f".parse().unwrap();
+        let refusal = parameter_type(&called, "address", &json!("1 = High Street"));
+        let text = "Type mismatch for parameter: a.b:1.0:f(address)";
+        assert_eq!(refusal.unquoted(), text);
+        assert_eq!(refusal.to_string(), format!("{text} = \"1 = High Street\""));
+        let missing = missing_parameter(&called, "address");
+        assert_eq!(missing.unquoted(), missing.to_string());
+    }
 
     #[test]
     fn quoted_values_are_bounded() {
