@@ -24,6 +24,9 @@ pub(crate) fn sent_to(collector: &str, builder: Builder) -> anyhow::Result<(Buil
 }
 
 #[cfg(not(feature = "otel"))]
-pub(crate) fn sent_to(_: &str, _: Builder) -> anyhow::Result<(Builder, Traces)> {
-    anyhow::bail!("this program is built without OpenTelemetry: build it with `--features otel`")
+pub(crate) fn sent_to(collector: &str, _: Builder) -> anyhow::Result<(Builder, Traces)> {
+    anyhow::bail!(
+        "this program is built without OpenTelemetry: build it with `--features otel`, or leave out --otlp and \
+         OTEL_EXPORTER_OTLP_ENDPOINT, which is {collector}"
+    )
 }
