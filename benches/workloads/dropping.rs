@@ -7,7 +7,8 @@ use std::time::Duration;
 use asyncsteps_journal::record::{Ended, Started};
 use asyncsteps_journal::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, FlowState, Inbox, Loaded,
-    News, Query, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock as _, Epoch, Error, Event, Incarnation, Journal, NotWritten, Path, Reading,
@@ -139,7 +140,7 @@ impl Journal for Dropping {
         answer(Ok(()))
     }
 
-    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
+    fn schedules(&self) -> Answer<'_, Vec<ReadSchedule>> {
         answer(Ok(Vec::new()))
     }
 

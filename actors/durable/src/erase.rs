@@ -7,6 +7,7 @@ use asyncsteps_journal::{Error, Uid};
 use crate::answered::{answered, answered_or_lost};
 use crate::durable::Durable;
 use crate::schedule::ScheduledRequests;
+use crate::scheduler::end;
 
 /// What [`Durable::erase`] removes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Erased {
     pub removed: usize,
     /// The names of the schedules that were removed.
     pub schedules: Vec<String>,
+    /// The names of schedules that cannot be opened, so that nobody knows whose they are: they are left.
+    pub unread: Vec<String>,
     /// How many requests have not ended, and are left.
     pub open: usize,
     /// The names of these, the oldest first: at most [`BATCH`].
@@ -53,7 +56,7 @@ impl Durable {
         };
         if let Some(user) = &user {
             // first, so that they begin nothing meanwhile
-            erased.schedules = self.erase_schedules(user).await?;
+            (erased.schedules, erased.unread) = self.erase_schedules(user).await?;
         }
         let mut query = Query { user, key, limit: BATCH, ..Query::default() };
         loop {
@@ -71,19 +74,25 @@ impl Durable {
         }
     }
 
-    async fn erase_schedules(&self, local_id: &str) -> Result<Vec<String>, Error> {
-        let journal = &self.shared.journal;
-        let mut erased = Vec::new();
+    /// Removes the schedules of a user; returns their names, and the names of those that cannot be opened.
+    async fn erase_schedules(&self, local_id: &str) -> Result<(Vec<String>, Vec<String>), Error> {
+        let (shared, journal) = (&self.shared, &self.shared.journal);
+        let (mut erased, mut unread) = (Vec::new(), Vec::new());
         for stored in journal.schedules().await? {
-            let caller = ScheduledRequests::caller_of(&stored).map_err(|reason| {
-                Error::UnknownValue { what: format!("the schedule `{}`", stored.name), reason }
-            })?;
+            let Ok(caller) = ScheduledRequests::caller_of(&stored) else {
+                unread.push(stored.name);
+                continue;
+            };
             if caller.user().is_some_and(|user| user.local_id() == local_id) {
+                // as when an operator removes it
+                let scheduled = ScheduledRequests::read(&stored).ok();
+                end(shared, scheduled.as_ref()).await?;
                 answered_or_lost(|| journal.remove_schedule(stored.name.clone())).await.0?;
+                end(shared, scheduled.as_ref()).await?;
                 erased.push(stored.name);
             }
         }
-        self.shared.tell_schedules_changed();
-        Ok(erased)
+        shared.tell_schedules_changed();
+        Ok((erased, unread))
     }
 }

@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use asyncsteps_journal::Value;
-use asyncsteps_journal::request::StoredSchedule;
+use asyncsteps_journal::request::ReadSchedule;
 use parking_lot::Mutex;
 use tokio::task::yield_now;
 
@@ -18,7 +18,7 @@ pub(crate) struct KeptSchedules(Mutex<HashMap<String, KeptSchedule>>);
 
 #[derive(Debug)]
 struct KeptSchedule {
-    value: Value,
+    value: Result<Value, String>,
     /// `None` if it cannot be read, which the log has said.
     scheduled: Option<Arc<ScheduledRequests>>,
 }
@@ -27,7 +27,7 @@ impl KeptSchedules {
     /// Reads what the journal keeps; returns it without the schedules whose names the program has.
     pub(crate) async fn read(
         &self,
-        stored: Vec<StoredSchedule>,
+        stored: Vec<ReadSchedule>,
         own: &[Arc<ScheduledRequests>],
     ) -> Vec<Arc<ScheduledRequests>> {
         let mut before = mem::take(&mut *self.0.lock());

@@ -3,7 +3,7 @@
 use asyncsteps_executor::Caller;
 use asyncsteps_executor::security::User;
 use asyncsteps_journal::record::Started;
-use asyncsteps_journal::request::{CallerKey, FirstOwner, StoredSchedule, Submit};
+use asyncsteps_journal::request::{CallerKey, FirstOwner, ReadSchedule, StoredSchedule, Submit};
 use asyncsteps_journal::{Timestamp, Uid, Value, ValueError};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -177,8 +177,9 @@ impl ScheduledRequests {
     }
 
     /// What the journal keeps.
-    pub(crate) fn read(stored: &StoredSchedule) -> Result<Self, String> {
-        let form: StoredForm = stored.value.decode().map_err(|error| error.to_string())?;
+    pub(crate) fn read(stored: &ReadSchedule) -> Result<Self, String> {
+        let value = stored.value.as_ref().map_err(String::clone)?;
+        let form: StoredForm = value.decode().map_err(|error| error.to_string())?;
         let StoredForm { function, cron, time_zone, user, parameters, revision } = form;
         let schedule = Schedule::new(stored.name.clone(), &cron)
             .and_then(|schedule| schedule.time_zone(&time_zone))
@@ -189,8 +190,9 @@ impl ScheduledRequests {
     }
 
     /// Whom the requests of a stored schedule act for, also if this program cannot begin them.
-    pub(crate) fn caller_of(stored: &StoredSchedule) -> Result<Caller, String> {
-        let form: StoredForm = stored.value.decode().map_err(|error| error.to_string())?;
+    pub(crate) fn caller_of(stored: &ReadSchedule) -> Result<Caller, String> {
+        let value = stored.value.as_ref().map_err(String::clone)?;
+        let form: StoredForm = value.decode().map_err(|error| error.to_string())?;
         caller::read(form.user.as_deref())
     }
 
@@ -232,6 +234,14 @@ impl ScheduledRequests {
         found.at
     }
 
+    /// The key of the request that begins at this time.
+    pub(crate) fn key_at(&self, at: Timestamp) -> String {
+        match &self.revision {
+            Some(revision) => format!("{} {revision}", at.as_millis()),
+            None => at.as_millis().to_string(),
+        }
+    }
+
     /// The request that begins at this time, of a program with this version.
     pub(crate) fn request_at(&self, at: Timestamp, version: u32) -> Result<Submit, NotSubmitted> {
         let started = Started {
@@ -245,11 +255,7 @@ impl ScheduledRequests {
         };
         // no caller has a scope like this one
         let scope = format!("schedule {}", self.schedule.name);
-        let key = match &self.revision {
-            Some(revision) => format!("{} {revision}", at.as_millis()),
-            None => at.as_millis().to_string(),
-        };
-        let key = Some(CallerKey { scope, key });
+        let key = Some(CallerKey { scope, key: self.key_at(at) });
         let uid = Uid::random().map_err(NotSubmitted::NoRandom)?;
         Ok(Submit { uid, started, key, owner: FirstOwner::AnyFrom(at), quota: None })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock as process_clock, timer};
-use asyncsteps_journal::request::{CancelledBy, Submitted};
+use asyncsteps_journal::request::{CancelledBy, Query, Submitted};
 use asyncsteps_journal::{Epoch, Error, POLL, Refused, Timestamp, Uid};
 
 use crate::answered::answered;
@@ -103,6 +103,22 @@ async fn cancel_replaced(
         }
     }
     is_done
+}
+
+/// Cancels the request that is stored for the next time of a schedule which is replaced or removed, if there is one and
+/// unless it has begun: the node that stored it may end before it does so. It is called before the schedule changes, for
+/// when this process ends then, and after it, for what other nodes stored meanwhile.
+pub(crate) async fn end(
+    shared: &DurableShared,
+    scheduled: Option<&ScheduledRequests>,
+) -> Result<(), Error> {
+    let Some(scheduled) = scheduled else { return Ok(()) };
+    let Some(at) = scheduled.next_after(shared.now()) else { return Ok(()) };
+    let query = Query { key: Some(scheduled.key_at(at)), limit: 1, ..Query::default() };
+    for flow in shared.journal.list(query).await? {
+        cancel(shared, scheduled.name(), Some(flow.uid)).await?;
+    }
+    Ok(())
 }
 
 async fn cancel(shared: &DurableShared, name: &str, uid: Option<Uid>) -> Result<(), Error> {

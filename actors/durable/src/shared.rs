@@ -164,6 +164,15 @@ impl DurableShared {
         Ok(self.kept_schedules.read(stored, &self.schedules()).await)
     }
 
+    /// The schedule that the journal keeps under this name, if this program can begin it.
+    pub(crate) async fn kept_schedule(
+        &self,
+        name: &str,
+    ) -> Result<Option<Arc<ScheduledRequests>>, Error> {
+        let kept = self.kept_schedules().await?;
+        Ok(kept.into_iter().find(|scheduled| scheduled.name() == name))
+    }
+
     /// Completes when a schedule is added or removed.
     pub(crate) fn schedules_changed(&self) -> Notified<'_> {
         self.schedules_changed.notified()

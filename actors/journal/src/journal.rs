@@ -11,7 +11,7 @@ use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use crate::time::Reading;
 use crate::transaction::Database;
@@ -125,11 +125,11 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`Refused::TooLarge`](crate::Refused::TooLarge) if there are more than [`BATCH`](crate::limits::BATCH).
     fn remove(&self, uids: Vec<Uid>) -> Answer<'_, ()>;
 
-    /// All schedules, by name.
+    /// All schedules, by name. One that cannot be opened does not keep the others from it.
     ///
     /// # Errors
     /// The errors of the storage.
-    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>>;
+    fn schedules(&self) -> Answer<'_, Vec<ReadSchedule>>;
 
     /// Stores a schedule, in place of one of its name.
     ///

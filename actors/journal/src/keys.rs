@@ -53,7 +53,7 @@ struct Key {
 pub enum InvalidKeys {
     /// There is none.
     #[error("there is no key to seal with")]
-    None,
+    NoKey,
     /// An id has no characters, too many, or other ones.
     #[error("`{0}` is no id of a key: it needs 1 to {LONGEST_ID} printable ASCII characters")]
     Id(String),
@@ -97,7 +97,7 @@ impl Keys {
             known.push(Key { id, root: hmac::Key::new(HMAC_SHA256, bytes) });
         }
         if known.is_empty() {
-            return Err(InvalidKeys::None);
+            return Err(InvalidKeys::NoKey);
         }
         Ok(Self { keys: known.into(), only_sealed: false })
     }

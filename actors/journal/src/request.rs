@@ -403,6 +403,15 @@ pub struct StoredSchedule {
     pub value: Value,
 }
 
+/// A schedule that is kept, as it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadSchedule {
+    /// Its name.
+    pub name: String,
+    /// What begins, and when; or why that cannot be opened.
+    pub value: Result<Value, String>,
+}
+
 /// Which flows to list.
 #[derive(Clone, Debug, Default)]
 pub struct Query {

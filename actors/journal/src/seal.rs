@@ -7,6 +7,7 @@ use crate::id::{RecordId, Uid};
 #[cfg(feature = "encryption")]
 use crate::keys::Keys;
 use crate::path::Path;
+use crate::request::ReadSchedule;
 use crate::value::Value;
 
 /// How sealed bytes begin; all others begin as a list of CBOR. The length of the key's id follows, the id, the nonce,
@@ -141,6 +142,14 @@ impl Seal {
             };
             Error::UnknownValue { what, reason }
         })
+    }
+}
+
+impl Seal {
+    /// A schedule that was stored.
+    pub(crate) fn open_schedule(&self, name: String, stored: &[u8]) -> ReadSchedule {
+        let value = self.open_value(&Place::Schedule { name: &name }, stored);
+        ReadSchedule { name, value: value.map_err(|error| error.to_string()) }
     }
 }
 

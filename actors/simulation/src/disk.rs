@@ -11,7 +11,7 @@ use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::Event;
 use asyncsteps_journal::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
@@ -215,7 +215,7 @@ impl Journal for Disk {
         self.after_latency("remove", self.memory.remove(uids))
     }
 
-    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
+    fn schedules(&self) -> Answer<'_, Vec<ReadSchedule>> {
         self.after_latency("schedules", self.memory.schedules())
     }
 

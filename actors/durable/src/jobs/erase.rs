@@ -19,8 +19,8 @@ impl Jobs {
                 return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
             }
         };
-        let Erased { removed, schedules, open, named } = cx.durable.erase(whose).await?;
+        let Erased { removed, schedules, unread, open, named } = cx.durable.erase(whose).await?;
         let uids = named.iter().take(limit(None)).map(Uid::to_string).collect();
-        Ok(JobsErased { removed, schedules, open, uids })
+        Ok(JobsErased { removed, schedules, unread, open, uids })
     }
 }

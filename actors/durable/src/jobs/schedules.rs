@@ -11,6 +11,7 @@ use super::types::{JobSchedule, JobSchedules, number};
 use crate::answered::{answered, answered_or_lost};
 use crate::durable::Durable;
 use crate::schedule::{Schedule, ScheduledRequests};
+use crate::scheduler::end;
 use crate::submit::{NotSubmitted, error_of_submit};
 
 /// Longer than any that says something.
@@ -72,9 +73,13 @@ impl Jobs {
         };
         let stored = scheduled.write()?;
         let shared = &cx.durable.shared;
+        let before = shared.kept_schedule(name).await?;
+        // for when this process ends before it cancels, and once more for what other nodes stored meanwhile
+        end(shared, before.as_deref()).await?;
         if let Err(error) = answered(|| shared.journal.put_schedule(stored.clone())).await {
             return Err(error_of_submit(&error.into()).into());
         }
+        end(shared, before.as_deref()).await?;
         shared.tell_schedules_changed();
         Ok(StoredJobSchedule { schedule: shown(&cx.durable, &scheduled, false) })
     }
@@ -82,11 +87,15 @@ impl Jobs {
     pub(super) async fn unschedule(cx: &Cx<Self, NamedSchedule>) -> BodyResult<bool> {
         let name = &cx.params.name;
         check_name(&cx.durable, name)?;
-        let journal = &cx.durable.shared.journal;
-        let (removed, was_lost) = answered_or_lost(|| journal.remove_schedule(name.clone())).await;
+        let shared = &cx.durable.shared;
+        let before = shared.kept_schedule(name).await?;
+        end(shared, before.as_deref()).await?;
+        let (removed, was_lost) =
+            answered_or_lost(|| shared.journal.remove_schedule(name.clone())).await;
         match removed? || was_lost {
             true => {
-                cx.durable.shared.tell_schedules_changed();
+                end(shared, before.as_deref()).await?;
+                shared.tell_schedules_changed();
                 Ok(true)
             }
             false => Err(JobsError::UnknownSchedule(name.clone()).into()),

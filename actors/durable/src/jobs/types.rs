@@ -173,6 +173,8 @@ pub struct JobsErased {
     pub removed: usize,
     /// The names of the schedules that were removed.
     pub schedules: Vec<String>,
+    /// The names of schedules that cannot be opened, so that nobody knows whose they are: they are left.
+    pub unread: Vec<String>,
     /// How many jobs have not ended, and are left.
     #[schemars(with = "f64")]
     pub open: usize,

@@ -70,7 +70,8 @@ fn an_operator_erases_what_is_recorded_about_a_user() {
         let [own, _, _, hourly] = &before.as_array().expect("jobs")[..] else { panic!("{before}") };
         let erased = ask(&executor, OPERATOR, "erase", json!({ "user": "ann" })).await;
         let left = json!([own, open, hourly]);
-        let expected = json!({ "removed": 1, "schedules": ["of ann"], "open": 3, "uids": left });
+        let expected =
+            json!({ "removed": 1, "schedules": ["of ann"], "unread": [], "open": 3, "uids": left });
         assert_eq!(erased.expect("it is erased"), expected);
         assert_eq!(uids(&executor, ANN).await, left);
         let gone = ask(&executor, OPERATOR, "status", json!({ "uid": first })).await;
@@ -99,7 +100,9 @@ fn an_operator_erases_what_has_a_key() {
         let other = submit(&executor, ANN, "letter", "l").await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         let erased = ask(&executor, OPERATOR, "erase", json!({ "key": "k" })).await;
-        let expected = json!({ "removed": of_both.len(), "schedules": [], "open": 0, "uids": [] });
+        let removed = of_both.len();
+        let expected =
+            json!({ "removed": removed, "schedules": [], "unread": [], "open": 0, "uids": [] });
         assert_eq!(erased.expect("it is erased"), expected);
         assert_eq!(uids(&executor, BOB).await, json!([]));
         assert_eq!(uids(&executor, ANN).await[1], other, "behind the next one of the schedule");

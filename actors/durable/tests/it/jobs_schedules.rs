@@ -252,3 +252,32 @@ fn wrong_schedules_are_told_and_only_operators_have_them() {
         assert_eq!(listed["schedules"].as_array().map(Vec::len), Some(1), "{listed}");
     });
 }
+
+/// Declares a schedule, and what `end` does with it is the last thing that its process does; returns what another process
+/// carried out within twenty minutes.
+async fn after_the_end_of_a_process(end: (&str, Value)) -> Vec<String> {
+    let journal = Memory::new(TestClock::start());
+    let (executor, node) = process(&journal).await;
+    ask(&executor, OPERATOR, "schedule", sales("sales")).await.expect("stored");
+    tokio::time::sleep(MINUTE).await;
+    ask(&executor, OPERATOR, end.0, end.1).await.expect("answered");
+    // no other work of it comes between
+    drop((node, executor));
+    let (executor, _node) = process(&journal).await;
+    tokio::time::sleep(13 * MINUTE).await;
+    results(&executor).await.expect("listed")
+}
+
+#[test]
+fn a_schedule_that_ends_begins_nothing_more_although_its_process_ends_too() {
+    run(async {
+        let removed = after_the_end_of_a_process(("unschedule", json!({ "name": "sales" }))).await;
+        assert_eq!(removed, [""; 0]);
+        let erased = after_the_end_of_a_process(("erase", json!({ "user": "eve" }))).await;
+        assert_eq!(erased, [""; 0]);
+        let mut stock = sales("sales");
+        stock["params"]["of"] = json!("stock");
+        let replaced = after_the_end_of_a_process(("schedule", stock)).await;
+        assert_eq!(replaced, ["stock for eve"; 3], "each five minutes from 13:50 on");
+    });
+}

@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use crate::time::{Clock, Reading, SystemClock};
 use store::MemoryStore;
@@ -189,8 +189,8 @@ impl Journal for Memory {
         self.answer(Operation::Trim, move |store, _| store.remove(&uids))
     }
 
-    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
-        self.answer(Operation::Load, |store, _| store.schedules())
+    fn schedules(&self) -> Answer<'_, Vec<ReadSchedule>> {
+        self.answer(Operation::Load, |store, _| Ok(store.schedules()))
     }
 
     fn put_schedule(&self, schedule: StoredSchedule) -> Answer<'_, ()> {

@@ -14,8 +14,8 @@ use crate::quota::{CallerRange, WaitingCounts};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
     Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, FlowInfo,
-    FlowState, Inbox, Loaded, News, Query, Registered, Resume, Signal, Status, StoredSchedule,
-    StoredSignal, Submit, Submitted,
+    FlowState, Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status,
+    StoredSchedule, StoredSignal, Submit, Submitted,
 };
 use crate::seal::{Place, Seal};
 use crate::time::{Reading, Timestamp};
@@ -261,12 +261,9 @@ impl MemoryStore {
         wanted.take(check::limit(query.limit)).map(FlowHead::info).collect()
     }
 
-    pub(super) fn schedules(&self) -> Result<Vec<StoredSchedule>, Error> {
-        let stored = self.schedules.iter().map(|(name, value)| {
-            let value = self.seal.open_value(&Place::Schedule { name }, value)?;
-            Ok(StoredSchedule { name: name.clone(), value })
-        });
-        stored.collect()
+    pub(super) fn schedules(&self) -> Vec<ReadSchedule> {
+        let stored = self.schedules.iter();
+        stored.map(|(name, value)| self.seal.open_schedule(name.clone(), value)).collect()
     }
 
     pub(super) fn put_schedule(&mut self, schedule: StoredSchedule) -> Result<(), Error> {

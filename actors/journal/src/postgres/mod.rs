@@ -51,7 +51,7 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 #[cfg(not(feature = "encryption"))]
 use crate::seal::Seal;
@@ -348,7 +348,7 @@ impl Journal for Postgres {
         }))
     }
 
-    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
+    fn schedules(&self) -> Answer<'_, Vec<ReadSchedule>> {
         Box::pin(async move {
             let session = self.reader().await?;
             session::within(schedules::all(&session)).await.map_err(not_reached)

@@ -3,7 +3,7 @@
 use super::session::{JournalSession, SessionFailure};
 use crate::check;
 use crate::limits::BATCH;
-use crate::request::StoredSchedule;
+use crate::request::{ReadSchedule, StoredSchedule};
 use crate::seal::Place;
 
 /// Programs that know no stored schedules ignore the table, so it is no other format.
@@ -12,12 +12,10 @@ pub(super) const TABLE: &str = r#"CREATE TABLE IF NOT EXISTS schedule (
     value BYTEA NOT NULL
 )"#;
 
-pub(super) async fn all(session: &JournalSession) -> Result<Vec<StoredSchedule>, SessionFailure> {
+pub(super) async fn all(session: &JournalSession) -> Result<Vec<ReadSchedule>, SessionFailure> {
     let rows = session.query("SELECT name, value FROM schedule ORDER BY name", &[]).await?;
     let schedule = |row: &tokio_postgres::Row| {
-        let name: String = row.try_get(0)?;
-        let value = session.seal.open_value(&Place::Schedule { name: &name }, row.try_get(1)?)?;
-        Ok(StoredSchedule { name, value })
+        Ok(session.seal.open_schedule(row.try_get(0)?, row.try_get(1)?))
     };
     rows.iter().map(schedule).collect()
 }

@@ -55,7 +55,7 @@ use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
 };
 use crate::seal::Seal;
 use crate::stored;
@@ -284,7 +284,7 @@ impl Journal for Sqlite {
         }
     }
 
-    fn schedules(&self) -> Answer<'_, Vec<StoredSchedule>> {
+    fn schedules(&self) -> Answer<'_, Vec<ReadSchedule>> {
         self.read(|tables, _| tables.schedules())
     }
 

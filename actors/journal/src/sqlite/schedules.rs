@@ -6,7 +6,7 @@ use super::tables::{SqliteTables, db_error};
 use crate::check;
 use crate::error::Error;
 use crate::limits::BATCH;
-use crate::request::StoredSchedule;
+use crate::request::{ReadSchedule, StoredSchedule};
 use crate::seal::Place;
 
 /// Programs that know no stored schedules ignore the table, so it is no other format.
@@ -16,13 +16,12 @@ pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS schedule (
 ) WITHOUT ROWID;";
 
 impl SqliteTables {
-    pub(super) fn schedules(&self) -> Result<Vec<StoredSchedule>, Error> {
+    pub(super) fn schedules(&self) -> Result<Vec<ReadSchedule>, Error> {
         let mut statement = self.prepare("SELECT name, value FROM schedule ORDER BY name")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
         let read = |row: rusqlite::Result<(String, Vec<u8>)>| {
             let (name, value) = row.map_err(db_error)?;
-            let value = self.seal.open_value(&Place::Schedule { name: &name }, &value)?;
-            Ok(StoredSchedule { name, value })
+            Ok(self.seal.open_schedule(name, &value))
         };
         rows.map_err(db_error)?.map(read).collect()
     }

@@ -104,7 +104,7 @@ async fn read(journal: &dyn Journal, uid: Uid) {
     assert_eq!((&started.parameters, started.user.as_deref()), (&mark(), Some(MARK)));
     assert_eq!(read[1..], records());
     assert_eq!(loaded.inbox.signals[0].value, mark());
-    assert_eq!(journal.schedules().await.expect("they are read")[0].value, mark());
+    assert_eq!(journal.schedules().await.expect("they are read")[0].value, Ok(mark()));
 }
 
 fn uid() -> Uid {
@@ -117,7 +117,10 @@ async fn unread(journal: &dyn Journal, uid: Uid) -> String {
     assert_eq!(error.repeat(), Repeat::Never, "its flow waits for an operator");
     assert!(matches!(error, Error::UnknownRecord { .. }), "{error}");
     let others = [
-        journal.schedules().await.expect_err("it is not read").to_string(),
+        journal.schedules().await.expect("the others are")[0]
+            .value
+            .clone()
+            .expect_err("it is not read"),
         journal.inbox(uid).await.expect_err("it is not read").to_string(),
     ];
     assert!(others[0].starts_with("the schedule `daily` cannot be read: "), "{others:?}");
@@ -294,13 +297,14 @@ fn what_was_moved_or_changed_does_not_open() {
         Connection::open(folder.file()).expect("a database").execute_batch(sql).expect(sql);
         run(async {
             let journal = in_file(&folder.file())(Some(keys(&["a"]))).await;
-            let mut errors = vec![journal.load(uid).await.expect_err(sql)];
+            let mut errors = vec![journal.load(uid).await.expect_err(sql).to_string()];
             if sql.contains("schedule") {
-                errors.push(journal.schedules().await.expect_err(sql));
+                let read = journal.schedules().await.expect(sql);
+                errors.push(read[0].value.clone().expect_err(sql));
             }
             for error in errors {
                 let why = "it was changed or moved since the key `a` sealed it";
-                assert!(error.to_string().contains(why), "{sql}: {error}");
+                assert!(error.contains(why), "{sql}: {error}");
             }
         });
     }
@@ -312,7 +316,7 @@ fn wrong_keys_are_told() {
         Keys::new(keys.iter().map(|(id, key)| (*id, *key))).expect_err("they are wrong")
     };
     let (key, long) = (&[7; 32][..], "x".repeat(65));
-    assert_eq!(of(&[]), InvalidKeys::None);
+    assert_eq!(of(&[]), InvalidKeys::NoKey);
     assert_eq!(of(&[("", key)]), InvalidKeys::Id(String::new()));
     assert_eq!(of(&[(&long, key)]), InvalidKeys::Id(long.clone()));
     assert_eq!(of(&[("\n", key)]), InvalidKeys::Id("\n".to_owned()));
