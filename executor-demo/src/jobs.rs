@@ -8,7 +8,7 @@ use asyncsteps::codes;
 use asyncsteps::fabric::http::{Config, HttpFabric, Remote};
 use asyncsteps::fabric::{Call, Fabric};
 use asyncsteps::iface::IfaceVer;
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -169,10 +169,21 @@ enum JobsCommand {
         #[arg(long)]
         time_zone: Option<String>,
     },
-    /// Remove a schedule. Its next request, which is stored already, still begins unless it is cancelled.
+    /// Remove a schedule, and cancel its next request, which is stored already, unless that has begun.
     Unschedule {
         /// The name of the schedule.
         name: String,
+    },
+    /// Remove what is recorded about a user or under a key, of requests that have ended; print what is left.
+    #[command(group(ArgGroup::new("whose").required(true)))]
+    Erase {
+        /// The local id of the user.
+        #[arg(long, group = "whose")]
+        user: Option<String>,
+
+        /// The key of a caller.
+        #[arg(long, group = "whose")]
+        key: Option<String>,
     },
 }
 
@@ -246,6 +257,9 @@ impl JobsOptions {
                 server.call("unschedule", json!({ "name": name })).await?;
                 Ok(format!("{name} is removed"))
             }
+            JobsCommand::Erase { user, key } => {
+                server.erase(json!({ "user": user, "key": key })).await
+            }
         }
     }
 }
@@ -293,6 +307,15 @@ struct ScheduleRow {
     user: Option<String>,
     next: Option<f64>,
     by_program: bool,
+}
+
+#[derive(Deserialize)]
+struct ErasedJobs {
+    removed: u64,
+    schedules: Vec<String>,
+    unread: Vec<String>,
+    open: u64,
+    uids: Vec<String>,
 }
 
 impl JobsServer {
@@ -359,6 +382,11 @@ impl JobsServer {
         }
     }
 
+    async fn erase(&self, whose: Value) -> anyhow::Result<String> {
+        let erased: ErasedJobs = serde_json::from_value(self.call("erase", whose).await?)?;
+        Ok(erased.to_string())
+    }
+
     /// All pages of a list.
     async fn list(&self, function: &str, mut which: Value) -> anyhow::Result<Vec<JobRow>> {
         let (mut jobs, mut after) = (Vec::new(), 0);
@@ -422,9 +450,26 @@ impl fmt::Display for JobTable {
     }
 }
 
+impl fmt::Display for ErasedJobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "requests removed: {}, not ended: {}", self.removed, self.open)?;
+        // one line each
+        for name in &self.schedules {
+            write!(f, "\nremoved schedule: {}", one_line(name))?;
+        }
+        for name in &self.unread {
+            write!(f, "\nschedule that cannot be opened: {}", one_line(name))?;
+        }
+        for uid in &self.uids {
+            write!(f, "\nnot ended: {}", one_line(uid))?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{JobRow, JobTable, page_after};
+    use super::{ErasedJobs, JobRow, JobTable, page_after};
 
     #[test]
     fn pages_that_do_not_go_on_end_the_list() {
@@ -447,5 +492,22 @@ mod tests {
         let shown = JobTable(vec![job]).to_string();
         let line = "1\\n2  f\\u{202e}  dead\\r: \\u{1b}[31m\\nred";
         assert_eq!(shown.lines().skip(1).collect::<Vec<_>>(), [line]);
+    }
+    #[test]
+    fn what_was_erased_and_what_is_left_are_lines() {
+        let erased = ErasedJobs {
+            removed: 2,
+            schedules: vec!["nightly\n".to_owned()],
+            unread: vec!["yearly\t".to_owned()],
+            open: 1,
+            uids: vec!["7\r".to_owned()],
+        };
+        let lines = [
+            "requests removed: 2, not ended: 1",
+            "removed schedule: nightly\\n",
+            "schedule that cannot be opened: yearly\\t",
+            "not ended: 7\\r",
+        ];
+        assert_eq!(erased.to_string().lines().collect::<Vec<_>>(), lines);
     }
 }

@@ -65,6 +65,20 @@ fn a_schedule_is_declared_and_removed(address: SocketAddr, parameters: &str) {
     assert!(gone.contains("UnknownSchedule"), "{gone}");
 }
 
+/// `ended` was submitted with the key `a`.
+fn what_a_key_has_is_erased(address: SocketAddr, ended: &str) {
+    for wrong in [&["erase"][..], &["erase", "--user", "ann", "--key", "a"]] {
+        let wrong = jobs(address, wrong).expect_err("whose?");
+        assert!(wrong.contains("--user") && wrong.contains("--key"), "{wrong}");
+    }
+    let nothing = Ok("requests removed: 0, not ended: 0".to_owned());
+    assert_eq!(jobs(address, &["erase", "--user", "nobody"]), nothing);
+    let erased = jobs(address, &["erase", "--key", "a"]);
+    assert_eq!(erased, Ok("requests removed: 1, not ended: 0".to_owned()));
+    let gone = jobs(address, &["status", ended]).expect_err("it is erased");
+    assert!(gone.contains("UnknownJob"), "{gone}");
+}
+
 #[test]
 fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     let shops = Shops::new(None);
@@ -79,6 +93,8 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     for uid in &submitted {
         wait_for_pause(address, uid);
     }
+    let open = format!("requests removed: 0, not ended: 1\nnot ended: {settled}");
+    assert_eq!(jobs(address, &["erase", "--key", "a"]), Ok(open));
     let dead = jobs(address, &["dead"]).expect("a table");
     assert_eq!(uids(&dead), submitted.each_ref().map(String::as_str));
     assert_eq!(dead.matches(PAYMENT).count(), 3, "each reason names the step: {dead}");
@@ -118,6 +134,7 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     }
     assert!(uids(&jobs(address, &["dead"]).expect("a table")).is_empty());
     a_schedule_is_declared_and_removed(address, &parameters);
+    what_a_key_has_is_erased(address, settled);
     let sold = jobs(address, &["submit", ORDER, &parameters]).expect("it is stored");
     let result = jobs(address, &["result", &sold, "--wait", "20"]).expect("it is sold");
     assert!(result.contains("\"order\":1"), "{result}");
