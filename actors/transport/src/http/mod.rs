@@ -4,7 +4,7 @@
 //! What it serves under its path, such as `/ftn/`:
 //! - `POST /ftn/` with a message, in any coding;
 //! - an upgrade to a [WebSocket](super::websocket) there;
-//! - `GET` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL,
+//! - `GET`, `HEAD` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL,
 //!   with the raw data of an upload as the body.
 //!
 //! [`openapi`](openapi()) describes that to tools that do not know FutoIn.
@@ -101,7 +101,7 @@ impl Service {
 
     /// Which functions can be called with GET; all unless set, as FTN5 §2 has it. Others are answered
     /// with 405. Links, images and reloads make GET requests, so a function that changes something
-    /// is better not among them.
+    /// is better not among them. HEAD may call what GET may: the function runs, and the answer has no body.
     ///
     /// ```
     /// # use asyncsteps_executor::Executor;
@@ -130,7 +130,7 @@ impl Service {
     ///
     /// | error code | status |
     /// |---|---|
-    /// | InvalidRequest | 400; 404 for a function that its interface does not have, 431 for a path and query that are too large |
+    /// | InvalidRequest | 400; 404 for a function that its interface does not have, 405 with `Allow` for another method, 431 for a path and query that are larger than the function takes |
     /// | SecurityError, PleaseReauth | 401 with `WWW-Authenticate`; 403 where other credentials would not help: from a page of another site, over a channel that is not secure enough, without a signature |
     /// | Unauthorized | 403 |
     /// | UnknownInterface, NotSupportedVersion | 404 |
@@ -141,7 +141,8 @@ impl Service {
     /// | ConnectError, CommError; Timeout and OutcomeUnknown, if declared | 502; 504 |
     ///
     /// The problem has `title`, `status`, the text for callers as `detail`, and the error code as `code`. `type` is
-    /// left out, because the codes of FutoIn are no URIs.
+    /// left out, because the codes of FutoIn are no URIs. What is refused before a function is looked for has a status
+    /// and no body: 431 for a head over [`ServerLimits::head_size`], 503 for a head without memory.
     ///
     /// ```
     /// # use asyncsteps_executor::Executor;

@@ -69,7 +69,7 @@ impl Listener {
     pub(super) fn announce(&self, path: &str) -> Result<()> {
         let address = self.listener.local_addr()?;
         let scheme = if self.handshakes.is_some() { "https" } else { "http" };
-        tracing::info!("listening on {scheme}://{address}{path}");
+        tracing::info!("listening on {scheme}://{address}{path}/");
         Ok(())
     }
 
