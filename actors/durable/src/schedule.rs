@@ -152,6 +152,13 @@ struct StoredForm {
     revision: Option<String>,
 }
 
+impl StoredForm {
+    fn read(stored: &ReadSchedule) -> Result<Self, String> {
+        let value = stored.value.as_ref().map_err(String::clone)?;
+        value.decode().map_err(|error| error.to_string())
+    }
+}
+
 impl ScheduledRequests {
     pub(crate) fn new(schedule: Schedule, template: String, parameters: Value) -> Self {
         Self { schedule, template, parameters, revision: None, next: Mutex::default() }
@@ -178,9 +185,8 @@ impl ScheduledRequests {
 
     /// What the journal keeps.
     pub(crate) fn read(stored: &ReadSchedule) -> Result<Self, String> {
-        let value = stored.value.as_ref().map_err(String::clone)?;
-        let form: StoredForm = value.decode().map_err(|error| error.to_string())?;
-        let StoredForm { function, cron, time_zone, user, parameters, revision } = form;
+        let StoredForm { function, cron, time_zone, user, parameters, revision } =
+            StoredForm::read(stored)?;
         let schedule = Schedule::new(stored.name.clone(), &cron)
             .and_then(|schedule| schedule.time_zone(&time_zone))
             .map_err(|error| error.to_string())?
@@ -191,9 +197,7 @@ impl ScheduledRequests {
 
     /// Whom the requests of a stored schedule act for, also if this program cannot begin them.
     pub(crate) fn caller_of(stored: &ReadSchedule) -> Result<Caller, String> {
-        let value = stored.value.as_ref().map_err(String::clone)?;
-        let form: StoredForm = value.decode().map_err(|error| error.to_string())?;
-        caller::read(form.user.as_deref())
+        caller::read(StoredForm::read(stored)?.user.as_deref())
     }
 
     /// Its cron expression, of five fields.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock as process_clock, timer};
-use asyncsteps_journal::request::{CancelledBy, Query, Submitted};
+use asyncsteps_journal::request::{CancelledBy, FlowInfo, Query, Submitted};
 use asyncsteps_journal::{Epoch, Error, POLL, Refused, Timestamp, Uid};
 
 use crate::answered::answered;
@@ -116,23 +116,26 @@ pub(crate) async fn end(
     let Some(at) = scheduled.next_after(shared.now()) else { return Ok(()) };
     let query = Query { key: Some(scheduled.key_at(at)), limit: 1, ..Query::default() };
     for flow in shared.journal.list(query).await? {
-        cancel(shared, scheduled.name(), Some(flow.uid)).await?;
+        cancel_unbegun(shared, scheduled.name(), &flow).await?;
     }
     Ok(())
 }
 
 async fn cancel(shared: &DurableShared, name: &str, uid: Option<Uid>) -> Result<(), Error> {
     let Some(uid) = uid else { return Ok(()) };
-    let epoch = match shared.journal.status(uid).await {
-        Ok(status) => status.flow.epoch,
+    match shared.journal.status(uid).await {
+        Ok(status) => cancel_unbegun(shared, name, &status.flow).await,
         // it was trimmed meanwhile
-        Err(Error::Refused(Refused::NoFlow(_))) => return Ok(()),
-        Err(error) => return Err(error),
-    };
+        Err(Error::Refused(Refused::NoFlow(_))) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+async fn cancel_unbegun(shared: &DurableShared, name: &str, flow: &FlowInfo) -> Result<(), Error> {
     // no node has claimed it
-    if epoch == Epoch::new(0) {
+    if flow.epoch == Epoch::new(0) {
         let by = CancelledBy::Person(format!("the end of the schedule {name}"));
-        answered(|| shared.journal.cancel(uid, by.clone())).await?;
+        answered(|| shared.journal.cancel(flow.uid, by.clone())).await?;
     }
     Ok(())
 }

@@ -143,9 +143,7 @@ impl Seal {
             Error::UnknownValue { what, reason }
         })
     }
-}
 
-impl Seal {
     /// A schedule that was stored.
     pub(crate) fn open_schedule(&self, name: String, stored: &[u8]) -> ReadSchedule {
         let value = self.open_value(&Place::Schedule { name: &name }, stored);

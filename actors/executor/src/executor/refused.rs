@@ -14,8 +14,8 @@ use asyncsteps_futoin::message::Response;
 pub struct Refused {
     code: &'static str,
     text: Option<Cow<'static, str>>,
-    /// The text without a value of the caller, if it quotes one.
-    unquoted: Option<Box<str>>,
+    /// Where the value of the caller begins that the text quotes, if it quotes one.
+    quote: Option<usize>,
     reason: RefusalReason,
 }
 
@@ -88,11 +88,11 @@ impl RefusalReason {
 
 impl Refused {
     pub(crate) fn new(code: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, text: Some(text.into()), unquoted: None, reason: RefusalReason::of(code) }
+        Self { code, text: Some(text.into()), quote: None, reason: RefusalReason::of(code) }
     }
 
     pub(super) fn without_text(code: &'static str) -> Self {
-        Self { code, text: None, unquoted: None, reason: RefusalReason::of(code) }
+        Self { code, text: None, quote: None, reason: RefusalReason::of(code) }
     }
 
     /// The message is larger than its function takes (FTN3 §1.10).
@@ -156,7 +156,7 @@ impl Refused {
 
     /// The same without values of the caller, for the log.
     pub(super) fn logged(&self) -> Option<&str> {
-        self.unquoted.as_deref().or_else(|| self.text())
+        self.text().and_then(|text| text.get(..self.quote.unwrap_or(text.len())))
     }
 
     pub(super) fn to_response(&self) -> Response {
@@ -175,9 +175,7 @@ impl std::error::Error for Refused {}
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        let text = refusal.to_string();
-        let unquoted = refusal.unquoted();
-        let unquoted = (unquoted.len() < text.len()).then(|| unquoted.into());
-        Self { unquoted, ..Self::new(refusal.code(), text) }
+        let quote = Some(refusal.unquoted().len());
+        Self { quote, ..Self::new(refusal.code(), refusal.to_string()) }
     }
 }

@@ -189,6 +189,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for Socket<T> {
         self.is_flushed.set(true);
         Poll::Ready(Ok(()))
     }
+
     fn poll_closed(&self, _: &mut Context<'_>) -> Poll<()> {
         // it shows when something is read
         Poll::Pending
