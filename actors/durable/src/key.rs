@@ -5,7 +5,7 @@ use asyncsteps_executor::RequestInfo;
 use asyncsteps_executor::channel::ChannelKind;
 
 /// The header of HTTP with a key of the caller, see [`Options::key`](crate::Options::key).
-const HEADER: &str = "idempotency-key";
+pub(crate) const HEADER: &str = "idempotency-key";
 
 /// The most characters of a key.
 const LONGEST: usize = 128;

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_core::Time;
-use asyncsteps_journal::Reading;
+use asyncsteps_journal::{Incarnation, Reading};
 
 use crate::left::JournalClock;
 
 /// The lease of a node, as far as the node knows it.
 #[derive(Debug)]
 pub(crate) struct Lease {
+    /// The name of the node in this term.
+    pub(crate) node: Incarnation,
     until: Cell<Time>,
     /// The clock of the journal, which each renewal reads.
     pub(crate) clock: JournalClock,
@@ -20,8 +22,8 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// A lease that was asked for at `asked`.
-    pub(crate) fn new(asked: Time, lease: Duration, time: Reading) -> Self {
-        Self { until: Cell::new(asked + lease), clock: JournalClock::new(asked, time) }
+    pub(crate) fn new(node: Incarnation, asked: Time, lease: Duration, time: Reading) -> Self {
+        Self { node, until: Cell::new(asked + lease), clock: JournalClock::new(asked, time) }
     }
 
     /// It was renewed, which was asked for at `asked`.

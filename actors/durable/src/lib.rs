@@ -117,6 +117,7 @@
 //! - [`Node`]: what runs the requests of a journal on an arbiter
 //! - [`Transacts`]: steps that commit in the journal's database
 //! - [`Replayed`]: whether open requests go on with a program, before it is deployed
+//! - [`entity`]: actors by key, with a state that the journal keeps
 //! - [`jobs`]: requests for callers that do not wait, over the wire
 //! - [`journal`]: where they are kept
 #![forbid(unsafe_code)]
@@ -134,6 +135,7 @@ mod detached;
 mod due;
 mod durable;
 mod ended;
+pub mod entity;
 mod erase;
 mod flow;
 mod flow_recorder;
@@ -183,8 +185,9 @@ pub use submit::{Cancelling, NotSubmitted, Options, WAITING_PER_CALLER};
 pub use transact::{ThenTransacts, Transacts};
 
 /// The methods of durable functions beside the methods of [`Steps`](asyncsteps_executor::Steps): `transact` and
-/// `then_transact`.
+/// `then_transact`; and `entity`, which the bodies of an entity's functions have.
 pub mod prelude {
+    pub use crate::entity::EntityCx as _;
     pub use crate::{ThenTransacts as _, Transacts as _};
 }
 

@@ -16,11 +16,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::answered::{answered, answered_or_lost};
+use crate::entity::{CurrentLease, EntityOwner};
 use crate::flow::{DurableFlow, LeaveReason};
 use crate::lease::Lease;
 use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
-use crate::shared::{DurableShared, GivenRequest, LocalNode};
+use crate::shared::{DurableShared, Given, GivenRequest, LocalNode};
 use crate::suspects::{Suspect, Suspects};
 use crate::until::until;
 
@@ -52,7 +53,10 @@ struct NodeState {
     ending: RefCell<Option<LeaveReason>>,
     suspects: Rc<Suspects>,
     /// The lease of its last term.
-    lease: RefCell<Rc<Lease>>,
+    lease: CurrentLease,
+    entities: Rc<EntityOwner>,
+    /// Its number in the process.
+    number: u64,
     /// How many flows went back to the journal because it stops, or its executor closes.
     given_back: Cell<usize>,
     /// A flow has ended.
@@ -67,20 +71,23 @@ impl Node {
         let asked = clock::now();
         let Registered { node: incarnation, time } = shared.journal.register(LEASE).await?;
         shared.read_clock(time);
-        let lease = Rc::new(Lease::new(asked, LEASE, time));
+        let lease = Rc::new(Lease::new(incarnation, asked, LEASE, time));
+        let (current, number) = (Rc::new(RefCell::new(Rc::clone(&lease))), shared.next_number());
         let inner = Rc::new(NodeState {
+            entities: EntityOwner::start(&shared, number, Rc::clone(&current)),
             shared,
             executor,
             flows: RefCell::default(),
             count: Cell::new(0),
             ending: RefCell::new(None),
             suspects: Rc::new(Suspects::new(AT_ONCE)),
-            lease: RefCell::new(Rc::clone(&lease)),
+            lease: current,
+            number,
             given_back: Cell::new(0),
             changed: Notify::new(),
         });
-        let (submits, given) = mpsc::unbounded_channel();
-        inner.add_to_process(incarnation, submits);
+        let (orders, given) = mpsc::unbounded_channel();
+        inner.add_to_process(incarnation, orders);
         let task =
             actix_rt::spawn(Rc::clone(&inner).serve(LeasedNode { incarnation, lease }, given));
         Ok(Self { inner, task })
@@ -99,11 +106,16 @@ impl Node {
     pub async fn stop(self) {
         self.task.abort();
         self.inner.end(LeaveReason::Released);
+        self.inner.entities.end();
         let is_empty = || (self.inner.count.get() == 0).then_some(());
+        let is_empty = async {
+            until(&self.inner.changed, is_empty).await;
+            self.inner.entities.is_empty().await;
+        };
         let until_lease = self.inner.lease.borrow().until();
         tokio::select! {
             biased;
-            () = until(&self.inner.changed, is_empty) => {
+            () = is_empty => {
                 let flows = self.inner.given_back.get();
                 tracing::info!(flows, "durable requests went back to the journal");
             }
@@ -124,6 +136,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.task.abort();
         self.inner.end(LeaveReason::Lost);
+        self.inner.entities.crash();
     }
 }
 
@@ -192,19 +205,15 @@ impl Drop for NodeGuard<'_> {
 
 impl NodeState {
     /// Lets handles of this process pass it requests from now on.
-    fn add_to_process(
-        &self,
-        incarnation: Incarnation,
-        submits: mpsc::UnboundedSender<GivenRequest>,
-    ) {
-        self.shared.add_node(LocalNode { incarnation, submits });
+    fn add_to_process(&self, incarnation: Incarnation, orders: mpsc::UnboundedSender<Given>) {
+        self.shared.add_node(LocalNode { incarnation, number: self.number, orders });
     }
 
     /// Serves one term after the other.
     async fn serve(
         self: Rc<Self>,
         mut term: LeasedNode,
-        mut given: mpsc::UnboundedReceiver<GivenRequest>,
+        mut given: mpsc::UnboundedReceiver<Given>,
     ) {
         loop {
             let listed = NodeGuard(&self.shared, term.incarnation);
@@ -212,7 +221,7 @@ impl NodeState {
                 biased;
                 () = term.keep(&self.shared) => {}
                 () = self.claim_all(&term) => {}
-                () = self.store_all(&term, &mut given) => {}
+                () = self.carry_out_all(&term, &mut given) => {}
                 () = keep_schedules(&self.shared, &term.lease.clock) => {}
             }
             drop(listed);
@@ -226,15 +235,15 @@ impl NodeState {
     }
 
     /// Registers until that works.
-    async fn begin(&self) -> (LeasedNode, mpsc::UnboundedReceiver<GivenRequest>) {
+    async fn begin(&self) -> (LeasedNode, mpsc::UnboundedReceiver<Given>) {
         loop {
             let asked = clock::now();
             match self.shared.journal.register(LEASE).await {
                 Ok(Registered { node: incarnation, time }) => {
-                    let (submits, given) = mpsc::unbounded_channel();
+                    let (orders, given) = mpsc::unbounded_channel();
                     self.shared.read_clock(time);
-                    self.add_to_process(incarnation, submits);
-                    let lease = Rc::new(Lease::new(asked, LEASE, time));
+                    self.add_to_process(incarnation, orders);
+                    let lease = Rc::new(Lease::new(incarnation, asked, LEASE, time));
                     self.lease.replace(Rc::clone(&lease));
                     return (LeasedNode { incarnation, lease }, given);
                 }
@@ -246,14 +255,17 @@ impl NodeState {
         }
     }
 
-    /// Stores the requests that handles of this process send to it.
-    async fn store_all(
+    /// Carries out what handles of this process give it.
+    async fn carry_out_all(
         self: &Rc<Self>,
         term: &LeasedNode,
-        given: &mut mpsc::UnboundedReceiver<GivenRequest>,
+        given: &mut mpsc::UnboundedReceiver<Given>,
     ) {
         while let Some(given) = given.recv().await {
-            self.store(term, given);
+            match given {
+                Given::Request(request) => self.store(term, request),
+                Given::Call(call) => call.carry_out(&self.executor),
+            }
         }
         pending::<()>().await;
     }
@@ -290,10 +302,12 @@ impl NodeState {
     async fn claim(self: &Rc<Self>, term: &LeasedNode, begun: Time) -> Result<(), Error> {
         let journal = &self.shared.journal;
         for news in journal.news(term.incarnation).await? {
-            if let Some(flow) = self.flows.borrow().get(&news.uid) {
-                flow.writer.tell_inbox(news.inbox);
+            match self.flows.borrow().get(&news.uid) {
+                Some(flow) => flow.writer.tell_inbox(news.inbox),
+                None => self.entities.hears(news),
             }
         }
+        self.entities.leave_idle();
         // what its executor would refuse is left to other nodes
         if self.executor.is_closing() {
             return Ok(());
@@ -411,6 +425,7 @@ impl NodeState {
         for flow in self.flows.borrow().values() {
             flow.leave(if flow.has_blocked() { LeaveReason::Lost } else { LeaveReason::Released });
         }
+        self.entities.leave_all();
     }
 
     /// Whether it returns flows that it had under an earlier lease.

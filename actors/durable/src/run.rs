@@ -121,22 +121,10 @@ impl FlowRun<'_> {
 
     /// Stores what becomes of a flow of which nothing else is stored.
     pub(crate) async fn put_aside(&self, then: Disposition) {
-        let Claimed { uid, epoch, .. } = self.claimed;
-        let append = Append {
-            uid,
-            epoch,
-            version: 0,
-            first: 0,
-            records: Vec::new(),
-            replaces: Vec::new(),
-            takes: Vec::new(),
-            seen: 0,
-            condition: Condition::None,
-            then,
-        };
+        let append = last_append(self.claimed, then);
         let append = async || self.shared.journal.append(vec![append.clone()]).await;
         if let Err(error) = self.asked(append).await {
-            tracing::error!(flow = %uid, %error, "the flow cannot be put aside");
+            tracing::error!(flow = %self.claimed.uid, %error, "the flow cannot be put aside");
         }
     }
 
@@ -269,6 +257,22 @@ impl FlowRun<'_> {
             // its callers wait neither for an operator nor for the next start
             self.shared.tell_ended(flow.uid());
         }
+    }
+}
+
+/// What becomes of a flow of which the node stores nothing else.
+pub(crate) fn last_append(Claimed { uid, epoch, .. }: Claimed, then: Disposition) -> Append {
+    Append {
+        uid,
+        epoch,
+        version: 0,
+        first: 0,
+        records: Vec::new(),
+        replaces: Vec::new(),
+        takes: Vec::new(),
+        seen: 0,
+        condition: Condition::None,
+        then,
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::entity::{EntityOwners, HoppingCall};
 use crate::kept_schedules::KeptSchedules;
 use crate::left::{JournalClock, wall};
 use crate::schedule::ScheduledRequests;
@@ -32,6 +33,7 @@ pub(crate) struct DurableShared {
     pub(crate) journal: Arc<dyn Journal>,
     state: Mutex<DurableState>,
     kept_schedules: KeptSchedules,
+    pub(crate) entities: EntityOwners,
     schedules_changed: Notify,
 }
 
@@ -40,6 +42,7 @@ struct DurableState {
     programs: Vec<DurableFunction>,
     schedules: Vec<Arc<ScheduledRequests>>,
     nodes: Vec<LocalNode>,
+    last_node: u64,
     clock_jump: Option<Jump>,
     /// How many requests of a caller may wait, if it was set.
     waiting_per_caller: Option<u64>,
@@ -81,7 +84,16 @@ impl DurableFunction {
 #[derive(Clone)]
 pub(crate) struct LocalNode {
     pub(crate) incarnation: Incarnation,
-    pub(crate) submits: mpsc::UnboundedSender<GivenRequest>,
+    /// Its number in this process, which is the same after its lease was lost.
+    pub(crate) number: u64,
+    pub(crate) orders: mpsc::UnboundedSender<Given>,
+}
+
+/// What a handle of this process gives a node.
+#[derive(Debug)]
+pub(crate) enum Given {
+    Request(GivenRequest),
+    Call(HoppingCall),
 }
 
 /// A request for a node to store and to run.
@@ -97,19 +109,24 @@ impl LocalNode {
     pub(crate) async fn store(&self, submit: Submit) -> Result<Result<Submitted, Error>, Submit> {
         let (answer, stored) = oneshot::channel();
         let again = submit.clone();
-        match self.submits.send(GivenRequest { submit, answer }) {
+        match self.orders.send(Given::Request(GivenRequest { submit, answer })) {
             // a node that ends in between may have stored it: the same name is the same request
             Ok(()) => stored.await.map_err(|_| again),
-            Err(SendError(given)) => Err(given.submit),
+            Err(SendError(_)) => Err(again),
         }
+    }
+
+    /// Makes the node carry out a call of one of its entities; returns whether it has not ended.
+    pub(crate) fn call(&self, call: HoppingCall) -> bool {
+        self.orders.send(Given::Call(call)).is_ok()
     }
 }
 
 impl DurableShared {
     pub(crate) fn new(journal: Arc<dyn Journal>) -> Arc<Self> {
         let (state, schedules_changed) = (Mutex::default(), Notify::new());
-        let kept_schedules = KeptSchedules::default();
-        Arc::new(Self { journal, state, kept_schedules, schedules_changed })
+        let (kept_schedules, entities) = (KeptSchedules::default(), EntityOwners::default());
+        Arc::new(Self { journal, state, kept_schedules, entities, schedules_changed })
     }
 
     pub(crate) fn add_program(&self, program: DurableFunction) {
@@ -230,6 +247,18 @@ impl DurableShared {
 
     pub(crate) fn remove_node(&self, incarnation: Incarnation) {
         self.state.lock().nodes.retain(|node| node.incarnation != incarnation);
+    }
+
+    /// The node of this process with this number, if it has a lease.
+    pub(crate) fn node_of_number(&self, number: u64) -> Option<LocalNode> {
+        self.state.lock().nodes.iter().find(|node| node.number == number).cloned()
+    }
+
+    /// A number for a node that starts in this process.
+    pub(crate) fn next_number(&self) -> u64 {
+        let last = &mut self.state.lock().last_node;
+        *last += 1;
+        *last
     }
 
     /// A node of this process that takes new flows: they take turns.

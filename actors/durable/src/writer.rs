@@ -210,9 +210,14 @@ impl FlowWriter {
         }
     }
 
-    /// Completes when the inbox has something that the flow has not seen.
+    /// Whether the inbox has something that the flow has not seen.
+    pub(crate) fn has_unseen(&self) -> bool {
+        self.inbox.get() > self.seen.get()
+    }
+
+    /// Completes when it has.
     pub(crate) async fn news(&self) {
-        until(&self.news, || (self.inbox.get() > self.seen.get()).then_some(())).await;
+        until(&self.news, || self.has_unseen().then_some(())).await;
     }
 
     /// Completes when all records that were added before are stored.
@@ -226,6 +231,11 @@ impl FlowWriter {
             };
             until(&writer.stored, look).await
         }
+    }
+
+    /// Whether the flow cannot append any more.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.queue.borrow().failed.is_some()
     }
 
     /// Completes when the flow cannot append any more.

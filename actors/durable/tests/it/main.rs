@@ -8,6 +8,7 @@ mod changes;
 mod commits;
 mod deadlocks;
 mod endings;
+mod entities;
 mod forms;
 mod handles;
 mod held_up;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::mem;
+use std::panic::Location;
 use std::sync::Arc;
 
 use asyncsteps_core::Template;
@@ -83,6 +84,11 @@ impl<S> Functions<S> {
     pub fn others_not_implemented(&mut self) -> &mut Self {
         self.others = Others::NotImplemented;
         self
+    }
+
+    /// A host of the function finds a mistake in it, at this place in the source: an error when the executor is built.
+    pub fn mistake(&mut self, function: &str, source: &'static Location<'static>, what: String) {
+        self.mistakes(function, vec![Mistake { source, what }]);
     }
 
     pub(super) fn set(

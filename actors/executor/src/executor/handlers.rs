@@ -32,9 +32,10 @@ impl<S> Functions<S> {
         self
     }
 
-    /// The same for a function whose requests a host [remembers](crate::recorder). Callers get `front`, which lets the
-    /// host carry the request out; the handler runs for requests [with a memory](crate::Incoming::with_memory). Returns
-    /// the steps of the function, if they are known.
+    /// The same for a function with a host. Callers get `front`, which lets the host carry the request out; the handler
+    /// runs for requests [with a memory](crate::Incoming::with_memory), which the host [records](crate::recorder), and
+    /// where the front adds its [steps](crate::RequestInfo::own_steps). Returns the steps of the function, if they are
+    /// known.
     #[track_caller]
     pub fn on_behind<Form, H>(
         &mut self,

@@ -52,6 +52,11 @@ impl Implementation {
         self.front.as_ref().filter(|_| !is_remembered).unwrap_or(&self.template)
     }
 
+    /// The template of the function itself, if callers get another one.
+    pub(super) fn behind_front(&self) -> Option<&Template> {
+        self.front.as_ref().map(|_| &self.template)
+    }
+
     /// The points in which the types of the handler differ from the definition.
     pub(super) fn differences(&self, definition: &Definition, function: &str) -> Vec<ConfigError> {
         if let Some(types) = self.types {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
-use asyncsteps_core::{AsyncSteps, Error, StepResult, Time, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepResult, Template, Time, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::{Headers, Request, Response, Rid};
 use asyncsteps_futoin::net::SourceAddress;
@@ -63,6 +63,23 @@ impl RequestInfo {
     #[must_use]
     pub fn take_params(&mut self) -> Map<String, Value> {
         std::mem::take(&mut self.params)
+    }
+
+    /// The steps of the function itself, for the [front](crate::Functions::on_behind) that stands for it: the front adds
+    /// them to its own flow with [`copy_from`](AsyncSteps::copy_from), and the request gets their result, which they
+    /// have checked when the next step begins. `None` if nothing stands for the function.
+    #[must_use]
+    pub fn own_steps(&self) -> Option<Template> {
+        let implementation = self.exchange.function.implementation().ok()?;
+        implementation.behind_front().cloned()
+    }
+
+    /// Forgets the result, and gives the request these parameters, for a front that adds the [own
+    /// steps](Self::own_steps) of the function, and may do so again.
+    pub fn begin_with(&mut self, params: Map<String, Value>) {
+        self.params = params;
+        self.result = ResultDraft::default();
+        self.response = None;
     }
 
     /// The result variables as far as they are set; a map that the last step returns is added to them,

@@ -25,7 +25,9 @@ pub(super) fn result_step() -> Template {
 fn finish(asi: &mut AsyncSteps, returned: Args) -> StepResult {
     let info = asi.request_mut()?;
     let exchange = &info.exchange;
-    if !exchange.function.declared().rawresult() || exchange.can_reply() {
+    // a front has it written already if it ran the steps of the function itself
+    let is_written = info.response.is_some();
+    if !is_written && (!exchange.function.declared().rawresult() || exchange.can_reply()) {
         info.response = Some(response(info, returned)?);
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
+use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Info, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::Rid;
@@ -24,15 +25,29 @@ use crate::security::{SecurityLevel, User};
 /// shares.
 #[derive(Clone, derive_more::Debug)]
 #[debug("ServedRequest {{ function: {:?}, user: {:?}, .. }}", self.function(), self.user())]
-pub struct ServedRequest(Rc<Exchange>);
+pub struct ServedRequest {
+    exchange: Rc<Exchange>,
+    /// The tokens of the locks that the caller holds.
+    fences: Vec<FencingToken>,
+}
 
 impl ServedRequest {
     pub(super) fn new(exchange: &Rc<Exchange>) -> Self {
-        Self(Rc::clone(exchange))
+        Self { exchange: Rc::clone(exchange), fences: Vec::new() }
+    }
+
+    /// The same with the tokens of the locks that the caller holds.
+    pub(crate) fn with_fences(self, fences: Vec<FencingToken>) -> Self {
+        Self { fences, ..self }
+    }
+
+    /// The tokens of the locks that the caller holds.
+    pub(crate) fn fences(&self) -> &[FencingToken] {
+        &self.fences
     }
 
     pub(super) fn exchange(&self) -> &Rc<Exchange> {
-        &self.0
+        &self.exchange
     }
 
     /// The head of the answer, before anything is set.
@@ -61,13 +76,13 @@ impl ServedRequest {
     /// The function as the caller named it.
     #[must_use]
     pub fn function(&self) -> &FunctionName {
-        &self.0.called
+        &self.exchange.called
     }
 
     /// The caller's number of the request.
     #[must_use]
     pub fn rid(&self) -> Option<&Rid> {
-        self.0.reply_to.rid.as_ref()
+        self.exchange.reply_to.rid.as_ref()
     }
 
     /// The span of the request in its trace, to be handed on in calls to other services: the header
@@ -75,48 +90,49 @@ impl ServedRequest {
     /// of this executor's functions hand it on by themselves.
     #[must_use]
     pub fn trace(&self) -> TraceParent {
-        self.0.reply_to.trace.span
+        self.exchange.reply_to.trace.span
     }
 
     /// The user; `None` for an anonymous caller (FTN6 §2.3).
     #[must_use]
     pub fn user(&self) -> Option<&User> {
-        self.0.reply_to.caller.user()
+        self.exchange.reply_to.caller.user()
     }
 
     /// The caller, to act for, see [`RequestInfo::caller`](super::RequestInfo::caller).
     #[must_use]
     pub fn caller(&self) -> Caller {
-        self.0.reply_to.caller.within()
+        self.exchange.reply_to.caller.within()
     }
 
     /// How well the caller is known (FTN8 §2.12).
     #[must_use]
     pub fn level(&self) -> SecurityLevel {
-        self.0.reply_to.caller.level()
+        self.exchange.reply_to.caller.level()
     }
 
     /// The channel that the request came over.
     #[must_use]
     pub fn channel(&self) -> &Channel {
-        &self.0.reply_to.channel
+        &self.exchange.reply_to.channel
     }
 
     /// The executor that serves the request.
     #[must_use]
     pub fn executor(&self) -> Executor {
-        Executor { shared: self.0.reply_to.shared.clone() }
+        Executor { shared: self.exchange.reply_to.shared.clone() }
     }
 
     /// How long the request may still take; `None` if it has no time limit.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
-        self.0.deadline().map(|deadline| deadline.saturating_since(clock::now()))
+        self.exchange.deadline().map(|deadline| deadline.saturating_since(clock::now()))
     }
 
     /// Calls a function of the executor that serves this request, or of another one through its
     /// [invoker](super::Builder::invoker), for the caller of the request (FTN3 §1.11), see
-    /// [`Executor::call_for`]. The call is in the trace of the request. The detection of deadlocks knows the calls of
+    /// [`Executor::call_for`]. The call is in the trace of the request, and has the tokens of the locks that the
+    /// caller of the request holds. The detection of deadlocks knows the calls of
     /// [`CallSteps`](super::CallSteps) only, so where functions lock and call each other, call there.
     ///
     /// # Errors
@@ -131,14 +147,16 @@ impl ServedRequest {
     ) -> Result<T, Error> {
         let executor = self.executor();
         let invocation = executor.invocation(function, params, self.caller());
-        let invocation = invocation.map(|it| it.with_trace(Some(self.trace())));
+        let fences = self.fences.clone();
+        let invocation = invocation.map(|it| it.with_trace(Some(self.trace())).with_fences(fences));
         executor.call_typed(invocation?, None).await
     }
 
     /// Such calls by the type of their parameters, for the caller of the request.
     #[must_use]
     pub fn client(&self) -> TypedClient {
-        TypedClient::new(self.executor(), self.caller()).with_trace(self.trace())
+        TypedClient::new(self.executor(), self.caller())
+            .of_request(self.trace(), self.fences.clone())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_core::{Code, Error};
 use serde::Serialize;
@@ -115,15 +116,16 @@ pub struct TypedClient {
     caller: Caller,
     /// The request that calls.
     trace: Option<TraceParent>,
+    fences: Vec<FencingToken>,
 }
 
 impl TypedClient {
     pub(super) fn new(executor: Executor, caller: Caller) -> Self {
-        Self { executor, caller, trace: None }
+        Self { executor, caller, trace: None, fences: Vec::new() }
     }
 
-    pub(super) fn with_trace(self, trace: TraceParent) -> Self {
-        Self { trace: Some(trace), ..self }
+    pub(super) fn of_request(self, trace: TraceParent, fences: Vec<FencingToken>) -> Self {
+        Self { trace: Some(trace), fences, ..self }
     }
 
     /// Calls the function that the type of the parameters names; returns its result.
@@ -145,6 +147,7 @@ impl TypedClient {
         if self.trace.is_some() {
             invocation.trace = self.trace;
         }
+        invocation.fences.clone_from(&self.fences);
         self.executor.clone().call_typed(invocation, None).await
     }
 }

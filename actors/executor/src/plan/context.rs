@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use asyncsteps_actors::sync::{CallerFences, FencingToken};
+use asyncsteps_actors::sync::CallerFences;
 use asyncsteps_actors::{clock, random};
 use asyncsteps_core::{AsyncSteps, Error, codes};
 
@@ -48,8 +48,6 @@ pub(super) struct OfRequest {
     id: OnceCell<Box<str>>,
     /// Its signals, if it takes some and no host records it.
     inbox: Option<InboxGuard>,
-    /// The tokens of the locks that the caller holds.
-    pub(super) fences: Vec<FencingToken>,
     /// The values that the request keeps for its steps, by type.
     state: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
     pub(super) head: RefCell<Option<Box<Head>>>,
@@ -57,6 +55,24 @@ pub(super) struct OfRequest {
     source: &'static Location<'static>,
     /// Records the request.
     host: Option<Host>,
+}
+
+/// A value that the steps of a request find as [`Cx::state`](super::Cx::state) of its type, without making it: from the
+/// [front](crate::Functions::on_behind) of its function, which attaches it to the flow with
+/// [`extend`](AsyncSteps::extend) before it adds the [own steps](crate::RequestInfo::own_steps) of the function.
+#[derive(Clone, derive_more::Debug)]
+#[debug("GivenState {{ .. }}")]
+pub struct GivenState {
+    of: TypeId,
+    value: Rc<dyn Any>,
+}
+
+impl GivenState {
+    /// This value.
+    #[must_use]
+    pub fn new<T: 'static>(value: Rc<T>) -> Self {
+        Self { of: TypeId::of::<T>(), value }
+    }
 }
 
 /// What the context of a request needs of its function.
@@ -96,16 +112,19 @@ impl Context {
             params,
             request: Rc::new(OfRequest {
                 service: Arc::clone(service),
-                served: info.handle(),
-                id,
-                inbox,
                 // no step is around the function, so there are only the fencing tokens of the
                 // caller
-                fences: asi
-                    .extension()
-                    .map(|CallerFences(fences)| fences.clone())
-                    .unwrap_or_default(),
-                state: RefCell::default(),
+                served: info.handle().with_fences(
+                    asi.extension().map(|CallerFences(fences)| fences.clone()).unwrap_or_default(),
+                ),
+                id,
+                inbox,
+                state: RefCell::new(
+                    asi.extension()
+                        .map(|GivenState { of, value }| (*of, Rc::clone(value)))
+                        .into_iter()
+                        .collect(),
+                ),
                 head: RefCell::default(),
                 source,
                 host,

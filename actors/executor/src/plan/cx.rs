@@ -48,11 +48,12 @@ impl<S: Service, P> Cx<S, P> {
     }
 
     /// The tokens of the locks between machines that the caller of the request holds, for what the function
-    /// writes to. Calls that steps make with [`CallSteps`](crate::CallSteps) hand them on; a call in a body
-    /// names them with [`Invocation::with_fences`](crate::Invocation::with_fences).
+    /// writes to. Calls that steps make with [`CallSteps`](crate::CallSteps) and bodies with
+    /// [`ServedRequest::call`] hand them on; other calls in a body name them with
+    /// [`Invocation::with_fences`](crate::Invocation::with_fences).
     #[must_use]
     pub fn fences(&self) -> &[FencingToken] {
-        &self.context.request.fences
+        self.context.request.served.fences()
     }
 
     /// Which attempt of the step this is, from 1; see [`Retry`](asyncsteps_core::Retry).

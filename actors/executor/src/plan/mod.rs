@@ -63,6 +63,7 @@ mod work;
 pub use crate::executor::{FunctionResult, Written};
 pub use answer::AnswerWithin;
 pub use choice::Either;
+pub use context::GivenState;
 pub use cx::Cx;
 pub use data::{FunctionKind, Plan, PlanRetry, PlanStep};
 pub use form::{Form, UndoForm};

@@ -1,0 +1,121 @@
+//! The answers to calls that may come again: those with a key of their caller.
+
+use std::collections::{HashMap, VecDeque};
+
+use asyncsteps_core::{Error, codes};
+use asyncsteps_executor::Caller;
+use asyncsteps_journal::{Path, ValueError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::writer::RecordTicket;
+
+/// How many answers to calls with a key an entity keeps, the newest ones.
+pub const ANSWERS: usize = 1000;
+
+/// How many bytes they may have in all: they are loaded with the entity.
+const BYTES: usize = 1 << 20;
+
+/// The identity of a call.
+pub(super) struct CallKey {
+    /// Its user, function and key.
+    name: String,
+    /// A digest of its parameters.
+    digest: u64,
+}
+
+impl CallKey {
+    pub(super) fn new(
+        caller: &Caller,
+        function: &str,
+        key: &str,
+        params: &Map<String, Value>,
+    ) -> Self {
+        let user = caller.user().map(|user| (user.local_id(), user.global_id()));
+        // quoted, so that no user, function and key are taken for other ones
+        let name = format!("{user:?} {function} {key}");
+        Self { name, digest: digest(params) }
+    }
+
+    /// Where its answer is recorded.
+    pub(super) fn path(&self, root: &Path) -> Path {
+        root.key(&self.name)
+    }
+}
+
+/// A digest that is the same in all versions: FNV-1a. Only calls of one user are compared.
+fn digest(params: &Map<String, Value>) -> u64 {
+    let bytes = serde_json::to_vec(params).unwrap_or_default();
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// An answer, as it is recorded.
+#[derive(Serialize, Deserialize)]
+struct StoredAnswer {
+    digest: u64,
+    result: Value,
+}
+
+/// Where an answer is recorded.
+struct Recorded {
+    path: Path,
+    bytes: usize,
+    ticket: RecordTicket,
+}
+
+/// The answers that an entity keeps.
+#[derive(Default)]
+pub(super) struct Answers {
+    answers: HashMap<Path, StoredAnswer>,
+    /// The same, oldest first.
+    order: VecDeque<Recorded>,
+    bytes: usize,
+}
+
+impl Answers {
+    /// The answer that a call has got before.
+    pub(super) fn find(&self, path: &Path, call: &CallKey) -> Result<Option<Value>, Error> {
+        let Some(answer) = self.answers.get(path) else { return Ok(None) };
+        if answer.digest != call.digest {
+            let info = "The key was used for a call with other parameters";
+            return Err(Error::with_info(codes::INVALID_REQUEST, info));
+        }
+        Ok(Some(answer.result.clone()))
+    }
+
+    /// The value of an answer, as it is recorded.
+    pub(super) fn encode(
+        call: &CallKey,
+        result: Value,
+    ) -> Result<asyncsteps_journal::Value, ValueError> {
+        asyncsteps_journal::Value::encode_json(&StoredAnswer { digest: call.digest, result })
+    }
+
+    /// Keeps an answer that was recorded at this path.
+    pub(super) fn keep(
+        &mut self,
+        path: Path,
+        value: &asyncsteps_journal::Value,
+        ticket: RecordTicket,
+    ) -> Result<(), ValueError> {
+        let bytes = value.len() + path.as_str().len();
+        self.answers.insert(path.clone(), value.decode()?);
+        self.bytes += bytes;
+        self.order.push_back(Recorded { path, bytes, ticket });
+        Ok(())
+    }
+
+    /// Forgets the oldest ones beyond the limits; returns what is recorded of them.
+    pub(super) fn forget_oldest(&mut self) -> Vec<RecordTicket> {
+        let mut forgotten = Vec::new();
+        while self.order.len() > ANSWERS || self.bytes > BYTES {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.bytes -= oldest.bytes;
+            self.answers.remove(&oldest.path);
+            forgotten.push(oldest.ticket);
+        }
+        forgotten
+    }
+}

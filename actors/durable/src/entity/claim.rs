@@ -1,0 +1,248 @@
+//! How a node gets an entity.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::{Error, codes};
+use asyncsteps_journal::limits::TEXT_BYTES;
+use asyncsteps_journal::record::Started;
+use asyncsteps_journal::request::{
+    CallerKey, Claim, Claimed, Disposition, FirstOwner, FlowInfo, FlowState, Loaded, Signal,
+    Submit, Submitted,
+};
+use asyncsteps_journal::{Epoch, Error as JournalError, LEASE, POLL, Refused, Repeat, Uid, Value};
+use tokio::sync::watch;
+
+use super::kind::{EntityKind, EntityName};
+use super::owned::OwnedEntity;
+use super::owner::EntityOwner;
+use crate::answered::answered;
+use crate::lease::Lease;
+use crate::records::cut;
+use crate::run::last_append;
+use crate::submit::{NotSubmitted, error_of_submit};
+
+/// The scope of the names of entities among the keys of callers.
+const SCOPE: &str = "entity";
+
+/// The signal by which a node asks another one for an entity.
+const GIVE_BACK: &str = "give back";
+
+/// How long a node waits for an entity that another one has: a lease, if that one is dead, and some calls.
+const PATIENCE: Duration = Duration::from_secs(3 * LEASE.as_secs());
+
+/// How long a node waits at least before it looks again.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
+/// The answer to a node that names an entity.
+enum Named {
+    /// It is new, and of the node.
+    New(Claimed),
+    /// It was there.
+    Known(Uid),
+    /// The node has no lease, and begins anew.
+    NoLease,
+}
+
+/// The owner of an entity.
+enum Owner {
+    /// The node that looks, because an answer to it was lost.
+    This(Claimed),
+    Other(Epoch),
+    None,
+}
+
+impl EntityOwner {
+    /// Claims the entity, and loads it.
+    pub(super) async fn claim(
+        &self,
+        kind: &Arc<EntityKind>,
+        name: &EntityName,
+    ) -> Result<Rc<OwnedEntity>, Error> {
+        let mut changes = self.shared.journal.changes();
+        let (mut known, mut asked) = (None, None);
+        let given_up = clock::now() + PATIENCE;
+        loop {
+            changes.mark_unchanged();
+            let lease = Rc::clone(&self.lease.borrow());
+            if let Some(claimed) = self.take(&lease, kind, name).await? {
+                return self.load(lease, kind, name, claimed).await;
+            }
+            if known.is_none() {
+                known = match self.named(&lease, kind, name).await? {
+                    Named::New(claimed) => return self.load(lease, kind, name, claimed).await,
+                    Named::Known(uid) => Some(uid),
+                    Named::NoLease => None,
+                };
+            }
+            if let Some(uid) = known {
+                match self.owner_of(&lease, kind, uid).await? {
+                    Owner::This(claimed) => return self.load(lease, kind, name, claimed).await,
+                    Owner::Other(epoch) if asked != Some(epoch) => {
+                        self.ask_back(uid).await?;
+                        asked = Some(epoch);
+                    }
+                    Owner::Other(_) | Owner::None => {}
+                }
+            }
+            if clock::now() >= given_up {
+                let info = format!("another node does not give back the entity {}", name.full);
+                return Err(Error::with_info(codes::DEFENSE_REJECTED, info));
+            }
+            next_change(&mut changes).await;
+        }
+    }
+
+    /// Takes the entity, if no other node has it.
+    async fn take(
+        &self,
+        lease: &Lease,
+        kind: &EntityKind,
+        name: &EntityName,
+    ) -> Result<Option<Claimed>, Error> {
+        let claim = Claim {
+            node: lease.node,
+            ticket: random()?,
+            programs: vec![kind.program(name)],
+            limit: 1,
+            suspects: usize::MAX,
+        };
+        match answered(|| self.shared.journal.claim(claim.clone())).await {
+            Ok(claimed) => Ok(claimed.first().copied()),
+            Err(JournalError::Refused(Refused::NoLease(_))) => Ok(None),
+            Err(error) => Err(error_of_journal(error)),
+        }
+    }
+
+    /// Finds the entity by its name, or makes it.
+    async fn named(
+        &self,
+        lease: &Lease,
+        kind: &EntityKind,
+        name: &EntityName,
+    ) -> Result<Named, Error> {
+        let parameters = Value::encode_json(&*name.key);
+        let started = Started {
+            template: name.full.to_string(),
+            version: kind.form.version,
+            parameters: parameters.map_err(|error| error_of_submit(&error.into()))?,
+            user: None,
+            deadline: None,
+            trace: None,
+            schedule: None,
+        };
+        let key = Some(CallerKey { scope: SCOPE.to_owned(), key: name.full.to_string() });
+        let (uid, owner) = (random()?, FirstOwner::Node(lease.node));
+        let submit = Submit { uid, started, key, owner, quota: None };
+        match answered(|| self.shared.journal.submit(submit.clone())).await {
+            Ok(Submitted::Known(uid)) => Ok(Named::Known(uid)),
+            Ok(Submitted::New | _) => Ok(Named::New(claimed_at(uid, Epoch::new(1)))),
+            Err(JournalError::Refused(Refused::NoLease(_))) => Ok(Named::NoLease),
+            Err(error) => Err(error_of_journal(error)),
+        }
+    }
+
+    /// Who owns the entity that the node could not take.
+    async fn owner_of(&self, lease: &Lease, kind: &EntityKind, uid: Uid) -> Result<Owner, Error> {
+        let status = self.shared.journal.status(uid).await.map_err(error_of_journal)?;
+        let FlowInfo { template, state, epoch, owner, version, reason, .. } = status.flow;
+        let why = match state {
+            FlowState::Running if owner == Some(lease.node) => {
+                return Ok(Owner::This(claimed_at(uid, epoch)));
+            }
+            FlowState::Running => return Ok(Owner::Other(epoch)),
+            FlowState::Paused | FlowState::Dead => {
+                format!("waits for an operator: {}", reason.unwrap_or_default())
+            }
+            FlowState::Ended => "was removed".to_owned(),
+            FlowState::Ready | FlowState::New | FlowState::Suspect | FlowState::Parked | _ => {
+                if version <= kind.form.version {
+                    return Ok(Owner::None);
+                }
+                let own = kind.form.version;
+                format!(
+                    "was written by a program with version {version} of its state, and this one has {own}"
+                )
+            }
+        };
+        Err(Error::with_info(codes::INTERNAL_ERROR, format!("The entity {template} {why}")))
+    }
+
+    /// Asks the node that has the entity to give it back.
+    async fn ask_back(&self, uid: Uid) -> Result<(), Error> {
+        let nothing = Value::encode(&()).map_err(|error| error_of_submit(&error.into()))?;
+        let signal = Signal { id: random()?, name: GIVE_BACK.to_owned(), value: nothing };
+        let asked = answered(|| self.shared.journal.signal(uid, signal.clone())).await;
+        asked.map_err(error_of_journal)
+    }
+
+    async fn load(
+        &self,
+        lease: Rc<Lease>,
+        kind: &Arc<EntityKind>,
+        name: &EntityName,
+        claimed: Claimed,
+    ) -> Result<Rc<OwnedEntity>, Error> {
+        let journal = &self.shared.journal;
+        let loaded: Loaded = loop {
+            match journal.load(claimed.uid).await {
+                Ok(loaded) => break loaded,
+                Err(error) if error.repeat() == Repeat::Never => {
+                    return Err(self.pause(name, claimed, error.to_string()).await);
+                }
+                Err(error) if clock::now() >= lease.until() => return Err(error_of_journal(error)),
+                Err(_) => timer::sleep_until(clock::now() + POLL / 10).await,
+            }
+        };
+        let with = (Arc::clone(journal), lease);
+        match OwnedEntity::new(kind, name, (claimed, &loaded), with) {
+            Ok(entity) => Ok(entity),
+            Err(error) => {
+                Err(self.pause(name, claimed, format!("its state cannot be read: {error}")).await)
+            }
+        }
+    }
+
+    /// Leaves an entity that cannot be read to an operator.
+    async fn pause(&self, name: &EntityName, claimed: Claimed, reason: String) -> Error {
+        tracing::error!(entity = %name.full, reason, "the entity waits for an operator");
+        let append = last_append(claimed, Disposition::Pause(cut(&reason, TEXT_BYTES)));
+        let paused = answered(|| self.shared.journal.append(vec![append.clone()])).await;
+        if let Err(error) = paused {
+            tracing::error!(entity = %name.full, %error, "the entity cannot be put aside");
+        }
+        let info = format!("The entity {} waits for an operator: {reason}", name.full);
+        Error::with_info(codes::INTERNAL_ERROR, info)
+    }
+}
+
+fn claimed_at(uid: Uid, epoch: Epoch) -> Claimed {
+    Claimed { uid, epoch, deaths: 0, is_suspect: false }
+}
+
+fn random() -> Result<Uid, Error> {
+    Uid::random().map_err(|error| error_of_submit(&NotSubmitted::NoRandom(error)))
+}
+
+fn error_of_journal(error: JournalError) -> Error {
+    error_of_submit(&error.into())
+}
+
+/// Completes when the journal may have something new. It looks a few times a second at the most, however much happens
+/// there.
+async fn next_change(changes: &mut watch::Receiver<u64>) {
+    timer::sleep_until(clock::now() + PAUSE).await;
+    let poll = timer::sleep_until(clock::now() + POLL);
+    tokio::pin!(poll);
+    tokio::select! {
+        biased;
+        changed = changes.changed() => {
+            if changed.is_err() {
+                poll.as_mut().await;
+            }
+        }
+        () = poll.as_mut() => {}
+    }
+}

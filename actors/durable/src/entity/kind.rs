@@ -1,0 +1,68 @@
+//! What the entities of an interface have in common.
+
+use std::sync::Arc;
+
+use asyncsteps_core::{Error, codes};
+use asyncsteps_journal::Path;
+use asyncsteps_journal::request::Program;
+use serde_json::{Map, Value};
+
+use super::state::StateForm;
+
+/// The most bytes of a key: it is a part of names and paths in the journal.
+const KEY_BYTES: usize = 512;
+
+/// The entities of an interface.
+pub(super) struct EntityKind {
+    /// The interface and its major version.
+    name: String,
+    /// The parameter that has the key.
+    parameter: &'static str,
+    pub(super) form: StateForm,
+    /// Where its records are.
+    pub(super) root: Path,
+}
+
+/// An entity: its key, and its name in the journal.
+#[derive(Clone, Debug)]
+pub(super) struct EntityName {
+    pub(super) key: Arc<str>,
+    pub(super) full: Arc<str>,
+}
+
+impl EntityKind {
+    pub(super) fn new(name: String, parameter: &'static str, form: StateForm) -> Self {
+        Self { root: Path::template(&name), name, parameter, form }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The entity that a call with these parameters is for.
+    pub(super) fn named(&self, params: &Map<String, Value>) -> Result<EntityName, Error> {
+        let key: Arc<str> = match params.get(self.parameter) {
+            Some(Value::String(key)) => key.as_str().into(),
+            Some(Value::Number(key)) if !key.is_f64() => key.to_string().into(),
+            _ => return Err(self.wrong("has to be a text or a whole number")),
+        };
+        if key.len() > KEY_BYTES {
+            return Err(self.wrong(&format!("may have {KEY_BYTES} bytes")));
+        }
+        if key.contains('\0') {
+            return Err(self.wrong("cannot have the character U+0000"));
+        }
+        Ok(EntityName { full: format!("{}@{key}", self.name).into(), key })
+    }
+
+    fn wrong(&self, rule: &str) -> Error {
+        let info = format!("The parameter {} is the key of an entity: it {rule}", self.parameter);
+        Error::with_info(codes::INVALID_REQUEST, info)
+    }
+
+    /// An entity as a node asks for it.
+    pub(super) fn program(&self, name: &EntityName) -> Program {
+        let version = self.form.version;
+        Program { template: name.full.to_string(), version, compatible: (0..version).collect() }
+    }
+}

@@ -1,0 +1,277 @@
+//! An entity that a node owns: its state, and what is stored of its calls.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use asyncsteps_actors::clock;
+use asyncsteps_actors::sync::FencingToken;
+use asyncsteps_core::{Error, Time, codes};
+use asyncsteps_journal::record::{Done, Iteration};
+use asyncsteps_journal::request::{Claimed, Disposition, Loaded};
+use asyncsteps_journal::{Event, Journal, Path, Record, Uid, ValueError};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::answers::{Answers, CallKey};
+use super::kind::{EntityKind, EntityName};
+use super::state::{AnyState, Draft};
+use crate::lease::Lease;
+use crate::until::until;
+use crate::writer::{FlowWriter, RecordTicket, Stopped};
+
+/// An entity that this node owns.
+pub(crate) struct OwnedEntity {
+    kind: Arc<EntityKind>,
+    pub(super) name: EntityName,
+    pub(super) uid: Uid,
+    fence: FencingToken,
+    pub(super) writer: Rc<FlowWriter>,
+    lease: Rc<Lease>,
+    /// As the next call finds it.
+    latest: RefCell<AnyState>,
+    /// The number of the call that left it so, and its record.
+    calls: Cell<u64>,
+    record: Cell<Option<RecordTicket>>,
+    /// As it is stored, with the number of the call that left it so.
+    stored: RefCell<(u64, AnyState)>,
+    answers: RefCell<Answers>,
+    /// An earlier version has written it.
+    is_outdated: Cell<bool>,
+    /// How many calls are in it.
+    uses: Cell<usize>,
+    used: Cell<Time>,
+    is_leaving: Cell<bool>,
+    is_forgotten: Cell<bool>,
+    /// Another node has asked for it.
+    is_wanted: Cell<bool>,
+    unused: Notify,
+    left: Notify,
+}
+
+impl OwnedEntity {
+    /// The entity as it was loaded.
+    pub(super) fn new(
+        kind: &Arc<EntityKind>,
+        name: &EntityName,
+        (claimed, loaded): (Claimed, &Loaded),
+        (journal, lease): (Arc<dyn Journal>, Rc<Lease>),
+    ) -> Result<Rc<Self>, ValueError> {
+        let Claimed { uid, epoch, .. } = claimed;
+        let (form, version) = (kind.form, loaded.flow.version);
+        let (next, seen) = (loaded.next(), loaded.inbox.last);
+        let writer = FlowWriter::new(journal, (uid, epoch, form.version), next, seen);
+        let (mut state, mut answers) = (None, Answers::default());
+        for stored in &loaded.records {
+            let ticket = writer.loaded(stored.id);
+            if let Event::Iteration(last) = &stored.record.event {
+                state = Some(((form.read)(version, &last.state)?, last.index, ticket));
+            } else if let Event::Done(done) = &stored.record.event {
+                answers.keep(stored.record.path.clone(), &done.value, ticket)?;
+            }
+        }
+        let record = state.as_ref().map(|(_, _, ticket)| *ticket);
+        let (state, calls) = state.map_or_else(|| ((form.new)(), 0), |(it, calls, _)| (it, calls));
+        Ok(Rc::new(Self {
+            kind: Arc::clone(kind),
+            fence: FencingToken::new(kind.name(), Arc::clone(&name.key), epoch.get()),
+            name: name.clone(),
+            uid,
+            writer,
+            lease,
+            latest: RefCell::new(Rc::clone(&state)),
+            calls: Cell::new(calls),
+            record: Cell::new(record),
+            stored: RefCell::new((calls, state)),
+            answers: RefCell::new(answers),
+            is_outdated: Cell::new(record.is_some() && version < form.version),
+            uses: Cell::new(0),
+            used: Cell::new(clock::now()),
+            is_leaving: Cell::new(false),
+            is_forgotten: Cell::new(false),
+            is_wanted: Cell::new(false),
+            unused: Notify::new(),
+            left: Notify::new(),
+        }))
+    }
+
+    /// The token of this owner.
+    pub(super) fn fence(&self) -> FencingToken {
+        self.fence.clone()
+    }
+
+    /// Whether this node still owns it, as far as that is known.
+    pub(super) fn is_owned(&self) -> bool {
+        clock::now() < self.lease.until() && !self.writer.has_stopped()
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.is_leaving.get()
+    }
+
+    /// Another node has asked for it: this one lets that have it first.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted.get()
+    }
+
+    /// The inbox has entries up to this number: requests of other nodes.
+    pub(super) fn wanted(&self, inbox: u64) {
+        self.is_wanted.set(true);
+        self.writer.tell_inbox(inbox);
+    }
+
+    /// Takes no further calls.
+    pub(super) fn begin_leaving(&self) -> bool {
+        !self.is_leaving.replace(true)
+    }
+
+    /// A call is in it, until the guard is dropped.
+    pub(super) fn enter(self: &Rc<Self>) -> CallGuard {
+        self.uses.set(self.uses.get() + 1);
+        CallGuard(Rc::clone(self))
+    }
+
+    /// How long no call was in it.
+    pub(super) fn idle_since(&self) -> Option<Time> {
+        (self.uses.get() == 0).then(|| self.used.get())
+    }
+
+    /// Completes when no call is in it.
+    pub(super) async fn unused(&self) {
+        until(&self.unused, || (self.uses.get() == 0).then_some(())).await;
+    }
+
+    /// Completes when the node [has forgotten](Self::forgotten) it.
+    pub(super) async fn left(&self) {
+        until(&self.left, || self.is_forgotten.get().then_some(())).await;
+    }
+
+    /// The node does not know it any more, and may claim it again.
+    pub(super) fn forgotten(&self) {
+        self.is_forgotten.set(true);
+        self.left.notify_waiters();
+    }
+
+    /// Gives it back to the journal, when no call is in it.
+    pub(super) async fn release(self: &Rc<Self>) {
+        self.unused().await;
+        let inbox = match self.writer.has_unseen() {
+            // requests to give it back, each of which is done with it
+            true => self.writer.journal().inbox(self.uid).await.ok(),
+            false => None,
+        };
+        let answer = self.writer.append_last(|entry| {
+            entry.then = Disposition::Release;
+            if self.is_outdated.get() {
+                // its state is still in the form of an earlier version
+                entry.version = 0;
+            }
+            if let Some(inbox) = inbox {
+                entry.seen = inbox.last;
+                entry.takes = inbox.signals.iter().map(|signal| signal.number).collect();
+            }
+        });
+        answer.await;
+        self.lose();
+    }
+
+    /// The node does not own it any more.
+    pub(super) fn lose(&self) {
+        self.is_leaving.set(true);
+        self.writer.stop(Stopped::Lost);
+        self.writer.close();
+    }
+
+    /// The state for a call that may change it.
+    pub(super) fn draft(&self) -> Draft {
+        (self.kind.form.draft)(&self.latest.borrow(), Arc::clone(&self.name.key), true)
+    }
+
+    /// The state for a call that reads it.
+    pub(super) fn stored(&self) -> Draft {
+        (self.kind.form.draft)(&self.stored.borrow().1, Arc::clone(&self.name.key), false)
+    }
+
+    /// The answer that this call has got before.
+    pub(super) fn answer(&self, call: &CallKey) -> Result<Option<Value>, Error> {
+        self.answers.borrow().find(&call.path(&self.kind.root), call)
+    }
+
+    /// A call has ended well: its changes are true for the next one, and are being stored, with its result if it has a
+    /// key.
+    pub(super) fn commit(
+        self: &Rc<Self>,
+        draft: &Draft,
+        call: Option<(&CallKey, Value)>,
+    ) -> Result<Committed, Error> {
+        let changed = draft.changed();
+        let is_written = changed.is_some() || call.is_some() && self.is_outdated.get();
+        // nothing is changed before all of it is known to fit
+        let latest = changed.unwrap_or_else(|| Rc::clone(&self.latest.borrow()));
+        let state = is_written.then(|| (self.kind.form.write)(&*latest)).transpose();
+        let state = state.map_err(|error| self.not_stored("state", error))?;
+        let answer = call.map(|(call, result)| {
+            Answers::encode(call, result).map(|value| (call.path(&self.kind.root), value))
+        });
+        let answer = answer.transpose().map_err(|error| self.not_stored("answer", error))?;
+        if let Some(state) = state {
+            self.calls.set(self.calls.get() + 1);
+            let (index, replaced) = (self.calls.get(), self.record.get());
+            let event = Event::Iteration(Iteration { index, state });
+            let ticket = self.add(self.kind.root.clone(), event, replaced.as_slice());
+            self.record.set(Some(ticket));
+            self.is_outdated.set(false);
+            self.latest.replace(Rc::clone(&latest));
+        }
+        if let Some((path, value)) = answer {
+            let done = Done { value: value.clone(), attempt: 1, millis: 0 };
+            let mut answers = self.answers.borrow_mut();
+            let forgotten = answers.forget_oldest();
+            let ticket = self.add(path.clone(), Event::Done(done), &forgotten);
+            answers.keep(path, &value, ticket).map_err(|error| self.not_stored("answer", error))?;
+        }
+        Ok(Committed { entity: Rc::clone(self), number: self.calls.get(), state: latest })
+    }
+
+    fn add(&self, path: Path, event: Event, replaced: &[RecordTicket]) -> RecordTicket {
+        self.writer.add(Record::new(path, event), replaced)
+    }
+
+    fn not_stored(&self, what: &str, error: ValueError) -> Error {
+        tracing::error!(entity = %self.name.full, %error, "the {what} cannot be stored, so the call has failed");
+        let info = format!("The {what} of the entity cannot be stored: {error}");
+        Error::with_info(codes::INTERNAL_ERROR, info).with_cause(error)
+    }
+}
+
+/// A call of an entity, which is not given back meanwhile.
+pub(super) struct CallGuard(Rc<OwnedEntity>);
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        let Self(entity) = self;
+        entity.uses.set(entity.uses.get() - 1);
+        entity.used.set(clock::now());
+        entity.unused.notify_waiters();
+    }
+}
+
+/// A call that has ended well, whose changes are being stored.
+pub(super) struct Committed {
+    entity: Rc<OwnedEntity>,
+    number: u64,
+    state: AnyState,
+}
+
+impl Committed {
+    /// Completes when its changes are stored, and all that it saw.
+    pub(super) async fn stored(self) -> Result<(), Stopped> {
+        let Self { entity, number, state } = self;
+        entity.writer.stored().await?;
+        let mut stored = entity.stored.borrow_mut();
+        if stored.0 < number {
+            *stored = (number, state);
+        }
+        Ok(())
+    }
+}

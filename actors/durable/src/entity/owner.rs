@@ -1,0 +1,296 @@
+//! The entities that a node owns.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_actors::sync::Mutex;
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::sync::mutex;
+use asyncsteps_core::{Error, codes};
+use asyncsteps_journal::Uid;
+use asyncsteps_journal::request::News;
+use dashmap::{DashMap, Entry};
+use tokio::sync::Notify;
+
+use super::claim::PAUSE;
+use super::kind::{EntityKind, EntityName};
+use super::owned::OwnedEntity;
+use crate::detached::detached;
+use crate::lease::Lease;
+use crate::shared::{DurableShared, LocalNode};
+use crate::until::until;
+
+/// How many calls of an entity may wait for their turn.
+const QUEUE: u32 = 1000;
+
+/// How many entities a node has at the most. Those without a call are given back sooner when it has half as many.
+const MOST: usize = 100_000;
+
+/// How long an entity without a call stays with its node, and if there are many.
+const IDLE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(1));
+
+/// How long a node leaves an entity to others that it has given back to one: longer than that waits until it looks.
+const LETS_OTHERS: Duration = PAUSE.saturating_mul(3);
+
+/// The code of a call that finds its entity elsewhere. No caller sees it: the call goes there.
+pub(super) const MOVED: &str = "EntityMoved";
+
+/// The lease of a node in its present term.
+pub(crate) type CurrentLease = Rc<RefCell<Rc<Lease>>>;
+
+/// The nodes of this process that own entities, and the turns of their calls.
+pub(crate) struct EntityOwners {
+    /// The numbers of nodes, by the full name of their entities.
+    nodes: DashMap<Arc<str>, u64>,
+    /// Calls of an entity take turns.
+    turns: Mutex,
+}
+
+impl Default for EntityOwners {
+    fn default() -> Self {
+        let options = mutex::Options { max: 1, max_queue: Some(QUEUE) };
+        Self { nodes: DashMap::new(), turns: Mutex::named("entity", options) }
+    }
+}
+
+impl EntityOwners {
+    /// The turns of all entities.
+    pub(crate) fn turns(&self) -> &Mutex {
+        &self.turns
+    }
+}
+
+thread_local! {
+    static HERE: RefCell<Vec<Weak<EntityOwner>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where the calls of an entity run.
+pub(super) enum Place {
+    /// On this arbiter.
+    Here(Rc<EntityOwner>),
+    /// On the arbiter of this node.
+    There(LocalNode),
+    /// No node runs in this process.
+    Nowhere,
+}
+
+impl Place {
+    /// Where the calls of this entity run: where it is, or else here if there is a node.
+    pub(super) fn of(shared: &Arc<DurableShared>, name: &EntityName) -> Self {
+        let here = HERE.with_borrow(|owners| {
+            let mut owners = owners.iter().filter_map(Weak::upgrade);
+            owners.find(|owner| Arc::ptr_eq(&owner.shared, shared) && !owner.is_ending.get())
+        });
+        let known = shared.entities.nodes.get(&name.full).map(|number| *number);
+        match (here, known) {
+            (Some(owner), None) => return Self::Here(owner),
+            (Some(owner), Some(number)) if owner.number == number => return Self::Here(owner),
+            (_, Some(number)) if let Some(node) = shared.node_of_number(number) => {
+                return Self::There(node);
+            }
+            (Some(owner), Some(_)) => return Self::Here(owner),
+            (None, _) => {}
+        }
+        shared.next_node().map_or(Self::Nowhere, Self::There)
+    }
+}
+
+/// The entities of a node.
+pub(crate) struct EntityOwner {
+    pub(super) shared: Arc<DurableShared>,
+    /// The number of the node in this process.
+    number: u64,
+    pub(super) lease: CurrentLease,
+    entities: RefCell<HashMap<Arc<str>, Owning>>,
+    names: RefCell<HashMap<Uid, Arc<str>>>,
+    is_ending: Cell<bool>,
+    /// An entity was claimed, or is gone.
+    changed: Notify,
+}
+
+#[derive(Clone)]
+enum Owning {
+    Claims,
+    Owns(Rc<OwnedEntity>),
+}
+
+impl EntityOwner {
+    /// The entities of the node with this number, which runs on this arbiter.
+    pub(crate) fn start(shared: &Arc<DurableShared>, number: u64, lease: CurrentLease) -> Rc<Self> {
+        let owner = Rc::new(Self {
+            shared: Arc::clone(shared),
+            number,
+            lease,
+            entities: RefCell::default(),
+            names: RefCell::default(),
+            is_ending: Cell::new(false),
+            changed: Notify::new(),
+        });
+        HERE.with_borrow_mut(|owners| {
+            owners.retain(|other| other.strong_count() > 0);
+            owners.push(Rc::downgrade(&owner));
+        });
+        owner
+    }
+
+    /// The entity, as soon as this node owns it.
+    ///
+    /// # Errors
+    /// [`MOVED`] if another node of this process owns it; the errors of the journal.
+    pub(super) async fn owned(
+        self: Rc<Self>,
+        kind: Arc<EntityKind>,
+        name: EntityName,
+    ) -> Result<Rc<OwnedEntity>, Error> {
+        loop {
+            let changed = self.changed.notified();
+            let owning = self.entities.borrow().get(&name.full).cloned();
+            match owning {
+                Some(Owning::Owns(entity)) if entity.is_leaving() => {
+                    entity.left().await;
+                    if entity.is_wanted() {
+                        timer::sleep_until(clock::now() + LETS_OTHERS).await;
+                    }
+                }
+                Some(Owning::Owns(entity)) if entity.is_owned() => return Ok(entity),
+                Some(Owning::Owns(entity)) => {
+                    entity.lose();
+                    self.forget(&entity);
+                }
+                Some(Owning::Claims) => changed.await,
+                None => {
+                    self.begin_claim(&name)?;
+                    let claims = Rc::clone(&self).claims(Arc::clone(&kind), name.clone());
+                    // one that is claimed is kept, whoever waits for it
+                    detached(claims).await?;
+                }
+            }
+        }
+    }
+
+    /// No other node of this process claims the entity meanwhile.
+    fn begin_claim(&self, name: &EntityName) -> Result<(), Error> {
+        if self.is_ending.get() {
+            return Err(Error::new(MOVED));
+        }
+        let mut entities = self.entities.borrow_mut();
+        if entities.len() >= MOST {
+            let info = format!("{MOST} entities are in use here already");
+            return Err(Error::with_info(codes::DEFENSE_REJECTED, info));
+        }
+        match self.shared.entities.nodes.entry(Arc::clone(&name.full)) {
+            Entry::Occupied(other) if *other.get() != self.number => Err(Error::new(MOVED)),
+            entry @ (Entry::Occupied(_) | Entry::Vacant(_)) => {
+                entry.insert(self.number);
+                entities.insert(Arc::clone(&name.full), Owning::Claims);
+                Ok(())
+            }
+        }
+    }
+
+    async fn claims(self: Rc<Self>, kind: Arc<EntityKind>, name: EntityName) -> Result<(), Error> {
+        let claimed = self.claim(&kind, &name).await;
+        match claimed {
+            Ok(entity) => {
+                let owns = Owning::Owns(Rc::clone(&entity));
+                self.names.borrow_mut().insert(entity.uid, Arc::clone(&name.full));
+                self.entities.borrow_mut().insert(Arc::clone(&name.full), owns);
+                self.changed.notify_waiters();
+                if self.is_ending.get() {
+                    self.leave(&entity);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.entities.borrow_mut().remove(&name.full);
+                self.shared.entities.nodes.remove(&name.full);
+                self.changed.notify_waiters();
+                Err(error)
+            }
+        }
+    }
+
+    /// The node does not own the entity any more.
+    fn forget(&self, entity: &Rc<OwnedEntity>) {
+        let mut entities = self.entities.borrow_mut();
+        let is_it = matches!(entities.get(&entity.name.full), Some(Owning::Owns(known)) if Rc::ptr_eq(known, entity));
+        if is_it {
+            entities.remove(&entity.name.full);
+            self.names.borrow_mut().remove(&entity.uid);
+            self.shared.entities.nodes.remove(&entity.name.full);
+        }
+        drop(entities);
+        entity.forgotten();
+        self.changed.notify_waiters();
+    }
+
+    /// Gives an entity back when no call is in it.
+    fn leave(self: &Rc<Self>, entity: &Rc<OwnedEntity>) {
+        if entity.begin_leaving() {
+            let (owner, entity) = (Rc::clone(self), Rc::clone(entity));
+            actix_rt::spawn(async move {
+                entity.release().await;
+                owner.forget(&entity);
+            });
+        }
+    }
+
+    /// Another node asks for an entity, or sends it something.
+    pub(crate) fn hears(self: &Rc<Self>, news: News) {
+        let name = self.names.borrow().get(&news.uid).cloned();
+        let owning = name.and_then(|name| self.entities.borrow().get(&name).cloned());
+        if let Some(Owning::Owns(entity)) = owning {
+            entity.wanted(news.inbox);
+            self.leave(&entity);
+        }
+    }
+
+    fn all(&self) -> Vec<Rc<OwnedEntity>> {
+        let entities = self.entities.borrow();
+        let owned = entities.values().filter_map(|owning| match owning {
+            Owning::Owns(entity) => Some(Rc::clone(entity)),
+            Owning::Claims => None,
+        });
+        owned.collect()
+    }
+
+    /// Gives those back that were not called for long.
+    pub(crate) fn leave_idle(self: &Rc<Self>) {
+        let (long, short) = IDLE;
+        let idle = if self.entities.borrow().len() > MOST / 2 { short } else { long };
+        let now = clock::now();
+        for entity in self.all() {
+            if entity.idle_since().is_some_and(|since| now.saturating_since(since) >= idle) {
+                self.leave(&entity);
+            }
+        }
+    }
+
+    /// Gives all back, such as when the lease has ended.
+    pub(crate) fn leave_all(self: &Rc<Self>) {
+        self.all().iter().for_each(|entity| self.leave(entity));
+    }
+
+    /// The node stops: it takes no more, and gives all back.
+    pub(crate) fn end(self: &Rc<Self>) {
+        self.is_ending.set(true);
+        self.leave_all();
+    }
+
+    /// The node ends as by a crash.
+    pub(crate) fn crash(&self) {
+        self.is_ending.set(true);
+        for entity in self.all() {
+            entity.lose();
+            self.forget(&entity);
+        }
+    }
+
+    /// Completes when it has none.
+    pub(crate) async fn is_empty(&self) {
+        until(&self.changed, || self.entities.borrow().is_empty().then_some(())).await;
+    }
+}

@@ -1,0 +1,62 @@
+//! An entity is on one arbiter of a process, and called from all.
+
+use actix_rt::Arbiter;
+use asyncsteps_durable::Durable;
+use asyncsteps_executor::Executor;
+use asyncsteps_journal::memory::Memory;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::{executor, keyed};
+
+/// Does something on another arbiter, which runs a node.
+fn there<T: Send + 'static>(
+    arbiter: &Arbiter,
+    durable: &Durable,
+    executor: &Executor,
+    task: impl AsyncFnOnce(Executor) -> T + Send + 'static,
+) -> oneshot::Receiver<T> {
+    let (done, result) = oneshot::channel();
+    let (durable, executor) = (durable.clone(), executor.clone());
+    arbiter.spawn_fn(move || {
+        actix_rt::spawn(async move {
+            let node = durable.start(&executor).await.expect("the journal gives a lease");
+            let _ = done.send(task(executor).await);
+            node.stop().await;
+        });
+    });
+    result
+}
+
+#[test]
+fn calls_of_each_arbiter_reach_the_one_that_has_the_entity() {
+    actix::System::new().block_on(async {
+        let durable = Durable::new(Memory::default());
+        let executor = executor(&durable);
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        let arbiters = [Arbiter::new(), Arbiter::new()];
+        let adds = async |executor: Executor| {
+            for call in 0..50 {
+                let key = format!("{:?} {call}", std::thread::current().id());
+                let add = json!({ "name": (call % 3).to_string(), "add": 1 });
+                let first = keyed(&executor, "ann", &key, add.clone()).await;
+                assert_eq!(keyed(&executor, "ann", &key, add).await, first);
+                first.expect("it is added");
+            }
+        };
+        let [one, two] =
+            [&arbiters[0], &arbiters[1]].map(|arbiter| there(arbiter, &durable, &executor, adds));
+        adds(executor.clone()).await;
+        one.await.expect("it is done");
+        two.await.expect("it is done");
+        let mut sum = 0;
+        for name in 0..3 {
+            let named = json!({ "name": name.to_string() });
+            let of_name = executor.call_as_system::<i32>("test.counters:1.0:sum", named).await;
+            sum += of_name.expect("it is read");
+        }
+        assert_eq!(sum, 150);
+        node.stop().await;
+        arbiters.iter().for_each(|arbiter| _ = arbiter.stop());
+    });
+}

@@ -1,0 +1,207 @@
+//! Actors by key, with state: one call at a time, wherever its node is.
+
+mod answers;
+mod chains;
+mod forms;
+mod hops;
+mod moves;
+mod turns;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use asyncsteps_core::{BodyResult, Code, Error};
+use asyncsteps_durable::entity::{Entity, EntityCx as _};
+use asyncsteps_durable::{Durable, Node};
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::{Headers, Request};
+use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Executor, Incoming, ReplyBody, Returns, Service, Steps};
+use asyncsteps_journal::Journal;
+use asyncsteps_journal::memory::Memory;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::node::TestClock;
+
+/// Counters by name.
+struct Counters;
+
+impl Service for Counters {
+    type Errors = CountError;
+}
+
+impl Entity for Counters {
+    type State = Count;
+}
+
+#[derive(Debug, Code, thiserror::Error)]
+enum CountError {
+    #[error("it is too much")]
+    TooMuch,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Count {
+    sum: i32,
+    /// What was added, in order.
+    all: Vec<i32>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Add {
+    name: String,
+    add: i32,
+    /// Milliseconds that it takes, before and behind the change.
+    #[serde(default)]
+    millis: u32,
+    /// What is wrong with it.
+    #[serde(default)]
+    fails: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Named {
+    name: String,
+}
+
+impl Counters {
+    fn add(steps: &Steps<Self, Add>) -> Returns<i32> {
+        let pause = async |cx: &Cx<Self, Add>| {
+            if cx.params.millis > 0 {
+                tokio::time::sleep(Duration::from_millis(cx.params.millis.into())).await;
+            }
+        };
+        steps
+            .run("add", async move |cx, ()| {
+                pause(cx).await;
+                let sum = cx.entity().change(|count| {
+                    count.sum += cx.params.add;
+                    count.all.push(cx.params.add);
+                    count.sum
+                })?;
+                pause(cx).await;
+                Ok(sum)
+            })
+            .repeatable()
+            .then("check", async |cx, sum| match cx.params.fails.as_deref() {
+                Some("panic") => panic!("a body panics"),
+                Some(_) => Err(CountError::TooMuch.into()),
+                None => Ok(sum),
+            })
+            .repeatable()
+            .returns()
+    }
+
+    #[expect(clippy::unused_async, reason = "a handler is an async function")]
+    async fn sum(cx: &Cx<Self, Named>) -> BodyResult<i32> {
+        assert_eq!(cx.entity().key(), cx.params.name);
+        Ok(cx.entity().get().sum)
+    }
+
+    #[expect(clippy::unused_async, reason = "a handler is an async function")]
+    async fn all(cx: &Cx<Self, Named>) -> BodyResult<Vec<i32>> {
+        Ok(cx.entity().get().all.clone())
+    }
+}
+
+/// An executor that has the counters.
+fn executor(durable: &Durable) -> Executor {
+    let interface = Interface::new("test.counters:1.0".parse().expect("it is a name"));
+    let executor = Executor::builder().service(interface, Counters, |functions| {
+        let counters = durable.entity(functions, "name");
+        counters.on("add", Counters::add).reads("sum", Counters::sum).reads("all", Counters::all);
+    });
+    // longer than a lease, so that calls wait for the next owner
+    executor.request_timeout(Duration::from_secs(60)).build().expect("it is complete")
+}
+
+/// A call with the key of a caller.
+async fn keyed(executor: &Executor, user: &str, key: &str, params: Value) -> Result<Value, String> {
+    let Value::Object(params) = params else { panic!("parameters are a map") };
+    let request = Request::new("test.counters:1.0:add", params);
+    let user = User::new(user, SecurityLevel::SafeOps);
+    let incoming = Incoming::new(request, Channel::local())
+        .with_caller((&user).into())
+        .with_headers(Rc::new(KeyHeader(key.to_owned())));
+    match executor.dispatch(incoming).await.into_parts().1 {
+        ReplyBody::Message(message) => {
+            message.response().clone().into_result().map_err(|error| error.code.to_string())
+        }
+        ReplyBody::Nothing | ReplyBody::Raw(_) => panic!("it is answered with a message"),
+    }
+}
+
+/// A process that has the counters.
+struct Process {
+    durable: Durable,
+    executor: Executor,
+    node: Option<Node>,
+}
+
+impl Process {
+    async fn start(journal: impl Journal) -> Self {
+        let durable = Durable::new(journal);
+        let interface = Interface::new("test.counters:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder().service(interface, Counters, |functions| {
+            let counters = durable.entity(functions, "name");
+            counters
+                .on("add", Counters::add)
+                .reads("sum", Counters::sum)
+                .reads("all", Counters::all);
+        });
+        // longer than a lease, so that calls wait for the next owner
+        let executor = executor.request_timeout(Duration::from_secs(60)).build();
+        let executor = executor.expect("it is complete");
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        Self { durable, executor, node: Some(node) }
+    }
+
+    async fn call<T: for<'de> Deserialize<'de> + 'static>(
+        &self,
+        function: &str,
+        params: Value,
+    ) -> Result<T, Error> {
+        self.executor.call_as_system(&format!("test.counters:1.0:{function}"), params).await
+    }
+
+    async fn add(&self, name: &str, add: i32) -> Result<i32, Error> {
+        self.call("add", json!({ "name": name, "add": add })).await
+    }
+
+    async fn sum(&self, name: &str) -> i32 {
+        self.call("sum", json!({ "name": name })).await.expect("it is read")
+    }
+
+    async fn all(&self, name: &str) -> Vec<i32> {
+        self.call("all", json!({ "name": name })).await.expect("it is read")
+    }
+
+    /// A call with the key of a caller.
+    async fn keyed(&self, user: &str, key: &str, params: Value) -> Result<Value, String> {
+        keyed(&self.executor, user, key, params).await
+    }
+
+    /// The process stops as it should.
+    async fn stop(mut self) {
+        self.node.take().expect("it runs").stop().await;
+    }
+}
+
+struct KeyHeader(String);
+
+impl Headers for KeyHeader {
+    fn header(&self, name: &str) -> Option<&str> {
+        (name == "idempotency-key").then_some(&self.0)
+    }
+
+    fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new(std::iter::empty())
+    }
+}
+
+fn memory() -> Memory {
+    Memory::new(TestClock::start())
+}

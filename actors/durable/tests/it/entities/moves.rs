@@ -1,0 +1,125 @@
+//! An entity has one owner at a time, and its state comes along.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use asyncsteps_journal::LEASE;
+use asyncsteps_journal::memory::{Fault, Memory, Operation};
+use asyncsteps_journal::request::FlowState;
+use asyncsteps_journal::{Journal, request::Query};
+use futures_util::future::join_all;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::{Process, memory};
+use crate::node::run;
+
+#[test]
+fn the_next_process_goes_on_where_one_has_stopped() {
+    run(async {
+        let journal = memory();
+        for count in 1..=3 {
+            let process = Process::start(journal.clone()).await;
+            let begun = Instant::now();
+            assert_eq!(process.add("a", 1).await.expect("it is added"), count);
+            assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+            process.stop().await;
+        }
+    });
+}
+
+#[test]
+fn two_processes_hand_an_entity_over_and_lose_no_call() {
+    run(async {
+        let journal = memory();
+        let one = Process::start(journal.clone()).await;
+        let other = Process::start(journal.clone()).await;
+        for round in 0..10 {
+            let process = if round % 2 == 0 { &one } else { &other };
+            assert_eq!(process.add("a", 1).await.expect("it is added"), round + 1);
+        }
+        let adds = |process| async move {
+            for _ in 0..20 {
+                Process::add(process, "a", 1).await.expect("it is added");
+            }
+        };
+        tokio::join!(adds(&one), adds(&other), adds(&one));
+        assert_eq!((one.sum("a").await, other.sum("a").await), (70, 70));
+    });
+}
+
+/// A process whose journal it no longer reaches once this is set.
+async fn cut_off(journal: &Memory) -> (Process, Arc<AtomicBool>) {
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let cut = Arc::clone(&is_cut);
+    let faults = move |_: Operation| match cut.load(Ordering::Relaxed) {
+        true => Fault::NotDone,
+        false => Fault::None,
+    };
+    (Process::start(journal.clone().faults(faults)).await, is_cut)
+}
+
+#[test]
+fn the_entities_of_a_dead_node_go_on_after_its_lease() {
+    run(async {
+        let journal = memory();
+        let (one, is_cut) = cut_off(&journal).await;
+        for name in 0..50 {
+            one.add(&name.to_string(), 1).await.expect("it is added");
+        }
+        is_cut.store(true, Ordering::Relaxed);
+        let other = Process::start(journal.clone()).await;
+        let begun = Instant::now();
+        let names: Vec<_> = (0..50).map(|name: u32| name.to_string()).collect();
+        let sums = join_all(names.iter().map(|name| other.add(name, 1))).await;
+        assert!(sums.into_iter().all(|sum| sum.is_ok_and(|sum| sum == 2)));
+        assert!(begun.elapsed() < LEASE + Duration::from_secs(5), "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn a_node_that_was_cut_off_answers_nothing_of_what_it_only_believes() {
+    run(async {
+        let journal = memory();
+        let (one, is_cut) = cut_off(&journal).await;
+        one.add("a", 1).await.expect("it is added");
+        is_cut.store(true, Ordering::Relaxed);
+        let other = Process::start(journal.clone()).await;
+        let (stale, read, taken) = tokio::join!(
+            one.add("a", 10),
+            async {
+                sleep(LEASE + Duration::from_secs(1)).await;
+                one.call::<i32>("sum", json!({ "name": "a" })).await
+            },
+            async {
+                sleep(LEASE + Duration::from_secs(1)).await;
+                other.add("a", 100).await
+            }
+        );
+        assert_eq!(taken.expect("it is added"), 101);
+        assert!(stale.is_err() && read.is_err(), "{stale:?} {read:?}");
+        is_cut.store(false, Ordering::Relaxed);
+        sleep(LEASE * 2).await;
+        assert_eq!(one.add("a", 1000).await.expect("it is added"), 1101);
+        assert_eq!(other.all("a").await, [1, 100, 1000]);
+    });
+}
+
+#[test]
+fn an_entity_without_calls_is_given_back_and_costs_a_row() {
+    run(async {
+        let journal = memory();
+        let process = Process::start(journal.clone()).await;
+        process.add("a", 1).await.expect("it is added");
+        let state = async || {
+            let all = journal.list(Query { limit: 10, ..Query::default() }).await;
+            all.expect("they are listed")[0].state
+        };
+        assert_eq!(state().await, FlowState::Running);
+        sleep(Duration::from_secs(65)).await;
+        assert_eq!(state().await, FlowState::Ready);
+        assert_eq!(process.add("a", 1).await.expect("it is added"), 2);
+        drop(process.durable);
+    });
+}
