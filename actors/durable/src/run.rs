@@ -53,6 +53,10 @@ impl FlowRun<'_> {
             self.pause("the first record is missing".to_owned()).await;
             return None;
         };
+        if let Some(function) = self.shared.message_function(&started.template) {
+            self.deliver(function, started, &loaded).await;
+            return None;
+        }
         let Some(program) = self.shared.program(&started.template) else {
             self.pause(format!("there is no function {}", started.template)).await;
             return None;
@@ -340,7 +344,7 @@ fn ending(flow: &DurableFlow, reply: Reply) -> Ending {
     interruption.unwrap_or_else(|| ending_of(response))
 }
 
-fn ending_of(response: Response) -> Ending {
+pub(crate) fn ending_of(response: Response) -> Ending {
     match response.into_result() {
         Ok(result) => match Value::encode_json(&result) {
             Ok(value) => Ending::Completed(value),

@@ -16,7 +16,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::entity::{EntityOwners, HoppingCall};
+use crate::entity::{EntityOwners, HoppingCall, MESSAGE_VERSION};
 use crate::kept_schedules::KeptSchedules;
 use crate::left::{JournalClock, wall};
 use crate::schedule::ScheduledRequests;
@@ -40,6 +40,8 @@ pub(crate) struct DurableShared {
 #[derive(Default)]
 struct DurableState {
     programs: Vec<DurableFunction>,
+    /// The functions of entities that get messages, by their name in the journal.
+    messages: HashMap<String, String>,
     schedules: Vec<Arc<ScheduledRequests>>,
     nodes: Vec<LocalNode>,
     last_node: u64,
@@ -116,9 +118,9 @@ impl LocalNode {
         }
     }
 
-    /// Makes the node carry out a call of one of its entities; returns whether it has not ended.
-    pub(crate) fn call(&self, call: HoppingCall) -> bool {
-        self.orders.send(Given::Call(call)).is_ok()
+    /// Makes the node carry out a call of one of its entities; a call that is dropped is answered by that.
+    pub(crate) fn call(&self, call: HoppingCall) {
+        let _ = self.orders.send(Given::Call(call));
     }
 }
 
@@ -155,7 +157,22 @@ impl DurableShared {
             version: program.version,
             compatible: program.compatible.clone(),
         });
-        programs.collect()
+        let messages = state.messages.keys().map(|template| request::Program {
+            template: template.clone(),
+            version: MESSAGE_VERSION,
+            compatible: Vec::new(),
+        });
+        programs.chain(messages).collect()
+    }
+
+    /// Nodes carry out messages to a function of entities.
+    pub(crate) fn add_messages(&self, template: String, function: String) {
+        self.state.lock().messages.insert(template, function);
+    }
+
+    /// The function that messages with this name are for.
+    pub(crate) fn message_function(&self, template: &str) -> Option<String> {
+        self.state.lock().messages.get(template).cloned()
     }
 
     /// Adds a schedule, in place of one of the same name.

@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::{CallerFences, FencingToken};
 use asyncsteps_actors::trace;
-use asyncsteps_core::{AsyncSteps, Error, StepResult, Template, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, codes};
 use asyncsteps_executor::RequestSteps;
 use asyncsteps_executor::message::Response;
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use serde_json::{Map, Value};
 
 use super::answers::CallKey;
+use super::headers::{CallHeaders, MessageEnd};
 use super::hop::{Hop, HoppingCall};
 use super::kind::{EntityKind, EntityName};
-use super::owned::{Committed, OwnedEntity};
+use super::mail::MessageId;
+use super::owned::{Changes, Committed, OwnedEntity};
 use super::owner::{EntityOwner, MOVED, Place};
+use super::state::Draft;
 use crate::key;
 use crate::shared::DurableShared;
 
@@ -59,6 +62,8 @@ struct EntityCall {
     params: Map<String, Value>,
     /// The key of its caller.
     key: Option<String>,
+    /// The message that it carries out.
+    message: Option<MessageId>,
     /// The tokens of the locks and entities that its caller has.
     fences: Vec<FencingToken>,
     /// The steps of the function.
@@ -75,6 +80,7 @@ impl EntityCall {
         let fences = asi.extension().map(|CallerFences(fences)| fences.clone()).unwrap_or_default();
         let info = asi.request_mut()?;
         let key = key::in_headers(info)?.map(str::to_owned);
+        let message = info.transport().and_then(|headers: &CallHeaders| headers.message);
         let (params, steps) = (info.take_params(), info.own_steps());
         let name = kind.named(&params)?;
         check_chain(kind, &name, &fences)?;
@@ -82,7 +88,7 @@ impl EntityCall {
             unreachable!("a front is only run for a function that is behind it")
         };
         let (shared, kind) = (Arc::clone(shared), Arc::clone(kind));
-        Ok(Self { shared, kind, form, name, params, key, fences, steps })
+        Ok(Self { shared, kind, form, name, params, key, message, fences, steps })
     }
 
     /// Adds the steps of the call, and again if its entity is elsewhere by then.
@@ -122,6 +128,7 @@ impl EntityCall {
             params: self.params.clone(),
             caller: info.caller(),
             key: self.key.clone(),
+            message: self.message,
             fences: self.fences.clone(),
             trace: trace::current(),
             time_left: info.handle().time_left(),
@@ -136,50 +143,112 @@ impl EntityCall {
         asi.sync(&turn, move |asi, ()| {
             let owned = owner.owned(Arc::clone(&call.kind), call.name.clone());
             asi.await_(async move { owned.await.map(|entity| (entity,)) }).named("claim");
-            asi.add(move |asi, (entity,): (Rc<OwnedEntity>,)| call.turn(asi, &entity));
+            asi.add(move |asi, (entity,): (Rc<OwnedEntity>,)| call.turn(asi, entity));
             Ok(())
         })
         .named("turn");
-        asi.add(move |asi, (committed,): (Committed,)| {
-            asi.await_(async move {
-                committed.stored().await.map_err(|_| match self.key {
-                    // its answer is stored if its changes are
-                    Some(_) => Error::new(MOVED),
-                    None => {
-                        let info = "the node of the entity was lost while it stored the changes";
-                        Error::with_info(OUTCOME_UNKNOWN, info)
-                    }
-                })
-            })
-            .named("store");
-        });
+        asi.add(move |asi, (ended,): (Ended,)| self.store(asi, ended));
     }
 
     /// The turn of the call.
-    fn turn(&self, asi: &mut AsyncSteps, entity: &Rc<OwnedEntity>) -> StepResult {
+    fn turn(self: Rc<Self>, asi: &mut AsyncSteps, entity: Rc<OwnedEntity>) -> StepResult {
         asi.hold(entity.enter());
+        if let Some(message) = self.message
+            && !entity.has_sent(message)
+        {
+            check_owned(&entity)?;
+            return asi.success((Ended::NotSent,));
+        }
         let key = self.call_key(asi)?;
-        let draft = entity.draft();
         if let Some(key) = &key
             && let Some(answer) = entity.answer(key)?
         {
             asi.request_mut()?.begin_with(Map::new());
             asi.reply(answer)?;
             // the answer is sent when it is stored
-            return asi.success((entity.commit(&draft, None)?,));
+            return asi.success((Ended::Well(entity.commit(Changes::default())?),));
         }
-        self.add_steps(asi, entity)?;
-        asi.extend(draft.given.clone());
-        let entity = Rc::clone(entity);
+        let draft = Rc::new(entity.draft());
+        let (call, failed, of_steps) = (Rc::clone(&self), Rc::clone(&entity), Rc::clone(&draft));
         asi.add(move |asi, ()| {
-            if !entity.is_owned() {
-                return Err(Error::new(MOVED).into());
+            call.add_steps(asi, &entity)?;
+            asi.extend(of_steps.given.clone());
+            asi.add(move |asi, ()| call.end(asi, entity, &of_steps, key));
+            Ok::<_, StepError>(())
+        })
+        .on_error(move |asi, error| -> StepResult {
+            // a message whose call fails is over with that
+            match self.message.filter(|_| error.code() != MOVED) {
+                Some(message) => {
+                    let changes = Changes { gone: vec![message], ..Changes::default() };
+                    let committed = failed.commit(changes)?;
+                    asi.success((Ended::Failed(committed, error.clone()),))
+                }
+                None => Err(error.clone().into()),
             }
-            let result = || asi.request().map(|info| result(info.raw_response()));
-            let call = key.as_ref().map(|key| Ok::<_, Error>((key, result()?))).transpose()?;
-            let committed = entity.commit(&draft, call)?;
-            asi.success((committed,))
         });
+        Ok(())
+    }
+
+    /// The steps of the function have ended well: stores what they send, and then their changes.
+    fn end(
+        self: Rc<Self>,
+        asi: &mut AsyncSteps,
+        entity: Rc<OwnedEntity>,
+        draft: &Draft,
+        key: Option<CallKey>,
+    ) -> StepResult {
+        check_owned(&entity)?;
+        let (state, mail) = (draft.changed(), draft.take_mail());
+        let result = || asi.request().map(|info| result(info.raw_response()));
+        let answer = key.map(|key| Ok::<_, Error>((key, result()?))).transpose()?;
+        let (sent, mut gone) = (mail.sent().collect::<Vec<_>>(), mail.withdrawn.clone());
+        gone.extend(self.message);
+        if !sent.is_empty() {
+            asi.await_(async move {
+                let (shared, to) = (&self.shared, (&*self.kind, &self.name));
+                mail.store(&*shared.journal, shared.now(), to).await
+            })
+            .named("send");
+        }
+        asi.add(move |asi, ()| {
+            check_owned(&entity)?;
+            let answer = answer.as_ref().map(|(key, result)| (key, result.clone()));
+            let committed = entity.commit(Changes { state, answer, sent, gone })?;
+            asi.success((Ended::Well(committed),))
+        });
+        Ok(())
+    }
+
+    /// Adds the wait for the storage, which ends the call.
+    fn store(self: Rc<Self>, asi: &mut AsyncSteps, ended: Ended) -> StepResult {
+        let (committed, end) = match ended {
+            Ended::Well(committed) => (committed, Ok(())),
+            Ended::Failed(committed, error) => (committed, Err(error)),
+            Ended::NotSent => {
+                message_ends(asi, MessageEnd::NotSent)?;
+                let info = "the message was taken back, or its call has failed";
+                return Err(Error::with_info(codes::INTERNAL_ERROR, info).into());
+            }
+        };
+        let is_known = self.key.is_some() || self.message.is_some();
+        asi.await_(async move {
+            committed.stored().await.map_err(|_| match is_known {
+                // what it did is found if it was stored
+                true => Error::new(MOVED),
+                false => {
+                    let info = "the node of the entity was lost while it stored the changes";
+                    Error::with_info(OUTCOME_UNKNOWN, info)
+                }
+            })
+        })
+        .named("store");
+        if self.message.is_some() {
+            asi.add(|asi, ()| {
+                message_ends(asi, MessageEnd::CarriedOut)?;
+                end.map_err(StepError::from)
+            });
+        }
         Ok(())
     }
 
@@ -192,10 +261,7 @@ impl EntityCall {
             asi.extend(entity.stored().given);
             self.add_steps(asi, &entity)?;
             // another node may have changed it meanwhile if it is not owned any more
-            asi.add(move |_, ()| match entity.is_owned() {
-                true => Ok(()),
-                false => Err(Error::new(MOVED).into()),
-            });
+            asi.add(move |_, ()| check_owned(&entity));
             Ok(())
         });
     }
@@ -214,6 +280,28 @@ impl EntityCall {
         let info = asi.request()?;
         Ok(Some(CallKey::new(&info.caller(), info.function().func(), key, &self.params)))
     }
+}
+
+/// How the turn of a call has ended.
+enum Ended {
+    Well(Committed),
+    /// The message that it carries out is over, and its changes are none.
+    Failed(Committed, Error),
+    /// It carries out a message that was not sent.
+    NotSent,
+}
+
+/// Notes how the message ended that the request carries out.
+fn message_ends(asi: &AsyncSteps, end: MessageEnd) -> Result<(), Error> {
+    if let Some(headers) = asi.request()?.transport::<CallHeaders>() {
+        headers.end.set(Some(end));
+    }
+    Ok(())
+}
+
+/// The node still owns the entity, as far as that is known; else the call goes where it is.
+fn check_owned(entity: &OwnedEntity) -> StepResult {
+    if entity.is_owned() { Ok(()) } else { Err(Error::new(MOVED).into()) }
 }
 
 /// Refuses a call that would wait for itself: its caller, or a caller of that, is a call of the same entity.

@@ -41,9 +41,8 @@ impl Durable {
         functions: &'a mut Functions<E>,
         key: &'static str,
     ) -> EntityFunctions<'a, E> {
-        let iface = functions.interface();
-        let name = format!("{}:{}", iface.iface(), iface.version().major);
-        let kind = Arc::new(EntityKind::new(name, key, StateForm::of::<E>()));
+        let kind = EntityKind::new(functions.interface(), key, StateForm::of::<E>());
+        let kind = Arc::new(kind);
         EntityFunctions { functions, shared: Arc::clone(&self.shared), kind, parameter: key }
     }
 }
@@ -116,6 +115,9 @@ impl<E: Entity> EntityFunctions<'_, E> {
                  function has others, and calls the entity"
             );
             functions.mistake(function, at, what);
+        }
+        if form == CallForm::Changes {
+            shared.add_messages(kind.template(function), kind.function(function));
         }
         Self { functions, shared, kind, parameter }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use asyncsteps_core::{Error, codes};
+use asyncsteps_executor::iface::IfaceVer;
 use asyncsteps_journal::Path;
 use asyncsteps_journal::request::Program;
 use serde_json::{Map, Value};
@@ -16,6 +17,8 @@ const KEY_BYTES: usize = 512;
 pub(super) struct EntityKind {
     /// The interface and its major version.
     name: String,
+    /// The interface and its whole version, for the executor.
+    interface: String,
     /// The parameter that has the key.
     parameter: &'static str,
     pub(super) form: StateForm,
@@ -28,11 +31,35 @@ pub(super) struct EntityKind {
 pub(super) struct EntityName {
     pub(super) key: Arc<str>,
     pub(super) full: Arc<str>,
+    /// The key as a parameter.
+    parameter: Value,
 }
 
 impl EntityKind {
-    pub(super) fn new(name: String, parameter: &'static str, form: StateForm) -> Self {
-        Self { root: Path::template(&name), name, parameter, form }
+    pub(super) fn new(interface: &IfaceVer, parameter: &'static str, form: StateForm) -> Self {
+        let name = format!("{}:{}", interface.iface(), interface.version().major);
+        let interface = interface.to_string();
+        Self { root: Path::template(&name), name, interface, parameter, form }
+    }
+
+    /// The name of one of its functions for the executor.
+    pub(super) fn function(&self, function: &str) -> String {
+        format!("{}:{function}", self.interface)
+    }
+
+    /// The name in the journal of the messages to one of its functions.
+    pub(super) fn template(&self, function: &str) -> String {
+        format!("{}:{function}", self.name)
+    }
+
+    /// The parameters of a message to this entity.
+    pub(super) fn addressed(
+        &self,
+        name: &EntityName,
+        mut params: Map<String, Value>,
+    ) -> Map<String, Value> {
+        params.insert(self.parameter.to_owned(), name.parameter.clone());
+        params
     }
 
     pub(super) fn name(&self) -> &str {
@@ -41,18 +68,20 @@ impl EntityKind {
 
     /// The entity that a call with these parameters is for.
     pub(super) fn named(&self, params: &Map<String, Value>) -> Result<EntityName, Error> {
-        let key: Arc<str> = match params.get(self.parameter) {
+        let parameter = params.get(self.parameter);
+        let key: Arc<str> = match parameter {
             Some(Value::String(key)) => key.as_str().into(),
             Some(Value::Number(key)) if !key.is_f64() => key.to_string().into(),
             _ => return Err(self.wrong("has to be a text or a whole number")),
         };
+        let parameter = parameter.cloned().unwrap_or_default();
         if key.len() > KEY_BYTES {
             return Err(self.wrong(&format!("may have {KEY_BYTES} bytes")));
         }
         if key.contains('\0') {
             return Err(self.wrong("cannot have the character U+0000"));
         }
-        Ok(EntityName { full: format!("{}@{key}", self.name).into(), key })
+        Ok(EntityName { full: format!("{}@{key}", self.name).into(), key, parameter })
     }
 
     fn wrong(&self, rule: &str) -> Error {

@@ -5,15 +5,19 @@
 //!
 //! - `state.rs`: the state, by its type and without it; `kind.rs`: what the entities of an interface have in common
 //! - `call.rs`: a call, from its caller to the owner; `hop.rs`: to another arbiter
+//! - `mail.rs`: messages to itself; `deliver.rs`: how they are carried out; `headers.rs`: what goes with a call
 //! - `owner.rs`: the entities that a node owns; `claim.rs`: how it gets them
 //! - `owned.rs`: one of these: its state, and what is stored of its calls; `answers.rs`: calls that come again
 
 mod answers;
 mod call;
 mod claim;
+mod deliver;
 mod functions;
+mod headers;
 mod hop;
 mod kind;
+mod mail;
 mod owned;
 mod owner;
 mod state;
@@ -26,6 +30,8 @@ use serde::de::DeserializeOwned;
 pub use answers::ANSWERS;
 pub use functions::EntityFunctions;
 pub(crate) use hop::HoppingCall;
+pub(crate) use mail::MESSAGE_VERSION;
+pub use mail::{MESSAGES, Message, MessageId};
 pub(crate) use owner::{CurrentLease, EntityOwner, EntityOwners};
 pub use state::{EntityCx, EntityState};
 

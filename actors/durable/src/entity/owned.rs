@@ -1,13 +1,14 @@
 //! An entity that a node owns: its state, and what is stored of its calls.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Time, codes};
-use asyncsteps_journal::record::{Done, Iteration};
+use asyncsteps_journal::record::{Done, Iteration, Keys};
 use asyncsteps_journal::request::{Claimed, Disposition, Loaded};
 use asyncsteps_journal::{Event, Journal, Path, Record, Uid, ValueError};
 use serde_json::Value;
@@ -15,6 +16,7 @@ use tokio::sync::Notify;
 
 use super::answers::{Answers, CallKey};
 use super::kind::{EntityKind, EntityName};
+use super::mail::{MessageId, WAITING};
 use super::state::{AnyState, Draft};
 use crate::lease::Lease;
 use crate::until::until;
@@ -36,6 +38,9 @@ pub(crate) struct OwnedEntity {
     /// As it is stored, with the number of the call that left it so.
     stored: RefCell<(u64, AnyState)>,
     answers: RefCell<Answers>,
+    /// The messages that it has sent, and that were not carried out, and their record.
+    sent: RefCell<BTreeSet<Uid>>,
+    sent_record: Cell<Option<RecordTicket>>,
     /// An earlier version has written it.
     is_outdated: Cell<bool>,
     /// How many calls are in it.
@@ -61,13 +66,16 @@ impl OwnedEntity {
         let (form, version) = (kind.form, loaded.flow.version);
         let (next, seen) = (loaded.next(), loaded.inbox.last);
         let writer = FlowWriter::new(journal, (uid, epoch, form.version), next, seen);
-        let (mut state, mut answers) = (None, Answers::default());
+        let (mut state, mut answers, mut sent) = (None, Answers::default(), None);
         for stored in &loaded.records {
             let ticket = writer.loaded(stored.id);
             if let Event::Iteration(last) = &stored.record.event {
                 state = Some(((form.read)(version, &last.state)?, last.index, ticket));
             } else if let Event::Done(done) = &stored.record.event {
                 answers.keep(stored.record.path.clone(), &done.value, ticket)?;
+            } else if let Event::Keys(keys) = &stored.record.event {
+                let ids = keys.keys.iter().filter_map(|id| id.parse().ok());
+                sent = Some((ids.collect(), ticket));
             }
         }
         let record = state.as_ref().map(|(_, _, ticket)| *ticket);
@@ -84,6 +92,8 @@ impl OwnedEntity {
             record: Cell::new(record),
             stored: RefCell::new((calls, state)),
             answers: RefCell::new(answers),
+            sent_record: Cell::new(sent.as_ref().map(|(_, ticket)| *ticket)),
+            sent: RefCell::new(sent.map(|(ids, _)| ids).unwrap_or_default()),
             is_outdated: Cell::new(record.is_some() && version < form.version),
             uses: Cell::new(0),
             used: Cell::new(clock::now()),
@@ -197,20 +207,21 @@ impl OwnedEntity {
         self.answers.borrow().find(&call.path(&self.kind.root), call)
     }
 
-    /// A call has ended well: its changes are true for the next one, and are being stored, with its result if it has a
-    /// key.
-    pub(super) fn commit(
-        self: &Rc<Self>,
-        draft: &Draft,
-        call: Option<(&CallKey, Value)>,
-    ) -> Result<Committed, Error> {
-        let changed = draft.changed();
-        let is_written = changed.is_some() || call.is_some() && self.is_outdated.get();
+    /// Whether it has sent this message, which was not carried out.
+    pub(super) fn has_sent(&self, message: MessageId) -> bool {
+        self.sent.borrow().contains(&message.0)
+    }
+
+    /// A call has ended: its changes are true for the next one, and are being stored.
+    pub(super) fn commit(self: &Rc<Self>, changes: Changes<'_>) -> Result<Committed, Error> {
+        let Changes { state, answer, sent, gone } = changes;
+        let mail = self.mail(sent, &gone)?;
+        let is_written = self.is_outdated.get() && (answer.is_some() || mail.is_some());
         // nothing is changed before all of it is known to fit
-        let latest = changed.unwrap_or_else(|| Rc::clone(&self.latest.borrow()));
-        let state = is_written.then(|| (self.kind.form.write)(&*latest)).transpose();
-        let state = state.map_err(|error| self.not_stored("state", error))?;
-        let answer = call.map(|(call, result)| {
+        let latest = state.clone().unwrap_or_else(|| Rc::clone(&self.latest.borrow()));
+        let state = (is_written || state.is_some()).then(|| (self.kind.form.write)(&*latest));
+        let state = state.transpose().map_err(|error| self.not_stored("state", error))?;
+        let answer = answer.map(|(call, result)| {
             Answers::encode(call, result).map(|value| (call.path(&self.kind.root), value))
         });
         let answer = answer.transpose().map_err(|error| self.not_stored("answer", error))?;
@@ -230,7 +241,35 @@ impl OwnedEntity {
             let ticket = self.add(path.clone(), Event::Done(done), &forgotten);
             answers.keep(path, &value, ticket).map_err(|error| self.not_stored("answer", error))?;
         }
+        if let Some(sent) = mail {
+            let keys = Keys { keys: sent.iter().map(Uid::to_string).collect() };
+            let replaced = self.sent_record.get();
+            let path = self.kind.root.step(SENT);
+            let ticket = self.add(path, Event::Keys(keys), replaced.as_slice());
+            self.sent_record.set(Some(ticket));
+            self.sent.replace(sent);
+        }
         Ok(Committed { entity: Rc::clone(self), number: self.calls.get(), state: latest })
+    }
+
+    /// The messages that wait after a call, if it changes that.
+    fn mail(
+        &self,
+        sent: Vec<MessageId>,
+        gone: &[MessageId],
+    ) -> Result<Option<BTreeSet<Uid>>, Error> {
+        let waiting = self.sent.borrow();
+        if sent.is_empty() && !gone.iter().any(|message| waiting.contains(&message.0)) {
+            return Ok(None);
+        }
+        let mut waiting = waiting.clone();
+        gone.iter().for_each(|message| _ = waiting.remove(&message.0));
+        waiting.extend(sent.iter().map(|message| message.0));
+        if waiting.len() > WAITING {
+            let info = format!("{WAITING} messages of the entity wait already");
+            return Err(Error::with_info(codes::INTERNAL_ERROR, info));
+        }
+        Ok(Some(waiting))
     }
 
     fn add(&self, path: Path, event: Event, replaced: &[RecordTicket]) -> RecordTicket {
@@ -242,6 +281,22 @@ impl OwnedEntity {
         let info = format!("The {what} of the entity cannot be stored: {error}");
         Error::with_info(codes::INTERNAL_ERROR, info).with_cause(error)
     }
+}
+
+/// Where it is recorded which messages an entity has sent.
+const SENT: &str = "sent";
+
+/// What a call leaves behind.
+#[derive(Default)]
+pub(super) struct Changes<'a> {
+    /// The state, if it has changed.
+    pub(super) state: Option<AnyState>,
+    /// Its key and its result.
+    pub(super) answer: Option<(&'a CallKey, Value)>,
+    /// The messages that it sends.
+    pub(super) sent: Vec<MessageId>,
+    /// Messages that were carried out, or are taken back.
+    pub(super) gone: Vec<MessageId>,
 }
 
 /// A call of an entity, which is not given back meanwhile.

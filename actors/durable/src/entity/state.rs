@@ -11,6 +11,7 @@ use asyncsteps_executor::plan::GivenState;
 use asyncsteps_journal::{Value, ValueError};
 
 use super::Entity;
+use super::mail::{Mail, Message, MessageId};
 
 /// The state of an entity, as a call of it sees it: [`EntityCx::entity`] returns it.
 #[derive(derive_more::Debug)]
@@ -20,11 +21,13 @@ pub struct EntityState<T> {
     is: RefCell<Rc<T>>,
     may_change: bool,
     has_changed: Cell<bool>,
+    mail: RefCell<Mail>,
 }
 
 impl<T: Clone> EntityState<T> {
     fn new(key: Arc<str>, is: Rc<T>, may_change: bool) -> Self {
-        Self { key, is: RefCell::new(is), may_change, has_changed: Cell::new(false) }
+        let (is, mail) = (RefCell::new(is), RefCell::default());
+        Self { key, is, may_change, has_changed: Cell::new(false), mail }
     }
 
     /// The key of the entity.
@@ -47,16 +50,44 @@ impl<T: Clone> EntityState<T> {
     /// # Errors
     /// InternalError in a function that [reads](super::EntityFunctions::reads).
     pub fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> Result<R, Error> {
-        if !self.may_change {
-            let info = "a function that reads cannot change the state of the entity";
-            return Err(Error::with_info(codes::INTERNAL_ERROR, info));
-        }
+        self.check_change()?;
         self.has_changed.set(true);
         // a change that looks at the state again sees it as it was
         let mut changed = self.get();
         let returned = change(Rc::make_mut(&mut changed));
         self.is.replace(changed);
         Ok(returned)
+    }
+
+    /// Sends the entity a message: a call of one of its functions, for the service itself, after its time. It is
+    /// carried out once, if this call ends well, wherever the entity is then; also if nobody calls it until then.
+    ///
+    /// A message whose function fails is over, and shown among the durable requests with its error.
+    ///
+    /// # Errors
+    /// InternalError in a function that [reads](super::EntityFunctions::reads), or if a call sends more than
+    /// [100 messages](super::MESSAGES).
+    pub fn send(&self, message: Message) -> Result<MessageId, Error> {
+        self.check_change()?;
+        self.mail.borrow_mut().send(message)
+    }
+
+    /// Takes a message back that was not carried out; with another one it does nothing.
+    ///
+    /// # Errors
+    /// InternalError in a function that [reads](super::EntityFunctions::reads).
+    pub fn withdraw(&self, message: MessageId) -> Result<(), Error> {
+        self.check_change()?;
+        self.mail.borrow_mut().withdraw(message);
+        Ok(())
+    }
+
+    fn check_change(&self) -> Result<(), Error> {
+        if self.may_change {
+            return Ok(());
+        }
+        let info = "a function that reads cannot change the state of the entity";
+        Err(Error::with_info(codes::INTERNAL_ERROR, info))
     }
 }
 
@@ -146,14 +177,25 @@ impl Draft {
     pub(super) fn changed(&self) -> Option<AnyState> {
         self.state.changed()
     }
+
+    /// What the call sends, and takes back.
+    pub(super) fn take_mail(&self) -> Mail {
+        self.state.take_mail()
+    }
 }
 
 trait Changed {
     fn changed(&self) -> Option<AnyState>;
+
+    fn take_mail(&self) -> Mail;
 }
 
 impl<T: Clone + 'static> Changed for EntityState<T> {
     fn changed(&self) -> Option<AnyState> {
         self.has_changed.get().then(|| self.get() as AnyState)
+    }
+
+    fn take_mail(&self) -> Mail {
+        self.mail.take()
     }
 }

@@ -90,7 +90,8 @@ impl Caller {
     }
 
     /// This process itself.
-    pub(crate) fn system() -> Self {
+    #[must_use]
+    pub fn system() -> Self {
         Self { user: Some(Arc::clone(&INTERNAL)), signed: true, signer: None }
     }
 

@@ -1,0 +1,58 @@
+//! Carries out a message: the request in the journal that has it, until its call has ended.
+
+use std::rc::Rc;
+
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Caller, Incoming};
+use asyncsteps_journal::record::{Ended, Ending, Started};
+use asyncsteps_journal::request::{Disposition, Loaded};
+use asyncsteps_journal::{Event, POLL, Path, Record};
+use serde_json::{Map, Value};
+
+use super::headers::{CallHeaders, MessageEnd};
+use super::mail::MessageId;
+use crate::run::{FlowRun, ending_of, response};
+use crate::writer::FlowWriter;
+
+impl FlowRun<'_> {
+    /// Carries out the message that this request is, for this function.
+    pub(crate) async fn deliver(&self, function: String, started: &Started, loaded: &Loaded) {
+        let uid = loaded.flow.uid;
+        let params: Map<String, Value> = match started.parameters.decode() {
+            Ok(params) => params,
+            Err(error) => {
+                let reason = format!("the parameters cannot be read: {error}");
+                return self.put_aside(Disposition::Pause(reason)).await;
+            }
+        };
+        let headers = Rc::new(CallHeaders::new(None, Some(MessageId(uid))));
+        let trace = started.trace.as_deref().and_then(|trace| trace.parse().ok());
+        let incoming = Incoming::new(Request::new(&function, params), Channel::local())
+            .with_caller(Caller::system())
+            .with_trace(trace)
+            .with_headers(Rc::<CallHeaders>::clone(&headers));
+        let response = response(self.executor.dispatch(incoming).await);
+        let ending = match (headers.end.get(), response) {
+            (None, response) => {
+                let error = response.and_then(|response| response.into_result().err());
+                tracing::debug!(message = %uid, ?error, "a message is tried again later");
+                return self.put_aside(Disposition::Park(Some(POLL))).await;
+            }
+            (Some(MessageEnd::NotSent), _) => Ending::Cancelled,
+            (Some(MessageEnd::CarriedOut), None) => ending_of_nothing(),
+            (Some(MessageEnd::CarriedOut), Some(response)) => ending_of(response),
+        };
+        let asked = (uid, self.claimed.epoch, loaded.flow.version);
+        let journal = self.shared.journal.clone();
+        let writer = FlowWriter::new(journal, asked, loaded.next(), loaded.inbox.last);
+        let path = Path::template(&started.template);
+        let ended = Record::new(path, Event::Ended(Ended { ending }));
+        writer.append_last(|entry| entry.records = vec![ended]).await;
+        self.shared.tell_ended(uid);
+    }
+}
+
+fn ending_of_nothing() -> Ending {
+    ending_of(asyncsteps_executor::message::Response::success(Value::Null))
+}

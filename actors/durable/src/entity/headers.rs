@@ -1,0 +1,49 @@
+//! What goes with a call of an entity that comes from this process.
+
+use std::any::Any;
+use std::cell::Cell;
+
+use asyncsteps_executor::message::Headers;
+
+use super::mail::MessageId;
+use crate::key::HEADER;
+
+/// What goes with a call of an entity that comes from another arbiter of this process, or is a message.
+#[derive(Debug)]
+pub(super) struct CallHeaders {
+    /// The key of its caller.
+    key: Option<String>,
+    /// The message that it carries out.
+    pub(super) message: Option<MessageId>,
+    /// How that ended; `None` if it is to be tried again.
+    pub(super) end: Cell<Option<MessageEnd>>,
+}
+
+/// How a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MessageEnd {
+    /// Its call has ended.
+    CarriedOut,
+    /// The call that would have sent it has not ended well, or it was taken back, or was carried out before.
+    NotSent,
+}
+
+impl CallHeaders {
+    pub(super) fn new(key: Option<String>, message: Option<MessageId>) -> Self {
+        Self { key, message, end: Cell::new(None) }
+    }
+}
+
+impl Headers for CallHeaders {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.key.as_deref().filter(|_| name == HEADER)
+    }
+
+    fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new(self.key.iter().map(|key| (HEADER, key.as_str())))
+    }
+
+    fn transport(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
