@@ -12,15 +12,19 @@
 //!   in a process of its own (`benches/peers/durare`).
 //! - Recovery: a hundred thousand requests that were in flight when their process died are ended by the next.
 
+#[path = "support/folder.rs"]
+mod folder;
+#[path = "support/journal_flow.rs"]
+mod journal_flow;
 #[path = "peers/mod.rs"]
 mod peers;
 mod support;
 
+use std::env;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-use std::{env, process};
 
 use actix_rt::SystemRunner;
 use asyncsteps_actors::clock;
@@ -29,16 +33,14 @@ use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::postgres::{self, Postgres};
-use asyncsteps_journal::record::{Done, Ending, Started};
-use asyncsteps_journal::request::{
-    Append, Condition, Disposition, FirstOwner, FlowState, Query, Submit,
-};
+use asyncsteps_journal::record::Ending;
+use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::sqlite::{Durability, Options, Sqlite};
-use asyncsteps_journal::{
-    Epoch, Event, Incarnation, Journal, LEASE, Limits, Path as StepPath, Record, Uid, Value,
-};
+use asyncsteps_journal::{Journal, Limits};
 use asyncsteps_postgres_server::Server;
+use folder::Folder;
 use futures_util::future::join_all;
+use journal_flow::Flow;
 use peers::Peer;
 use rusqlite::{Connection, params};
 use support::Bench;
@@ -197,8 +199,10 @@ fn postgres<'a>(bench: &mut Bench<'a>, server: &Server, system: &'a SystemRunner
 /// The crowd with journals that survive a kill, and not a loss of power.
 fn relaxed<'a>(bench: &mut Bench<'a>, folder: &Folder, system: &'a SystemRunner) {
     let steps = u32::try_from(FLOWS).unwrap_or(1) * STEPS;
-    let peer =
-        Peer::start("durare", &[&folder.name("durare"), &FLOWS.to_string(), &STEPS.to_string()]);
+    let peer = Peer::start(
+        "durare",
+        &[&folder.file("durare").to_string_lossy(), &FLOWS.to_string(), &STEPS.to_string()],
+    );
     let base = peer.map(|mut peer| {
         bench.add("relaxed crowd: durare", None, steps, "", move |iterations| {
             (0..iterations).for_each(|_| peer.round());
@@ -364,60 +368,6 @@ fn open_relaxed(file: &Path) -> Sqlite {
     Sqlite::open(file, options).expect("a journal")
 }
 
-/// A flow with its next number.
-struct Flow {
-    uid: Uid,
-    next: u64,
-}
-
-impl Flow {
-    async fn start(journal: &Sqlite) -> Self {
-        let node: Incarnation = journal.register(LEASE).await.expect("a node").node;
-        let started = Started {
-            template: "demo.shop:order".to_owned(),
-            version: 1,
-            parameters: Value::encode("parameters").expect("a value"),
-            user: None,
-            deadline: None,
-            trace: None,
-            schedule: None,
-        };
-        let uid = Uid::random().expect("random bytes");
-        let owner = FirstOwner::Node(node);
-        journal
-            .submit(Submit { uid, started, key: None, owner, quota: None })
-            .await
-            .expect("a flow");
-        Self { uid, next: 1 }
-    }
-
-    async fn append(&mut self, journal: &Sqlite, count: u64) {
-        for _ in 0..count {
-            let entry = self.entry();
-            self.next += 1;
-            let answers = journal.append(vec![entry]).await.expect("the journal");
-            assert!(answers[0].is_ok(), "{answers:?}");
-        }
-    }
-
-    fn entry(&self) -> Append {
-        let path = StepPath::template("demo.shop:order").step("items").iteration(self.next);
-        let value = Value::encode(&("a receipt", self.next)).expect("a value");
-        Append {
-            uid: self.uid,
-            epoch: Epoch::new(1),
-            version: 1,
-            first: self.next,
-            records: vec![Record::new(path, Event::Done(Done { value, attempt: 1, millis: 5 }))],
-            replaces: Vec::new(),
-            takes: Vec::new(),
-            seen: 0,
-            condition: Condition::None,
-            then: Disposition::Keep,
-        }
-    }
-}
-
 async fn append_all(journal: &Sqlite, flows: &mut [Flow], count: u64) {
     join_all(flows.iter_mut().map(|flow| flow.append(journal, count))).await;
 }
@@ -483,31 +433,5 @@ impl BarePostgres {
         let row = change.execute(&self.insert, &[&self.next, &path, &&[7_u8; 30][..]]).await;
         row.expect("a row");
         change.commit().await.expect("a commit");
-    }
-}
-
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(inside: &Path) -> Self {
-        let folder = inside.join(format!("durable_rate-{}", process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        Self(folder)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn name(&self, name: &str) -> String {
-        self.file(name).to_str().expect("a path of UTF-8").to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // what is left is in a folder for temporary files
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

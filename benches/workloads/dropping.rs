@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use asyncsteps_journal::record::{Ended, Started};
 use asyncsteps_journal::request::{
-    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, FlowState, Inbox, Loaded,
-    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
-    Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, FlowState,
+    Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule,
+    Submit, Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock as _, Epoch, Error, Event, Incarnation, Journal, NotWritten, Path, Reading,
@@ -102,6 +102,10 @@ impl Journal for Dropping {
 
     fn news(&self, _: Incarnation) -> Answer<'_, Vec<News>> {
         answer(Ok(Vec::new()))
+    }
+
+    fn find(&self, _: CallerKey) -> Answer<'_, Option<Uid>> {
+        answer(Ok(None))
     }
 
     fn status(&self, uid: Uid) -> Answer<'_, Status> {

@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::request::{
-    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
+    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    Submitted,
 };
 use crate::time::Reading;
 use crate::transaction::Database;
@@ -74,6 +75,12 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// The errors of the storage.
     fn news(&self, node: Incarnation) -> Answer<'_, Vec<News>>;
+
+    /// The flow that has this key, if there is one.
+    ///
+    /// # Errors
+    /// The errors of the storage.
+    fn find(&self, key: CallerKey) -> Answer<'_, Option<Uid>>;
 
     /// A flow, and how it ended.
     ///

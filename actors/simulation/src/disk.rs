@@ -10,8 +10,9 @@ use asyncsteps_core::sim::Random;
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::Event;
 use asyncsteps_journal::request::{
-    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
+    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
@@ -185,6 +186,10 @@ impl Journal for Disk {
 
     fn news(&self, node: Incarnation) -> Answer<'_, Vec<News>> {
         self.after_latency("news", self.memory.news(node))
+    }
+
+    fn find(&self, key: CallerKey) -> Answer<'_, Option<Uid>> {
+        self.after_latency("find", self.memory.find(key))
     }
 
     fn status(&self, uid: Uid) -> Answer<'_, Status> {

@@ -141,9 +141,12 @@ impl EntityCall {
         let turn = self.shared.entities.turns().key(&self.name.full);
         let call = Rc::clone(&self);
         asi.sync(&turn, move |asi, ()| {
-            let owned = owner.owned(Arc::clone(&call.kind), call.name.clone());
+            let owned = owner.owned(Arc::clone(&call.kind), call.name.clone(), call.form);
             asi.await_(async move { owned.await.map(|entity| (entity,)) }).named("claim");
-            asi.add(move |asi, (entity,): (Rc<OwnedEntity>,)| call.turn(asi, entity));
+            asi.add(move |asi, (entity,): (Option<Rc<OwnedEntity>>,)| match entity {
+                Some(entity) => call.turn(asi, entity),
+                None => Err(Error::new(MOVED).into()),
+            });
             Ok(())
         })
         .named("turn");
@@ -171,7 +174,7 @@ impl EntityCall {
         let draft = Rc::new(entity.draft());
         let (call, failed, of_steps) = (Rc::clone(&self), Rc::clone(&entity), Rc::clone(&draft));
         asi.add(move |asi, ()| {
-            call.add_steps(asi, &entity)?;
+            call.add_steps(asi, Some(entity.fence()))?;
             asi.extend(of_steps.given.clone());
             asi.add(move |asi, ()| call.end(asi, entity, &of_steps, key));
             Ok::<_, StepError>(())
@@ -227,8 +230,9 @@ impl EntityCall {
             Ended::Failed(committed, error) => (committed, Err(error)),
             Ended::NotSent => {
                 message_ends(asi, MessageEnd::NotSent)?;
+                // nobody waits for it, and nothing is wrong
                 let info = "the message was taken back, or its call has failed";
-                return Err(Error::with_info(codes::INTERNAL_ERROR, info).into());
+                return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
             }
         };
         let is_known = self.key.is_some() || self.message.is_some();
@@ -254,12 +258,16 @@ impl EntityCall {
 
     /// Adds the steps of a call that reads the state.
     fn read(self: Rc<Self>, asi: &mut AsyncSteps, owner: Rc<EntityOwner>) {
-        let owned = owner.owned(Arc::clone(&self.kind), self.name.clone());
+        let owned = owner.owned(Arc::clone(&self.kind), self.name.clone(), self.form);
         asi.await_(async move { owned.await.map(|entity| (entity,)) }).named("claim");
-        asi.add(move |asi, (entity,): (Rc<OwnedEntity>,)| -> StepResult {
+        asi.add(move |asi, (entity,): (Option<Rc<OwnedEntity>>,)| -> StepResult {
+            let Some(entity) = entity else {
+                asi.extend(self.kind.new_state(&self.name).given);
+                return Ok(self.add_steps(asi, None)?);
+            };
             asi.hold(entity.enter());
             asi.extend(entity.stored().given);
-            self.add_steps(asi, &entity)?;
+            self.add_steps(asi, Some(entity.fence()))?;
             // another node may have changed it meanwhile if it is not owned any more
             asi.add(move |_, ()| check_owned(&entity));
             Ok(())
@@ -267,8 +275,8 @@ impl EntityCall {
     }
 
     /// Adds the steps of the function.
-    fn add_steps(&self, asi: &mut AsyncSteps, entity: &OwnedEntity) -> Result<(), Error> {
-        let fences = self.fences.iter().cloned().chain([entity.fence()]).collect();
+    fn add_steps(&self, asi: &mut AsyncSteps, fence: Option<FencingToken>) -> Result<(), Error> {
+        let fences = self.fences.iter().cloned().chain(fence).collect();
         asi.extend(CallerFences(fences));
         asi.request_mut()?.begin_with(self.params.clone());
         asi.copy_from(&self.steps);

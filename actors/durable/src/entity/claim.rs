@@ -15,6 +15,7 @@ use asyncsteps_journal::request::{
 use asyncsteps_journal::{Epoch, Error as JournalError, LEASE, POLL, Refused, Repeat, Uid, Value};
 use tokio::sync::watch;
 
+use super::call::CallForm;
 use super::kind::{EntityKind, EntityName};
 use super::owned::OwnedEntity;
 use super::owner::EntityOwner;
@@ -55,12 +56,13 @@ enum Owner {
 }
 
 impl EntityOwner {
-    /// Claims the entity, and loads it.
+    /// Claims the entity, and loads it; `None` if it was never called, and the call only reads.
     pub(super) async fn claim(
         &self,
         kind: &Arc<EntityKind>,
         name: &EntityName,
-    ) -> Result<Rc<OwnedEntity>, Error> {
+        form: CallForm,
+    ) -> Result<Option<Rc<OwnedEntity>>, Error> {
         let mut changes = self.shared.journal.changes();
         let (mut known, mut asked) = (None, None);
         let given_up = clock::now() + PATIENCE;
@@ -68,18 +70,28 @@ impl EntityOwner {
             changes.mark_unchanged();
             let lease = Rc::clone(&self.lease.borrow());
             if let Some(claimed) = self.take(&lease, kind, name).await? {
-                return self.load(lease, kind, name, claimed).await;
+                return self.load(lease, kind, name, claimed).await.map(Some);
+            }
+            if known.is_none() && form == CallForm::Reads {
+                known = self.shared.journal.find(key_of(name)).await.map_err(error_of_journal)?;
+                if known.is_none() {
+                    return Ok(None);
+                }
             }
             if known.is_none() {
                 known = match self.named(&lease, kind, name).await? {
-                    Named::New(claimed) => return self.load(lease, kind, name, claimed).await,
+                    Named::New(claimed) => {
+                        return self.load(lease, kind, name, claimed).await.map(Some);
+                    }
                     Named::Known(uid) => Some(uid),
                     Named::NoLease => None,
                 };
             }
             if let Some(uid) = known {
                 match self.owner_of(&lease, kind, uid).await? {
-                    Owner::This(claimed) => return self.load(lease, kind, name, claimed).await,
+                    Owner::This(claimed) => {
+                        return self.load(lease, kind, name, claimed).await.map(Some);
+                    }
                     Owner::Other(epoch) if asked != Some(epoch) => {
                         self.ask_back(uid).await?;
                         asked = Some(epoch);
@@ -133,7 +145,7 @@ impl EntityOwner {
             trace: None,
             schedule: None,
         };
-        let key = Some(CallerKey { scope: SCOPE.to_owned(), key: name.full.to_string() });
+        let key = Some(key_of(name));
         let (uid, owner) = (random()?, FirstOwner::Node(lease.node));
         let submit = Submit { uid, started, key, owner, quota: None };
         match answered(|| self.shared.journal.submit(submit.clone())).await {
@@ -216,6 +228,11 @@ impl EntityOwner {
         let info = format!("The entity {} waits for an operator: {reason}", name.full);
         Error::with_info(codes::INTERNAL_ERROR, info)
     }
+}
+
+/// The key by which an entity is found.
+fn key_of(name: &EntityName) -> CallerKey {
+    CallerKey { scope: SCOPE.to_owned(), key: name.full.to_string() }
 }
 
 fn claimed_at(uid: Uid, epoch: Epoch) -> Claimed {

@@ -8,7 +8,7 @@ use asyncsteps_journal::Path;
 use asyncsteps_journal::request::Program;
 use serde_json::{Map, Value};
 
-use super::state::StateForm;
+use super::state::{Draft, StateForm};
 
 /// The most bytes of a key: it is a part of names and paths in the journal.
 const KEY_BYTES: usize = 512;
@@ -87,6 +87,11 @@ impl EntityKind {
     fn wrong(&self, rule: &str) -> Error {
         let info = format!("The parameter {} is the key of an entity: it {rule}", self.parameter);
         Error::with_info(codes::INVALID_REQUEST, info)
+    }
+
+    /// The state of an entity that was never called, for a call that reads.
+    pub(super) fn new_state(&self, name: &EntityName) -> Draft {
+        (self.form.draft)(&(self.form.new)(), Arc::clone(&name.key), false)
     }
 
     /// An entity as a node asks for it.

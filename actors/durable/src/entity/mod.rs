@@ -1,4 +1,4 @@
-//! Entities: actors that have a key instead of an address.
+//! Entities: actors that have a key instead of an address. The [`guide`] says when, how, and what is guaranteed.
 //!
 //! An entity is a flow in the journal that never ends: one state, which each call replaces. The journal's claim and epoch
 //! make one node its owner, a keyed mutex orders its calls, and the plan of the function carries each call.
@@ -34,6 +34,9 @@ pub(crate) use mail::MESSAGE_VERSION;
 pub use mail::{MESSAGES, Message, MessageId};
 pub(crate) use owner::{CurrentLease, EntityOwner, EntityOwners};
 pub use state::{EntityCx, EntityState};
+
+#[doc = include_str!("../docs/entities.md")]
+pub mod guide {}
 
 /// A service whose functions are called for one of many keys, each of which has a state of its own: an actor with a key
 /// instead of an address. Its calls run one at a time in the whole cluster, in the order in which they came. The state

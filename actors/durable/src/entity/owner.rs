@@ -15,6 +15,7 @@ use asyncsteps_journal::request::News;
 use dashmap::{DashMap, Entry};
 use tokio::sync::Notify;
 
+use super::call::CallForm;
 use super::claim::PAUSE;
 use super::kind::{EntityKind, EntityName};
 use super::owned::OwnedEntity;
@@ -136,7 +137,8 @@ impl EntityOwner {
         owner
     }
 
-    /// The entity, as soon as this node owns it.
+    /// The entity, as soon as this node owns it. One that was never called is made if the call may change it, and is
+    /// `None` for a call that reads: so who reads many keys leaves nothing behind.
     ///
     /// # Errors
     /// [`MOVED`] if another node of this process owns it; the errors of the journal.
@@ -144,7 +146,8 @@ impl EntityOwner {
         self: Rc<Self>,
         kind: Arc<EntityKind>,
         name: EntityName,
-    ) -> Result<Rc<OwnedEntity>, Error> {
+        form: CallForm,
+    ) -> Result<Option<Rc<OwnedEntity>>, Error> {
         loop {
             let changed = self.changed.notified();
             let owning = self.entities.borrow().get(&name.full).cloned();
@@ -155,7 +158,7 @@ impl EntityOwner {
                         timer::sleep_until(clock::now() + LETS_OTHERS).await;
                     }
                 }
-                Some(Owning::Owns(entity)) if entity.is_owned() => return Ok(entity),
+                Some(Owning::Owns(entity)) if entity.is_owned() => return Ok(Some(entity)),
                 Some(Owning::Owns(entity)) => {
                     entity.lose();
                     self.forget(&entity);
@@ -163,9 +166,11 @@ impl EntityOwner {
                 Some(Owning::Claims) => changed.await,
                 None => {
                     self.begin_claim(&name)?;
-                    let claims = Rc::clone(&self).claims(Arc::clone(&kind), name.clone());
+                    let claims = Rc::clone(&self).claims(Arc::clone(&kind), name.clone(), form);
                     // one that is claimed is kept, whoever waits for it
-                    detached(claims).await?;
+                    if !detached(claims).await? {
+                        return Ok(None);
+                    }
                 }
             }
         }
@@ -191,10 +196,16 @@ impl EntityOwner {
         }
     }
 
-    async fn claims(self: Rc<Self>, kind: Arc<EntityKind>, name: EntityName) -> Result<(), Error> {
-        let claimed = self.claim(&kind, &name).await;
+    /// Claims the entity; returns whether it is there.
+    async fn claims(
+        self: Rc<Self>,
+        kind: Arc<EntityKind>,
+        name: EntityName,
+        form: CallForm,
+    ) -> Result<bool, Error> {
+        let claimed = self.claim(&kind, &name, form).await;
         match claimed {
-            Ok(entity) => {
+            Ok(Some(entity)) => {
                 let owns = Owning::Owns(Rc::clone(&entity));
                 self.names.borrow_mut().insert(entity.uid, Arc::clone(&name.full));
                 self.entities.borrow_mut().insert(Arc::clone(&name.full), owns);
@@ -202,13 +213,13 @@ impl EntityOwner {
                 if self.is_ending.get() {
                     self.leave(&entity);
                 }
-                Ok(())
+                Ok(true)
             }
-            Err(error) => {
+            other @ (Ok(None) | Err(_)) => {
                 self.entities.borrow_mut().remove(&name.full);
                 self.shared.entities.nodes.remove(&name.full);
                 self.changed.notify_waiters();
-                Err(error)
+                other.map(|_| false)
             }
         }
     }

@@ -18,8 +18,9 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
+    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    Submitted,
 };
 use crate::time::{Clock, Reading, SystemClock};
 use store::MemoryStore;
@@ -159,6 +160,10 @@ impl Journal for Memory {
 
     fn news(&self, node: Incarnation) -> Answer<'_, Vec<News>> {
         self.answer(Operation::Load, move |store, _| Ok(store.news(node)))
+    }
+
+    fn find(&self, key: CallerKey) -> Answer<'_, Option<Uid>> {
+        self.answer(Operation::Load, move |store, _| Ok(store.find(&key)))
     }
 
     fn status(&self, uid: Uid) -> Answer<'_, Status> {

@@ -232,6 +232,11 @@ impl MemoryStore {
         unseen.map(|head| News { uid: head.uid, inbox: head.inbox }).take(BATCH).collect()
     }
 
+    pub(super) fn find(&self, key: &CallerKey) -> Option<Uid> {
+        let flow = self.keys.get(key).and_then(|number| self.flows.get(number));
+        flow.map(|flow| flow.head.uid)
+    }
+
     pub(super) fn status(&mut self, uid: Uid) -> Result<Status, Error> {
         let seal = self.seal.clone();
         let flow = self.flow(uid)?;

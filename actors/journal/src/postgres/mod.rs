@@ -50,8 +50,9 @@ use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::request::{
-    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
+    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    Submitted,
 };
 #[cfg(not(feature = "encryption"))]
 use crate::seal::Seal;
@@ -293,6 +294,13 @@ impl Journal for Postgres {
         Box::pin(async move {
             let session = self.reader().await?;
             session::within(reads::news(&session, node)).await.map_err(not_reached)
+        })
+    }
+
+    fn find(&self, key: CallerKey) -> Answer<'_, Option<Uid>> {
+        Box::pin(async move {
+            let session = self.reader().await?;
+            session::within(reads::find(&session, &key)).await.map_err(not_reached)
         })
     }
 

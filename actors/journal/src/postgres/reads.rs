@@ -11,7 +11,9 @@ use crate::head::FlowHead;
 use crate::id::{Epoch, Incarnation, RecordId, Uid};
 use crate::limits::BATCH;
 use crate::record::{Event, Record, StoredRecord};
-use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
+use crate::request::{
+    CallerKey, FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal,
+};
 use crate::seal::Place;
 use crate::stored::{int, millis, unsigned};
 
@@ -71,6 +73,15 @@ pub(super) async fn inbox(
     };
     let signals = rows.iter().map(read).collect::<Result<_, SessionFailure>>()?;
     Ok(Inbox { signals, cancel: flow.cancel.clone(), last: flow.inbox })
+}
+
+pub(super) async fn find(
+    session: &JournalSession,
+    key: &CallerKey,
+) -> Result<Option<Uid>, SessionFailure> {
+    let sql = "SELECT uid FROM flow WHERE scope = $1 AND key = $2";
+    let rows = session.query(sql, &[&key.scope, &key.key]).await?;
+    rows.first().map(|row| uid(row, 0)).transpose()
 }
 
 pub(super) async fn news(

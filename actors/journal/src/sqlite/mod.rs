@@ -54,8 +54,9 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded, News, Query,
-    ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
+    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    Submitted,
 };
 use crate::seal::Seal;
 use crate::stored;
@@ -251,6 +252,10 @@ impl Journal for Sqlite {
 
     fn news(&self, node: Incarnation) -> Answer<'_, Vec<News>> {
         self.read(move |tables, _| tables.news(node))
+    }
+
+    fn find(&self, key: CallerKey) -> Answer<'_, Option<Uid>> {
+        self.read(move |tables, _| tables.find(&key))
     }
 
     fn status(&self, uid: Uid) -> Answer<'_, Status> {

@@ -1,6 +1,6 @@
 //! Requests that only read.
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension as _, params};
 
 use super::tables::{HEAD, SqliteTables, db_error, encoded, head};
 use crate::check;
@@ -10,7 +10,9 @@ use crate::head::FlowHead;
 use crate::id::{Epoch, Incarnation, RecordId, Uid};
 use crate::limits::BATCH;
 use crate::record::{Event, Record, StoredRecord};
-use crate::request::{FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal};
+use crate::request::{
+    CallerKey, FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal,
+};
 use crate::seal::Place;
 use crate::stored::{int, millis, unsigned};
 
@@ -70,6 +72,12 @@ impl SqliteTables {
         };
         let signals = rows.map_err(db_error)?.map(read).collect::<Result<_, Error>>()?;
         Ok(Inbox { signals, cancel: flow.cancel.clone(), last: flow.inbox })
+    }
+
+    pub(super) fn find(&self, key: &CallerKey) -> Result<Option<Uid>, Error> {
+        let mut statement = self.prepare("SELECT uid FROM flow WHERE scope = ?1 AND key = ?2")?;
+        let uid = statement.query_row([&key.scope, &key.key], |row| row.get(0));
+        uid.optional().map(|uid| uid.map(Uid::from_bytes)).map_err(db_error)
     }
 
     pub(super) fn news(&self, node: Incarnation) -> Result<Vec<News>, Error> {

@@ -3,6 +3,7 @@
 
 mod bank;
 mod calls;
+mod entities;
 mod locks;
 mod lost_locks;
 mod shop;
@@ -85,6 +86,34 @@ fn no_order_is_lost_or_paid_twice_under_any_of_the_seeds() {
         assert!(figures.in_flight() >= 3 * figures.seeds, "{figures}");
         assert!(figures.struck(FaultKind::Kill).in_flight >= figures.seeds / 2, "{figures}");
     }
+}
+
+/// Calls of entities from all nodes under all faults, while a program with another form of their state is deployed node by
+/// node.
+fn entities(cluster: &mut Cluster) -> Result<(), String> {
+    let world = entities::World::new(cluster.seed());
+    entities::add_to(cluster, &world);
+    cluster.faults(Faults::all().disk_errors(0.3));
+    let part = Duration::from_secs(20);
+    cluster.run_for(part);
+    for name in entities::NODES {
+        entities::deploy(cluster, &world, name);
+        cluster.run_for(part);
+    }
+    world.close();
+    cluster.heal();
+    // all is carried out, and no entity is of a node that died
+    cluster.run_for(HEALED);
+    world.read();
+    cluster.run_for(HEALED);
+    let answered = world.check()?;
+    if answered < 10 { Err(format!("{answered} calls were answered")) } else { Ok(()) }
+}
+
+#[test]
+fn a_call_of_an_entity_is_in_its_state_once_and_in_its_place_under_any_of_the_seeds() {
+    let figures = simulate(0..seeds().div_ceil(4), entities);
+    println!("{figures}");
 }
 
 /// A node submits a request to itself, hears no answer, and cannot reach the journal when it releases what it may own.

@@ -4,6 +4,7 @@ mod answers;
 mod chains;
 mod forms;
 mod hops;
+mod kill;
 mod messages;
 mod moves;
 mod turns;

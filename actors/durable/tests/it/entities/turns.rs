@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use asyncsteps_journal::memory::{Fault, Operation};
+use asyncsteps_journal::request::Query;
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -77,6 +78,8 @@ fn reads_do_not_wait_for_a_turn_and_see_what_is_stored() {
         assert_eq!((added.expect("it is added"), read), (3, 1));
         assert_eq!(process.sum("a").await, 3);
         assert_eq!(process.sum("never called").await, 0);
+        let all = process.durable.list(Query { limit: 9, ..Query::default() }).await;
+        assert_eq!(all.expect("they are listed").len(), 1, "a read leaves nothing behind");
     });
 }
 

@@ -46,7 +46,10 @@ pub(super) async fn a_key_gives_the_first_flow_and_refuses_other_parameters(jour
     let with = |scope| Submit { key: Some(key(scope)), ..submit(FirstOwner::Any) };
     let first = with("user a");
     let uid = first.uid;
+    assert_eq!(journal.find(key("user a")).await.unwrap(), None);
     assert_eq!(journal.submit(first).await.unwrap(), Submitted::New);
+    assert_eq!(journal.find(key("user a")).await.unwrap(), Some(uid));
+    assert_eq!(journal.find(key("user b")).await.unwrap(), None);
     assert_eq!(journal.submit(with("user a")).await.unwrap(), Submitted::Known(uid));
     assert_eq!(journal.submit(with("user b")).await.unwrap(), Submitted::New);
     let mut other = with("user a");
