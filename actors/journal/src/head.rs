@@ -69,7 +69,12 @@ impl FlowHead {
         let (state, owner, due) = match submit.owner {
             FirstOwner::Node(node) => (FlowState::Running, Some(node), None),
             FirstOwner::AnyFrom(due) if due > moment.now => (FlowState::Parked, None, Some(due)),
+            FirstOwner::AnyAfter(_) => (FlowState::Parked, None, None),
             FirstOwner::Any | FirstOwner::AnyFrom(_) => (FlowState::New, None, None),
+        };
+        let due_passed = match submit.owner {
+            FirstOwner::AnyAfter(within) => Some(moment.passed.after(within)),
+            FirstOwner::Node(_) | FirstOwner::Any | FirstOwner::AnyFrom(_) => None,
         };
         Self {
             uid: submit.uid,
@@ -89,7 +94,7 @@ impl FlowHead {
             removed: 0,
             created: moment.now,
             due,
-            due_passed: None,
+            due_passed,
             ended: None,
             ended_seen: None,
             reason: None,

@@ -67,6 +67,8 @@ pub enum FirstOwner {
     Any,
     /// The node that claims it at this time or later.
     AnyFrom(Timestamp),
+    /// The node that claims it when so much time has passed, however a clock jumps.
+    AnyAfter(Duration),
 }
 
 /// The answer to a [`Submit`].

@@ -210,7 +210,7 @@ impl EntityCall {
         if !sent.is_empty() {
             asi.await_(async move {
                 let (shared, to) = (&self.shared, (&*self.kind, &self.name));
-                mail.store(&*shared.journal, shared.now(), to).await
+                mail.store(&*shared.journal, to).await
             })
             .named("send");
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use asyncsteps_core::{Error, codes};
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{FirstOwner, Submit};
-use asyncsteps_journal::{Journal, Timestamp, Uid};
+use asyncsteps_journal::{Journal, Uid};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -115,7 +115,6 @@ impl Mail {
     pub(super) async fn store(
         &self,
         journal: &dyn Journal,
-        now: Timestamp,
         (kind, name): (&EntityKind, &EntityName),
     ) -> Result<(), Error> {
         for (id, Message { function, params, after }) in &self.sent {
@@ -132,7 +131,7 @@ impl Mail {
             };
             let owner = match after.is_zero() {
                 true => FirstOwner::Any,
-                false => FirstOwner::AnyFrom(now.after(*after)),
+                false => FirstOwner::AnyAfter(*after),
             };
             let submit = Submit { uid: id.0, started, key: None, owner, quota: None };
             let stored = answered(|| journal.submit(submit.clone())).await;

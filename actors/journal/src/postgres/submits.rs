@@ -22,7 +22,7 @@ pub(super) fn owners(changes: &[Change]) -> Vec<i64> {
         let Change::Submit(asked) = change else { return None };
         match asked.request.0.owner {
             FirstOwner::Node(node) => Some(int(node.get())),
-            FirstOwner::Any | FirstOwner::AnyFrom(_) => None,
+            FirstOwner::Any | FirstOwner::AnyFrom(_) | FirstOwner::AnyAfter(_) => None,
         }
     };
     changes.iter().filter_map(owner).collect()
@@ -89,13 +89,13 @@ impl SubmitPlace<'_> {
             return Err(Refused::NoLease(node).into());
         }
         let sql = "WITH new AS (INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, \
-         run, claims, deaths, inbox, seen, removed, created, due, scope, key, caller, local_id) \
-         VALUES ($1, $2, $3, false, $4, $5, $6, 0, 0, 0, 0, 0, 0, $7, $8, $9, $10, $15, $16) \
+         run, claims, deaths, inbox, seen, removed, created, due, scope, key, caller, local_id, due_passed) \
+         VALUES ($1, $2, $3, false, $4, $5, $6, 0, 0, 0, 0, 0, 0, $7, $8, $9, $10, $15, $16, $17) \
          ON CONFLICT DO NOTHING RETURNING number) \
          INSERT INTO record (flow, epoch, sequence, path, kind, program, body) \
          SELECT number, 0, 0, $11, $12, $13, $14 FROM new";
         let (new, key) = (FlowHead::new(submit, now), submit.key.as_ref());
-        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 16] = [
+        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 17] = [
             &new.uid.as_bytes().as_slice(),
             &new.template,
             &i64::from(new.version),
@@ -112,6 +112,7 @@ impl SubmitPlace<'_> {
             &started.body,
             &quota.map(|quota| quota.caller.as_str()),
             &submit.started.local_id(),
+            &new.due_passed.map(millis),
         ];
         if session.execute(sql, &values).await? > 0 {
             if let Some(quota) = quota {

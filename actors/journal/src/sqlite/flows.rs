@@ -47,8 +47,8 @@ impl SqliteTables {
         }
         let new = FlowHead::new(submit, now);
         let sql = "INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, run, \
-             claims, deaths, inbox, seen, removed, created, due, scope, key, caller, local_id) \
-             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, 0, 0, 0, 0, ?7, ?8, ?9, ?10, ?11, ?12)";
+             claims, deaths, inbox, seen, removed, created, due, scope, key, caller, local_id, due_passed) \
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, 0, 0, 0, 0, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
         let key = submit.key.as_ref();
         let values = params![
             new.uid.as_bytes(),
@@ -63,6 +63,7 @@ impl SqliteTables {
             key.map(|key| &key.key),
             quota.map(|quota| &quota.caller),
             submit.started.local_id(),
+            new.due_passed.map(millis),
         ];
         let number = self.prepare(sql)?.insert(values).map_err(db_error)?;
         let first = RecordId::FIRST;

@@ -349,10 +349,17 @@ pub(super) async fn a_delayed_start_waits_for_its_time(journal: &dyn Journal) {
     let uids = (late.uid, due.uid);
     journal.submit(late).await.unwrap();
     journal.submit(due).await.unwrap();
+    let year = Duration::from_secs(365 * 24 * 3600);
+    journal.submit(submit(FirstOwner::AnyAfter(year))).await.unwrap();
     journal.signal(uids.0, signal("s")).await.unwrap();
     let [claimed] = claim(journal, node, 9).await[..] else { panic!("one is due") };
     assert_eq!(claimed.uid, uids.1);
     journal.cancel(uids.0, "me".into()).await.unwrap();
     let [claimed] = claim(journal, node, 9).await[..] else { panic!("a cancel does not wait") };
     assert_eq!(claimed.uid, uids.0);
+    let after = submit(FirstOwner::AnyAfter(Duration::ZERO));
+    let uid = after.uid;
+    journal.submit(after).await.unwrap();
+    let [claimed] = claim(journal, node, 9).await[..] else { panic!("the time has passed") };
+    assert_eq!(claimed.uid, uid);
 }
