@@ -4,6 +4,8 @@
 //! told from that of the client. The baselines are bare handlers on actix-web and on hyper that read
 //! and write the same JSON with `serde_json::Value` in the same process.
 
+#[path = "workloads/echo_servers.rs"]
+mod echo_servers;
 #[path = "support/server.rs"]
 mod server;
 mod support;
@@ -15,10 +17,8 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use ::http::header::CONTENT_TYPE;
-use ::http::{HeaderValue, Request, Response, StatusCode};
 use actix_rt::Arbiter;
-use actix_web::{App, HttpResponse, HttpServer, web};
+use actix_web::{App, HttpServer, web};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_support::PATIENCE;
@@ -26,13 +26,9 @@ use asyncsteps_support::client::post_with;
 use asyncsteps_support::conform;
 use asyncsteps_support::ws::{frame, opcode};
 use asyncsteps_transport::http::{self, ServerLimits};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use echo_servers::{bare, serve_hyper};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use server::{CONNECTIONS, Load, ServerProcess, client_end, connect};
 use support::Bench;
 
@@ -178,41 +174,6 @@ async fn serve() {
     own.run_until(client_end()).await.expect("no error of the server");
     handle.stop(false).await;
     on_hyper.stop();
-}
-
-/// Serves the same on hyper, written by hand.
-async fn serve_hyper(listener: TcpListener) {
-    listener.set_nonblocking(true).expect("a socket option");
-    let listener = actix_rt::net::TcpListener::from_std(listener).expect("a listener");
-    while let Ok((stream, _)) = listener.accept().await {
-        stream.set_nodelay(true).expect("a socket option");
-        let connection =
-            http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(bare_on_hyper));
-        actix_rt::spawn(connection);
-    }
-}
-
-async fn bare_on_hyper(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
-    let body = request.into_body().collect().await?.to_bytes();
-    let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
-        let mut refused = Response::new(Full::default());
-        *refused.status_mut() = StatusCode::BAD_REQUEST;
-        return Ok(refused);
-    };
-    let answer = json!({ "r": message["p"].take() });
-    let mut response = Response::new(Full::new(answer.to_string().into()));
-    let media = HeaderValue::from_static("application/futoin+json");
-    response.headers_mut().insert(CONTENT_TYPE, media);
-    Ok(response)
-}
-
-/// The same written by hand.
-async fn bare(body: Bytes) -> HttpResponse {
-    let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
-        return HttpResponse::BadRequest().finish();
-    };
-    let answer = json!({ "r": message["p"].take() });
-    HttpResponse::Ok().content_type("application/futoin+json").body(answer.to_string())
 }
 
 /// The server process.

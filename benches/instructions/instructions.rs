@@ -1,5 +1,5 @@
 //! What operations cost in instructions, counted by valgrind's callgrind: times drift with the
-//! machine, instructions do not.
+//! machine, instructions do not. Rows over TCP have their client in them, which is the same in each.
 //!
 //! Each workload runs twice in a process of its own, small and large; the difference, divided by the
 //! operations between, is what one of them costs. Start and set-up fall out.
@@ -14,6 +14,10 @@
 mod async_steps;
 #[path = "../workloads/dropping.rs"]
 mod dropping;
+#[path = "../workloads/echo.rs"]
+mod echo;
+#[path = "../workloads/echo_servers.rs"]
+mod echo_servers;
 #[path = "../workloads/functions.rs"]
 mod functions;
 #[path = "../workloads/order.rs"]
@@ -37,12 +41,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, str};
 
-use actix_web::{App, test};
 use asyncsteps_actors::flow::{spawn_flow, start_flow};
 use asyncsteps_core::Template;
-use asyncsteps_executor::iface::{Loader, Source};
-use asyncsteps_executor::{Executor, builtin};
-use asyncsteps_transport::http;
 use steps::{Fixture, WORKLOADS};
 use templates::{ALL, NONE, Policies, STEPS};
 
@@ -93,8 +93,14 @@ fn workloads() -> Vec<Counted> {
     add("function with types, in process", (200, 1_200), functions::with_types);
     add("the demo's order, in process", (200, 1_200), order::as_plan);
     add("the demo's order as one body, in process", (200, 1_200), order::as_one_body);
-    add("HTTP request", (100, 600), http_requests);
+    add("HTTP request", (100, 600), echo::in_process);
     add("request to an axum router", (200, 1_200), router::requests);
+    add("HTTP echo over TCP", (200, 1_200), echo::own);
+    add("HTTP echo over TCP, mounted", (200, 1_200), echo::mounted);
+    add("HTTP echo over TCP, bare actix-web", (200, 1_200), echo::bare_on_actix_web);
+    add("HTTP echo over TCP, bare hyper", (200, 1_200), echo::bare_on_hyper);
+    add("WebSocket echo over TCP", (200, 1_200), echo::web_socket);
+    add("WebSocket echo over TCP, one of a burst of ten", (2_000, 12_000), echo::bursts);
     all
 }
 
@@ -177,26 +183,6 @@ fn hosted_later(flows: u32) {
     actix_rt::System::new().block_on(async {
         for _ in 0..flows {
             black_box(spawn_flow::<u32>(&one).await.is_ok());
-        }
-    });
-}
-
-/// Requests through the service, without a network, which would count what the kernel wakes.
-fn http_requests(requests: u32) {
-    const PING: &str = r#"{"f":"futoin.anonping:1.0:ping","p":{"echo":7}}"#;
-    actix_rt::System::new().block_on(async {
-        let id = "futoin.anonping:1.0".parse().expect("a name");
-        let ping = Loader::new([Source::builtin()]).load(&id).expect("a definition");
-        let builder = Executor::builder().interface(ping, |functions| {
-            functions.add("ping", &builtin::ping());
-        });
-        let executor = builder.build().expect("a right configuration");
-        let app = App::new().service(http::service("/ftn/", executor));
-        let service = test::init_service(app).await;
-        for _ in 0..requests {
-            let request = test::TestRequest::post().uri("/ftn/").set_payload(PING).to_request();
-            let answer = test::call_and_read_body(&service, request).await;
-            assert_eq!(answer, r#"{"r":{"echo":7}}"#);
         }
     });
 }
