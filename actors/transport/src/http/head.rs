@@ -31,7 +31,58 @@ use asyncsteps_executor::security::{Credentials, Refusal};
 /// ```
 #[derive(derive_more::Debug)]
 #[debug("RequestHead {{ method: {:?}, path: {:?}, .. }}", self.method(), self.path())]
-pub struct RequestHead(Inner);
+pub struct RequestHead {
+    inner: Inner,
+    fields: FieldsSummary,
+}
+
+/// The result of one look at all fields of a head, which most questions about it need no other one for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FieldsSummary {
+    /// A bit for each name, which other names may share.
+    names: u64,
+    count: usize,
+    /// Bytes of all names and values.
+    text: usize,
+}
+
+impl FieldsSummary {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        Self::of_fields(headers.iter().map(|(name, value)| (name.as_str(), value.len())))
+    }
+
+    /// Of names, each with the length of its value.
+    pub(super) fn of_fields<'a>(fields: impl Iterator<Item = (&'a str, usize)>) -> Self {
+        let none = Self { names: 0, count: 0, text: 0 };
+        fields.fold(none, |Self { names, count, text }, (name, value)| Self {
+            names: names | Self::bit(name),
+            count: count + 1,
+            text: text + name.len() + value,
+        })
+    }
+
+    fn bit(name: &str) -> u64 {
+        let (first, last) = (name.bytes().next(), name.bytes().next_back());
+        let [first, last] = [first, last].map(|byte| usize::from(byte.unwrap_or_default()));
+        1 << ((name.len() * 7 + first * 3 + last) % 64)
+    }
+
+    /// Whether a field may have this name; if not, none has it.
+    pub(super) fn may_have(self, name: &str) -> bool {
+        self.names & Self::bit(name) != 0
+    }
+
+    pub(super) fn count(self) -> usize {
+        self.count
+    }
+
+    /// Bytes that a head keeps in memory.
+    pub(super) fn size(self, path: &str, query: &str) -> usize {
+        let text = self.text + path.len() + query.len();
+        let buffer = if text > GROWN { 2 * text } else { text };
+        buffer + self.count * FIELD
+    }
+}
 
 #[expect(clippy::large_enum_variant, reason = "it is behind an Rc, and most are the large one")]
 enum Inner {
@@ -50,22 +101,26 @@ pub(super) struct ConnectionInfo {
 }
 
 impl RequestHead {
-    pub(super) fn own(parts: Parts, connection: Rc<ConnectionInfo>) -> Self {
-        Self(Inner::Own { parts, connection })
+    pub(super) fn own(parts: Parts, fields: FieldsSummary, connection: Rc<ConnectionInfo>) -> Self {
+        Self { inner: Inner::Own { parts, connection }, fields }
     }
 
     #[cfg(test)]
     pub(crate) fn of_test(request: http::Request<()>) -> Self {
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let connection = Rc::new(ConnectionInfo { peer, is_secure: false, data: None });
-        Self::own(request.into_parts().0, connection)
+        let parts = request.into_parts().0;
+        let fields = FieldsSummary::of(&parts.headers);
+        Self::own(parts, fields, connection)
     }
 
     /// A copy that is kept for as long as its connection is: its texts have memory of their own, and do
     /// not hold the buffer that the request was read into.
     pub(crate) fn detached(&self) -> Self {
-        match &self.0 {
-            Inner::Own { parts, connection } => Self::own(copy(parts), Rc::clone(connection)),
+        match &self.inner {
+            Inner::Own { parts, connection } => {
+                Self::own(copy(parts), self.fields, Rc::clone(connection))
+            }
             Inner::Mounted(head) => head.detached(),
         }
     }
@@ -73,7 +128,7 @@ impl RequestHead {
     /// The method, such as `POST`.
     #[must_use]
     pub fn method(&self) -> &str {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { parts, .. } => parts.method.as_str(),
             Inner::Mounted(head) => head.method(),
         }
@@ -82,7 +137,7 @@ impl RequestHead {
     /// The path of the target, as the client sent it.
     #[must_use]
     pub fn path(&self) -> &str {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { parts, .. } => parts.uri.path(),
             Inner::Mounted(head) => head.path(),
         }
@@ -91,7 +146,7 @@ impl RequestHead {
     /// The query of the target without the question mark; empty if there is none.
     #[must_use]
     pub fn query(&self) -> &str {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { parts, .. } => parts.uri.query().unwrap_or_default(),
             Inner::Mounted(head) => head.query(),
         }
@@ -100,7 +155,7 @@ impl RequestHead {
     /// The address of the other end of the connection, which may be a proxy.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { connection, .. } => Some(connection.peer),
             Inner::Mounted(head) => head.peer(),
         }
@@ -111,7 +166,7 @@ impl RequestHead {
     /// `actix_web::HttpServer` the value that its `on_connect` inserted.
     #[must_use]
     pub fn connection_data<T: 'static>(&self) -> Option<&T> {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { connection, .. } => connection.data.as_deref()?.downcast_ref(),
             Inner::Mounted(head) => head.connection_data(),
         }
@@ -120,7 +175,7 @@ impl RequestHead {
     /// The parts of the request, if a [`Server`](super::Server) took it.
     #[must_use]
     pub fn parts(&self) -> Option<&Parts> {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { parts, .. } => Some(parts),
             Inner::Mounted(_) => None,
         }
@@ -131,7 +186,7 @@ impl RequestHead {
     #[cfg(feature = "actix-web")]
     #[must_use]
     pub fn actix_web(&self) -> Option<&actix_web::HttpRequest> {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { .. } => None,
             Inner::Mounted(head) => Some(head.request()),
         }
@@ -144,7 +199,10 @@ impl RequestHead {
 
     /// The value of a header, if it is text.
     pub(crate) fn get(&self, name: &HeaderName) -> Option<&str> {
-        match &self.0 {
+        if !self.fields.may_have(name.as_str()) {
+            return None;
+        }
+        match &self.inner {
             Inner::Own { parts, .. } => parts.headers.get(name)?.to_str().ok(),
             Inner::Mounted(head) => head.values(name.as_str()).next()?,
         }
@@ -152,7 +210,8 @@ impl RequestHead {
 
     /// The values of a header that are text.
     pub(crate) fn values(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
-        let (own, mounted) = match &self.0 {
+        let (own, mounted) = match &self.inner {
+            _ if !self.fields.may_have(name.as_str()) => (None, None),
             Inner::Own { parts, .. } => (Some(parts.headers.get_all(name)), None),
             Inner::Mounted(head) => (None, Some(head.values(name.as_str()))),
         };
@@ -162,15 +221,16 @@ impl RequestHead {
 
     /// Whether it has a header, of any value.
     pub(super) fn has(&self, name: &HeaderName) -> bool {
-        match &self.0 {
-            Inner::Own { parts, .. } => parts.headers.contains_key(name),
-            Inner::Mounted(head) => head.values(name.as_str()).next().is_some(),
-        }
+        self.fields.may_have(name.as_str())
+            && match &self.inner {
+                Inner::Own { parts, .. } => parts.headers.contains_key(name),
+                Inner::Mounted(head) => head.values(name.as_str()).next().is_some(),
+            }
     }
 
     /// The authority of an absolute target (RFC 9112 §3.2.2, RFC 9113 §8.3.1).
     pub(super) fn authority(&self) -> Option<&str> {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { parts, .. } => parts.uri.authority().map(|it| it.as_str()),
             Inner::Mounted(head) => head.authority(),
         }
@@ -178,7 +238,7 @@ impl RequestHead {
 
     /// Whether the connection itself is secure.
     pub(super) fn is_secure(&self) -> bool {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { connection, .. } => connection.is_secure,
             Inner::Mounted(head) => head.is_secure(),
         }
@@ -187,7 +247,7 @@ impl RequestHead {
     /// Whether its connection can be asked to close after the answer: not in HTTP/2, where many
     /// requests share it.
     pub(super) fn has_own_connection(&self) -> bool {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { parts, .. } => parts.version <= Version::HTTP_11,
             Inner::Mounted(head) => head.version() <= Version::HTTP_11,
         }
@@ -195,7 +255,7 @@ impl RequestHead {
 
     /// Whether it asks for another protocol, which in HTTP/1.0 is ignored (RFC 9110 §7.8).
     pub(super) fn has_upgrade(&self) -> bool {
-        let is_http10 = match &self.0 {
+        let is_http10 = match &self.inner {
             Inner::Own { parts, .. } => parts.version < Version::HTTP_11,
             Inner::Mounted(head) => head.version() < Version::HTTP_11,
         };
@@ -210,36 +270,38 @@ impl RequestHead {
 
     /// Bytes that it keeps in memory.
     pub(super) fn size(&self) -> usize {
-        match &self.0 {
-            Inner::Own { parts, .. } => size_of_head(&parts.headers, &parts.uri),
-            Inner::Mounted(head) => head.size(FIELD),
-        }
+        self.fields.size(self.path(), self.query())
     }
 }
 
 impl From<MountedHead> for RequestHead {
     fn from(head: MountedHead) -> Self {
-        Self(Inner::Mounted(head))
+        let fields = FieldsSummary::of_fields(head.lengths());
+        Self { inner: Inner::Mounted(head), fields }
     }
 }
 
 impl Headers for RequestHead {
     fn header(&self, name: &str) -> Option<&str> {
-        match &self.0 {
+        if !self.fields.may_have(name) {
+            return None;
+        }
+        match &self.inner {
             Inner::Own { parts, .. } => parts.headers.get(name)?.to_str().ok(),
             Inner::Mounted(head) => head.values(name).next()?,
         }
     }
 
     fn has_header(&self, name: &str) -> bool {
-        match &self.0 {
-            Inner::Own { parts, .. } => parts.headers.contains_key(name),
-            Inner::Mounted(head) => head.values(name).next().is_some(),
-        }
+        self.fields.may_have(name)
+            && match &self.inner {
+                Inner::Own { parts, .. } => parts.headers.contains_key(name),
+                Inner::Mounted(head) => head.values(name).next().is_some(),
+            }
     }
 
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
-        match &self.0 {
+        match &self.inner {
             Inner::Own { parts, .. } => {
                 let all = parts.headers.iter();
                 Box::new(
@@ -260,15 +322,6 @@ const FIELD: usize = 112;
 
 /// A head of which more than so much is text lies in a buffer that has doubled as it grew.
 const GROWN: usize = 8 << 10;
-
-/// Bytes that a head keeps in memory.
-pub(super) fn size_of_head(headers: &HeaderMap, uri: &Uri) -> usize {
-    let fields = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
-    let target = uri.path().len() + uri.query().map_or(0, str::len);
-    let text = fields.sum::<usize>() + target;
-    let buffer = if text > GROWN { 2 * text } else { text };
-    buffer + headers.len() * FIELD
-}
 
 /// The same target in memory of its own.
 pub(super) fn copy_uri(uri: &Uri) -> Option<Uri> {

@@ -64,13 +64,18 @@ impl MediaType {
     /// (FTN5 §2.2.1).
     #[must_use]
     pub fn accepting(self, accept: Option<&str>) -> Self {
-        let mut accepted = accept.unwrap_or_default().split(',').filter_map(Self::known);
-        Self { vendor: self.vendor || accepted.any(|media| media.vendor) }
+        let is_vendor =
+            |accept: &str| accept.split(',').filter_map(Self::known).any(|media| media.vendor);
+        Self { vendor: self.vendor || accept.is_some_and(is_vendor) }
     }
 
     fn known(media: &str) -> Option<Self> {
-        let media = media.split_once(';').map_or(media, |(media, _)| media).trim();
-        let known = KNOWN.iter().find(|(name, _)| media.eq_ignore_ascii_case(name));
+        let find = |is_it: &dyn Fn(&str) -> bool| KNOWN.iter().find(|(name, _)| is_it(name));
+        // most are written like this
+        let known = find(&|name| media == name).or_else(|| {
+            let media = media.split_once(';').map_or(media, |(media, _)| media).trim();
+            find(&|name| media.eq_ignore_ascii_case(name))
+        });
         known.map(|(_, vendor)| Self { vendor: *vendor })
     }
 

@@ -77,10 +77,8 @@ impl MountedHead {
         fields.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
     }
 
-    /// Bytes that it keeps in memory: `field` of each field, and its text.
-    pub(in crate::http) fn size(&self, field: usize) -> usize {
-        let fields = self.0.headers().iter();
-        let fields = fields.map(|(name, value)| field + name.as_str().len() + value.len());
-        fields.sum::<usize>() + self.path().len() + self.query().len()
+    /// The names of all headers, each with the length of its value.
+    pub(in crate::http) fn lengths(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.0.headers().iter().map(|(name, value)| (name.as_str(), value.len()))
     }
 }

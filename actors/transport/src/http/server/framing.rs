@@ -143,9 +143,9 @@ impl Head {
             // empty lines may come before a request (RFC 9112 §2.2)
             return self.has_begun;
         }
-        // most lines are known to be others by their first byte
+        // most lines are known to be others by a byte or two
         match line[0].to_ascii_lowercase() {
-            b'c' if self.has_begun => {
+            b'c' if self.has_begun && line.get(8).is_some_and(|byte| byte | 0x20 == b'l') => {
                 if let Some(length) = value(line, b"content-length:") {
                     let length = str::from_utf8(length).ok().and_then(|length| length.parse().ok());
                     self.length = Some(length.unwrap_or(0));

@@ -23,7 +23,7 @@ use super::warm_connections::WarmConnections;
 use crate::http::answer::AnswerBody;
 use crate::http::body::Body;
 use crate::http::end_point::{EndPoint, Route};
-use crate::http::head::{ConnectionInfo, RequestHead, copy_uri, size_of_head};
+use crate::http::head::{ConnectionInfo, FieldsSummary, RequestHead, copy_uri};
 
 /// The fields of a head at most, as many as hyper takes in HTTP/1.
 const MOST_FIELDS: usize = 100;
@@ -103,7 +103,8 @@ impl Requests {
             // it would hold the buffer that it was read into, which in HTTP/1 the connection has anyway
             *request.uri_mut() = uri;
         }
-        let refusal = self.refusal(&request, &in_service);
+        let fields = FieldsSummary::of(request.headers());
+        let refusal = self.refusal(&request, fields, &in_service);
         let this = self.clone();
         async move {
             if let Some(status) = refusal {
@@ -118,7 +119,7 @@ impl Requests {
             this.progress.next_turn().await;
             let (version, is_head) = (request.version(), request.method() == Method::HEAD);
             let progress = Rc::clone(&this.progress);
-            let (mut head, mut content) = this.answer(request).await.into_parts();
+            let (mut head, mut content) = this.answer(request, fields).await.into_parts();
             if is_head {
                 content = content.without_body(&mut head.headers);
             }
@@ -138,22 +139,28 @@ impl Requests {
     }
 
     /// The status with which a request is refused before anything is done for it.
-    fn refusal(&self, request: &Request<Incoming>, in_service: &InService) -> Option<StatusCode> {
-        let headers = request.headers();
-        if self.progress.refuses_this() || !is_clear(request) {
+    fn refusal(
+        &self,
+        request: &Request<Incoming>,
+        fields: FieldsSummary,
+        in_service: &InService,
+    ) -> Option<StatusCode> {
+        let uri = request.uri();
+        let size = || fields.size(uri.path(), uri.query().unwrap_or_default());
+        if self.progress.refuses_this() || !is_clear(request, fields) {
             Some(StatusCode::BAD_REQUEST)
-        } else if !is_expectation_known(request) {
+        } else if !is_expectation_known(request, fields) {
             Some(StatusCode::EXPECTATION_FAILED)
-        } else if headers.len() > MOST_FIELDS {
+        } else if fields.count() > MOST_FIELDS {
             Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
-        } else if !in_service.held().head(size_of_head(headers, request.uri())) {
+        } else if !in_service.held().head(size()) {
             Some(StatusCode::SERVICE_UNAVAILABLE)
         } else {
             None
         }
     }
 
-    async fn answer(self, request: Request<Incoming>) -> Response<Content> {
+    async fn answer(self, request: Request<Incoming>, fields: FieldsSummary) -> Response<Content> {
         let Self { site, progress, connection } = self;
         let uri = request.uri();
         let Some(route) = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path) else {
@@ -167,7 +174,7 @@ impl Requests {
         let (parts, body) = request.into_parts();
         let body = RequestBody::new(body, progress.holds().taken());
         let body = Body::Own(Receiving::new(body, Rc::clone(&progress), &site.limits));
-        let head = Rc::new(RequestHead::own(parts, connection));
+        let head = Rc::new(RequestHead::own(parts, fields, connection));
         let answer = site.end_point.serve(head, route, body).await;
         answer.map(|body| match body {
             AnswerBody::Whole(bytes) => Content::Whole(bytes),
@@ -207,7 +214,7 @@ fn is_below(path: &str, page: &str) -> bool {
 /// Whether any two ends understand a request in the same way: it names its host once, as it must
 /// in HTTP/1.1 (RFC 9112 §3.2), and in HTTP/2 no other one (RFC 9113 §8.3.1), and its body is chunked
 /// once (RFC 9112 §6.1).
-fn is_clear(request: &Request<Incoming>) -> bool {
+fn is_clear(request: &Request<Incoming>, fields: FieldsSummary) -> bool {
     let headers = request.headers();
     let mut hosts = headers.get_all(HOST).iter();
     let has_host = match (request.version(), hosts.next(), hosts.next()) {
@@ -218,16 +225,18 @@ fn is_clear(request: &Request<Incoming>) -> bool {
         (_, _, None) => true,
     };
     let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
-    has_host && headers.get_all(TRANSFER_ENCODING).iter().all(is_chunked)
+    has_host
+        && (!fields.may_have(TRANSFER_ENCODING.as_str())
+            || headers.get_all(TRANSFER_ENCODING).iter().all(is_chunked))
 }
 
 /// Whether the client expects nothing but an interim answer before its body (RFC 9110 §10.1.1).
-fn is_expectation_known(request: &Request<Incoming>) -> bool {
+fn is_expectation_known(request: &Request<Incoming>, fields: FieldsSummary) -> bool {
     let is_known = |value: &HeaderValue| {
         let mut members = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         members.all(|member| member.is_empty() || member.eq_ignore_ascii_case(b"100-continue"))
     };
-    request.headers().get_all(EXPECT).iter().all(is_known)
+    !fields.may_have(EXPECT.as_str()) || request.headers().get_all(EXPECT).iter().all(is_known)
 }
 
 /// An answer of the server itself.
