@@ -5,7 +5,8 @@
 use asyncsteps_actors::trace;
 use asyncsteps_core::{AsyncSteps, Error, StepResult, Template, codes};
 use asyncsteps_futoin::message::{RefusedMessage, Request, Response};
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::task::yield_now;
 
 use super::caller::Caller;
 use super::functions::Functions;
@@ -18,13 +19,18 @@ use crate::channel::Channel;
 /// Most calls in one burst: with less than a second for each, and a request that ends in time.
 const MAX_BURST: usize = 100;
 
+/// Calls of a burst in a turn; others on the arbiter come between.
+const TURN: usize = 32;
+
 /// `ping` of `futoin.ping` and `futoin.anonping`: returns the number.
 #[must_use]
 pub fn ping() -> Template {
     Template::build(|asi| {
         asi.add(|asi, ()| {
             let echo: i64 = asi.param("echo")?;
-            asi.reply(json!({ "echo": echo }))
+            // as it is: `reply` would write it as JSON
+            asi.request_mut()?.result_mut().insert("echo".to_owned(), echo.into());
+            Ok(())
         })
         .named("ping");
     })
@@ -51,28 +57,36 @@ fn run_burst(asi: &mut AsyncSteps, with_results: bool) -> StepResult {
     if requests.len() > MAX_BURST {
         return asi.error(codes::INVALID_REQUEST, format!("More than {MAX_BURST} requests"));
     }
-    let responses = asi.stack(Vec::with_capacity(requests.len()));
-    asi.for_each(requests, move |asi, _, request| {
-        asi.await_(one(executor.clone(), channel.clone(), caller.clone(), request));
-        asi.add(move |asi, (response,): (Option<Value>,)| asi[responses].extend(response));
+    asi.await_(async move {
+        let mut responses = Vec::with_capacity(requests.len());
+        for (number, request) in requests.into_iter().enumerate() {
+            if number % TURN == TURN - 1 {
+                yield_now().await;
+            }
+            responses.extend(one(&executor, &channel, &caller, request).await);
+        }
+        Ok::<_, Error>((responses,))
     });
-    asi.add(move |asi, ()| {
-        let responses = std::mem::take(&mut asi[responses]);
-        if with_results { asi.reply(json!({ "responses": responses })) } else { Ok(()) }
+    asi.add(move |asi, (responses,): (Vec<Value>,)| {
+        if with_results {
+            let result = asi.request_mut()?.result_mut();
+            result.insert("responses".to_owned(), responses.into());
+        }
+        Ok(())
     });
     Ok(())
 }
 
 /// One call of a burst; returns its response message, if there is one.
 async fn one(
-    executor: Executor,
-    channel: Channel,
-    caller: Caller,
+    executor: &Executor,
+    channel: &Channel,
+    caller: &Caller,
     request: Value,
-) -> Result<(Option<Value>,), Error> {
+) -> Option<Value> {
     let reply = match parse(request) {
         Ok(request) => {
-            let incoming = Incoming::new(request, channel).with_caller(caller);
+            let incoming = Incoming::new(request, channel.clone()).with_caller(caller.clone());
             let incoming = incoming.with_trace(trace::current());
             match executor.dispatch(incoming).await.into_body() {
                 ReplyBody::Message(message) => Some(message.into_response()),
@@ -84,11 +98,14 @@ async fn one(
         }
         Err(refusal) => Some(refusal.into_response()),
     };
-    Ok((reply.map(Response::into_json),))
+    reply.map(Response::into_json)
 }
 
 fn parse(request: Value) -> Result<Request, RefusedMessage> {
     let request = Request::of_json(request)?;
-    let nested = request.function_name().is_ok_and(|name| name.iface() == "futoin.burst");
-    if nested { Err(request.refuse("A burst in a burst")) } else { Ok(request) }
+    if request.f().starts_with("futoin.burst:") {
+        Err(request.refuse("A burst in a burst"))
+    } else {
+        Ok(request)
+    }
 }
