@@ -1,7 +1,6 @@
 //! The connection between an executor and its callers (FTN6 §2.10 ChannelContext).
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -50,7 +49,8 @@ struct Inner {
 /// The state that changes while the channel exists.
 #[derive(Default)]
 struct Life {
-    state: HashMap<TypeId, Box<dyn Any + Send>>,
+    /// By its type. Most channels have none.
+    state: Vec<(TypeId, Box<dyn Any + Send>)>,
     handlers: Vec<(u64, Box<dyn FnOnce() + Send>)>,
     handlers_made: u64,
     gone: bool,
@@ -205,8 +205,12 @@ impl Channel {
     /// long as the channel. `work` must be short and must not use the channel.
     pub fn with_state<S: Default + Send + 'static, R>(&self, work: impl FnOnce(&mut S) -> R) -> R {
         let mut life = self.0.life.lock();
-        let state = life.state.entry(TypeId::of::<S>()).or_insert_with(|| Box::<S>::default());
-        match state.downcast_mut() {
+        let known = life.state.iter().position(|(id, _)| *id == TypeId::of::<S>());
+        let at = known.unwrap_or_else(|| {
+            life.state.push((TypeId::of::<S>(), Box::<S>::default()));
+            life.state.len() - 1
+        });
+        match life.state[at].1.downcast_mut() {
             Some(state) => work(state),
             None => unreachable!("states are kept by their type"),
         }

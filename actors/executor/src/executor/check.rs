@@ -4,8 +4,9 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::budget::Client;
+use asyncsteps_actors::budget::{Client, PendingPermit, Permit};
 use asyncsteps_actors::clock;
+use asyncsteps_actors::drain::DrainGuard;
 use asyncsteps_actors::flow::earliest;
 use asyncsteps_core::{Template, Time, codes};
 use asyncsteps_futoin::iface::FunctionName;
@@ -42,21 +43,110 @@ pub(super) struct Admitted {
     pub(super) patience: Duration,
 }
 
+impl Arrived {
+    fn admitted(
+        checked: Checked,
+        entered: DrainGuard,
+        permit: Permit,
+        incoming: &mut RequestParts,
+        (deadline, patience): (Time, Duration),
+    ) -> Self {
+        let client = mem::take(&mut incoming.client_permit);
+        let admission = Admission { entered, _permit: permit, _client: client };
+        Self::Admitted(Admitted { checked, admission, deadline, patience })
+    }
+}
+
 /// How long a request may wait for its permit if it has no time limit: a year.
 const LONG: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// How far a request is on its way to its flow.
+pub(super) enum Arrived {
+    Admitted(Admitted),
+    /// It waits for the verdict about its caller.
+    Claimed {
+        entered: DrainGuard,
+        client: Client,
+        claim: Claim,
+    },
+    /// It passed the checks and waits for its permit.
+    Queued {
+        checked: Checked,
+        entered: DrainGuard,
+        pending: PendingPermit,
+        deadline: Time,
+        patience: Duration,
+    },
+}
+
 impl Shared {
-    /// Checks a request and waits for its permit; records the caller and the time in the queue.
-    pub(super) async fn admit(
+    /// Checks a request and takes its permit, as far as neither has to wait; records the caller.
+    pub(super) fn admit(
         &self,
         incoming: &mut RequestParts,
         reply_to: &mut ReplyContext,
         times: &mut Timings,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<Arrived, Refused> {
         let mut entered = self.drain.admit().ok_or_else(Refused::closing)?;
         // asked before the checks take fields out of the request
         let client = (self.config.client)(&incoming.request, &incoming.channel);
-        let checked = match self.identify_and_check(incoming, reply_to, times, &client).await {
+        match self.claim(incoming) {
+            Ok(Claim::Known(caller)) => {
+                self.admit_caller(caller, entered, &client, (incoming, reply_to, times))
+            }
+            Ok(claim @ (Claim::Credentials(_) | Claim::Verdict(_))) => {
+                Ok(Arrived::Claimed { entered, client, claim })
+            }
+            Err(refused) => {
+                entered.finish();
+                Err(refused)
+            }
+        }
+    }
+
+    /// Waits until a request is admitted; records the caller and the time in the queue.
+    pub(super) async fn admitted(
+        &self,
+        mut arrived: Arrived,
+        incoming: &mut RequestParts,
+        reply_to: &mut ReplyContext,
+        times: &mut Timings,
+    ) -> Result<Admitted, Refused> {
+        loop {
+            arrived = match arrived {
+                Arrived::Admitted(admitted) => return Ok(admitted),
+                Arrived::Claimed { mut entered, client, claim } => {
+                    // within the time of the request
+                    let deadline = deadline(incoming, times, self.config.patience(false));
+                    let context =
+                        AuthContext { client: &client, deadline, grace_end: &self.grace_end };
+                    let caller = match self.verified(incoming, claim, context).await {
+                        Ok(caller) => caller,
+                        Err(refused) => {
+                            entered.finish();
+                            return Err(refused);
+                        }
+                    };
+                    self.admit_caller(caller, entered, &client, (incoming, reply_to, times))?
+                }
+                Arrived::Queued { checked, entered, pending, deadline, patience } => {
+                    let permit = admission::queued(pending, deadline, &self.grace_end).await;
+                    times.queued = QueueTime::For(times.queued.so_far());
+                    Arrived::admitted(checked, entered, permit?, incoming, (deadline, patience))
+                }
+            };
+        }
+    }
+
+    /// The checks of FTN6 for a caller who is known, in their order, and the permit.
+    fn admit_caller(
+        &self,
+        caller: Caller,
+        mut entered: DrainGuard,
+        client: &Client,
+        (incoming, reply_to, times): (&mut RequestParts, &mut ReplyContext, &mut Timings),
+    ) -> Result<Arrived, Refused> {
+        let checked = match self.check_as(caller, incoming, reply_to) {
             Ok(checked) => checked,
             Err(refused) => {
                 entered.finish();
@@ -72,40 +162,23 @@ impl Shared {
                 permit.resize(memory).map_err(|error| Refused::over_budget(&error))?;
                 permit
             }
-            None => match self.config.budget.admit(&client, memory).decided() {
+            None => match self.config.budget.admit(client, memory).decided() {
                 Ok(decided) => decided.map_err(|error| Refused::over_budget(&error))?,
                 Err(pending) => {
                     times.queued = QueueTime::Since(clock::now());
-                    let queued = admission::queued(pending, deadline, &self.grace_end);
-                    // in a box, because most requests need no queue and no room for it
-                    let permit = Box::pin(queued).await;
-                    times.queued = QueueTime::For(times.queued.so_far());
-                    permit?
+                    return Ok(Arrived::Queued { checked, entered, pending, deadline, patience });
                 }
             },
         };
-        let client = mem::take(&mut incoming.client_permit);
-        let admission = Admission { entered, _permit: permit, _client: client };
-        Ok(Admitted { checked, admission, deadline, patience })
+        Ok(Arrived::admitted(checked, entered, permit, incoming, (deadline, patience)))
     }
 
-    /// The checks of FTN6, in their order: first the caller, within the time of the request.
-    async fn identify_and_check(
+    fn check_as(
         &self,
+        caller: Caller,
         incoming: &mut RequestParts,
         reply_to: &mut ReplyContext,
-        times: &Timings,
-        client: &Client,
     ) -> Result<Checked, Refused> {
-        let caller = match self.claim(incoming)? {
-            Claim::Known(caller) => caller,
-            claim @ (Claim::Credentials(_) | Claim::Verdict(_)) => {
-                let deadline = deadline(incoming, times, self.config.patience(false));
-                let context = AuthContext { client, deadline, grace_end: &self.grace_end };
-                // in a box, because most callers are known and need no room for it
-                Box::pin(self.verified(incoming, claim, context)).await?
-            }
-        };
         reply_to.caller = match incoming.request.obf() {
             Some(obf) => caller.on_behalf(obf)?,
             None => caller,

@@ -8,8 +8,9 @@ use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::host_flow;
 use asyncsteps_actors::record;
 use asyncsteps_actors::sync::CallerFences;
+use futures_util::future::LocalBoxFuture;
 
-use super::check::{Admitted, Checked};
+use super::check::{Admitted, Arrived, Checked};
 use super::exchange::{Exchange, PendingReply};
 use super::handle::{Executor, Shared};
 use super::incoming::{Incoming, RequestParts};
@@ -43,24 +44,49 @@ impl Executor {
     /// Outside of an actix arbiter; other threads send a [`Dispatch`](super::Dispatch) to an
     /// [address](Self::address).
     #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
-    pub fn dispatch(&self, Incoming(mut incoming): Incoming) -> impl Future<Output = Reply> {
+    pub fn dispatch(&self, Incoming(incoming): Incoming) -> impl Future<Output = Reply> {
         async move {
-            self.start_here();
-            let mut times =
-                Timings { arrived: clock::now(), queued: QueueTime::For(Duration::ZERO) };
-            let mut reply_to = ReplyContext::new(&self.shared, &incoming);
-            if let Some(hooks) = &self.shared.config.hooks {
-                hooks.request(&incoming.request, &incoming.channel);
+            match self.begin(incoming) {
+                Begun::Flow(reply) => reply.await,
+                Begun::Refused(reply) => reply,
+                Begun::Waits(reply) => reply.await,
             }
-            let arrival =
-                Arrival { incoming: &mut incoming, reply_to: &mut reply_to, times: &mut times };
-            let pending = match arrival.admit(&self.shared).await {
-                Ok(admitted) => self.start(reply_to, incoming, times, admitted),
-                Err(refused) => {
-                    return refuse(&reply_to, incoming.request.f(), times, &refused);
-                }
-            };
-            pending.await
+        }
+    }
+
+    /// Begins to carry out a request; its flow starts unless it has to wait before.
+    fn begin(&self, mut incoming: Box<RequestParts>) -> Begun<'_> {
+        self.start_here();
+        let mut times = Timings { arrived: clock::now(), queued: QueueTime::For(Duration::ZERO) };
+        let mut reply_to = ReplyContext::new(&self.shared, &incoming);
+        if let Some(hooks) = &self.shared.config.hooks {
+            hooks.request(&incoming.request, &incoming.channel);
+        }
+        match self.shared.admit(&mut incoming, &mut reply_to, &mut times) {
+            Ok(Arrived::Admitted(admitted)) => {
+                Begun::Flow(self.start(reply_to, incoming, times, admitted))
+            }
+            // in a box, because most requests wait for nothing and need no room for it
+            Ok(waits) => Begun::Waits(Box::pin(self.wait(reply_to, incoming, times, waits))),
+            Err(refused) => {
+                Begun::Refused(refuse(&reply_to, incoming.request.f(), times, &refused))
+            }
+        }
+    }
+
+    /// Carries out a request that waits for something before its flow can start.
+    async fn wait(
+        &self,
+        mut reply_to: ReplyContext,
+        mut incoming: Box<RequestParts>,
+        mut times: Timings,
+        waits: Arrived,
+    ) -> Reply {
+        let arrival =
+            Arrival { incoming: &mut incoming, reply_to: &mut reply_to, times: &mut times };
+        match arrival.admit(&self.shared, waits).await {
+            Ok(admitted) => self.start(reply_to, incoming, times, admitted).await,
+            Err(refused) => refuse(&reply_to, incoming.request.f(), times, &refused),
         }
     }
 
@@ -118,6 +144,15 @@ impl Executor {
     }
 }
 
+/// A request that was dispatched.
+enum Begun<'a> {
+    /// Its flow has started.
+    Flow(PendingReply),
+    Refused(Reply),
+    /// Its flow starts later.
+    Waits(LocalBoxFuture<'a, Reply>),
+}
+
 /// A request that is not admitted yet; when it is dropped, its caller went away.
 struct Arrival<'a> {
     incoming: &'a mut RequestParts,
@@ -126,9 +161,9 @@ struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    async fn admit(mut self, shared: &Shared) -> Result<Admitted, Refused> {
+    async fn admit(mut self, shared: &Shared, waits: Arrived) -> Result<Admitted, Refused> {
         let Self { incoming, reply_to, times } = &mut self;
-        let admitted = shared.admit(incoming, reply_to, times).await;
+        let admitted = shared.admitted(waits, incoming, reply_to, times).await;
         // the decision is reported elsewhere
         mem::forget(self);
         admitted

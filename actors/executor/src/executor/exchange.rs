@@ -196,46 +196,57 @@ impl Exchange {
     /// Replies with raw data, while the flow goes on.
     pub(super) fn begin_raw_reply(&self, reply: Reply) {
         self.transition(|state| match state {
-            State::Running(waker) => (State::Replied(reply, None), waker),
-            other @ (State::Replied(..)
-            | State::Streaming(_)
-            | State::Abandoned
-            | State::Over(_)) => (other, None),
+            State::Running(waker) => {
+                let waker = waker.take();
+                (Some(State::Replied(reply, None)), waker)
+            }
+            State::Replied(..) | State::Streaming(_) | State::Abandoned | State::Over(_) => {
+                (None, None)
+            }
         });
     }
 
     /// The flow has ended; `reply` is its answer unless it has replied before.
     pub(super) fn end(&self, succeeded: bool, reply: Option<Reply>) {
         let end = if succeeded { End::Succeeded } else { End::Failed };
-        self.transition(|state| match (state, reply) {
-            (State::Running(waker), Some(reply)) => (State::Replied(reply, Some(end)), waker),
-            (State::Replied(reply, None), _) => (State::Replied(reply, Some(end)), None),
-            (State::Running(waker) | State::Streaming(waker), _) => (State::Over(end), waker),
-            (State::Abandoned, _) => (State::Over(end), None),
-            (over, _) => (over, None),
+        self.transition(|state| match state {
+            State::Running(waker) => {
+                let after = reply.map(|reply| State::Replied(reply, Some(end)));
+                (Some(after.unwrap_or(State::Over(end))), waker.take())
+            }
+            State::Replied(_, ended) => {
+                ended.get_or_insert(end);
+                (None, None)
+            }
+            State::Streaming(waker) => (Some(State::Over(end)), waker.take()),
+            State::Abandoned => (Some(State::Over(end)), None),
+            State::Over(_) => (None, None),
         });
     }
 
     /// The caller is gone: the flow is cancelled, unless it has ended.
     fn abandon(&self) {
         self.transition(|state| match state {
-            State::Replied(_, Some(end)) | State::Over(end) => (State::Over(end), None),
+            State::Replied(_, Some(end)) => (Some(State::Over(*end)), None),
+            State::Over(_) => (None, None),
             State::Running(_)
             | State::Replied(_, None)
             | State::Streaming(_)
-            | State::Abandoned => (State::Abandoned, None),
+            | State::Abandoned => (Some(State::Abandoned), None),
         });
         if let Some(listed) = self.listed.get().filter(|_| self.is_abandoned()) {
             listed.cancel();
         }
     }
 
-    /// The only place where the state changes, except when the reply is taken. The state is not
-    /// borrowed while `change` runs, and the waker is woken after it, because both may run any code.
-    fn transition(&self, change: impl FnOnce(State) -> (State, Option<Waker>)) {
-        let before = self.state.replace(State::Abandoned);
-        let (after, waker) = change(before);
-        *self.state.borrow_mut() = after;
+    /// The only place where the state changes, except when the reply is taken. A state that is left is dropped, and
+    /// the waker is woken, when the state is no longer borrowed, because both may run any code.
+    fn transition(&self, change: impl FnOnce(&mut State) -> (Option<State>, Option<Waker>)) {
+        let mut state = self.state.borrow_mut();
+        let (after, waker) = change(&mut state);
+        let before = after.map(|after| mem::replace(&mut *state, after));
+        drop(state);
+        drop(before);
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -61,18 +61,19 @@ fn response(info: &mut RequestInfo, returned: Args) -> Result<Response, Error> {
             Error::with_info(violation.code(), violation.to_string())
         })?;
     }
-    let size = most_bytes(&result);
+    let is_sent = exchange.reply_to.channel.kind() != ChannelKind::Local;
+    let size = if is_sent { most_bytes(&result) } else { 0 };
     let response = Response::success(result);
     check_size(exchange, size, &response)?;
     Ok(response)
 }
 
-/// Refuses a result that is larger than the function may answer, if it is sent as bytes. `size` is
-/// about its size and no less, so that few results are written twice.
+/// Refuses a result that is larger than the function may answer. `size` is about the bytes in which it is sent and no
+/// less, so that few results are written twice.
 fn check_size(exchange: &Exchange, size: usize, response: &Response) -> Result<(), Error> {
     let (reply_to, function) = (&exchange.reply_to, &exchange.function);
     let most = function.declared().max_response_size();
-    if size + ENVELOPE <= most || reply_to.channel.kind() == ChannelKind::Local {
+    if size == 0 || size + ENVELOPE <= most {
         return Ok(());
     }
     let size = reply_to.size_of(response.clone(), function);

@@ -280,7 +280,11 @@ fn serve(
         let shared = &executor.shared;
         let mut times = Timings { arrived, queued: QueueTime::For(Duration::ZERO) };
         let mut reply_to = ReplyContext::new(shared, &incoming);
-        match shared.admit(&mut incoming, &mut reply_to, &mut times).await {
+        let admitted = match shared.admit(&mut incoming, &mut reply_to, &mut times) {
+            Ok(arrived) => shared.admitted(arrived, &mut incoming, &mut reply_to, &mut times).await,
+            Err(refused) => Err(refused),
+        };
+        match admitted {
             Ok(admitted) => Ok(Running::new(reply_to, incoming.request, times, admitted)),
             Err(refused) => {
                 let reply = refuse(&reply_to, incoming.request.f(), times, &refused);

@@ -110,7 +110,7 @@ impl<W> FairQueue<W> {
         waiter: impl FnOnce() -> W,
     ) -> (AdmissionDecision, Option<W>) {
         let is_full = self.usage.running >= self.limits.concurrent
-            || self.inside_of(client) >= self.of_client;
+            || self.of_client < usize::MAX && self.inside_of(client) >= self.of_client;
         let refusal = if !self.make_room(bytes) {
             Some(BudgetRefusal::Memory)
         } else if is_full && self.usage.queued >= self.limits.queued {
@@ -213,6 +213,9 @@ impl<W> FairQueue<W> {
                 inside.remove();
             }
         }
+        if self.turns.is_empty() {
+            return None;
+        }
         let client = self.next_client()?.clone();
         let number = *self.queues.get(&client)?.waiting.first_key_value()?.0;
         let next = self.remove(&client, number, ClientTurn::Next)?;
@@ -237,10 +240,7 @@ impl<W> FairQueue<W> {
     fn admit(&mut self, client: &Client) {
         self.usage.running += 1;
         self.usage.admitted += 1;
-        match self.inside.get_mut(client) {
-            Some(inside) => *inside += 1,
-            None => drop(self.inside.insert(client.clone(), 1)),
-        }
+        *self.inside.entry(client.clone()).or_default() += 1;
     }
 
     /// Takes a request out of its queue; `None` if it was admitted or displaced before.
