@@ -1,5 +1,6 @@
 //! The replies of an executor.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use asyncsteps_core::codes;
@@ -9,8 +10,21 @@ use super::refused::{RefusalReason, Refused};
 use super::registry::HostedFunction;
 use crate::raw::{Head, RawBody};
 
-/// Messages of more bytes are kept without memory that they do not use.
+/// Room of more bytes is not kept for the next message.
 const LARGE: usize = 16 << 10;
+
+thread_local! {
+    /// Where messages are written.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Keeps the room of a message for the next one, unless it is large.
+fn keep(mut bytes: Vec<u8>) {
+    if bytes.capacity() <= LARGE {
+        bytes.clear();
+        ROOM.set(bytes);
+    }
+}
 
 /// The reply to a request, for a transport to send.
 #[derive(Debug)]
@@ -95,6 +109,14 @@ impl Reply {
             ReplyBody::Nothing | ReplyBody::Raw(_) => None,
         }
     }
+
+    /// The same for transports that copy the bytes, or send them at once.
+    pub fn with_bytes<R>(self, send: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        match self.body {
+            ReplyBody::Message(message) => Some(message.with_bytes(send)),
+            ReplyBody::Nothing | ReplyBody::Raw(_) => None,
+        }
+    }
 }
 
 impl Message {
@@ -129,21 +151,42 @@ impl Message {
     /// (FTN3 §1.10).
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
-        let Self { response, coding, function, .. } = self;
-        let function = function.as_ref().map(|function| function.declared());
-        let mut bytes = Vec::with_capacity(128);
-        response.write(coding, function, &mut bytes);
+        let mut bytes = self.written();
         if bytes.len() > LARGE {
             // it may wait for its client
             bytes.shrink_to_fit();
+            return bytes;
         }
+        // without room behind them, which would cost a transport another allocation
+        let exact = bytes.to_vec();
+        keep(bytes);
+        exact
+    }
+
+    fn with_bytes<R>(self, send: impl FnOnce(&[u8]) -> R) -> R {
+        let bytes = self.written();
+        let sent = send(&bytes);
+        keep(bytes);
+        sent
+    }
+
+    /// The message in the room that its arbiter keeps.
+    fn written(self) -> Vec<u8> {
+        let mut bytes = ROOM.take();
+        self.write(&mut bytes);
+        bytes
+    }
+
+    fn write(self, bytes: &mut Vec<u8>) {
+        let Self { response, coding, function, .. } = self;
+        let function = function.as_ref().map(|function| function.declared());
+        response.write(coding, function, bytes);
         if function.is_some_and(|function| bytes.len() > function.max_response_size()) {
             bytes.clear();
             let text = "Response size has exceeded the limit";
             let too_large = Response::error(codes::INTERNAL_ERROR, Some(text));
-            too_large.with_rid(response.rid()).write(coding, None, &mut bytes);
+            too_large.with_rid(response.rid()).write(coding, None, bytes);
         }
-        bytes
     }
 }
 

@@ -165,10 +165,11 @@ impl Connection {
                         while let Ok(call) = self.calls.try_recv() {
                             self.call(session, *call);
                         }
-                        if let Some(message) = reply.into_bytes() {
-                            self.handler.trace(&message, Direction::Out);
-                            session.send_answer(kind, &message);
-                        }
+                        // there may be none
+                        let _ = reply.with_bytes(|message| {
+                            self.handler.trace(message, Direction::Out);
+                            session.send_answer(kind, message);
+                        });
                     }
                     Handled::Response(response) => session.answer(response),
                     Handled::Nothing => {}

@@ -25,7 +25,9 @@ pub(super) fn answer(
     let (head, body) = reply.into_parts();
     let head = head.as_deref();
     if head.is_some_and(|head| !head.has_body()) {
-        return with_head(answer::empty(StatusCode::OK), head);
+        let mut answer = answer::empty(StatusCode::OK);
+        add_head(&mut answer, head);
+        return answer;
     }
     match body {
         ReplyBody::Message(message) => {
@@ -46,27 +48,29 @@ pub(super) fn answer(
             if let (StatusCode::UNAUTHORIZED, Some(problems)) = (status, problems) {
                 problems.challenge(answer.headers_mut());
             }
-            let mut answer = with_head(answer, head);
+            add_head(&mut answer, head);
             // set last: by its media type a client knows that it is a message
             answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
             answer
         }
         ReplyBody::Nothing => {
-            let mut answer = with_head(answer::empty(StatusCode::OK), head);
+            let mut answer = answer::empty(StatusCode::OK);
+            add_head(&mut answer, head);
             answer.headers_mut().insert(CONTENT_LENGTH, 0.into());
             answer
         }
         ReplyBody::Raw(body) => {
             let mut answer = Answer::new(AnswerBody::Raw(body));
             answer.headers_mut().insert(CONTENT_TYPE, BYTES);
-            with_head(answer, head)
+            add_head(&mut answer, head);
+            answer
         }
     }
 }
 
 /// Adds the status and headers that a handler set.
-fn with_head(mut answer: Answer, head: Option<&Head>) -> Answer {
-    let Some(head) = head else { return answer };
+fn add_head(answer: &mut Answer, head: Option<&Head>) {
+    let Some(head) = head else { return };
     if let Some(status) = head.status().and_then(|status| StatusCode::from_u16(status).ok()) {
         *answer.status_mut() = status;
     }
@@ -84,5 +88,4 @@ fn with_head(mut answer: Answer, head: Option<&Head>) -> Answer {
         set.append(name, value);
     }
     answer.headers_mut().extend(set);
-    answer
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use actix_web::body::{BodyStream, BoxBody};
 use actix_web::dev::{AppService, HttpServiceFactory};
-use actix_web::http::header::{CONNECTION, HeaderName, HeaderValue};
+use actix_web::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use actix_web::http::{ConnectionType, StatusCode, Version};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
@@ -106,21 +106,20 @@ async fn serve(
     route: Option<Route>,
 ) -> HttpResponse {
     let Some(route) = route else { return HttpResponse::NotFound().finish() };
-    let upload = Upload::new(http, payload);
-    let rest = upload.rest();
     let head = Rc::new(RequestHead::from(MountedHead::new(http)));
+    let upload = Upload::new(&head, payload);
+    let rest = upload.rest();
     let answer = end_point.serve(head, route, upload.into()).await;
     let (head, body) = answer.into_parts();
     let mut response = HttpResponse::new(status(head.status));
     for (name, value) in &head.headers {
-        let name = HeaderName::from_bytes(name.as_ref());
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value.as_bytes())) {
+        if name == http::header::CONNECTION {
+            if value == "close" {
+                response.head_mut().set_connection_type(ConnectionType::Close);
+            }
+        } else if let Some((name, value)) = field(name, value) {
             response.headers_mut().append(name, value);
         }
-    }
-    let ends_connection = response.headers_mut().remove(CONNECTION).any(|value| value == "close");
-    if ends_connection {
-        response.head_mut().set_connection_type(ConnectionType::Close);
     }
     let response = match body {
         AnswerBody::Whole(bytes) => response.set_body(BoxBody::new(bytes)),
@@ -150,6 +149,19 @@ async fn serve(
         None => response,
     }
 }
+
+/// The same field in the types of actix-web. Most answers have one, which is known.
+fn field(name: &http::HeaderName, value: &http::HeaderValue) -> Option<(HeaderName, HeaderValue)> {
+    if name == http::header::CONTENT_TYPE && value == MESSAGE {
+        const MEDIA: HeaderValue = HeaderValue::from_static(MESSAGE);
+        return Some((CONTENT_TYPE, MEDIA));
+    }
+    let name = HeaderName::from_bytes(name.as_ref()).ok()?;
+    Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?))
+}
+
+/// The media type of most messages.
+const MESSAGE: &str = "application/futoin+json";
 
 /// The same status in the type of actix-web.
 fn status(status: http::StatusCode) -> StatusCode {

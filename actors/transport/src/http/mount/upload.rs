@@ -7,11 +7,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
-use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use actix_web::web::Payload;
-use actix_web::{Error, HttpRequest, HttpResponse};
+use actix_web::{Error, HttpResponse};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+
+use crate::http::head::RequestHead;
 
 /// The body of a request, as it comes.
 pub(in crate::http) struct Upload {
@@ -26,11 +28,10 @@ enum Source {
 }
 
 impl Upload {
-    pub(super) fn new(http: &HttpRequest, payload: Payload) -> Self {
-        let is_chunked = http.headers().contains_key(TRANSFER_ENCODING);
-        let length = http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        let length = length.and_then(|length| length.parse().ok()).unwrap_or(0);
-        let payload = if is_chunked || http.headers().contains_key(UPGRADE) {
+    pub(super) fn new(head: &RequestHead, payload: Payload) -> Self {
+        let is_chunked = head.has(&TRANSFER_ENCODING);
+        let length = head.get(&CONTENT_LENGTH).and_then(|length| length.parse().ok()).unwrap_or(0);
+        let payload = if is_chunked || head.has(&UPGRADE) {
             Source::Open(Rc::new(RefCell::new(payload)))
         } else {
             Source::Counted(payload)

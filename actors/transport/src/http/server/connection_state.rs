@@ -43,6 +43,8 @@ pub(super) struct ConnectionState {
     is_in_turn: Cell<bool>,
     /// Wakes the task at its deadline.
     alarm: RefCell<Alarm>,
+    /// When a request has ended in this turn.
+    ended: Cell<Option<Time>>,
     /// The WebSocket that the connection becomes after the answer.
     upgrade: RefCell<Option<Box<WebSocket>>>,
 }
@@ -152,6 +154,7 @@ impl ConnectionState {
             task: RefCell::new(Waker::noop().clone()),
             is_in_turn: Cell::new(false),
             alarm: RefCell::default(),
+            ended: Cell::new(None),
             upgrade: RefCell::new(None),
         })
     }
@@ -166,6 +169,7 @@ impl ConnectionState {
             *self.task.borrow_mut() = cx.waker().clone();
         }
         self.is_in_turn.set(true);
+        self.ended.set(None);
         self.change(|state| {
             state.had_request = false;
             state.frames = FRAMES;
@@ -194,7 +198,8 @@ impl ConnectionState {
             Waiting::Idle(due) => (due, ReadEnd::Idle),
             Waiting::Head(due) => (due, ReadEnd::Late),
         };
-        let now = clock::now();
+        // just before, if at all
+        let now = self.ended.take().unwrap_or_else(clock::now);
         if now < due {
             self.alarm.borrow_mut().set(due, now, cx);
             return None;
@@ -537,6 +542,7 @@ impl Drop for InService {
     fn drop(&mut self) {
         self.taken();
         let now = clock::now();
+        self.progress.ended.set(Some(now));
         self.progress.change(|state| {
             state.in_service -= 1;
             state.idle_since = now;

@@ -147,8 +147,7 @@ impl Head {
         match line[0].to_ascii_lowercase() {
             b'c' if self.has_begun && line.get(8).is_some_and(|byte| byte | 0x20 == b'l') => {
                 if let Some(length) = value(line, b"content-length:") {
-                    let length = str::from_utf8(length).ok().and_then(|length| length.parse().ok());
-                    self.length = Some(length.unwrap_or(0));
+                    self.length = Some(number(length).unwrap_or(0));
                 }
             }
             b't' if self.has_begun => {
@@ -159,6 +158,14 @@ impl Head {
         self.has_begun = true;
         false
     }
+}
+
+/// A number in digits.
+fn number(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |number, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
 }
 
 /// The value of a header, if the line has that name.

@@ -118,8 +118,22 @@ impl Requests {
             }
             this.progress.next_turn().await;
             let (version, is_head) = (request.version(), request.method() == Method::HEAD);
-            let progress = Rc::clone(&this.progress);
-            let (mut head, mut content) = this.answer(request, fields).await.into_parts();
+            let Self { site, progress, connection } = this;
+            let uri = request.uri();
+            let route = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path);
+            let answer = match route {
+                // not in a function of its own, which would hold request and answer again
+                Some(route) => {
+                    let (parts, body) = request.into_parts();
+                    let body = RequestBody::new(body, progress.holds().taken());
+                    let body = Receiving::new(body, Rc::clone(&progress), &site.limits);
+                    let head = Rc::new(RequestHead::own(parts, fields, connection));
+                    let answer = site.end_point.serve(head, route, Body::Own(body)).await;
+                    answer.map(|body| content_of(body, &progress))
+                }
+                None => site.answer_page(of_page(request, &progress, &connection)).await,
+            };
+            let (mut head, mut content) = answer.into_parts();
             if is_head {
                 content = content.without_body(&mut head.headers);
             }
@@ -159,31 +173,31 @@ impl Requests {
             None
         }
     }
+}
 
-    async fn answer(self, request: Request<Incoming>, fields: FieldsSummary) -> Response<Content> {
-        let Self { site, progress, connection } = self;
-        let uri = request.uri();
-        let Some(route) = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path) else {
-            if !request.body().is_end_stream() {
-                progress.give_body();
-            }
-            let mut request = request.map(|body| RequestBody::new(body, progress.holds().taken()));
-            request.extensions_mut().insert(connection.peer);
-            return site.answer_page(request).await;
-        };
-        let (parts, body) = request.into_parts();
-        let body = RequestBody::new(body, progress.holds().taken());
-        let body = Body::Own(Receiving::new(body, Rc::clone(&progress), &site.limits));
-        let head = Rc::new(RequestHead::own(parts, fields, connection));
-        let answer = site.end_point.serve(head, route, body).await;
-        answer.map(|body| match body {
-            AnswerBody::Whole(bytes) => Content::Whole(bytes),
-            AnswerBody::Raw(body) => Content::Raw(body),
-            AnswerBody::WebSocket(socket) => {
-                progress.upgrade(socket);
-                Content::Nothing
-            }
-        })
+/// The request to a service of the application.
+fn of_page(
+    request: Request<Incoming>,
+    progress: &ConnectionState,
+    connection: &ConnectionInfo,
+) -> Request<RequestBody> {
+    if !request.body().is_end_stream() {
+        progress.give_body();
+    }
+    let mut request = request.map(|body| RequestBody::new(body, progress.holds().taken()));
+    request.extensions_mut().insert(connection.peer);
+    request
+}
+
+/// The content of an answer of the end point.
+fn content_of(body: AnswerBody, progress: &ConnectionState) -> Content {
+    match body {
+        AnswerBody::Whole(bytes) => Content::Whole(bytes),
+        AnswerBody::Raw(body) => Content::Raw(body),
+        AnswerBody::WebSocket(socket) => {
+            progress.upgrade(socket);
+            Content::Nothing
+        }
     }
 }
 
