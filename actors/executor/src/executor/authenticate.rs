@@ -9,8 +9,8 @@ use super::caller::Caller;
 use super::estimate;
 use super::handle::Shared;
 use super::hashing::HashPermit;
-use super::incoming::RequestParts;
 use super::refused::Refused;
+use super::request_parts::RequestParts;
 use crate::channel::ChannelKind;
 use crate::security::{
     Attempt, AuthOutcome, Client, Credentials, Grant, Refusal, RequestContext, SECURITY_ERROR, User,

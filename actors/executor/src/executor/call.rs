@@ -103,9 +103,7 @@ impl Executor {
         function: &str,
         params: impl Serialize + 'static,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        let invocation = self.invocation(function, params, caller);
-        let executor = self.clone();
-        async move { executor.call_typed(invocation?, None).await }
+        self.call_typed(self.invocation(function, params, caller), None)
     }
 
     /// Makes a call, here or where the function is hosted; returns its result, `None` for a
@@ -120,37 +118,41 @@ impl Executor {
         &self,
         invocation: Invocation,
     ) -> impl Future<Output = Result<Option<Value>, Error>> + 'static {
-        self.clone().carry(invocation, None)
+        self.carry(invocation, None)
     }
 
     /// The same, with the result as a type, as a wait of the flow that makes it.
-    #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
     pub(super) fn call_typed<T: DeserializeOwned + 'static>(
-        self,
-        invocation: Invocation,
+        &self,
+        invocation: Result<Invocation, Error>,
         call: Option<Arc<Call>>,
-    ) -> impl Future<Output = Result<T, Error>> + 'static {
-        async move {
-            let result = self.carry(invocation, call).await?.unwrap_or_default();
-            read_result(result)
-        }
+    ) -> impl Future<Output = Result<T, Error>> + use<T> {
+        let carried = invocation.map(|invocation| self.carry(invocation, call));
+        async move { read_result(carried?.await?.unwrap_or_default()) }
     }
 
-    #[expect(clippy::manual_async_fn, reason = "an async function has its arguments twice")]
     fn carry(
-        self,
+        &self,
         invocation: Invocation,
         call: Option<Arc<Call>>,
-    ) -> impl Future<Output = Result<Option<Value>, Error>> + 'static {
+    ) -> impl Future<Output = Result<Option<Value>, Error>> + use<> {
+        let (executor, function) = (self.clone(), invocation.function.clone());
+        let carried = if is_arbiter() && self.invoker_of(&function).is_none() {
+            Carried::Here(Incoming::of_invocation(invocation, call))
+        } else {
+            Carried::Elsewhere(Box::new((invocation, call)))
+        };
         async move {
-            if let Some(invoker) = self.invoker_of(&invocation.function) {
-                return invoker.invoke(invocation).await;
-            }
-            let function = invocation.function.clone();
-            let message = match is_arbiter() {
-                true => self.carry_out(Incoming::of_invocation(invocation, call)).await,
-                // in a box, because calls from an arbiter need no room for it
-                false => Box::pin(self.send(Dispatch::of_invocation(invocation, call))).await?,
+            let message = match carried {
+                Carried::Here(incoming) => executor.carry_out(incoming).await,
+                Carried::Elsewhere(carried) => {
+                    let (invocation, call) = *carried;
+                    if let Some(invoker) = executor.invoker_of(&function) {
+                        return invoker.invoke(invocation).await;
+                    }
+                    // in a box, because calls from an arbiter need no room for it
+                    Box::pin(executor.send(Dispatch::of_invocation(invocation, call))).await?
+                }
             };
             let Some(message) = message else { return Ok(None) };
             message.into_response().into_result().map(Some).map_err(|error| {
@@ -173,7 +175,7 @@ impl Executor {
         params: impl Serialize + 'static,
         caller: Caller,
     ) -> Result<Invocation, Error> {
-        Invocation::of_text(self.shared.registry.name(function), function, params, caller)
+        Invocation::of_text(self.shared.registry.named(function), function, params, caller)
     }
 
     /// Carries out a call on this arbiter; returns the message to the caller, if there is one.
@@ -195,6 +197,12 @@ impl Executor {
         let (_wants, dispatch) = dispatch.cancellable();
         actor.send(dispatch).await.map_err(|_| failed("the arbiter of the executor ended"))
     }
+}
+
+/// Where a call is carried out. In a box, where most are not.
+enum Carried {
+    Here(Incoming),
+    Elsewhere(Box<(Invocation, Option<Arc<Call>>)>),
 }
 
 /// The result as the type that was asked for; as it is, if that is JSON.
@@ -292,10 +300,10 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
         let calling = calling(asi, &function);
         let call = calling.as_ref().map(Calling::call);
         let fences = fences(asi);
-        let answer = invocation.map(|it| executor.call_typed::<T>(it.with_fences(fences), call));
+        let answer = executor.call_typed::<T>(invocation.map(|it| it.with_fences(fences)), call);
         asi.await_in_place(async move {
             let _calling = calling;
-            answer?.await.map(|result| (result,))
+            answer.await.map(|result| (result,))
         });
     }))
 }

@@ -18,11 +18,11 @@ use super::authenticate::{AuthContext, Claim};
 use super::caller::Caller;
 use super::estimate;
 use super::handle::Shared;
-use super::incoming::RequestParts;
 use super::over::{QueueTime, Timings};
 use super::refused::{RefusalReason, Refused};
 use super::registry::HostedFunction;
 use super::reply_context::ReplyContext;
+use super::request_parts::RequestParts;
 use crate::channel::{Channel, ChannelKind};
 
 /// A request that passed the checks.
@@ -193,8 +193,13 @@ impl Shared {
         reply_to: &mut ReplyContext,
     ) -> Result<Checked, Refused> {
         let caller = &reply_to.caller;
-        let RequestParts { request, channel, size, input, memory, .. } = incoming;
-        let (called, function) = match self.registry.find(request.f(), caller) {
+        let RequestParts { request, channel, size, input, memory, hosted, .. } = incoming;
+        let hosted = hosted.take().filter(|_| !caller.is_anonymous());
+        let found = match hosted {
+            Some(hosted) => Some((request.function_name()?, hosted)),
+            None => self.registry.find(request.f(), caller),
+        };
+        let (called, function) = match found {
             Some(found) => found,
             None => {
                 let called = request.function_name()?;

@@ -13,7 +13,7 @@ use futures_util::future::LocalBoxFuture;
 use super::check::{Admitted, Arrived, Checked};
 use super::exchange::{Exchange, PendingReply};
 use super::handle::{Executor, Shared};
-use super::incoming::{Incoming, RequestParts};
+use super::incoming::Incoming;
 use super::outcome::RequestOutcome;
 use super::over::{EndPhase, QueueTime, Timings, request_over};
 use super::refused::Refused;
@@ -21,7 +21,7 @@ use super::reply::Reply;
 use super::reply_context::ReplyContext;
 use super::request::RequestInfo;
 use super::request_flow_owner::RequestFlowOwner;
-use super::result_draft::ResultDraft;
+use super::request_parts::RequestParts;
 use super::time_limit::TimeLimit;
 use crate::observe;
 use crate::recorder::OfRequest;
@@ -55,21 +55,21 @@ impl Executor {
     }
 
     /// Begins to carry out a request; its flow starts unless it has to wait before.
-    fn begin(&self, mut incoming: Box<RequestParts>) -> Begun<'_> {
+    fn begin(&self, mut incoming: Box<RequestInfo>) -> Begun<'_> {
         self.start_here();
         let mut times = Timings { arrived: clock::now(), queued: QueueTime::For(Duration::ZERO) };
-        let mut reply_to = ReplyContext::new(&self.shared, &incoming);
+        let mut reply_to = ReplyContext::new(&self.shared, &incoming.parts);
         if let Some(hooks) = &self.shared.config.hooks {
-            hooks.request(&incoming.request, &incoming.channel);
+            hooks.request(&incoming.parts.request, &incoming.parts.channel);
         }
-        match self.shared.admit(&mut incoming, &mut reply_to, &mut times) {
+        match self.shared.admit(&mut incoming.parts, &mut reply_to, &mut times) {
             Ok(Arrived::Admitted(admitted)) => {
                 Begun::Flow(self.start(reply_to, incoming, times, admitted))
             }
             // in a box, because most requests wait for nothing and need no room for it
             Ok(waits) => Begun::Waits(Box::pin(self.wait(reply_to, incoming, times, waits))),
             Err(refused) => {
-                Begun::Refused(refuse(&reply_to, incoming.request.f(), times, &refused))
+                Begun::Refused(refuse(&reply_to, incoming.parts.request.f(), times, &refused))
             }
         }
     }
@@ -78,15 +78,15 @@ impl Executor {
     async fn wait(
         &self,
         mut reply_to: ReplyContext,
-        mut incoming: Box<RequestParts>,
+        mut incoming: Box<RequestInfo>,
         mut times: Timings,
         waits: Arrived,
     ) -> Reply {
         let arrival =
-            Arrival { incoming: &mut incoming, reply_to: &mut reply_to, times: &mut times };
+            Arrival { incoming: &mut incoming.parts, reply_to: &mut reply_to, times: &mut times };
         match arrival.admit(&self.shared, waits).await {
             Ok(admitted) => self.start(reply_to, incoming, times, admitted).await,
-            Err(refused) => refuse(&reply_to, incoming.request.f(), times, &refused),
+            Err(refused) => refuse(&reply_to, incoming.parts.request.f(), times, &refused),
         }
     }
 
@@ -94,7 +94,7 @@ impl Executor {
     fn start(
         &self,
         reply_to: ReplyContext,
-        incoming: Box<RequestParts>,
+        mut incoming: Box<RequestInfo>,
         times: Timings,
         admitted: Admitted,
     ) -> PendingReply {
@@ -102,38 +102,32 @@ impl Executor {
         let Checked { function, template, called, params } = checked;
         let (rid, trace) = (reply_to.rid.as_ref(), reply_to.trace.span);
         let span = observe::request_span(&called, rid, trace, times.arrived);
-        let limit = match incoming.memory {
+        let parts = &mut incoming.parts;
+        let (memory, fences) = (parts.memory.take(), mem::take(&mut parts.fences));
+        let limit = match memory {
             None => TimeLimit::new(deadline, patience),
             Some(_) => TimeLimit::fixed(None),
         };
         let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
         let mut flow = template.flow();
         #[cfg(feature = "test")]
-        if incoming.undoes_twice {
+        if parts.undoes_twice {
             flow.undo_twice();
         }
-        if let Some(call) = incoming.call {
+        if let Some(call) = parts.call.take() {
             call.begin(&mut flow);
         }
         let recording = exchange.recording.as_ref().map(|recording| &recording.steps);
         let trace = exchange.reply_to.trace.span;
         record::observe(&mut flow, &exchange.span, Some(trace), recording);
-        if !incoming.fences.is_empty() {
-            flow.extend(CallerFences(incoming.fences));
+        if !fences.is_empty() {
+            flow.extend(CallerFences(fences));
         }
-        if let Some(memory) = incoming.memory {
+        if let Some(memory) = memory {
             flow.extend(OfRequest(memory));
         }
-        flow.extend(RequestInfo {
-            exchange: Rc::clone(&exchange),
-            request: incoming.request,
-            params,
-            headers: incoming.headers,
-            input: incoming.input,
-            head: None,
-            result: ResultDraft::default(),
-            response: None,
-        });
+        (incoming.exchange, incoming.params) = (Some(Rc::clone(&exchange)), params);
+        flow.extend_boxed(incoming);
         if let Some(flow) = host_flow(flow, RequestFlowOwner(Rc::clone(&exchange))) {
             if self.shared.grace_end.is_reached() {
                 flow.cancel();

@@ -53,6 +53,7 @@ fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
         caller: info.authenticated().without_signer(),
         trace: trace::current(),
         fences,
+        hosted: None,
     };
     let caller = invocation.caller.clone();
     asi.await_in_place(async move {
@@ -76,7 +77,7 @@ fn answer(asi: &mut AsyncSteps, result: Option<Value>) -> StepResult {
     if let Some(result) = result {
         return asi.success((result,));
     }
-    asi.request()?.exchange.has_no_result.set(true);
+    asi.request()?.exchange().has_no_result.set(true);
     Ok(())
 }
 

@@ -4,13 +4,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::budget::Permit;
 use asyncsteps_actors::sync::{Call, FencingToken};
 use asyncsteps_futoin::message::{Headers, Request};
+use serde_json::Map;
 
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
 use super::invoker::Invocation;
+use super::request::RequestInfo;
+use super::request_parts::RequestParts;
+use super::result_draft::ResultDraft;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
 use crate::raw::RawInput;
@@ -21,68 +24,49 @@ use crate::security::{Credentials, Refusal};
 #[derive(derive_more::Debug)]
 #[debug(
     "Incoming {{ channel: {:?}, size: {:?}, input: {:?}, .. }}",
-    self.0.channel, self.0.size, self.0.input
+    self.0.parts.channel, self.0.parts.size, self.0.parts.input
 )]
-pub struct Incoming(pub(super) Box<RequestParts>);
-
-/// The parts of an incoming request. It is in a box, because it moves through many futures.
-pub(super) struct RequestParts {
-    pub(super) request: Request,
-    pub(super) channel: Channel,
-    pub(super) size: usize,
-    /// How long its caller waits, if that is known.
-    pub(super) time_left: Option<Duration>,
-    pub(super) transport_memory: usize,
-    /// The caller, unless there are credentials.
-    pub(super) caller: Option<Caller>,
-    pub(super) credentials: Option<Result<Credentials, Refusal>>,
-    pub(super) headers: Option<Rc<dyn Headers>>,
-    pub(super) input: Option<RawInput>,
-    pub(super) client_permit: ClientPermit,
-    /// Its permit of the budget, if it needed one before its parameters were known.
-    pub(super) permit: Option<Permit>,
-    /// The call of a flow that holds up others while it waits, for the deadlock detection.
-    pub(super) call: Option<Arc<Call>>,
-    /// The span that makes the call, in this process.
-    pub(super) trace: Option<TraceParent>,
-    /// The tokens of the locks that its caller holds.
-    pub(super) fences: Vec<FencingToken>,
-    /// The recorder of its host.
-    pub(super) memory: Option<Rc<dyn RequestRecorder>>,
-    /// A test has each of its undos run twice.
-    #[cfg(feature = "test")]
-    pub(super) undoes_twice: bool,
-}
+pub struct Incoming(pub(super) Box<RequestInfo>);
 
 impl Incoming {
     /// A call within the process.
     pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
-        let Invocation { function, params, caller, trace, fences } = invocation;
-        let incoming = Self::new(Request::to(function, params), Channel::local());
+        let Invocation { function, params, caller, trace, fences, hosted } = invocation;
+        let mut incoming = Self::new(Request::to(function, params), Channel::local());
+        incoming.0.parts.hosted = hosted;
         incoming.with_caller(caller).with_fences(fences).with_call(call).with_trace(trace)
     }
 
     /// A request that came over a channel.
     #[must_use]
     pub fn new(request: Request, channel: Channel) -> Self {
-        Self(Box::new(RequestParts {
-            request,
-            channel,
-            size: 0,
-            time_left: None,
-            transport_memory: 0,
-            caller: None,
-            credentials: None,
-            headers: None,
-            input: None,
-            client_permit: ClientPermit::default(),
-            permit: None,
-            call: None,
-            trace: None,
-            fences: Vec::new(),
-            memory: None,
-            #[cfg(feature = "test")]
-            undoes_twice: false,
+        // in the box in which its steps see it: it moves through many futures
+        Self(Box::new(RequestInfo {
+            parts: RequestParts {
+                request,
+                channel,
+                size: 0,
+                time_left: None,
+                transport_memory: 0,
+                caller: None,
+                credentials: None,
+                headers: None,
+                input: None,
+                client_permit: ClientPermit::default(),
+                permit: None,
+                call: None,
+                trace: None,
+                fences: Vec::new(),
+                hosted: None,
+                memory: None,
+                #[cfg(feature = "test")]
+                undoes_twice: false,
+            },
+            exchange: None,
+            params: Map::new(),
+            head: None,
+            result: ResultDraft::default(),
+            response: None,
         }))
     }
 
@@ -90,7 +74,7 @@ impl Incoming {
     /// (FTN3 §1.10).
     #[must_use]
     pub fn with_size(mut self, size: usize) -> Self {
-        self.0.size = size;
+        self.0.parts.size = size;
         self
     }
 
@@ -98,7 +82,7 @@ impl Incoming {
     /// count in the [`Budget`](asyncsteps_actors::budget::Budget).
     #[must_use]
     pub fn with_transport_memory(mut self, transport_memory: usize) -> Self {
-        self.0.transport_memory = transport_memory;
+        self.0.parts.transport_memory = transport_memory;
         self
     }
 
@@ -109,7 +93,7 @@ impl Incoming {
         mut self,
         credentials: impl Into<Option<Result<Credentials, Refusal>>>,
     ) -> Self {
-        self.0.credentials = credentials.into();
+        self.0.parts.credentials = credentials.into();
         self
     }
 
@@ -117,7 +101,7 @@ impl Incoming {
     /// time limit is shorter.
     #[must_use]
     pub fn with_time_left(mut self, time_left: Duration) -> Self {
-        self.0.time_left = Some(time_left);
+        self.0.parts.time_left = Some(time_left);
         self
     }
 
@@ -125,7 +109,7 @@ impl Incoming {
     /// request go before it. With the level System its field `obf` may name another user (FTN3 §1.11).
     #[must_use]
     pub fn with_caller(mut self, caller: Caller) -> Self {
-        self.0.caller = Some(caller);
+        self.0.parts.caller = Some(caller);
         self
     }
 
@@ -133,19 +117,19 @@ impl Incoming {
     /// limits of its steps.
     #[must_use]
     pub fn with_memory(mut self, memory: Rc<dyn RequestRecorder>) -> Self {
-        self.0.memory = Some(memory);
+        self.0.parts.memory = Some(memory);
         self
     }
 
     pub(super) fn with_call(mut self, call: Option<Arc<Call>>) -> Self {
-        self.0.call = call;
+        self.0.parts.call = call;
         self
     }
 
     /// The same made by this span.
     #[must_use]
     pub fn with_trace(mut self, trace: Option<TraceParent>) -> Self {
-        self.0.trace = trace;
+        self.0.parts.trace = trace;
         self
     }
 
@@ -153,28 +137,28 @@ impl Incoming {
     /// each other, because a token that is too high keeps the holders of its lock from writing.
     #[must_use]
     pub fn with_fences(mut self, fences: Vec<FencingToken>) -> Self {
-        self.0.fences = fences;
+        self.0.parts.fences = fences;
         self
     }
 
     /// The same with the headers of its HTTP request, or of the one that its connection began with.
     #[must_use]
     pub fn with_headers(mut self, headers: Rc<dyn Headers>) -> Self {
-        self.0.headers = Some(headers);
+        self.0.parts.headers = Some(headers);
         self
     }
 
     /// The same with raw data, for a function that is declared with `rawupload`.
     #[must_use]
     pub fn with_input(mut self, input: impl Into<Option<RawInput>>) -> Self {
-        self.0.input = input.into();
+        self.0.parts.input = input.into();
         self
     }
 
     /// The same with the permit of its client's limits, which is held until the request has ended.
     #[must_use]
     pub fn with_client_permit(mut self, client_permit: ClientPermit) -> Self {
-        self.0.client_permit = client_permit;
+        self.0.parts.client_permit = client_permit;
         self
     }
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_actors::trace::{self, TraceParent};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::caller::Caller;
 use super::failed_call::FailedCall;
+use super::registry::HostedFunction;
 
 /// Calls functions that other nodes or services host (FTN7). See
 /// [`Builder::invoker`](super::Builder::invoker).
@@ -50,6 +52,8 @@ pub struct Invocation {
     pub trace: Option<TraceParent>,
     /// The tokens of the locks that are held around the call.
     pub fences: Vec<FencingToken>,
+    /// The function here, if it was looked up.
+    pub(super) hosted: Option<Arc<HostedFunction>>,
 }
 
 impl Invocation {
@@ -65,26 +69,29 @@ impl Invocation {
     ) -> Result<Self, Error> {
         let params = to_map(params)?;
         let (caller, trace) = (caller.into(), trace::current());
-        Ok(Self { function, params, caller, trace, fences: Vec::new() })
+        Ok(Self { function, params, caller, trace, fences: Vec::new(), hosted: None })
     }
 
     /// The same for the function `iface:version:function`. A text that is no name fails as a request
     /// with it does, with InvalidRequest.
     pub(super) fn of_text(
-        known: Option<FunctionName>,
+        known: Option<(FunctionName, Arc<HostedFunction>)>,
         function: &str,
         params: impl Serialize + 'static,
         caller: Caller,
     ) -> Result<Self, Error> {
         let refused = |_| Request::new(function, Map::new()).function_name();
-        let name = match known {
-            Some(known) => known,
-            None => function.parse().or_else(refused).map_err(|refusal| {
-                let error = Error::with_info(refusal.code(), refusal.to_string());
-                error.with_cause(FailedCall::new(function))
-            })?,
+        let (name, hosted) = match known {
+            Some((name, hosted)) => (name, Some(hosted)),
+            None => {
+                let name = function.parse().or_else(refused).map_err(|refusal| {
+                    let error = Error::with_info(refusal.code(), refusal.to_string());
+                    error.with_cause(FailedCall::new(function))
+                })?;
+                (name, None)
+            }
         };
-        Self::new(name, params, caller)
+        Ok(Self { hosted, ..Self::new(name, params, caller)? })
     }
 
     /// The same with the tokens of the locks that are held around the call, for the targets of its writes. Calls of

@@ -48,7 +48,7 @@ impl Dispatch {
 
     /// A call, as a wait of the flow that makes it.
     pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
-        let Invocation { function, params, caller, trace, fences } = invocation;
+        let Invocation { function, params, caller, trace, fences, .. } = invocation;
         let request = Request::to(function, params);
         Self { request, caller, call, trace, fences, wanted: None }
     }

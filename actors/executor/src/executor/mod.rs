@@ -63,6 +63,7 @@ mod reply_context;
 mod request;
 mod request_checks;
 mod request_flow_owner;
+mod request_parts;
 mod result;
 mod result_draft;
 mod served;

@@ -206,9 +206,9 @@ impl Registry {
         is_public.then(|| (named.name.clone(), Arc::clone(&named.function)))
     }
 
-    /// This full name, if it has the version which is hosted.
-    pub(super) fn name(&self, text: &str) -> Option<FunctionName> {
-        self.names.get(text).map(|named| named.name.clone())
+    /// The function of this full name, if that has the version which is hosted.
+    pub(super) fn named(&self, text: &str) -> Option<(FunctionName, Arc<HostedFunction>)> {
+        self.names.get(text).map(|named| (named.name.clone(), Arc::clone(&named.function)))
     }
 
     /// Finds the function of a request: interface, anonymous access, version, function, in this order.

@@ -8,9 +8,9 @@ use asyncsteps_futoin::message::{Coding, Response, Rid};
 use super::caller::Caller;
 use super::guarded::guarded;
 use super::handle::Shared;
-use super::incoming::RequestParts;
 use super::registry::HostedFunction;
 use super::reply::Reply;
+use super::request_parts::RequestParts;
 use crate::channel::Channel;
 use crate::observe::{RequestTrace, Sampling, TraceParent};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use asyncsteps_actors::clock;
 use asyncsteps_core::{AsyncSteps, Error, StepResult, Template, Time, codes};
 use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::{Headers, Request, Response, Rid};
+use asyncsteps_futoin::message::{Request, Response, Rid};
 use asyncsteps_futoin::net::SourceAddress;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
+use super::request_parts::RequestParts;
 use super::result_draft::ResultDraft;
 use super::served::{ServedRequest, rule};
 use crate::channel::Channel;
@@ -25,15 +26,14 @@ use crate::security::{SecurityLevel, User};
 #[derive(derive_more::Debug)]
 #[debug(
     "RequestInfo {{ function: {:?}, params: {params:?}, user: {:?}, .. }}",
-    self.exchange.called, self.user()
+    self.exchange().called, self.user()
 )]
 pub struct RequestInfo {
-    pub(super) exchange: Rc<Exchange>,
-    /// The message, without its parameters.
-    pub(super) request: Request,
+    /// As it came, without its parameters.
+    pub(super) parts: RequestParts,
+    /// `None` before its flow begins.
+    pub(super) exchange: Option<Rc<Exchange>>,
     pub(super) params: Map<String, Value>,
-    pub(super) headers: Option<Rc<dyn Headers>>,
-    pub(super) input: Option<RawInput>,
     pub(super) head: Option<Box<Head>>,
     pub(super) result: ResultDraft,
     /// The response with the result, once it is written.
@@ -41,16 +41,24 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
+    /// The state of the request, whose flow has begun.
+    pub(super) fn exchange(&self) -> &Rc<Exchange> {
+        match &self.exchange {
+            Some(exchange) => exchange,
+            None => unreachable!("only steps see a request"),
+        }
+    }
+
     /// The request as a handle, for code that is no step.
     #[must_use]
     pub fn handle(&self) -> ServedRequest {
-        ServedRequest::new(&self.exchange)
+        ServedRequest::new(self.exchange())
     }
 
     /// The function as the caller named it.
     #[must_use]
     pub fn function(&self) -> &FunctionName {
-        &self.exchange.called
+        &self.exchange().called
     }
 
     /// The checked parameters, defaults filled in.
@@ -70,7 +78,7 @@ impl RequestInfo {
     /// have checked when the next step begins. `None` if nothing stands for the function.
     #[must_use]
     pub fn own_steps(&self) -> Option<Template> {
-        let implementation = self.exchange.function.implementation().ok()?;
+        let implementation = self.exchange().function.implementation().ok()?;
         implementation.behind_front().cloned()
     }
 
@@ -98,7 +106,7 @@ impl RequestInfo {
     /// `REQUEST_TIME_FLOAT`).
     #[must_use]
     pub fn begun(&self) -> Time {
-        self.exchange.times.arrived
+        self.exchange().times.arrived
     }
 
     /// Where the request came from, if its transport knows it (FTN6 §2.2 `CLIENT_ADDR`).
@@ -113,7 +121,7 @@ impl RequestInfo {
     /// [`RequestContext::transport`](crate::security::RequestContext::transport).
     #[must_use]
     pub fn transport<T: 'static>(&self) -> Option<&T> {
-        self.headers.as_ref()?.transport()?.downcast_ref()
+        self.parts.headers.as_ref()?.transport()?.downcast_ref()
     }
 
     /// The request as a message, with the [parameters](Self::params) as they were checked and with the
@@ -121,7 +129,7 @@ impl RequestInfo {
     /// copied with each call.
     #[must_use]
     pub fn raw_request(&self) -> Request {
-        self.request.clone().with_params(self.params.clone())
+        self.parts.request.clone().with_params(self.params.clone())
     }
 
     /// The response as a message, with the result as far as it is set (FTN6 §2.2 `RAW_RESPONSE`). It is not
@@ -136,59 +144,59 @@ impl RequestInfo {
     /// The caller's number of the request.
     #[must_use]
     pub fn rid(&self) -> Option<&Rid> {
-        self.exchange.reply_to.rid.as_ref()
+        self.exchange().reply_to.rid.as_ref()
     }
 
     /// The channel that the request came over.
     #[must_use]
     pub fn channel(&self) -> &Channel {
-        &self.exchange.reply_to.channel
+        &self.exchange().reply_to.channel
     }
 
     /// The executor that serves the request.
     #[must_use]
     pub fn executor(&self) -> Executor {
-        Executor { shared: self.exchange.reply_to.shared.clone() }
+        Executor { shared: self.exchange().reply_to.shared.clone() }
     }
 
     /// The user, with the details that the security provider knows; `None` for an anonymous caller
     /// (FTN6 §2.3).
     #[must_use]
     pub fn user(&self) -> Option<&User> {
-        self.exchange.reply_to.caller.user()
+        self.exchange().reply_to.caller.user()
     }
 
     /// The caller, to act for: with [`Executor::call_for`] in flows and tasks that the request
     /// starts. Steps of the request itself use [`CallSteps::call`](super::CallSteps::call).
     #[must_use]
     pub fn caller(&self) -> Caller {
-        self.exchange.reply_to.caller.within()
+        self.exchange().reply_to.caller.within()
     }
 
     /// How well the caller is known (FTN8 §2.12).
     #[must_use]
     pub fn level(&self) -> SecurityLevel {
-        self.exchange.reply_to.caller.level()
+        self.exchange().reply_to.caller.level()
     }
 
     /// The first header of this name of an HTTP request; `name` is in lower case. Over WebSocket it is
     /// a header of the upgrade.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.as_ref()?.header(name)
+        self.parts.headers.as_ref()?.header(name)
     }
 
     /// Whether an HTTP request, or the upgrade, has a header of this name, including a header that is no text, which
     /// [`header`](Self::header) does not return; `name` is in lower case.
     #[must_use]
     pub fn has_header(&self, name: &str) -> bool {
-        self.headers.as_ref().is_some_and(|headers| headers.has_header(name))
+        self.parts.headers.as_ref().is_some_and(|headers| headers.has_header(name))
     }
 
     /// All headers of an HTTP request, or of the upgrade, with their names in lower case (FTN5 §3.6
     /// `getRequestHeaders`).
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.headers.iter().flat_map(|headers| headers.headers())
+        self.parts.headers.iter().flat_map(|headers| headers.headers())
     }
 
     /// The cookie of this name of an HTTP request.
@@ -202,18 +210,18 @@ impl RequestInfo {
     /// Whether there is a raw upload that was not taken yet (FTN6 §2.2 `HAVE_RAW_UPLOAD`).
     #[must_use]
     pub fn has_raw_input(&self) -> bool {
-        self.input.is_some()
+        self.parts.input.is_some()
     }
 
     /// Whether the result has to be raw data and none was written yet (FTN6 §2.2 `HAVE_RAW_RESULT`).
     #[must_use]
     pub fn expects_raw_output(&self) -> bool {
-        self.exchange.function.declared().rawresult() && self.exchange.can_reply()
+        self.exchange().function.declared().rawresult() && self.exchange().can_reply()
     }
 
     /// The caller as authenticated, with the signer of the reply.
     pub(super) fn authenticated(&self) -> &Caller {
-        &self.exchange.reply_to.caller
+        &self.exchange().reply_to.caller
     }
 
     pub(super) fn take_result(&mut self) -> ResultDraft {
@@ -347,8 +355,8 @@ impl RequestSteps for AsyncSteps {
 
     fn raw_input(&mut self) -> Result<RawInput, Error> {
         let info = self.request_mut()?;
-        let input = info.input.take().ok_or_else(|| rule("Raw input is not available"))?;
-        let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(&info.exchange);
+        let input = info.parts.input.take().ok_or_else(|| rule("Raw input is not available"))?;
+        let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(info.exchange());
         Ok(input.with_flow(flow))
     }
 
@@ -359,7 +367,7 @@ impl RequestSteps for AsyncSteps {
 
     fn cancel_after(&mut self, limit: Duration) -> Result<(), Error> {
         let deadline = (!limit.is_zero()).then(|| clock::now() + limit);
-        self.request()?.exchange.cancel_at(deadline);
+        self.request()?.exchange().cancel_at(deadline);
         Ok(())
     }
 }

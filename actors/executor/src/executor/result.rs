@@ -24,7 +24,7 @@ pub(super) fn result_step() -> Template {
 /// The step for the result: it takes what the last step of the function returned.
 fn finish(asi: &mut AsyncSteps, returned: Args) -> StepResult {
     let info = asi.request_mut()?;
-    let exchange = &info.exchange;
+    let exchange = info.exchange();
     // a front has it written already if it ran the steps of the function itself
     let is_written = info.response.is_some();
     if !is_written && (!exchange.function.declared().rawresult() || exchange.can_reply()) {
@@ -36,7 +36,7 @@ fn finish(asi: &mut AsyncSteps, returned: Args) -> StepResult {
 /// The response with the result, merged in the order of FTN6 §2.9, and checked unless that is switched
 /// off.
 fn response(info: &mut RequestInfo, returned: Args) -> Result<Response, Error> {
-    let (returned, head) = match info.exchange.function.implementation() {
+    let (returned, head) = match info.exchange().function.implementation() {
         Ok(implementation) => implementation.written(returned).map_err(|error| {
             let cause = error.source().map(causes);
             tracing::error!(cause, "the result of the function cannot be written");
@@ -51,7 +51,7 @@ fn response(info: &mut RequestInfo, returned: Args) -> Result<Response, Error> {
         tracing::error!(returned = %types, "what the last step returned cannot be in the result");
         invalid_result()
     })?;
-    let exchange = &info.exchange;
+    let exchange = info.exchange();
     if exchange.reply_to.shared.config.checks_results {
         exchange.function.declared().check_result(&mut result).map_err(|violation| {
             tracing::error!(

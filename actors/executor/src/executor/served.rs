@@ -149,7 +149,7 @@ impl ServedRequest {
         let invocation = executor.invocation(function, params, self.caller());
         let fences = self.fences.clone();
         let invocation = invocation.map(|it| it.with_trace(Some(self.trace())).with_fences(fences));
-        executor.call_typed(invocation?, None).await
+        executor.call_typed(invocation, None).await
     }
 
     /// Such calls by the type of their parameters, for the caller of the request.

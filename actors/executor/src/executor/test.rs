@@ -25,7 +25,6 @@ use super::reply::{Reply, ReplyBody};
 use super::reply_context::ReplyContext;
 use super::request::RequestInfo;
 use super::request_flow_owner::RequestFlowOwner;
-use super::result_draft::ResultDraft;
 use super::time_limit::TimeLimit;
 use crate::channel::Channel;
 use crate::observe;
@@ -254,7 +253,7 @@ impl TestRequest {
     fn into_incoming(self) -> Incoming {
         let Self { function, params, caller, channel, undoes_twice } = self;
         let mut incoming = Incoming::new(Request::new(&function, params), channel);
-        incoming.0.undoes_twice = undoes_twice;
+        incoming.0.parts.undoes_twice = undoes_twice;
         incoming.with_caller(caller)
     }
 }
@@ -279,15 +278,17 @@ fn serve(
     asi.await_(async move {
         let shared = &executor.shared;
         let mut times = Timings { arrived, queued: QueueTime::For(Duration::ZERO) };
-        let mut reply_to = ReplyContext::new(shared, &incoming);
-        let admitted = match shared.admit(&mut incoming, &mut reply_to, &mut times) {
-            Ok(arrived) => shared.admitted(arrived, &mut incoming, &mut reply_to, &mut times).await,
+        let mut reply_to = ReplyContext::new(shared, &incoming.parts);
+        let admitted = match shared.admit(&mut incoming.parts, &mut reply_to, &mut times) {
+            Ok(arrived) => {
+                shared.admitted(arrived, &mut incoming.parts, &mut reply_to, &mut times).await
+            }
             Err(refused) => Err(refused),
         };
         match admitted {
-            Ok(admitted) => Ok(Running::new(reply_to, incoming.request, times, admitted)),
+            Ok(admitted) => Ok(Running::new(reply_to, incoming, times, admitted)),
             Err(refused) => {
-                let reply = refuse(&reply_to, incoming.request.f(), times, &refused);
+                let reply = refuse(&reply_to, incoming.parts.request.f(), times, &refused);
                 Err(result_of(reply).err().unwrap_or_else(no_message))
             }
         }
@@ -301,37 +302,33 @@ fn serve(
 struct Running {
     exchange: Rc<Exchange>,
     template: Template,
-    request: Request,
-    params: Map<String, Value>,
+    incoming: Box<RequestInfo>,
     patience: Duration,
 }
 
 impl Arg for Running {}
 
 impl Running {
-    fn new(reply_to: ReplyContext, request: Request, times: Timings, admitted: Admitted) -> Self {
+    fn new(
+        reply_to: ReplyContext,
+        mut incoming: Box<RequestInfo>,
+        times: Timings,
+        admitted: Admitted,
+    ) -> Self {
         let Admitted { checked, admission, deadline, patience } = admitted;
         let Checked { function, template, called, params } = checked;
         let (rid, trace) = (reply_to.rid.as_ref(), reply_to.trace.span);
         let span = observe::request_span(&called, rid, trace, times.arrived);
         let limit = TimeLimit::new(deadline, patience);
         let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
-        Self { exchange, template, request, params, patience }
+        (incoming.exchange, incoming.params) = (Some(Rc::clone(&exchange)), params);
+        Self { exchange, template, incoming, patience }
     }
 
     /// Adds the steps of the function, and the answer to their result.
     fn run(self, asi: &mut AsyncSteps, source: &'static Location<'static>) {
-        let Self { exchange, template, request, params, patience } = self;
-        asi.extend(RequestInfo {
-            exchange: Rc::clone(&exchange),
-            request,
-            params,
-            headers: None,
-            input: None,
-            head: None,
-            result: ResultDraft::default(),
-            response: None,
-        });
+        let Self { exchange, template, incoming, patience } = self;
+        asi.extend(*incoming);
         let (failure, failed) = (Rc::new(Cell::new(None)), Rc::clone(&exchange));
         let fails = Rc::clone(&failure);
         asi.scope(move |asi, ()| {

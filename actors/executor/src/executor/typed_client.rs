@@ -148,7 +148,7 @@ impl TypedClient {
             invocation.trace = self.trace;
         }
         invocation.fences.clone_from(&self.fences);
-        self.executor.clone().call_typed(invocation, None).await
+        self.executor.call_typed(Ok(invocation), None).await
     }
 }
 

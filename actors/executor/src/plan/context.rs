@@ -27,8 +27,6 @@ pub(super) type With<A> = (Context, A);
 /// The context of a step in a request.
 #[derive(Clone)]
 pub(super) struct Context {
-    /// The parameters, as the type that the function has.
-    params: Rc<dyn Any>,
     pub(super) request: Rc<OfRequest>,
     around: Option<Rc<Around>>,
     /// `None` for the function as a whole.
@@ -41,6 +39,8 @@ pub(super) struct Context {
 
 /// The state that all steps of a request share.
 pub(super) struct OfRequest {
+    /// The parameters, as the type that the function has.
+    params: Rc<dyn Any>,
     /// The state of the service.
     pub(super) service: Arc<dyn Any + Send + Sync>,
     pub(super) served: ServedRequest,
@@ -109,8 +109,8 @@ impl Context {
         let inbox =
             executor.map(|executor| executor.takes_signals(id.get_or_init(|| random::id().into())));
         Ok(Self {
-            params,
             request: Rc::new(OfRequest {
+                params,
                 service: Arc::clone(service),
                 // no step is around the function, so there are only the fencing tokens of the
                 // caller
@@ -139,7 +139,7 @@ impl Context {
 
     /// The parameters, as their type.
     pub(super) fn params_ref<P: 'static>(&self) -> &P {
-        match self.params.downcast_ref() {
+        match self.request.params.downcast_ref() {
             Some(params) => params,
             None => unreachable!("the steps of a function have the parameters of the function"),
         }
@@ -147,7 +147,7 @@ impl Context {
 
     /// The same, shared.
     pub(super) fn params<P: 'static>(&self) -> Rc<P> {
-        match Rc::clone(&self.params).downcast() {
+        match Rc::clone(&self.request.params).downcast() {
             Ok(params) => params,
             Err(_) => unreachable!("the steps of a function have the parameters of the function"),
         }

@@ -231,6 +231,12 @@ impl Flow {
         self.asi.extend(value);
     }
 
+    /// The same with a value that is in a box already.
+    #[inline]
+    pub fn extend_boxed<T: 'static>(&mut self, value: Box<T>) {
+        self.asi.cold().extensions.set(value);
+    }
+
     /// Has every step of the flow reported to `observer`; a later call replaces an earlier one.
     pub fn observe(&mut self, observer: impl Observer + 'static) {
         let cold = self.asi.cold();

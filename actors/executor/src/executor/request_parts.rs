@@ -1,0 +1,49 @@
+//! A request as it came, before its function is known.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_actors::budget::Permit;
+use asyncsteps_actors::sync::{Call, FencingToken};
+use asyncsteps_futoin::message::{Headers, Request};
+
+use super::caller::Caller;
+use super::client_limits::ClientPermit;
+use super::registry::HostedFunction;
+use crate::channel::Channel;
+use crate::observe::TraceParent;
+use crate::raw::RawInput;
+use crate::recorder::RequestRecorder;
+use crate::security::{Credentials, Refusal};
+
+/// The parts of an incoming request.
+pub(super) struct RequestParts {
+    pub(super) request: Request,
+    pub(super) channel: Channel,
+    pub(super) size: usize,
+    /// How long its caller waits, if that is known.
+    pub(super) time_left: Option<Duration>,
+    pub(super) transport_memory: usize,
+    /// The caller, unless there are credentials.
+    pub(super) caller: Option<Caller>,
+    pub(super) credentials: Option<Result<Credentials, Refusal>>,
+    pub(super) headers: Option<Rc<dyn Headers>>,
+    pub(super) input: Option<RawInput>,
+    pub(super) client_permit: ClientPermit,
+    /// Its permit of the budget, if it needed one before its parameters were known.
+    pub(super) permit: Option<Permit>,
+    /// The call of a flow that holds up others while it waits, for the deadlock detection.
+    pub(super) call: Option<Arc<Call>>,
+    /// The span that makes the call, in this process.
+    pub(super) trace: Option<TraceParent>,
+    /// The tokens of the locks that its caller holds.
+    pub(super) fences: Vec<FencingToken>,
+    /// Its function, if that was looked up.
+    pub(super) hosted: Option<Arc<HostedFunction>>,
+    /// The recorder of its host.
+    pub(super) memory: Option<Rc<dyn RequestRecorder>>,
+    /// A test has each of its undos run twice.
+    #[cfg(feature = "test")]
+    pub(super) undoes_twice: bool,
+}
