@@ -127,7 +127,12 @@ impl Connection {
             match self.apply(session, event) {
                 Ok(Some((message, kind))) => {
                     let handled = self.handler.clone().handle(message);
-                    messages.push(handled.map(move |handled| (kind, handled)).boxed_local());
+                    let mut handled = handled.map(move |handled| (kind, handled)).boxed_local();
+                    // most messages wait for nothing, and need no place among those that do
+                    match (&mut handled).now_or_never() {
+                        Some((kind, handled)) => self.handled(session, kind, handled),
+                        None => messages.push(handled),
+                    }
                 }
                 Ok(None) => {}
                 Err(end) => return end,
@@ -157,24 +162,7 @@ impl Connection {
                 }
                 return Ok(message);
             }
-            Event::Handled(kind, handled) => {
-                session.handled();
-                match handled {
-                    Handled::Request(reply) => {
-                        // the calls that its flow made before it come before it
-                        while let Ok(call) = self.calls.try_recv() {
-                            self.call(session, *call);
-                        }
-                        // there may be none
-                        let _ = reply.with_bytes(|message| {
-                            self.handler.trace(message, Direction::Out);
-                            session.send_answer(kind, message);
-                        });
-                    }
-                    Handled::Response(response) => session.answer(response),
-                    Handled::Nothing => {}
-                }
-            }
+            Event::Handled(kind, handled) => self.handled(session, kind, handled),
             Event::Call(call) => self.call(session, *call),
             Event::Closing => session.close(clock::now(), self.output.unsent()),
             // a client that takes nothing needs no code
@@ -183,6 +171,25 @@ impl Connection {
             Event::Tick => session.tick(clock::now(), self.output.unsent())?,
         }
         Ok(None)
+    }
+
+    fn handled(&mut self, session: &mut Session, kind: FrameKind, handled: Handled) {
+        session.handled();
+        match handled {
+            Handled::Request(reply) => {
+                // the calls that its flow made before it come before it
+                while let Ok(call) = self.calls.try_recv() {
+                    self.call(session, *call);
+                }
+                // there may be none
+                let _ = reply.with_bytes(|message| {
+                    self.handler.trace(message, Direction::Out);
+                    session.send_answer(kind, message);
+                });
+            }
+            Handled::Response(response) => session.answer(response),
+            Handled::Nothing => {}
+        }
     }
 
     fn call(&self, session: &mut Session, call: Call) {
