@@ -4,10 +4,10 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use asyncsteps_core::{Error, codes};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -41,9 +41,14 @@ struct Inner {
     secure: bool,
     peer: Option<SocketAddr>,
     peer_client: Option<Arc<dyn PeerClient>>,
-    life: Mutex<Life>,
-    /// The interfaces that the other end implements.
-    implemented: RwLock<Vec<Arc<Definition>>>,
+    /// Most channels need none.
+    life: OnceLock<Box<Mutex<Life>>>,
+}
+
+impl Inner {
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.get_or_init(Box::default).lock()
+    }
 }
 
 /// The state that changes while the channel exists.
@@ -54,6 +59,8 @@ struct Life {
     handlers: Vec<(u64, Box<dyn FnOnce() + Send>)>,
     handlers_made: u64,
     gone: bool,
+    /// The interfaces that the other end implements.
+    implemented: Vec<Arc<Definition>>,
 }
 
 /// The transports of FTN5, calls between nodes, and in-process calls.
@@ -114,8 +121,7 @@ impl Channel {
             secure: false,
             peer: None,
             peer_client: None,
-            life: Mutex::default(),
-            implemented: RwLock::default(),
+            life: OnceLock::new(),
         }))
     }
 
@@ -204,7 +210,7 @@ impl Channel {
     /// Reads or changes the channel's state of a type, made when it is first used. It is there as
     /// long as the channel. `work` must be short and must not use the channel.
     pub fn with_state<S: Default + Send + 'static, R>(&self, work: impl FnOnce(&mut S) -> R) -> R {
-        let mut life = self.0.life.lock();
+        let mut life = self.0.life();
         let known = life.state.iter().position(|(id, _)| *id == TypeId::of::<S>());
         let at = known.unwrap_or_else(|| {
             life.state.push((TypeId::of::<S>(), Box::<S>::default()));
@@ -220,7 +226,7 @@ impl Channel {
     /// connection ends, or an HTTP request is abandoned. It runs at once if that has happened. It
     /// must be short: it runs on the thread that notices.
     pub fn on_invoker_abort(&self, handler: impl FnOnce() + Send + 'static) -> AbortHandler {
-        let mut life = self.0.life.lock();
+        let mut life = self.0.life();
         if life.gone {
             drop(life);
             handler();
@@ -236,7 +242,7 @@ impl Channel {
     /// their order. For transports; a second time does nothing.
     pub fn close(&self) {
         let handlers = {
-            let mut life = self.0.life.lock();
+            let mut life = self.0.life();
             life.gone = true;
             std::mem::take(&mut life.handlers)
         };
@@ -246,7 +252,7 @@ impl Channel {
     /// Whether the other end is known to be gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.0.life.lock().gone
+        self.0.life.get().is_some_and(|life| life.lock().gone)
     }
 
     /// Registers an interface that the other end implements: its functions can be
@@ -258,7 +264,8 @@ impl Channel {
         if !self.is_bidirectional() {
             return Err(one_way());
         }
-        let mut implemented = self.0.implemented.write();
+        let mut life = self.0.life();
+        let implemented = &mut life.implemented;
         let same = |other: &Arc<Definition>| {
             other.iface() == definition.iface()
                 && other.version().major == definition.version().major
@@ -359,12 +366,12 @@ impl Channel {
         version: Version,
         wanted: &dyn fmt::Display,
     ) -> Result<Arc<Definition>, Error> {
-        let implemented = self.0.implemented.read();
+        let life = self.0.life();
         let serves = |definition: &&Arc<Definition>| {
             definition.iface() == iface
                 && definition.version().serves(version) == Compatibility::Served
         };
-        implemented.iter().find(serves).cloned().ok_or_else(|| {
+        life.implemented.iter().find(serves).cloned().ok_or_else(|| {
             let info = format!("the other end does not implement {wanted}");
             Error::with_info(codes::UNKNOWN_INTERFACE, info)
         })
@@ -428,7 +435,7 @@ impl AbortHandler {
 impl Drop for AbortHandler {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            let mut life = self.channel.0.life.lock();
+            let mut life = self.channel.0.life();
             let at = life.handlers.iter().position(|(other, _)| *other == id);
             let handler = at.map(|at| life.handlers.remove(at));
             // the values that it owns may use the channel

@@ -46,6 +46,8 @@ pub(super) struct FairQueue<W> {
     of_client: usize,
     /// Permits that each client has.
     inside: HashMap<Client, usize>,
+    /// Permits of [`Client::Unknown`], such as calls in the process: apart, because they are most.
+    inside_unknown: usize,
     queues: HashMap<Client, ClientQueue<W>>,
     /// The clients that wait, in the order of their turns.
     turns: BTreeMap<u64, Client>,
@@ -78,6 +80,7 @@ impl<W> FairQueue<W> {
             limits,
             of_client,
             inside: HashMap::new(),
+            inside_unknown: 0,
             queues: HashMap::new(),
             turns: BTreeMap::new(),
             lengths: BTreeSet::new(),
@@ -207,7 +210,9 @@ impl<W> FairQueue<W> {
     pub(super) fn leave(&mut self, client: &Client, bytes: usize) -> Option<(W, Client, usize)> {
         self.usage.running -= 1;
         self.usage.memory -= bytes;
-        if let Entry::Occupied(mut inside) = self.inside.entry(client.clone()) {
+        if *client == Client::Unknown {
+            self.inside_unknown -= 1;
+        } else if let Entry::Occupied(mut inside) = self.inside.entry(client.clone()) {
             *inside.get_mut() -= 1;
             if *inside.get() == 0 {
                 inside.remove();
@@ -234,13 +239,21 @@ impl<W> FairQueue<W> {
     }
 
     fn inside_of(&self, client: &Client) -> usize {
-        self.inside.get(client).copied().unwrap_or(0)
+        match client {
+            Client::Unknown => self.inside_unknown,
+            Client::Network(_) | Client::Named(_) => self.inside.get(client).copied().unwrap_or(0),
+        }
     }
 
     fn admit(&mut self, client: &Client) {
         self.usage.running += 1;
         self.usage.admitted += 1;
-        *self.inside.entry(client.clone()).or_default() += 1;
+        match client {
+            Client::Unknown => self.inside_unknown += 1,
+            Client::Network(_) | Client::Named(_) => {
+                *self.inside.entry(client.clone()).or_default() += 1;
+            }
+        }
     }
 
     /// Takes a request out of its queue; `None` if it was admitted or displaced before.
@@ -361,6 +374,7 @@ mod tests {
         let usage = queue.usage();
         assert_eq!((usage.running, usage.queued, usage.memory, usage.clients), (0, 0, 0, 0));
         assert!(queue.turns.is_empty() && queue.lengths.is_empty() && queue.inside.is_empty());
+        assert_eq!(queue.inside_unknown, 0);
     }
 
     #[test]
