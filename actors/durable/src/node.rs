@@ -23,7 +23,7 @@ use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
 use crate::shared::{DurableShared, Given, GivenRequest, LocalNode};
 use crate::suspects::{Suspect, Suspects};
-use crate::until::until;
+use crate::until::{next_change, until};
 
 /// How many flows a node runs at the same time by default.
 const AT_ONCE: usize = 1000;
@@ -283,18 +283,7 @@ impl NodeState {
                     tracing::warn!(%error, "the journal gives no flows: trying again");
                 }
             }
-            let poll = timer::sleep_until(clock::now() + POLL);
-            tokio::pin!(poll);
-            tokio::select! {
-                biased;
-                changed = changes.changed() => {
-                    if changed.is_err() {
-                        poll.as_mut().await;
-                    }
-                }
-                () = self.changed.notified() => {}
-                () = poll.as_mut() => {}
-            }
+            next_change(&mut changes, self.changed.notified()).await;
         }
     }
 

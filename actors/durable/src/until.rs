@@ -1,6 +1,8 @@
-//! Waits for a change of what a flow or a node keeps.
+//! Waits for a change of what a flow or a node keeps, or the journal.
 
-use tokio::sync::Notify;
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_journal::POLL;
+use tokio::sync::{Notify, watch};
 
 /// Looks, and again after each change, until there is something.
 pub(crate) async fn until<T>(changed: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
@@ -10,5 +12,25 @@ pub(crate) async fn until<T>(changed: &Notify, mut look: impl FnMut() -> Option<
             return found;
         }
         changed.await;
+    }
+}
+
+/// Completes when the journal may have something new, as [`changes`](asyncsteps_journal::Journal::changes) says or
+/// because it was not looked at for [`POLL`], or when `other` does.
+pub(crate) async fn next_change(
+    changes: &mut watch::Receiver<u64>,
+    other: impl Future<Output = ()>,
+) {
+    let poll = timer::sleep_until(clock::now() + POLL);
+    tokio::pin!(poll);
+    tokio::select! {
+        biased;
+        changed = changes.changed() => {
+            if changed.is_err() {
+                poll.as_mut().await;
+            }
+        }
+        () = other => {}
+        () = poll.as_mut() => {}
     }
 }

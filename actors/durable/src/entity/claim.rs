@@ -1,5 +1,6 @@
 //! How a node gets an entity.
 
+use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,6 @@ use asyncsteps_journal::request::{
     Submit, Submitted,
 };
 use asyncsteps_journal::{Epoch, Error as JournalError, LEASE, POLL, Refused, Repeat, Uid, Value};
-use tokio::sync::watch;
 
 use super::call::CallForm;
 use super::kind::{EntityKind, EntityName};
@@ -24,6 +24,7 @@ use crate::lease::Lease;
 use crate::records::cut;
 use crate::run::last_append;
 use crate::submit::{NotSubmitted, error_of_submit};
+use crate::until::next_change;
 
 /// The scope of the names of entities among the keys of callers.
 const SCOPE: &str = "entity";
@@ -103,7 +104,9 @@ impl EntityOwner {
                 let info = format!("another node does not give back the entity {}", name.full);
                 return Err(Error::with_info(codes::DEFENSE_REJECTED, info));
             }
-            next_change(&mut changes).await;
+            // however much happens in the journal
+            timer::sleep_until(clock::now() + PAUSE).await;
+            next_change(&mut changes, pending()).await;
         }
     }
 
@@ -245,21 +248,4 @@ fn random() -> Result<Uid, Error> {
 
 fn error_of_journal(error: JournalError) -> Error {
     error_of_submit(&error.into())
-}
-
-/// Completes when the journal may have something new. It looks a few times a second at the most, however much happens
-/// there.
-async fn next_change(changes: &mut watch::Receiver<u64>) {
-    timer::sleep_until(clock::now() + PAUSE).await;
-    let poll = timer::sleep_until(clock::now() + POLL);
-    tokio::pin!(poll);
-    tokio::select! {
-        biased;
-        changed = changes.changed() => {
-            if changed.is_err() {
-                poll.as_mut().await;
-            }
-        }
-        () = poll.as_mut() => {}
-    }
 }
