@@ -154,6 +154,7 @@ mod node;
 mod recall;
 mod records;
 mod replay;
+mod response;
 mod run;
 mod schedule;
 mod scheduler;

@@ -6,7 +6,7 @@ use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::{Request, Response};
-use asyncsteps_executor::{Executor, Incoming, Reply, ReplyBody};
+use asyncsteps_executor::{Executor, Incoming, Reply};
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{Ended, Ending, Failure, Started};
 use asyncsteps_journal::request::{Append, Claimed, Condition, Disposition, Loaded};
@@ -18,6 +18,7 @@ use crate::flow::{DurableFlow, LeaveReason};
 use crate::flow_recorder::FlowRecorder;
 use crate::lease::Lease;
 use crate::records::{cut, started};
+use crate::response::response;
 use crate::shared::{DurableFunction, DurableShared};
 use crate::suspects::Suspects;
 use crate::writer::{AppendAnswer, FlowWriter, Stopped};
@@ -317,13 +318,6 @@ pub(crate) fn incoming(
         .with_caller(caller)
         .with_trace(trace)
         .with_memory(memory))
-}
-
-pub(crate) fn response(reply: Reply) -> Option<Response> {
-    match reply.into_parts().1 {
-        ReplyBody::Message(message) => Some(message.response().clone()),
-        ReplyBody::Nothing | ReplyBody::Raw(_) => None,
-    }
 }
 
 pub(crate) fn refusal(response: &Response) -> String {

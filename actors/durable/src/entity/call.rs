@@ -15,10 +15,12 @@ use serde_json::{Map, Value};
 use super::answers::CallKey;
 use super::headers::{CallHeaders, MessageEnd};
 use super::hop::{Hop, HoppingCall};
-use super::kind::{EntityKind, EntityName};
+use super::kind::{CallForm, EntityKind, EntityName};
 use super::mail::MessageId;
 use super::owned::{Changes, Committed, OwnedEntity};
-use super::owner::{EntityOwner, MOVED, Place};
+use super::owner::{EntityOwner, Place};
+use super::owners::MOVED;
+use super::post::store;
 use super::state::Draft;
 use crate::key;
 use crate::shared::DurableShared;
@@ -28,15 +30,6 @@ const AGAIN: Duration = Duration::from_millis(20);
 
 /// How many entities a call may come through, each of which calls the next one: each has a flow that waits for it.
 const CHAIN: usize = 16;
-
-/// What a call does with the state.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallForm {
-    /// It may change it, in its turn.
-    Changes,
-    /// It reads what is stored.
-    Reads,
-}
 
 /// The template of requests for the entities of an interface.
 pub(super) fn front(
@@ -103,7 +96,7 @@ impl EntityCall {
                 Ok(())
             }
             Place::There(node) => {
-                HoppingCall::add(asi, &node, self.hop(asi)?);
+                HoppingCall::add(asi, self.hop(asi)?, |call| node.call(call));
                 Ok(())
             }
             Place::Nowhere => {
@@ -210,7 +203,7 @@ impl EntityCall {
         if !sent.is_empty() {
             asi.await_(async move {
                 let (shared, to) = (&self.shared, (&*self.kind, &self.name));
-                mail.store(&*shared.journal, to).await
+                store(&mail, &*shared.journal, to).await
             })
             .named("send");
         }

@@ -15,10 +15,9 @@ use asyncsteps_journal::request::{
 };
 use asyncsteps_journal::{Epoch, Error as JournalError, LEASE, POLL, Refused, Repeat, Uid, Value};
 
-use super::call::CallForm;
-use super::kind::{EntityKind, EntityName};
+use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
-use super::owner::EntityOwner;
+use super::owner::{EntityOwner, PAUSE};
 use crate::answered::answered;
 use crate::lease::Lease;
 use crate::records::cut;
@@ -34,9 +33,6 @@ const GIVE_BACK: &str = "give back";
 
 /// How long a node waits for an entity that another one has: a lease, if that one is dead, and some calls.
 const PATIENCE: Duration = Duration::from_secs(3 * LEASE.as_secs());
-
-/// How long a node waits at least before it looks again.
-pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// The answer to a node that names an entity.
 enum Named {

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 
 use super::headers::{CallHeaders, MessageEnd};
 use super::mail::MessageId;
-use crate::run::{FlowRun, ending_of, response};
+use crate::response::response;
+use crate::run::{FlowRun, ending_of};
 use crate::writer::FlowWriter;
 
 impl FlowRun<'_> {

@@ -10,8 +10,8 @@ use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 
 use super::Entity;
-use super::call::{CallForm, front};
-use super::kind::EntityKind;
+use super::call::front;
+use super::kind::{CallForm, EntityKind};
 use super::state::StateForm;
 use crate::durable::Durable;
 use crate::front::DurableForm;

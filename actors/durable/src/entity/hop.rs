@@ -16,9 +16,8 @@ use tokio::sync::oneshot;
 
 use super::headers::{CallHeaders, MessageEnd};
 use super::mail::MessageId;
-use super::owner::MOVED;
-use crate::run::response;
-use crate::shared::LocalNode;
+use super::owners::MOVED;
+use crate::response::response;
 
 /// A call of an entity, as it goes to another arbiter.
 #[derive(Debug)]
@@ -41,10 +40,10 @@ pub(crate) struct HoppingCall(Option<(Hop, oneshot::Sender<HopAnswer>)>);
 type HopAnswer = (Result<Value, Error>, Option<MessageEnd>);
 
 impl HoppingCall {
-    /// Adds the steps that send a call to a node, and take its answer as the result of the request.
-    pub(super) fn add(asi: &mut AsyncSteps, node: &LocalNode, hop: Hop) {
+    /// Adds the steps that send a call to the node of its entity, and take its answer as the result of the request.
+    pub(super) fn add(asi: &mut AsyncSteps, hop: Hop, send: impl FnOnce(Self)) {
         let (answer, answered) = oneshot::channel();
-        node.call(Self(Some((hop, answer))));
+        send(Self(Some((hop, answer))));
         asi.await_(async move {
             let lost = |_| {
                 let info = "the node of the entity was lost before it answered";

@@ -13,6 +13,15 @@ use super::state::{Draft, StateForm};
 /// The most bytes of a key: it is a part of names and paths in the journal.
 const KEY_BYTES: usize = 512;
 
+/// What a call does with the state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallForm {
+    /// It may change it, in its turn.
+    Changes,
+    /// It reads what is stored.
+    Reads,
+}
+
 /// The entities of an interface.
 pub(super) struct EntityKind {
     /// The interface and its major version.

@@ -1,21 +1,13 @@
 //! Messages of an entity to itself: calls that are carried out once, later, wherever it is then.
-//!
-//! A message is a request in the journal of its own, which any node carries out when its time has come. It is stored
-//! before the changes of the call that sends it, so it is not lost; and the entity keeps the names of messages that it has
-//! sent with its state, so one of a call that was not stored is not carried out, and none is carried out twice.
 
 use std::fmt;
 use std::time::Duration;
 
 use asyncsteps_core::{Error, codes};
-use asyncsteps_journal::record::Started;
-use asyncsteps_journal::request::{FirstOwner, Submit};
-use asyncsteps_journal::{Journal, Uid};
+use asyncsteps_journal::Uid;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::kind::{EntityKind, EntityName};
-use crate::answered::answered;
 use crate::json;
 use crate::submit::{NotSubmitted, error_of_submit};
 
@@ -32,9 +24,9 @@ pub(crate) const MESSAGE_VERSION: u32 = 1;
 #[derive(Clone, Debug)]
 #[must_use = "it is sent with `EntityState::send`"]
 pub struct Message {
-    function: String,
-    params: Map<String, Value>,
-    after: Duration,
+    pub(super) function: String,
+    pub(super) params: Map<String, Value>,
+    pub(super) after: Duration,
 }
 
 impl Message {
@@ -106,37 +98,12 @@ impl Mail {
         }
     }
 
+    pub(super) fn messages(&self) -> &[(MessageId, Message)] {
+        &self.sent
+    }
+
     /// The names of what is sent.
     pub(super) fn sent(&self) -> impl Iterator<Item = MessageId> + '_ {
         self.sent.iter().map(|(id, _)| *id)
-    }
-
-    /// Stores the messages, each of which is carried out if the entity says then that it has sent it.
-    pub(super) async fn store(
-        &self,
-        journal: &dyn Journal,
-        (kind, name): (&EntityKind, &EntityName),
-    ) -> Result<(), Error> {
-        for (id, Message { function, params, after }) in &self.sent {
-            let params = kind.addressed(name, params.clone());
-            let parameters = json::encode_params(&params);
-            let started = Started {
-                template: kind.template(function),
-                version: MESSAGE_VERSION,
-                parameters: parameters.map_err(|error| error_of_submit(&error.into()))?,
-                user: None,
-                deadline: None,
-                trace: asyncsteps_actors::trace::current().map(|trace| trace.to_string()),
-                schedule: None,
-            };
-            let owner = match after.is_zero() {
-                true => FirstOwner::Any,
-                false => FirstOwner::AnyAfter(*after),
-            };
-            let submit = Submit { uid: id.0, started, key: None, owner, quota: None };
-            let stored = answered(|| journal.submit(submit.clone())).await;
-            stored.map_err(|error| error_of_submit(&error.into()))?;
-        }
-        Ok(())
     }
 }

@@ -5,8 +5,9 @@
 //!
 //! - `state.rs`: the state, by its type and without it; `kind.rs`: what the entities of an interface have in common
 //! - `call.rs`: a call, from its caller to the owner; `hop.rs`: to another arbiter
-//! - `mail.rs`: messages to itself; `deliver.rs`: how they are carried out; `headers.rs`: what goes with a call
-//! - `owner.rs`: the entities that a node owns; `claim.rs`: how it gets them
+//! - `mail.rs`: messages to itself; `post.rs`, `deliver.rs`: how they are stored and carried out; `headers.rs`: what goes
+//!   with a call
+//! - `owners.rs`: who owns the entities of a process; `owner.rs`: those of a node; `claim.rs`: how it gets them
 //! - `owned.rs`: one of these: its state, and what is stored of its calls; `answers.rs`: calls that come again
 
 mod answers;
@@ -20,6 +21,8 @@ mod kind;
 mod mail;
 mod owned;
 mod owner;
+mod owners;
+mod post;
 mod state;
 
 use asyncsteps_executor::Service;
@@ -32,7 +35,8 @@ pub use functions::EntityFunctions;
 pub(crate) use hop::HoppingCall;
 pub(crate) use mail::MESSAGE_VERSION;
 pub use mail::{MESSAGES, Message, MessageId};
-pub(crate) use owner::{CurrentLease, EntityOwner, EntityOwners};
+pub(crate) use owner::{CurrentLease, EntityOwner};
+pub(crate) use owners::EntityOwners;
 pub use state::{EntityCx, EntityState};
 
 #[doc = include_str!("../docs/entities.md")]

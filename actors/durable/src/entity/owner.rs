@@ -6,26 +6,20 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::sync::Mutex;
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_core::sync::mutex;
 use asyncsteps_core::{Error, codes};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::request::News;
-use dashmap::{DashMap, Entry};
+use dashmap::Entry;
 use tokio::sync::Notify;
 
-use super::call::CallForm;
-use super::claim::PAUSE;
-use super::kind::{EntityKind, EntityName};
+use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
+use super::owners::MOVED;
 use crate::detached::detached;
 use crate::lease::Lease;
 use crate::shared::{DurableShared, LocalNode};
 use crate::until::until;
-
-/// How many calls of an entity may wait for their turn.
-const QUEUE: u32 = 1000;
 
 /// How many entities a node has at the most. Those without a call are given back sooner when it has half as many.
 const MOST: usize = 100_000;
@@ -33,36 +27,14 @@ const MOST: usize = 100_000;
 /// How long an entity without a call stays with its node, and if there are many.
 const IDLE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(1));
 
+/// How long a node waits at least before it looks again.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
 /// How long a node leaves an entity to others that it has given back to one: longer than that waits until it looks.
 const LETS_OTHERS: Duration = PAUSE.saturating_mul(3);
 
-/// The code of a call that finds its entity elsewhere. No caller sees it: the call goes there.
-pub(super) const MOVED: &str = "EntityMoved";
-
 /// The lease of a node in its present term.
 pub(crate) type CurrentLease = Rc<RefCell<Rc<Lease>>>;
-
-/// The nodes of this process that own entities, and the turns of their calls.
-pub(crate) struct EntityOwners {
-    /// The numbers of nodes, by the full name of their entities.
-    nodes: DashMap<Arc<str>, u64>,
-    /// Calls of an entity take turns.
-    turns: Mutex,
-}
-
-impl Default for EntityOwners {
-    fn default() -> Self {
-        let options = mutex::Options { max: 1, max_queue: Some(QUEUE) };
-        Self { nodes: DashMap::new(), turns: Mutex::named("entity", options) }
-    }
-}
-
-impl EntityOwners {
-    /// The turns of all entities.
-    pub(crate) fn turns(&self) -> &Mutex {
-        &self.turns
-    }
-}
 
 thread_local! {
     static HERE: RefCell<Vec<Weak<EntityOwner>>> = const { RefCell::new(Vec::new()) };

@@ -1,0 +1,45 @@
+//! Stores the messages of a call.
+//!
+//! A message is a request in the journal of its own, which any node carries out when its time has come. It is stored
+//! before the changes of the call that sends it, so it is not lost; and the entity keeps the names of messages that it has
+//! sent with its state, so one of a call that was not stored is not carried out, and none is carried out twice.
+
+use asyncsteps_core::Error;
+use asyncsteps_journal::Journal;
+use asyncsteps_journal::record::Started;
+use asyncsteps_journal::request::{FirstOwner, Submit};
+
+use super::kind::{EntityKind, EntityName};
+use super::mail::{MESSAGE_VERSION, Mail, Message};
+use crate::answered::answered;
+use crate::json;
+use crate::submit::error_of_submit;
+
+/// Stores the messages, each of which is carried out if the entity says then that it has sent it.
+pub(super) async fn store(
+    mail: &Mail,
+    journal: &dyn Journal,
+    (kind, name): (&EntityKind, &EntityName),
+) -> Result<(), Error> {
+    for (id, Message { function, params, after }) in mail.messages() {
+        let params = kind.addressed(name, params.clone());
+        let parameters = json::encode_params(&params);
+        let started = Started {
+            template: kind.template(function),
+            version: MESSAGE_VERSION,
+            parameters: parameters.map_err(|error| error_of_submit(&error.into()))?,
+            user: None,
+            deadline: None,
+            trace: asyncsteps_actors::trace::current().map(|trace| trace.to_string()),
+            schedule: None,
+        };
+        let owner = match after.is_zero() {
+            true => FirstOwner::Any,
+            false => FirstOwner::AnyAfter(*after),
+        };
+        let submit = Submit { uid: id.0, started, key: None, owner, quota: None };
+        let stored = answered(|| journal.submit(submit.clone())).await;
+        stored.map_err(|error| error_of_submit(&error.into()))?;
+    }
+    Ok(())
+}
