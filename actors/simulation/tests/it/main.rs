@@ -36,7 +36,7 @@ const LAST: Duration = Duration::from_secs(22);
 fn seeds() -> u64 {
     match (env::var_os("LONG_TESTS").is_some(), cfg!(debug_assertions)) {
         (true, false) => 5000,
-        (false, false) => 200,
+        (false, false) => 100,
         (_, true) => 3,
     }
 }
@@ -112,7 +112,7 @@ fn entities(cluster: &mut Cluster) -> Result<(), String> {
 
 #[test]
 fn a_call_of_an_entity_is_in_its_state_once_and_in_its_place_under_any_of_the_seeds() {
-    let figures = simulate(0..seeds().div_ceil(4), entities);
+    let figures = simulate(0..seeds().div_ceil(2), entities);
     println!("{figures}");
 }
 
