@@ -38,7 +38,8 @@ impl Durable {
     /// deployed. The journal of this handle is not asked; one in memory will do.
     ///
     /// The plan of each function is compared with all records of a request, as it is before the request goes on. No
-    /// step runs; a [`dynamic`](asyncsteps_executor::plan::Step::dynamic) step is defined from the recorded value.
+    /// step runs; a [`dynamic`](asyncsteps_executor::plan::Step::dynamic) step is defined from the recorded value. The
+    /// state of each [entity](crate::entity) is read.
     ///
     /// ```no_run
     /// # use asyncsteps_durable::{Durable, journal::{dump::Dump, memory::Memory}};
@@ -62,6 +63,12 @@ impl Durable {
     /// Compares a request with its program; fails with the reason why it does not go on.
     fn compare(&self, loaded: &Loaded) -> Result<(), String> {
         let template = &loaded.flow.template;
+        if let Some(kind) = self.shared.kind_of(template) {
+            return kind.check(loaded);
+        }
+        if self.shared.message_function(template).is_some() {
+            return Ok(());
+        }
         let program = self.shared.program(template);
         let program = program.ok_or_else(|| format!("there is no function {template}"))?;
         let version = loaded.flow.version;

@@ -16,7 +16,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::entity::{EntityOwners, HoppingCall, MESSAGE_VERSION};
+use crate::entity::{EntityKind, EntityOwners, HoppingCall, MESSAGE_VERSION};
 use crate::kept_schedules::KeptSchedules;
 use crate::left::{JournalClock, wall};
 use crate::schedule::ScheduledRequests;
@@ -40,6 +40,8 @@ pub(crate) struct DurableShared {
 #[derive(Default)]
 struct DurableState {
     programs: Vec<DurableFunction>,
+    /// The entities of each interface that has some.
+    kinds: Vec<Arc<EntityKind>>,
     /// The functions of entities that get messages, by their name in the journal.
     messages: HashMap<String, String>,
     schedules: Vec<Arc<ScheduledRequests>>,
@@ -163,6 +165,16 @@ impl DurableShared {
             compatible: Vec::new(),
         });
         programs.chain(messages).collect()
+    }
+
+    /// The entities of an interface.
+    pub(crate) fn add_entities(&self, kind: Arc<EntityKind>) {
+        self.state.lock().kinds.push(kind);
+    }
+
+    /// The kind of the entity with this name in the journal.
+    pub(crate) fn kind_of(&self, template: &str) -> Option<Arc<EntityKind>> {
+        self.state.lock().kinds.iter().find(|kind| kind.has(template)).cloned()
     }
 
     /// Nodes carry out messages to a function of entities.

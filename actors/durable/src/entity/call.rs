@@ -9,12 +9,11 @@ use asyncsteps_actors::trace;
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, codes};
 use asyncsteps_executor::RequestSteps;
 use asyncsteps_executor::message::Response;
-use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use serde_json::{Map, Value};
 
 use super::answers::CallKey;
 use super::headers::{CallHeaders, MessageEnd};
-use super::hop::{Hop, HoppingCall};
+use super::hop::{Hop, HoppingCall, lost};
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::mail::MessageId;
 use super::owned::{Changes, Committed, OwnedEntity};
@@ -230,14 +229,8 @@ impl EntityCall {
         };
         let is_known = self.key.is_some() || self.message.is_some();
         asi.await_(async move {
-            committed.stored().await.map_err(|_| match is_known {
-                // what it did is found if it was stored
-                true => Error::new(MOVED),
-                false => {
-                    let info = "the node of the entity was lost while it stored the changes";
-                    Error::with_info(OUTCOME_UNKNOWN, info)
-                }
-            })
+            let stored = committed.stored().await;
+            stored.map_err(|_| lost(is_known, "while it stored the changes"))
         })
         .named("store");
         if self.message.is_some() {

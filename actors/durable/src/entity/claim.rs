@@ -1,12 +1,14 @@
 //! How a node gets an entity.
 
 use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, codes};
+use asyncsteps_executor::Caller;
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{
@@ -19,6 +21,7 @@ use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
 use super::owner::{EntityOwner, PAUSE};
 use crate::answered::answered;
+use crate::caller;
 use crate::lease::Lease;
 use crate::records::cut;
 use crate::run::last_append;
@@ -139,7 +142,8 @@ impl EntityOwner {
             template: name.full.to_string(),
             version: kind.form.version,
             parameters: parameters.map_err(|error| error_of_submit(&error.into()))?,
-            user: None,
+            // it is nobody's but the service's
+            user: caller::write(&Caller::system()),
             deadline: None,
             trace: None,
             schedule: None,
@@ -208,12 +212,14 @@ impl EntityOwner {
             }
         };
         let with = (Arc::clone(journal), lease);
-        match OwnedEntity::new(kind, name, (claimed, &loaded), with) {
-            Ok(entity) => Ok(entity),
-            Err(error) => {
-                Err(self.pause(name, claimed, format!("its state cannot be read: {error}")).await)
-            }
-        }
+        // the application reads its state there
+        let read = || OwnedEntity::new(kind, name, (claimed, &loaded), with);
+        let reason = match catch_unwind(AssertUnwindSafe(read)) {
+            Ok(Ok(entity)) => return Ok(entity),
+            Ok(Err(error)) => format!("its state cannot be read: {error}"),
+            Err(_) => "its state cannot be read: the program panics".to_owned(),
+        };
+        Err(self.pause(name, claimed, reason).await)
     }
 
     /// Leaves an entity that cannot be read to an operator.

@@ -43,6 +43,7 @@ impl Durable {
     ) -> EntityFunctions<'a, E> {
         let kind = EntityKind::new(functions.interface(), key, StateForm::of::<E>());
         let kind = Arc::new(kind);
+        self.shared.add_entities(Arc::clone(&kind));
         EntityFunctions { functions, shared: Arc::clone(&self.shared), kind, parameter: key }
     }
 }

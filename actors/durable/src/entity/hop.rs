@@ -43,12 +43,10 @@ impl HoppingCall {
     /// Adds the steps that send a call to the node of its entity, and take its answer as the result of the request.
     pub(super) fn add(asi: &mut AsyncSteps, hop: Hop, send: impl FnOnce(Self)) {
         let (answer, answered) = oneshot::channel();
+        let is_known = hop.key.is_some() || hop.message.is_some();
         send(Self(Some((hop, answer))));
         asi.await_(async move {
-            let lost = |_| {
-                let info = "the node of the entity was lost before it answered";
-                Error::with_info(OUTCOME_UNKNOWN, info)
-            };
+            let lost = |_| lost(is_known, "before it answered");
             answered.await.map_err(lost).map(|answer| (answer,))
         })
         .named("entity");
@@ -97,6 +95,17 @@ impl Drop for HoppingCall {
         // the node has ended before it began
         if let Some((_, answer)) = self.0.take() {
             let _ = answer.send((Err(Error::new(MOVED)), None));
+        }
+    }
+}
+
+/// The error of a call whose node was lost then: one that is known by a key is made again, as what it did is found.
+pub(super) fn lost(is_known: bool, when: &str) -> Error {
+    match is_known {
+        true => Error::new(MOVED),
+        false => {
+            let info = format!("the node of the entity was lost {when}");
+            Error::with_info(OUTCOME_UNKNOWN, info)
         }
     }
 }

@@ -1,14 +1,18 @@
 //! What the entities of an interface have in common.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::iface::IfaceVer;
-use asyncsteps_journal::Path;
-use asyncsteps_journal::request::Program;
+use asyncsteps_journal::request::{Loaded, Program};
+use asyncsteps_journal::{Event, Path};
 use serde_json::{Map, Value};
 
 use super::state::{Draft, StateForm};
+
+/// What is between interface and key in the name of an entity.
+const KEY: char = '@';
 
 /// The most bytes of a key: it is a part of names and paths in the journal.
 const KEY_BYTES: usize = 512;
@@ -23,7 +27,7 @@ pub(super) enum CallForm {
 }
 
 /// The entities of an interface.
-pub(super) struct EntityKind {
+pub(crate) struct EntityKind {
     /// The interface and its major version.
     name: String,
     /// The interface and its whole version, for the executor.
@@ -75,6 +79,30 @@ impl EntityKind {
         &self.name
     }
 
+    /// Whether an entity with this name in the journal is one of the interface.
+    pub(crate) fn has(&self, template: &str) -> bool {
+        template.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with(KEY))
+    }
+
+    /// Whether the program goes on with the entity; fails with the reason why not.
+    pub(crate) fn check(&self, loaded: &Loaded) -> Result<(), String> {
+        let (version, own) = (loaded.flow.version, self.form.version);
+        if version > own {
+            return Err(format!("its state has version {version}, and the program has {own}"));
+        }
+        let states = loaded.records.iter().filter_map(|stored| {
+            if let Event::Iteration(last) = &stored.record.event { Some(&last.state) } else { None }
+        });
+        for state in states {
+            let read = || (self.form.read)(version, state).map(|_| ());
+            match catch_unwind(AssertUnwindSafe(read)) {
+                Ok(read) => read.map_err(|error| format!("its state cannot be read: {error}"))?,
+                Err(_) => return Err("its state cannot be read: the program panics".to_owned()),
+            }
+        }
+        Ok(())
+    }
+
     /// The entity that a call with these parameters is for.
     pub(super) fn named(&self, params: &Map<String, Value>) -> Result<EntityName, Error> {
         let parameter = params.get(self.parameter);
@@ -90,7 +118,7 @@ impl EntityKind {
         if key.contains('\0') {
             return Err(self.wrong("cannot have the character U+0000"));
         }
-        Ok(EntityName { full: format!("{}@{key}", self.name).into(), key, parameter })
+        Ok(EntityName { full: format!("{}{KEY}{key}", self.name).into(), key, parameter })
     }
 
     fn wrong(&self, rule: &str) -> Error {

@@ -33,6 +33,7 @@ use serde::de::DeserializeOwned;
 pub use answers::ANSWERS;
 pub use functions::EntityFunctions;
 pub(crate) use hop::HoppingCall;
+pub(crate) use kind::EntityKind;
 pub(crate) use mail::MESSAGE_VERSION;
 pub use mail::{MESSAGES, Message, MessageId};
 pub(crate) use owner::{CurrentLease, EntityOwner};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_core::{Error, codes};
+use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_journal::Uid;
 use asyncsteps_journal::request::News;
 use dashmap::Entry;
@@ -80,6 +80,8 @@ pub(crate) struct EntityOwner {
     entities: RefCell<HashMap<Arc<str>, Owning>>,
     names: RefCell<HashMap<Uid, Arc<str>>>,
     is_ending: Cell<bool>,
+    /// When it looked for idle ones.
+    looked: Cell<Time>,
     /// An entity was claimed, or is gone.
     changed: Notify,
 }
@@ -100,6 +102,7 @@ impl EntityOwner {
             entities: RefCell::default(),
             names: RefCell::default(),
             is_ending: Cell::new(false),
+            looked: Cell::new(clock::now()),
             changed: Notify::new(),
         });
         HERE.with_borrow_mut(|owners| {
@@ -240,11 +243,14 @@ impl EntityOwner {
         owned.collect()
     }
 
-    /// Gives those back that were not called for long.
+    /// Gives those back that were not called for long. It looks at them now and then, however often it is called.
     pub(crate) fn leave_idle(self: &Rc<Self>) {
-        let (long, short) = IDLE;
+        let ((long, short), now) = (IDLE, clock::now());
+        if now < self.looked.get() + short {
+            return;
+        }
+        self.looked.set(now);
         let idle = if self.entities.borrow().len() > MOST / 2 { short } else { long };
-        let now = clock::now();
         for entity in self.all() {
             if entity.idle_since().is_some_and(|since| now.saturating_since(since) >= idle) {
                 self.leave(&entity);

@@ -10,7 +10,7 @@ use dashmap::DashMap;
 const QUEUE: u32 = 1000;
 
 /// The code of a call that finds its entity elsewhere. No caller sees it: the call goes there.
-pub(super) const MOVED: &str = "EntityMoved";
+pub(super) const MOVED: &str = "asyncsteps:EntityMoved";
 
 /// The nodes of this process that own entities, and the turns of their calls.
 pub(crate) struct EntityOwners {

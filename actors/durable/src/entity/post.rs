@@ -5,6 +5,7 @@
 //! sent with its state, so one of a call that was not stored is not carried out, and none is carried out twice.
 
 use asyncsteps_core::Error;
+use asyncsteps_executor::Caller;
 use asyncsteps_journal::Journal;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{FirstOwner, Submit};
@@ -12,6 +13,7 @@ use asyncsteps_journal::request::{FirstOwner, Submit};
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MESSAGE_VERSION, Mail, Message};
 use crate::answered::answered;
+use crate::caller;
 use crate::json;
 use crate::submit::error_of_submit;
 
@@ -28,7 +30,8 @@ pub(super) async fn store(
             template: kind.template(function),
             version: MESSAGE_VERSION,
             parameters: parameters.map_err(|error| error_of_submit(&error.into()))?,
-            user: None,
+            // it is nobody's but the service's
+            user: caller::write(&Caller::system()),
             deadline: None,
             trace: asyncsteps_actors::trace::current().map(|trace| trace.to_string()),
             schedule: None,

@@ -38,6 +38,7 @@ impl Entity for Names<2> {
 
     fn upgrade(_: u32, stored: &Value) -> Result<Name, ValueError> {
         let name: String = stored.decode()?;
+        assert_ne!(name, "panics", "it is no name");
         if name == "unreadable" {
             return Err(ValueError::NotRead("it is no name".to_owned()));
         }
@@ -138,17 +139,24 @@ fn an_entity_that_cannot_be_read_waits_for_an_operator_and_others_go_on() {
     run(async {
         let journal = memory();
         let (before, node) = old(&journal).await;
-        for (id, name) in [(1, "unreadable"), (2, "Bob")] {
+        for (id, name) in [(1, "unreadable"), (2, "Bob"), (3, "panics")] {
             let set = json!({ "id": id, "name": name });
             call::<()>(&before, "set", set).await.expect("it is set");
         }
         node.stop().await;
         let (after, node, durable) = new(&journal).await;
+        let dump = durable.dump().await.expect("it is read");
+        let checked = durable.replay_check(&dump);
+        let diverge: Vec<_> = checked.iter().map(|entity| entity.divergence.is_some()).collect();
+        assert_eq!(diverge, [true, false, true], "{checked:?}");
         for _ in 0..2 {
             let error = call::<String>(&after, "get", json!({ "id": 1 })).await;
             let error = error.expect_err("it cannot be read");
             assert!(error.info().unwrap_or_default().contains("it is no name"), "{error:?}");
         }
+        let panics = call::<String>(&after, "get", json!({ "id": 3 })).await;
+        let panics = panics.expect_err("it cannot be read");
+        assert!(panics.info().unwrap_or_default().contains("panics"), "{panics:?}");
         assert_eq!(call::<String>(&after, "get", json!({ "id": 2 })).await.expect("read"), "Bob ");
         node.stop().await;
         let paused = Query { state: Some(FlowState::Paused), limit: 9, ..Query::default() };
