@@ -55,8 +55,6 @@ struct NodeState {
     /// The lease of its last term.
     lease: CurrentLease,
     entities: Rc<EntityOwner>,
-    /// Its number in the process.
-    number: u64,
     /// How many flows went back to the journal because it stops, or its executor closes.
     given_back: Cell<usize>,
     /// A flow has ended.
@@ -82,7 +80,6 @@ impl Node {
             ending: RefCell::new(None),
             suspects: Rc::new(Suspects::new(AT_ONCE)),
             lease: current,
-            number,
             given_back: Cell::new(0),
             changed: Notify::new(),
         });
@@ -206,7 +203,7 @@ impl Drop for NodeGuard<'_> {
 impl NodeState {
     /// Lets handles of this process pass it requests from now on.
     fn add_to_process(&self, incarnation: Incarnation, orders: mpsc::UnboundedSender<Given>) {
-        self.shared.add_node(LocalNode { incarnation, number: self.number, orders });
+        self.shared.add_node(LocalNode { incarnation, number: self.entities.number, orders });
     }
 
     /// Serves one term after the other.

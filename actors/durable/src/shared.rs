@@ -93,7 +93,7 @@ pub(crate) struct LocalNode {
     pub(crate) orders: mpsc::UnboundedSender<Given>,
 }
 
-/// What a handle of this process gives a node.
+/// What a handle of this process passes to a node.
 #[derive(Debug)]
 pub(crate) enum Given {
     Request(GivenRequest),

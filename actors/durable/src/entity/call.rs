@@ -163,16 +163,15 @@ impl EntityCall {
             // the answer is sent when it is stored
             return asi.success((Ended::Well(entity.commit(Changes::default())?),));
         }
-        let draft = Rc::new(entity.draft());
-        let (call, failed, of_steps) = (Rc::clone(&self), Rc::clone(&entity), Rc::clone(&draft));
+        let (draft, call, failed) = (entity.draft(), Rc::clone(&self), Rc::clone(&entity));
         asi.add(move |asi, ()| {
             call.add_steps(asi, Some(entity.fence()))?;
-            asi.extend(of_steps.given.clone());
-            asi.add(move |asi, ()| call.end(asi, entity, &of_steps, key));
+            asi.extend(draft.given.clone());
+            asi.add(move |asi, ()| call.end(asi, entity, &draft, key));
             Ok::<_, StepError>(())
         })
         .on_error(move |asi, error| -> StepResult {
-            // a message whose call fails is over with that
+            // a message has ended if its call fails
             match self.message.filter(|_| error.code() != MOVED) {
                 Some(message) => {
                     let changes = Changes { gone: vec![message], ..Changes::default() };
@@ -196,7 +195,7 @@ impl EntityCall {
         check_owned(&entity)?;
         let (state, mail) = (draft.changed(), draft.take_mail());
         let result = || asi.request().map(|info| result(info.raw_response()));
-        let answer = key.map(|key| Ok::<_, Error>((key, result()?))).transpose()?;
+        let answer = key.as_ref().map(|_| result()).transpose()?;
         let (sent, mut gone) = (mail.sent().collect::<Vec<_>>(), mail.withdrawn.clone());
         gone.extend(self.message);
         if !sent.is_empty() {
@@ -208,7 +207,7 @@ impl EntityCall {
         }
         asi.add(move |asi, ()| {
             check_owned(&entity)?;
-            let answer = answer.as_ref().map(|(key, result)| (key, result.clone()));
+            let answer = key.as_ref().zip(answer);
             let committed = entity.commit(Changes { state, answer, sent, gone })?;
             asi.success((Ended::Well(committed),))
         });
@@ -279,7 +278,7 @@ impl EntityCall {
 /// How the turn of a call has ended.
 enum Ended {
     Well(Committed),
-    /// The message that it carries out is over, and its changes are none.
+    /// With an error: the message that it carries out has ended, without changes.
     Failed(Committed, Error),
     /// It carries out a message that was not sent.
     NotSent,

@@ -24,7 +24,6 @@ pub struct EntityFunctions<'a, E> {
     functions: &'a mut Functions<E>,
     shared: Arc<DurableShared>,
     kind: Arc<EntityKind>,
-    parameter: &'static str,
 }
 
 impl Durable {
@@ -44,7 +43,7 @@ impl Durable {
         let kind = EntityKind::new(functions.interface(), key, StateForm::of::<E>());
         let kind = Arc::new(kind);
         self.shared.add_entities(Arc::clone(&kind));
-        EntityFunctions { functions, shared: Arc::clone(&self.shared), kind, parameter: key }
+        EntityFunctions { functions, shared: Arc::clone(&self.shared), kind }
     }
 }
 
@@ -101,7 +100,8 @@ impl<E: Entity> EntityFunctions<'_, E> {
         H::Params: DeserializeOwned + JsonSchema,
         H::Result: FunctionResult,
     {
-        let Self { functions, shared, kind, parameter } = self;
+        let Self { functions, shared, kind } = self;
+        let parameter = kind.parameter;
         let front = front(&shared, &kind, form);
         let planned = functions.on_behind(&front, function, handler);
         let schema = schema_for!(H::Params);
@@ -120,7 +120,7 @@ impl<E: Entity> EntityFunctions<'_, E> {
         if form == CallForm::Changes {
             shared.add_messages(kind.template(function), kind.function(function));
         }
-        Self { functions, shared, kind, parameter }
+        Self { functions, shared, kind }
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct EntityKind {
     /// The interface and its whole version, for the executor.
     interface: String,
     /// The parameter that has the key.
-    parameter: &'static str,
+    pub(super) parameter: &'static str,
     pub(super) form: StateForm,
     /// Where its records are.
     pub(super) root: Path,

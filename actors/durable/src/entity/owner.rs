@@ -75,7 +75,7 @@ impl Place {
 pub(crate) struct EntityOwner {
     pub(super) shared: Arc<DurableShared>,
     /// The number of the node in this process.
-    number: u64,
+    pub(crate) number: u64,
     pub(super) lease: CurrentLease,
     entities: RefCell<HashMap<Arc<str>, Owning>>,
     names: RefCell<HashMap<Uid, Arc<str>>>,

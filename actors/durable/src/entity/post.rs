@@ -6,15 +6,14 @@
 
 use asyncsteps_core::Error;
 use asyncsteps_executor::Caller;
-use asyncsteps_journal::Journal;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{FirstOwner, Submit};
+use asyncsteps_journal::{Journal, Value};
 
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MESSAGE_VERSION, Mail, Message};
 use crate::answered::answered;
 use crate::caller;
-use crate::json;
 use crate::submit::error_of_submit;
 
 /// Stores the messages, each of which is carried out if the entity says then that it has sent it.
@@ -25,7 +24,7 @@ pub(super) async fn store(
 ) -> Result<(), Error> {
     for (id, Message { function, params, after }) in mail.messages() {
         let params = kind.addressed(name, params.clone());
-        let parameters = json::encode_params(&params);
+        let parameters = Value::encode_json(&params);
         let started = Started {
             template: kind.template(function),
             version: MESSAGE_VERSION,

@@ -62,7 +62,7 @@ impl<T: Clone> EntityState<T> {
     /// Sends the entity a message: a call of one of its functions, for the service itself, after its time. It is
     /// carried out once, if this call ends well, wherever the entity is then; also if nobody calls it until then.
     ///
-    /// A message whose function fails is over, and shown among the durable requests with its error.
+    /// A message whose function fails has ended, and is shown among the durable requests with its error.
     ///
     /// # Errors
     /// InternalError in a function that [reads](super::EntityFunctions::reads), or if a call sends more than
@@ -110,7 +110,7 @@ impl<E: Entity, P> EntityCx for Cx<E, P> {
     fn entity(&self) -> Rc<EntityState<E::State>> {
         self.state(|_| {
             panic!(
-                "no entity is called: add the function with `Durable::entity`, which gives it the state of `{}`",
+                "no entity is called: add the function with `Durable::entity`, which passes it the state of `{}`",
                 type_name::<E>()
             )
         })

@@ -82,7 +82,7 @@ impl RequestInfo {
         implementation.behind_front().cloned()
     }
 
-    /// Forgets the result, and gives the request these parameters, for a front that adds the [own
+    /// Forgets the result, and sets the parameters, for a front that adds the [own
     /// steps](Self::own_steps) of the function, and may do so again.
     pub fn begin_with(&mut self, params: Map<String, Value>) {
         self.params = params;
