@@ -7,8 +7,8 @@ use crate::head::FlowHead;
 use crate::id::Uid;
 use crate::quota::WaitingCounts;
 
-/// Flows that are kept: the ones that append at the same time on a busy node, in about a megabyte.
-const FLOWS: usize = 4096;
+/// Flows that are kept: the ones that append in turn on a busy node, such as entities, in about four megabytes.
+const FLOWS: usize = 16_384;
 
 /// Heads of flows that were changed lately. One thread of one process writes to the file, so its
 /// cache matches the file; uncommitted changes are forgotten.

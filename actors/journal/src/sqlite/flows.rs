@@ -150,9 +150,10 @@ impl SqliteTables {
         for (sequence, record) in (entry.first..).zip(records) {
             self.insert_record(new.number, entry.epoch, sequence, record)?;
         }
-        new.removed += self.remove(new.number, &entry.replaces)?;
+        let removed = self.remove(new.number, &entry.replaces)?;
         self.take(&new, &entry.takes)?;
         self.update(&old, &new)?;
+        self.add_removed(&mut new, removed)?;
         if let (Some(cache), Some(last)) = (&self.cache, (records.len() as u64).checked_sub(1)) {
             cache.written(new.uid, entry.first + last);
         }

@@ -65,6 +65,21 @@ impl SqliteTables {
         Ok(found)
     }
 
+    /// Records of the flow were removed. That is in no index, so it costs less than an [update](Self::update).
+    pub(super) fn add_removed(&self, flow: &mut FlowHead, removed: u64) -> Result<(), Error> {
+        if removed == 0 {
+            return Ok(());
+        }
+        flow.removed += removed;
+        let sql = "UPDATE flow SET removed = ?2 WHERE number = ?1";
+        let values = params![int(flow.number), int(flow.removed)];
+        self.prepare(sql)?.execute(values).map_err(db_error)?;
+        if let Some(cache) = &self.cache {
+            cache.keep(flow);
+        }
+        Ok(())
+    }
+
     /// Writes back the changes of a flow.
     pub(super) fn update(&self, old: &FlowHead, new: &FlowHead) -> Result<(), Error> {
         if old == new {
