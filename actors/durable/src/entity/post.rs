@@ -9,6 +9,7 @@ use asyncsteps_executor::Caller;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{FirstOwner, Submit};
 use asyncsteps_journal::{Journal, Value};
+use futures_util::future::try_join_all;
 
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MESSAGE_VERSION, Mail, Message};
@@ -22,7 +23,7 @@ pub(super) async fn store(
     journal: &dyn Journal,
     (kind, name): (&EntityKind, &EntityName),
 ) -> Result<(), Error> {
-    for (id, Message { function, params, after }) in mail.messages() {
+    let stored = mail.messages().iter().map(async |(id, Message { function, params, after })| {
         let params = kind.addressed(name, params.clone());
         let parameters = Value::encode_json(&params);
         let started = Started {
@@ -41,7 +42,8 @@ pub(super) async fn store(
         };
         let submit = Submit { uid: id.0, started, key: None, owner, quota: None };
         let stored = answered(|| journal.submit(submit.clone())).await;
-        stored.map_err(|error| error_of_submit(&error.into()))?;
-    }
-    Ok(())
+        stored.map(|_| ()).map_err(|error| error_of_submit(&error.into()))
+    });
+    // all at the same time, so that they share a flush
+    try_join_all(stored).await.map(|_| ())
 }
