@@ -46,6 +46,9 @@ const INTERFACES: usize = 20;
 /// The most durable requests of a page.
 pub(crate) const DURABLE: usize = 100;
 
+/// The most entities, those with the longest queues.
+pub(crate) const ENTITIES: usize = 50;
+
 /// The most records of a durable request, the newest ones.
 pub(crate) const RECORDS: usize = 500;
 

@@ -1,6 +1,9 @@
-//! Durable requests: their state in the journal, and the actions of an operator.
+//! Durable requests and entities: their state in the journal, and the actions of an operator.
+
+use std::time::UNIX_EPOCH;
 
 use asyncsteps_durable::Durable;
+use asyncsteps_durable::entity::{EntityInfo, EntityTurn};
 use asyncsteps_durable::jobs::{Job, JobState};
 use asyncsteps_durable::journal::record::{Ending, Event, Failure, StoredRecord};
 use asyncsteps_durable::journal::request::{FlowState, Query, Resume};
@@ -8,6 +11,7 @@ use asyncsteps_durable::journal::{Error, Record, Refused, Uid};
 use serde::Serialize;
 
 use crate::bounds::{self, Bounded, cut};
+use crate::snapshot::milliseconds;
 
 /// Who cancels, for those who look at the request later.
 const OPERATOR: &str = "the console";
@@ -18,11 +22,36 @@ pub(crate) struct DurableRequests {
     requests: Vec<Job>,
     /// Where the next page begins; 0 if this is the last one.
     next: u64,
+    /// The entities of this process, those with the longest queues first.
+    entities: Vec<EntityRow>,
+    /// How many it has.
+    all_entities: usize,
     /// The last jump of the journal's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_jump: Option<ShownJump>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+/// An entity that this process owns.
+#[derive(Debug, Serialize)]
+struct EntityRow {
+    name: String,
+    uid: String,
+    is_busy: bool,
+    queued: usize,
+    state_bytes: usize,
+    /// The last ones, the newest first.
+    turns: Vec<TurnRow>,
+}
+
+/// A call that had its turn in an entity. Times are in milliseconds.
+#[derive(Debug, Serialize)]
+struct TurnRow {
+    function: String,
+    at: f64,
+    took: f64,
+    is_done: bool,
 }
 
 /// A jump of a clock, in milliseconds since 1970.
@@ -107,6 +136,8 @@ pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
     }
     let state = state.map(|state: JobState| FlowState::from(state));
     let query = Query { state, after, limit: bounds::DURABLE, ..Query::default() };
+    let (entities, all_entities) = durable.entities(bounds::ENTITIES);
+    let entities = entities.into_iter().map(|it| EntityRow::from(it).bounded()).collect();
     let jump = durable.clock_jump();
     let clock_jump = jump.map(|it| ShownJump { from: it.from.as_millis(), to: it.to.as_millis() });
     match durable.list(query).await {
@@ -114,11 +145,11 @@ pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
             let next = flows.last().filter(|_| flows.len() == bounds::DURABLE);
             let next = next.map_or(0, |flow| flow.number);
             let requests = flows.iter().map(|flow| Job::from(flow).bounded()).collect();
-            DurableRequests { requests, next, clock_jump, error: None }
+            DurableRequests { requests, next, entities, all_entities, clock_jump, error: None }
         }
         Err(error) => {
             let error = Some(error.to_string());
-            DurableRequests { clock_jump, error, ..Default::default() }
+            DurableRequests { entities, all_entities, clock_jump, error, ..Default::default() }
         }
     }
 }
@@ -157,6 +188,31 @@ pub(crate) async fn order(durable: &Durable, uid: Uid, order: OperatorAction) ->
         },
     };
     ActionResult { done: done.is_ok(), error: done.err().map(|error| error.to_string()) }
+}
+
+impl From<EntityInfo> for EntityRow {
+    fn from(info: EntityInfo) -> Self {
+        Self {
+            name: info.name.to_string(),
+            uid: info.uid.to_string(),
+            is_busy: info.is_busy,
+            queued: info.queued,
+            state_bytes: info.state_bytes,
+            turns: info.turns.iter().map(TurnRow::from).collect(),
+        }
+    }
+}
+
+impl From<&EntityTurn> for TurnRow {
+    fn from(turn: &EntityTurn) -> Self {
+        let at = turn.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            function: turn.function.to_owned(),
+            at: milliseconds(at).floor(),
+            took: milliseconds(turn.took),
+            is_done: turn.is_done,
+        }
+    }
 }
 
 impl RecordRow {
@@ -201,6 +257,13 @@ impl Bounded for Job {
     fn bounded(mut self) -> Self {
         self.reason.as_mut().map(cut);
         self.cancelled_by.as_mut().map(cut);
+        self
+    }
+}
+
+impl Bounded for EntityRow {
+    fn bounded(mut self) -> Self {
+        cut(&mut self.name);
         self
     }
 }

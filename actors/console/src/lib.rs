@@ -23,7 +23,7 @@
 //! | refused | the requests that did not get to a function, and their rates by reason |
 //! | locks | who waits for whom, as a graph with cycles in red; holders, queues and waits of each lock |
 //! | functions | a heat map of the times of each function over the last five minutes, percentiles, errors; the plan of a function, with what runs in each step |
-//! | durable | the requests of a [journal](Console::durable) by state, what is recorded of each, and what an operator can do |
+//! | durable | the entities of this process with their queues and last calls; the requests of a [journal](Console::durable) by state, what is recorded of each, and what an operator can do |
 //! | nodes | the nodes of a [fabric](Console::nodes), what each serves, and how many calls it has |
 //!
 //! A request opens as a waterfall of its steps with their source places, which grows while it runs; one

@@ -517,9 +517,3 @@ impl DurableFlow {
 fn error_of_deadline() -> Error {
     Error::with_info(codes::TIMEOUT, "the deadline of the request")
 }
-
-impl Drop for DurableFlow {
-    fn drop(&mut self) {
-        self.writer.close();
-    }
-}

@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct RecordTicket(u64);
 
 /// Appends the records of one flow, in order. Records that are added while an append is in flight go
-/// with the next one. One task appends them, from the first record to the end of the flow.
+/// with the next one. A task appends them while there are some.
 pub(crate) struct FlowWriter {
     journal: Arc<dyn Journal>,
     uid: Uid,
@@ -37,12 +37,8 @@ pub(crate) struct FlowWriter {
     seen: Cell<u64>,
     /// The highest number in the inbox that this flow was notified of.
     inbox: Cell<u64>,
-    /// The task that appends was spawned.
-    is_spawned: Cell<bool>,
-    /// The flow is dropped: the task ends when nothing waits.
-    is_closed: Cell<bool>,
-    /// Records wait, and nothing is being appended.
-    work: Notify,
+    /// The task that appends runs.
+    is_running: Cell<bool>,
     /// Records were stored, or no more are.
     stored: Notify,
     /// Nothing is being appended.
@@ -148,9 +144,7 @@ impl FlowWriter {
             queue,
             seen: Cell::new(seen),
             inbox: Cell::new(seen),
-            is_spawned: Cell::new(false),
-            is_closed: Cell::new(false),
-            work: Notify::new(),
+            is_running: Cell::new(false),
             stored: Notify::new(),
             idle: Notify::new(),
             news: Notify::new(),
@@ -178,18 +172,15 @@ impl FlowWriter {
         let ticket = queue.ticket();
         queue.waiting.push((ticket, record));
         drop(queue);
-        if self.is_spawned.replace(true) {
-            self.work.notify_one();
-        } else {
-            actix_rt::spawn(Rc::clone(self).run());
-        }
+        self.append_waiting();
         ticket
     }
 
-    /// The flow is dropped: waiting records are appended, and then the task ends.
-    pub(crate) fn close(&self) {
-        self.is_closed.set(true);
-        self.work.notify_one();
+    /// Begins to append the records that wait, if there are some.
+    fn append_waiting(self: &Rc<Self>) {
+        if !self.queue.borrow().waiting.is_empty() && !self.is_running.replace(true) {
+            actix_rt::spawn(Rc::clone(self).run());
+        }
     }
 
     /// Notes that the flow has seen the inbox up to this number; returns the number before.
@@ -245,26 +236,21 @@ impl FlowWriter {
 
     /// Appends queued records at once, as tasks of the arbiter see them.
     async fn run(self: Rc<Self>) {
-        loop {
-            while let Some((entry, tickets)) = self.next_entry() {
-                let ids = ids(&entry);
-                match self.append(entry).await {
-                    AppendAnswer::Written(written) => {
-                        self.queue.borrow_mut().written(tickets.into_iter().zip(ids));
-                        self.tell_inbox(written.inbox);
-                    }
-                    AppendAnswer::Unseen => self.stop(Stopped::Lost),
-                    AppendAnswer::Stopped(stopped) => self.stop(stopped),
+        while let Some((entry, tickets)) = self.next_entry() {
+            let ids = ids(&entry);
+            match self.append(entry).await {
+                AppendAnswer::Written(written) => {
+                    self.queue.borrow_mut().written(tickets.into_iter().zip(ids));
+                    self.tell_inbox(written.inbox);
                 }
-                self.queue.borrow_mut().is_appending = false;
-                self.stored.notify_waiters();
+                AppendAnswer::Unseen => self.stop(Stopped::Lost),
+                AppendAnswer::Stopped(stopped) => self.stop(stopped),
             }
-            self.idle.notify_waiters();
-            if self.queue.borrow().failed.is_some() || self.is_closed.get() {
-                return;
-            }
-            self.work.notified().await;
+            self.queue.borrow_mut().is_appending = false;
+            self.stored.notify_waiters();
         }
+        self.is_running.set(false);
+        self.idle.notify_waiters();
     }
 
     /// The queued records; `None` if there is nothing to append, or something else is being
@@ -365,7 +351,6 @@ impl FlowWriter {
         for waiting in [&self.stopped, &self.stored, &self.idle] {
             waiting.notify_waiters();
         }
-        self.work.notify_one();
     }
 
     fn entry(&self, first: u64, records: Vec<Record>) -> Append {
@@ -452,7 +437,7 @@ impl Drop for AppendTurn<'_> {
         self.writer.queue.borrow_mut().is_appending = false;
         self.writer.stored.notify_waiters();
         self.writer.idle.notify_waiters();
-        self.writer.work.notify_one();
+        self.writer.append_waiting();
     }
 }
 

@@ -1,8 +1,8 @@
-// The durable requests: which there are, what is recorded of each, and what an operator can do.
+// Entities, and the durable requests: which there are, what is recorded of each, and what an operator can do.
 
 import { el } from './dom.js';
-import { clock, grouped, time } from './format.js';
-import { empty, functionName, table } from './parts.js';
+import { bytes, clock, grouped, time } from './format.js';
+import { card, empty, functionName, table } from './parts.js';
 import * as server from './server.js';
 
 /** The states, those first that wait for an operator. */
@@ -73,8 +73,22 @@ export function durable() {
         opened && details(opened),
         el('div', { class: 'choices', role: 'group', 'aria-label': 'State' }, Object.entries(STATES).map(([name, title]) =>
             el('button', { type: 'button', key: name, 'aria-pressed': String(name === state), onclick: () => choose(name) }, title))),
+        found?.all_entities > 0 && entities(found),
         found ? list(found) : empty('The requests are asked for\u2026'),
     ];
+}
+
+/** The entities that this process owns. */
+function entities({ entities: rows, all_entities: all }) {
+    const turn = (it) => [el('span', { class: it.is_done ? '' : 'tag bad', title: `${clock(it.at)}${it.is_done ? '' : ', failed'}` }, it.function), el('span', { class: 'quiet' }, ` ${time(it.took)} `)];
+    const note = rows.length < all ? `${rows.length} of ${grouped(all)}, the longest queues first` : undefined;
+    return card('Entities of this process', { kind: 'wide', note }, table('Entities', [
+        { title: 'Entity', class: 'wide', cell: (it) => el('code', { title: it.uid }, it.name) },
+        { title: 'Turn', class: 'fixed', cell: (it) => it.is_busy ? 'in a call' : '' },
+        { title: 'Queue', class: 'number', cell: (it) => grouped(it.queued) },
+        { title: 'State', class: 'number', cell: (it) => bytes(it.state_bytes) },
+        { title: 'Last calls', class: 'wide', cell: (it) => it.turns.map(turn) },
+    ], rows, { key: (it) => it.uid }));
 }
 
 function list({ requests, next }) {

@@ -1,4 +1,5 @@
 //! The tests of the console.
 
 mod durable;
+mod entities;
 mod page;

@@ -12,6 +12,7 @@ use asyncsteps_executor::message::Response;
 use serde_json::{Map, Value};
 
 use super::answers::CallKey;
+use super::claim::{error_of_journal, key_of};
 use super::headers::{CallHeaders, MessageEnd};
 use super::hop::{Hop, HoppingCall, lost};
 use super::kind::{CallForm, EntityKind, EntityName};
@@ -20,7 +21,7 @@ use super::owned::{Changes, Committed, OwnedEntity};
 use super::owner::{EntityOwner, Place};
 use super::owners::MOVED;
 use super::post::store;
-use super::state::Draft;
+use super::state::{AnyState, Draft};
 use crate::key;
 use crate::shared::DurableShared;
 
@@ -34,12 +35,12 @@ const CHAIN: usize = 16;
 pub(super) fn front(
     shared: &Arc<DurableShared>,
     kind: &Arc<EntityKind>,
-    form: CallForm,
+    function: (&'static str, CallForm),
 ) -> Template {
     let (shared, kind) = (Arc::clone(shared), Arc::clone(kind));
     Template::build(|steps| {
         steps.add(move |asi, ()| {
-            Rc::new(EntityCall::of(asi, &shared, &kind, form)?).add(asi);
+            Rc::new(EntityCall::of(asi, &shared, &kind, function)?).add(asi);
             Ok(())
         });
     })
@@ -49,6 +50,7 @@ pub(super) fn front(
 struct EntityCall {
     shared: Arc<DurableShared>,
     kind: Arc<EntityKind>,
+    function: &'static str,
     form: CallForm,
     name: EntityName,
     params: Map<String, Value>,
@@ -67,7 +69,7 @@ impl EntityCall {
         asi: &mut AsyncSteps,
         shared: &Arc<DurableShared>,
         kind: &Arc<EntityKind>,
-        form: CallForm,
+        (function, form): (&'static str, CallForm),
     ) -> Result<Self, Error> {
         let fences = asi.extension().map(|CallerFences(fences)| fences.clone()).unwrap_or_default();
         let info = asi.request_mut()?;
@@ -80,28 +82,27 @@ impl EntityCall {
             unreachable!("a front is only run for a function that is behind it")
         };
         let (shared, kind) = (Arc::clone(shared), Arc::clone(kind));
-        Ok(Self { shared, kind, form, name, params, key, message, fences, steps })
+        Ok(Self { shared, kind, function, form, name, params, key, message, fences, steps })
     }
 
     /// Adds the steps of the call, and again if its entity is elsewhere by then.
     fn add(self: Rc<Self>, asi: &mut AsyncSteps) {
         let again = Rc::clone(&self);
-        asi.add(move |asi, ()| match Place::of(&self.shared, &self.name) {
-            Place::Here(owner) => {
-                match self.form {
-                    CallForm::Changes => self.change(asi, owner),
-                    CallForm::Reads => self.read(asi, owner),
+        asi.add(move |asi, ()| {
+            use CallForm::{Changes, Reads, ReadsStored};
+            match (self.form, Place::of(&self.shared, &self.name)) {
+                (ReadsStored, _) => self.read_stored(asi),
+                (Changes, Place::Here(owner)) => self.change(asi, owner),
+                (Reads, Place::Here(owner)) => self.read(asi, owner),
+                (Changes | Reads, Place::There(node)) => {
+                    HoppingCall::add(asi, self.hop(asi)?, |call| node.call(call));
                 }
-                Ok(())
+                (Changes | Reads, Place::Nowhere) => {
+                    let info = "no node of this process runs, so the entity cannot be called: `Durable::start` starts one";
+                    return Err(Error::with_info(codes::INTERNAL_ERROR, info).into());
+                }
             }
-            Place::There(node) => {
-                HoppingCall::add(asi, self.hop(asi)?, |call| node.call(call));
-                Ok(())
-            }
-            Place::Nowhere => {
-                let info = "no node of this process runs, so the entity cannot be called: `Durable::start` starts one";
-                Err(Error::with_info(codes::INTERNAL_ERROR, info).into())
-            }
+            Ok(())
         })
         .on_error(move |asi, error| -> StepResult {
             if error.code() == MOVED {
@@ -147,13 +148,13 @@ impl EntityCall {
 
     /// The turn of the call.
     fn turn(self: Rc<Self>, asi: &mut AsyncSteps, entity: Rc<OwnedEntity>) -> StepResult {
-        asi.hold(entity.enter());
         if let Some(message) = self.message
             && !entity.has_sent(message)
         {
             check_owned(&entity)?;
             return asi.success((Ended::NotSent,));
         }
+        asi.hold(entity.begin_turn(self.function));
         let key = self.call_key(asi)?;
         if let Some(key) = &key
             && let Some(answer) = entity.answer(key)?
@@ -174,7 +175,8 @@ impl EntityCall {
             // a message has ended if its call fails
             match self.message.filter(|_| error.code() != MOVED) {
                 Some(message) => {
-                    let changes = Changes { gone: vec![message], ..Changes::default() };
+                    let gone = vec![message];
+                    let changes = Changes { gone, has_failed: true, ..Changes::default() };
                     let committed = failed.commit(changes)?;
                     asi.success((Ended::Failed(committed, error.clone()),))
                 }
@@ -208,7 +210,8 @@ impl EntityCall {
         asi.add(move |asi, ()| {
             check_owned(&entity)?;
             let answer = key.as_ref().zip(answer);
-            let committed = entity.commit(Changes { state, answer, sent, gone })?;
+            let committed =
+                entity.commit(Changes { state, answer, sent, gone, has_failed: false })?;
             asi.success((Ended::Well(committed),))
         });
         Ok(())
@@ -247,7 +250,7 @@ impl EntityCall {
         asi.await_(async move { owned.await.map(|entity| (entity,)) }).named("claim");
         asi.add(move |asi, (entity,): (Option<Rc<OwnedEntity>>,)| -> StepResult {
             let Some(entity) = entity else {
-                asi.extend(self.kind.new_state(&self.name).given);
+                asi.extend(self.kind.for_reading(&self.name, None).given);
                 return Ok(self.add_steps(asi, None)?);
             };
             asi.hold(entity.enter());
@@ -257,6 +260,28 @@ impl EntityCall {
             asi.add(move |_, ()| check_owned(&entity));
             Ok(())
         });
+    }
+
+    /// Adds the steps of a call that reads what is stored, without the owner.
+    fn read_stored(self: Rc<Self>, asi: &mut AsyncSteps) {
+        let call = Rc::clone(&self);
+        asi.await_(async move { call.stored().await.map(|state| (state,)) }).named("load");
+        asi.add(move |asi, (state,): (Option<AnyState>,)| -> StepResult {
+            asi.extend(self.kind.for_reading(&self.name, state).given);
+            Ok(self.add_steps(asi, None)?)
+        });
+    }
+
+    /// The state that is stored.
+    async fn stored(&self) -> Result<Option<AnyState>, Error> {
+        let journal = &self.shared.journal;
+        let found = journal.find(key_of(&self.name)).await.map_err(error_of_journal)?;
+        let Some(uid) = found else { return Ok(None) };
+        let loaded = journal.load(uid).await.map_err(error_of_journal)?;
+        self.kind.stored_state(&loaded).map_err(|reason| {
+            let info = format!("The entity {}: {reason}", self.name.full);
+            Error::with_info(codes::INTERNAL_ERROR, info)
+        })
     }
 
     /// Adds the steps of the function.

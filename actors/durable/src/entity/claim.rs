@@ -1,7 +1,6 @@
 //! How a node gets an entity.
 
 use std::future::pending;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -212,14 +211,10 @@ impl EntityOwner {
             }
         };
         let with = (Arc::clone(journal), lease);
-        // the application reads its state there
-        let read = || OwnedEntity::new(kind, name, (claimed, &loaded), with);
-        let reason = match catch_unwind(AssertUnwindSafe(read)) {
-            Ok(Ok(entity)) => return Ok(entity),
-            Ok(Err(error)) => format!("its state cannot be read: {error}"),
-            Err(_) => "its state cannot be read: the program panics".to_owned(),
-        };
-        Err(self.pause(name, claimed, reason).await)
+        match OwnedEntity::new(kind, name, (claimed, &loaded), with) {
+            Ok(entity) => Ok(entity),
+            Err(reason) => Err(self.pause(name, claimed, reason).await),
+        }
     }
 
     /// Leaves an entity that cannot be read to an operator.
@@ -236,7 +231,7 @@ impl EntityOwner {
 }
 
 /// The key by which an entity is found.
-fn key_of(name: &EntityName) -> CallerKey {
+pub(super) fn key_of(name: &EntityName) -> CallerKey {
     CallerKey { scope: SCOPE.to_owned(), key: name.full.to_string() }
 }
 
@@ -248,6 +243,6 @@ fn random() -> Result<Uid, Error> {
     Uid::random().map_err(|error| error_of_submit(&NotSubmitted::NoRandom(error)))
 }
 
-fn error_of_journal(error: JournalError) -> Error {
+pub(super) fn error_of_journal(error: JournalError) -> Error {
     error_of_submit(&error.into())
 }

@@ -87,6 +87,20 @@ impl<E: Entity> EntityFunctions<'_, E> {
         self.add(CallForm::Reads, function, handler, Location::caller())
     }
 
+    /// A function that only reads the state, as the journal has it: without the owner of the entity, which stays where it
+    /// is. Any node answers it with a read of the journal. The changes of a call that was answered before are in it,
+    /// and what it sees may be older than what other calls see by then.
+    #[track_caller]
+    pub fn reads_stored<Form, H>(self, function: &'static str, handler: H) -> Self
+    where
+        Form: DurableForm,
+        H: Handler<E, Form>,
+        H::Params: DeserializeOwned + JsonSchema,
+        H::Result: FunctionResult,
+    {
+        self.add(CallForm::ReadsStored, function, handler, Location::caller())
+    }
+
     #[track_caller]
     fn add<Form, H>(
         self,
@@ -102,7 +116,7 @@ impl<E: Entity> EntityFunctions<'_, E> {
     {
         let Self { functions, shared, kind } = self;
         let parameter = kind.parameter;
-        let front = front(&shared, &kind, form);
+        let front = front(&shared, &kind, (function, form));
         let planned = functions.on_behind(&front, function, handler);
         let schema = schema_for!(H::Params);
         let required = schema.get("required").and_then(serde_json::Value::as_array);

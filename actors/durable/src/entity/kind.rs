@@ -9,7 +9,7 @@ use asyncsteps_journal::request::{Loaded, Program};
 use asyncsteps_journal::{Event, Path};
 use serde_json::{Map, Value};
 
-use super::state::{Draft, StateForm};
+use super::state::{AnyState, Draft, StateForm};
 
 /// What is between interface and key in the name of an entity.
 const KEY: char = '@';
@@ -22,8 +22,10 @@ const KEY_BYTES: usize = 512;
 pub(super) enum CallForm {
     /// It may change it, in its turn.
     Changes,
-    /// It reads what is stored.
+    /// It reads what the owner has stored.
     Reads,
+    /// It reads what is stored, whoever the owner is.
+    ReadsStored,
 }
 
 /// The entities of an interface.
@@ -86,21 +88,25 @@ impl EntityKind {
 
     /// Whether the program goes on with the entity; fails with the reason why not.
     pub(crate) fn check(&self, loaded: &Loaded) -> Result<(), String> {
+        self.stored_state(loaded).map(|_| ())
+    }
+
+    /// The state that is stored, if the entity was changed; fails with the reason why it cannot be read.
+    pub(super) fn stored_state(&self, loaded: &Loaded) -> Result<Option<AnyState>, String> {
         let (version, own) = (loaded.flow.version, self.form.version);
         if version > own {
             return Err(format!("its state has version {version}, and the program has {own}"));
         }
-        let states = loaded.records.iter().filter_map(|stored| {
+        let stored = loaded.records.iter().find_map(|stored| {
             if let Event::Iteration(last) = &stored.record.event { Some(&last.state) } else { None }
         });
-        for state in states {
-            let read = || (self.form.read)(version, state).map(|_| ());
-            match catch_unwind(AssertUnwindSafe(read)) {
-                Ok(read) => read.map_err(|error| format!("its state cannot be read: {error}"))?,
-                Err(_) => return Err("its state cannot be read: the program panics".to_owned()),
-            }
+        let Some(stored) = stored else { return Ok(None) };
+        // the application reads it
+        match catch_unwind(AssertUnwindSafe(|| (self.form.read)(version, stored))) {
+            Ok(Ok(state)) => Ok(Some(state)),
+            Ok(Err(error)) => Err(format!("its state cannot be read: {error}")),
+            Err(_) => Err("its state cannot be read: the program panics".to_owned()),
         }
-        Ok(())
     }
 
     /// The entity that a call with these parameters is for.
@@ -126,9 +132,10 @@ impl EntityKind {
         Error::with_info(codes::INVALID_REQUEST, info)
     }
 
-    /// The state of an entity that was never called, for a call that reads.
-    pub(super) fn new_state(&self, name: &EntityName) -> Draft {
-        (self.form.draft)(&(self.form.new)(), Arc::clone(&name.key), false)
+    /// The state of an entity for a call that reads; `None` is that of one that was never called.
+    pub(super) fn for_reading(&self, name: &EntityName, state: Option<AnyState>) -> Draft {
+        let state = state.unwrap_or_else(self.form.new);
+        (self.form.draft)(&state, Arc::clone(&name.key), false)
     }
 
     /// An entity as a node asks for it.

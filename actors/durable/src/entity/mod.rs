@@ -9,6 +9,7 @@
 //!   with a call
 //! - `owners.rs`: who owns the entities of a process; `owner.rs`: those of a node; `claim.rs`: how it gets them
 //! - `owned.rs`: one of these: its state, and what is stored of its calls; `answers.rs`: calls that come again
+//! - `view.rs`: what the console shows of them
 
 mod answers;
 mod call;
@@ -24,6 +25,7 @@ mod owner;
 mod owners;
 mod post;
 mod state;
+mod view;
 
 use asyncsteps_executor::Service;
 use asyncsteps_journal::{Value, ValueError};
@@ -39,6 +41,7 @@ pub use mail::{MESSAGES, Message, MessageId};
 pub(crate) use owner::{CurrentLease, EntityOwner};
 pub(crate) use owners::EntityOwners;
 pub use state::{EntityCx, EntityState};
+pub use view::{EntityInfo, EntityTurn};
 
 #[doc = include_str!("../docs/entities.md")]
 pub mod guide {}

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
@@ -18,6 +19,7 @@ use super::answers::{Answers, CallKey};
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MessageId, WAITING};
 use super::state::{AnyState, Draft};
+use super::view::{EntityFigures, EntityTurn};
 use crate::lease::Lease;
 use crate::until::until;
 use crate::writer::{FlowWriter, RecordTicket, Stopped};
@@ -46,6 +48,10 @@ pub(crate) struct OwnedEntity {
     /// How many calls are in it.
     uses: Cell<usize>,
     used: Cell<Time>,
+    /// What others see of it.
+    pub(super) figures: Arc<EntityFigures>,
+    /// The turn that runs has ended well.
+    is_done: Cell<bool>,
     is_leaving: Cell<bool>,
     is_forgotten: Cell<bool>,
     /// Another node has asked for it.
@@ -61,25 +67,28 @@ impl OwnedEntity {
         name: &EntityName,
         (claimed, loaded): (Claimed, &Loaded),
         (journal, lease): (Arc<dyn Journal>, Rc<Lease>),
-    ) -> Result<Rc<Self>, ValueError> {
+    ) -> Result<Rc<Self>, String> {
         let Claimed { uid, epoch, .. } = claimed;
         let (form, version) = (kind.form, loaded.flow.version);
         let (next, seen) = (loaded.next(), loaded.inbox.last);
         let writer = FlowWriter::new(journal, (uid, epoch, form.version), next, seen);
-        let (mut state, mut answers, mut sent) = (None, Answers::default(), None);
+        let state = kind.stored_state(loaded)?;
+        let (mut last_change, mut answers, mut sent) = (None, Answers::default(), None);
         for stored in &loaded.records {
             let ticket = writer.loaded(stored.id);
             if let Event::Iteration(last) = &stored.record.event {
-                state = Some(((form.read)(version, &last.state)?, last.index, ticket));
+                last_change = Some((last.index, last.state.len(), ticket));
             } else if let Event::Done(done) = &stored.record.event {
-                answers.keep(stored.record.path.clone(), &done.value, ticket)?;
+                let kept = answers.keep(stored.record.path.clone(), &done.value, ticket);
+                kept.map_err(|error| format!("its answers cannot be read: {error}"))?;
             } else if let Event::Keys(keys) = &stored.record.event {
                 let ids = keys.keys.iter().filter_map(|id| id.parse().ok());
                 sent = Some((ids.collect(), ticket));
             }
         }
-        let record = state.as_ref().map(|(_, _, ticket)| *ticket);
-        let (state, calls) = state.map_or_else(|| ((form.new)(), 0), |(it, calls, _)| (it, calls));
+        let record = last_change.map(|(_, _, ticket)| ticket);
+        let (calls, state_bytes) = last_change.map_or((0, 0), |(calls, bytes, _)| (calls, bytes));
+        let state = state.unwrap_or_else(form.new);
         Ok(Rc::new(Self {
             kind: Arc::clone(kind),
             fence: FencingToken::new(kind.name(), Arc::clone(&name.key), epoch.get()),
@@ -97,6 +106,8 @@ impl OwnedEntity {
             is_outdated: Cell::new(record.is_some() && version < form.version),
             uses: Cell::new(0),
             used: Cell::new(clock::now()),
+            figures: EntityFigures::new(uid, state_bytes),
+            is_done: Cell::new(false),
             is_leaving: Cell::new(false),
             is_forgotten: Cell::new(false),
             is_wanted: Cell::new(false),
@@ -139,6 +150,12 @@ impl OwnedEntity {
     pub(super) fn enter(self: &Rc<Self>) -> CallGuard {
         self.uses.set(self.uses.get() + 1);
         CallGuard(Rc::clone(self))
+    }
+
+    /// A call has its turn, until the guard is dropped.
+    pub(super) fn begin_turn(self: &Rc<Self>, function: &'static str) -> TurnGuard {
+        self.is_done.set(false);
+        TurnGuard { call: self.enter(), function, began: clock::now(), at: clock::wall() }
     }
 
     /// How long no call was in it.
@@ -189,7 +206,6 @@ impl OwnedEntity {
     pub(super) fn lose(&self) {
         self.is_leaving.set(true);
         self.writer.stop(Stopped::Lost);
-        self.writer.close();
     }
 
     /// The state for a call that may change it.
@@ -199,7 +215,7 @@ impl OwnedEntity {
 
     /// The state for a call that reads it.
     pub(super) fn stored(&self) -> Draft {
-        (self.kind.form.draft)(&self.stored.borrow().1, Arc::clone(&self.name.key), false)
+        self.kind.for_reading(&self.name, Some(Rc::clone(&self.stored.borrow().1)))
     }
 
     /// The answer that this call has got before.
@@ -214,7 +230,7 @@ impl OwnedEntity {
 
     /// A call has ended: its changes are true for the next one, and are being stored.
     pub(super) fn commit(self: &Rc<Self>, changes: Changes<'_>) -> Result<Committed, Error> {
-        let Changes { state, answer, sent, gone } = changes;
+        let Changes { state, answer, sent, gone, has_failed } = changes;
         let mail = self.mail(sent, &gone)?;
         let is_written = self.is_outdated.get() && (answer.is_some() || mail.is_some());
         // nothing is changed before all of it is known to fit
@@ -225,7 +241,9 @@ impl OwnedEntity {
             Answers::encode(call, result).map(|value| (call.path(&self.kind.root), value))
         });
         let answer = answer.transpose().map_err(|error| self.not_stored("answer", error))?;
+        self.is_done.set(!has_failed);
         if let Some(state) = state {
+            self.figures.state_is(state.len());
             self.calls.set(self.calls.get() + 1);
             let (index, replaced) = (self.calls.get(), self.record.get());
             let event = Event::Iteration(Iteration { index, state });
@@ -297,6 +315,8 @@ pub(super) struct Changes<'a> {
     pub(super) sent: Vec<MessageId>,
     /// Messages that were carried out, or are taken back.
     pub(super) gone: Vec<MessageId>,
+    /// The call has failed, and only what it carries out is over.
+    pub(super) has_failed: bool,
 }
 
 /// A call of an entity, which is not given back meanwhile.
@@ -308,6 +328,24 @@ impl Drop for CallGuard {
         entity.uses.set(entity.uses.get() - 1);
         entity.used.set(clock::now());
         entity.unused.notify_waiters();
+    }
+}
+
+/// The turn of a call.
+pub(super) struct TurnGuard {
+    call: CallGuard,
+    function: &'static str,
+    began: Time,
+    at: SystemTime,
+}
+
+impl Drop for TurnGuard {
+    fn drop(&mut self) {
+        let CallGuard(entity) = &self.call;
+        let took = clock::now().saturating_since(self.began);
+        let is_done = entity.is_done.get();
+        let turn = EntityTurn { function: self.function, at: self.at, took, is_done };
+        entity.figures.turn_ends(turn);
     }
 }
 

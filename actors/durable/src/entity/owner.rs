@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
-use super::owners::MOVED;
+use super::owners::{KnownEntity, MOVED};
 use crate::detached::detached;
 use crate::lease::Lease;
 use crate::shared::{DurableShared, LocalNode};
@@ -57,7 +57,7 @@ impl Place {
             let mut owners = owners.iter().filter_map(Weak::upgrade);
             owners.find(|owner| Arc::ptr_eq(&owner.shared, shared) && !owner.is_ending.get())
         });
-        let known = shared.entities.nodes.get(&name.full).map(|number| *number);
+        let known = shared.entities.known.get(&name.full).map(|known| known.node);
         match (here, known) {
             (Some(owner), None) => return Self::Here(owner),
             (Some(owner), Some(number)) if owner.number == number => return Self::Here(owner),
@@ -161,10 +161,10 @@ impl EntityOwner {
             let info = format!("{MOST} entities are in use here already");
             return Err(Error::with_info(codes::DEFENSE_REJECTED, info));
         }
-        match self.shared.entities.nodes.entry(Arc::clone(&name.full)) {
-            Entry::Occupied(other) if *other.get() != self.number => Err(Error::new(MOVED)),
+        match self.shared.entities.known.entry(Arc::clone(&name.full)) {
+            Entry::Occupied(other) if other.get().node != self.number => Err(Error::new(MOVED)),
             entry @ (Entry::Occupied(_) | Entry::Vacant(_)) => {
-                entry.insert(self.number);
+                entry.insert(KnownEntity { node: self.number, figures: None });
                 entities.insert(Arc::clone(&name.full), Owning::Claims);
                 Ok(())
             }
@@ -184,6 +184,9 @@ impl EntityOwner {
                 let owns = Owning::Owns(Rc::clone(&entity));
                 self.names.borrow_mut().insert(entity.uid, Arc::clone(&name.full));
                 self.entities.borrow_mut().insert(Arc::clone(&name.full), owns);
+                let figures = Some(Arc::clone(&entity.figures));
+                let known = KnownEntity { node: self.number, figures };
+                self.shared.entities.known.insert(Arc::clone(&name.full), known);
                 self.changed.notify_waiters();
                 if self.is_ending.get() {
                     self.leave(&entity);
@@ -192,7 +195,7 @@ impl EntityOwner {
             }
             other @ (Ok(None) | Err(_)) => {
                 self.entities.borrow_mut().remove(&name.full);
-                self.shared.entities.nodes.remove(&name.full);
+                self.shared.entities.known.remove(&name.full);
                 self.changed.notify_waiters();
                 other.map(|_| false)
             }
@@ -206,7 +209,7 @@ impl EntityOwner {
         if is_it {
             entities.remove(&entity.name.full);
             self.names.borrow_mut().remove(&entity.uid);
-            self.shared.entities.nodes.remove(&entity.name.full);
+            self.shared.entities.known.remove(&entity.name.full);
         }
         drop(entities);
         entity.forgotten();

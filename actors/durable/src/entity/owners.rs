@@ -6,6 +6,8 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sync::mutex;
 use dashmap::DashMap;
 
+use super::view::EntityFigures;
+
 /// How many calls of an entity may wait for their turn.
 const QUEUE: u32 = 1000;
 
@@ -14,16 +16,24 @@ pub(super) const MOVED: &str = "asyncsteps:EntityMoved";
 
 /// The nodes of this process that own entities, and the turns of their calls.
 pub(crate) struct EntityOwners {
-    /// The numbers of nodes, by the full name of their entities.
-    pub(super) nodes: DashMap<Arc<str>, u64>,
+    /// The entities of this process, by their full name.
+    pub(super) known: DashMap<Arc<str>, KnownEntity>,
     /// Calls of an entity take turns.
     turns: Mutex,
+}
+
+/// An entity that a node of this process owns, or claims.
+pub(super) struct KnownEntity {
+    /// The number of the node.
+    pub(super) node: u64,
+    /// `None` while it is being claimed.
+    pub(super) figures: Option<Arc<EntityFigures>>,
 }
 
 impl Default for EntityOwners {
     fn default() -> Self {
         let options = mutex::Options { max: 1, max_queue: Some(QUEUE) };
-        Self { nodes: DashMap::new(), turns: Mutex::named("entity", options) }
+        Self { known: DashMap::new(), turns: Mutex::named("entity", options) }
     }
 }
 

@@ -39,8 +39,9 @@ fn calls_of_each_arbiter_reach_the_one_that_has_the_entity() {
             for call in 0..50 {
                 let key = format!("{:?} {call}", std::thread::current().id());
                 let add = json!({ "name": (call % 3).to_string(), "add": 1 });
-                let first = keyed(&executor, "ann", &key, add.clone()).await;
-                assert_eq!(keyed(&executor, "ann", &key, add).await, first);
+                let call = |add| keyed(&executor, "test.counters:1.0:add", ("ann", &key), add);
+                let first = call(add.clone()).await;
+                assert_eq!(call(add).await, first);
                 first.expect("it is added");
             }
         };

@@ -1,19 +1,16 @@
 //! Processes that are killed, and held past their lease, while they call the same entities: each call is counted once.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, io, thread};
 
 use asyncsteps_journal::LEASE;
-use asyncsteps_journal::postgres::{self, Postgres};
-use asyncsteps_journal::sqlite::{self, Sqlite};
 use asyncsteps_postgres_server::Server;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::Process;
+use super::{Process, opened};
 
 /// The journal of a process that calls, its number, and the first call that was not answered.
 const JOURNAL: &str = "JOURNAL_OF_COUNTERS";
@@ -50,18 +47,9 @@ fn each_call_is_counted_once_whenever_its_process_is_killed_or_held() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-async fn start(journal: &str) -> Process {
-    if journal.starts_with("postgres:") {
-        let (config, options) = (journal.parse().expect("a URL"), postgres::Options::new("test"));
-        return Process::start(Postgres::connect(config, options).await.expect("a journal")).await;
-    }
-    let journal = Sqlite::open(PathBuf::from(journal), sqlite::Options::new("test"));
-    Process::start(journal.expect("a journal")).await
-}
-
 /// Calls one entity after the other until it is killed, and says which calls were answered.
 async fn calls(journal: &str, number: usize, first: usize) {
-    let process = start(journal).await;
+    let process = Process::with(opened(journal).await).await;
     for call in first.. {
         let params = json!({ "name": (call % NAMES).to_string(), "add": 1 });
         let answer = process.keyed("ann", &format!("{number}-{call}"), params.clone()).await;
@@ -124,7 +112,7 @@ fn signal(child: &Child, signal: &str) {
 
 fn check(journal: &str, answered: usize) {
     actix::System::new().block_on(async {
-        let process = start(journal).await;
+        let process = Process::with(opened(journal).await).await;
         let mut sum = 0;
         for name in 0..NAMES {
             sum += usize::try_from(process.sum(&name.to_string()).await).expect("a number");

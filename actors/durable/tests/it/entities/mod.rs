@@ -4,11 +4,14 @@ mod answers;
 mod chains;
 mod forms;
 mod hops;
+mod judges;
 mod kill;
 mod messages;
 mod moves;
+mod stored;
 mod turns;
 
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,6 +25,8 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Incoming, ReplyBody, Returns, Service, Steps};
 use asyncsteps_journal::Journal;
 use asyncsteps_journal::memory::Memory;
+use asyncsteps_journal::postgres::{self, Postgres};
+use asyncsteps_journal::sqlite::{self, Sqlite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -114,16 +119,25 @@ fn executor(durable: &Durable) -> Executor {
     let interface = Interface::new("test.counters:1.0".parse().expect("it is a name"));
     let executor = Executor::builder().service(interface, Counters, |functions| {
         let counters = durable.entity(functions, "name");
-        counters.on("add", Counters::add).reads("sum", Counters::sum).reads("all", Counters::all);
+        counters
+            .on("add", Counters::add)
+            .reads("sum", Counters::sum)
+            .reads("all", Counters::all)
+            .reads_stored("stored", Counters::sum);
     });
     // longer than a lease, so that calls wait for the next owner
     executor.request_timeout(Duration::from_secs(60)).build().expect("it is complete")
 }
 
-/// A call with the key of a caller.
-async fn keyed(executor: &Executor, user: &str, key: &str, params: Value) -> Result<Value, String> {
+/// A call of a function for a user, with the user's key.
+async fn keyed(
+    executor: &Executor,
+    function: &str,
+    (user, key): (&str, &str),
+    params: Value,
+) -> Result<Value, String> {
     let Value::Object(params) = params else { panic!("parameters are a map") };
-    let request = Request::new("test.counters:1.0:add", params);
+    let request = Request::new(function, params);
     let user = User::new(user, SecurityLevel::SafeOps);
     let incoming = Incoming::new(request, Channel::local())
         .with_caller((&user).into())
@@ -145,18 +159,11 @@ struct Process {
 
 impl Process {
     async fn start(journal: impl Journal) -> Self {
-        let durable = Durable::new(journal);
-        let interface = Interface::new("test.counters:1.0".parse().expect("it is a name"));
-        let executor = Executor::builder().service(interface, Counters, |functions| {
-            let counters = durable.entity(functions, "name");
-            counters
-                .on("add", Counters::add)
-                .reads("sum", Counters::sum)
-                .reads("all", Counters::all);
-        });
-        // longer than a lease, so that calls wait for the next owner
-        let executor = executor.request_timeout(Duration::from_secs(60)).build();
-        let executor = executor.expect("it is complete");
+        Self::with(Durable::new(journal)).await
+    }
+
+    async fn with(durable: Durable) -> Self {
+        let executor = executor(&durable);
         let node = durable.start(&executor).await.expect("the journal gives a lease");
         Self { durable, executor, node: Some(node) }
     }
@@ -177,13 +184,18 @@ impl Process {
         self.call("sum", json!({ "name": name })).await.expect("it is read")
     }
 
+    /// The sum as it is stored, without the owner.
+    async fn stored(&self, name: &str) -> i32 {
+        self.call("stored", json!({ "name": name })).await.expect("it is read")
+    }
+
     async fn all(&self, name: &str) -> Vec<i32> {
         self.call("all", json!({ "name": name })).await.expect("it is read")
     }
 
     /// A call with the key of a caller.
     async fn keyed(&self, user: &str, key: &str, params: Value) -> Result<Value, String> {
-        keyed(&self.executor, user, key, params).await
+        keyed(&self.executor, "test.counters:1.0:add", (user, key), params).await
     }
 
     /// The process stops as it should.
@@ -202,6 +214,16 @@ impl Headers for KeyHeader {
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
         Box::new(std::iter::empty())
     }
+}
+
+/// Durable requests in PostgreSQL, if this is the URL of a server, or in this file.
+async fn opened(journal: &str) -> Durable {
+    if journal.starts_with("postgres:") {
+        let (config, options) = (journal.parse().expect("a URL"), postgres::Options::new("test"));
+        return Durable::new(Postgres::connect(config, options).await.expect("a journal"));
+    }
+    let journal = Sqlite::open(PathBuf::from(journal), sqlite::Options::new("test"));
+    Durable::new(journal.expect("a journal"))
 }
 
 fn memory() -> Memory {
