@@ -3,6 +3,8 @@
 //! The baseline is the same written by hand: a task on the same thread that sends one value through a
 //! channel. `Actor::start()` is actix's own way to have an actor per request.
 
+#[path = "support/memory.rs"]
+mod memory;
 mod support;
 
 use std::cell::RefCell;
@@ -10,12 +12,13 @@ use std::hint::black_box;
 use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use std::{env, fs};
+use std::env;
 
 use actix::{Actor, ActorContext, Context};
 use actix_rt::SystemRunner;
 use asyncsteps_actors::flow::{FlowHandle, spawn_flow, start_flow};
 use asyncsteps_core::{Completion, Flow, Template};
+use memory::resident_bytes;
 use support::Bench;
 use tokio::sync::oneshot;
 
@@ -193,11 +196,4 @@ fn many_waiting_flows(arbiter: &SystemRunner) {
     });
     let each = start.elapsed().as_secs_f64() * 1e9 / f64::from(MANY);
     println!("{} {each}", memory / 1e6);
-}
-
-/// Not a number where there is no `/proc`.
-fn resident_bytes() -> f64 {
-    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());
-    pages.map_or(f64::NAN, |pages| pages * 4096.0)
 }

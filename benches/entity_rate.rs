@@ -5,6 +5,7 @@
 //!   one row; in SQLite (`synchronous=FULL`) `BEGIN IMMEDIATE`, the same two and `COMMIT`, on one connection, as there is
 //!   one writer.
 //! - Many: 256 calls at the same time, of 10,000 keys in turn, beside appends of as many flows to the bare journal.
+//! - Idle: what an entity that nobody calls takes of the memory of its node.
 //! - A read of a state that is in memory, beside a function that returns a constant.
 //! - Takeover: 10,000 entities of a process that died are called by the next one, in the same file.
 
@@ -12,10 +13,13 @@
 mod folder;
 #[path = "support/journal_flow.rs"]
 mod journal_flow;
+#[path = "support/memory.rs"]
+mod memory;
 mod support;
 
 use std::cell::Cell;
 use std::env;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,6 +37,7 @@ use asyncsteps_postgres_server::Server;
 use folder::Folder;
 use futures_util::future::join_all;
 use journal_flow::Flow;
+use memory::resident_bytes;
 use rusqlite::Connection;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,6 +70,8 @@ fn main() {
     if env::args().all(|arg| arg != "--test") {
         let seconds = takeover_seconds(&folder, &system);
         bench.count("takeover: 10,000 first calls", seconds, "s", "at most 20");
+        let bytes = idle_bytes(&folder, &system);
+        bench.count("an idle entity beside its state", bytes, "bytes", "at most 1,024");
     }
     bench.finish();
 }
@@ -125,8 +132,9 @@ fn many<'a>(bench: &mut Bench<'a>, folder: &Folder, system: &'a SystemRunner) {
     let next = Cell::new(0);
     let call = move || {
         let first = next.get();
-        next.set((first + AT_ONCE) % KEYS);
-        system.block_on(process.of_keys(first..first + AT_ONCE));
+        let end = (first + AT_ONCE).min(KEYS);
+        next.set(end % KEYS);
+        system.block_on(process.of_keys(first..end));
     };
     // each key is known, and its entity in memory
     (0..KEYS.div_ceil(AT_ONCE)).for_each(|_| call());
@@ -186,6 +194,20 @@ fn takeover_seconds(folder: &Folder, system: &SystemRunner) -> f64 {
         system.block_on(process.of_keys(first..(first + AT_ONCE).min(KEYS)));
     }
     clock::now().saturating_since(begun).as_secs_f64()
+}
+
+/// The memory of an entity in use by nobody, by the memory of this process. The cache of the journal is full before.
+fn idle_bytes(folder: &Folder, system: &SystemRunner) -> f64 {
+    let process = Process::start(open(&folder.file("idle")), system);
+    let call = |keys: Range<usize>| {
+        for first in keys.clone().step_by(AT_ONCE) {
+            system.block_on(process.of_keys(first..(first + AT_ONCE).min(keys.end)));
+        }
+    };
+    call(0..2 * KEYS);
+    let before = resident_bytes();
+    call(2 * KEYS..6 * KEYS);
+    (resident_bytes() - before) / (4 * KEYS) as f64
 }
 
 fn open(file: &Path) -> Sqlite {
@@ -265,8 +287,8 @@ impl Process {
     }
 
     /// A call of each of these keys.
-    async fn of_keys(&self, keys: std::ops::Range<usize>) {
-        join_all(keys.map(async |key| self.call("add", &(key % KEYS).to_string()).await)).await;
+    async fn of_keys(&self, keys: Range<usize>) {
+        join_all(keys.map(async |key| self.call("add", &key.to_string()).await)).await;
     }
 }
 
