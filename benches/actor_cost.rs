@@ -8,11 +8,11 @@ mod memory;
 mod support;
 
 use std::cell::RefCell;
+use std::env;
 use std::hint::black_box;
 use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use std::env;
 
 use actix::{Actor, ActorContext, Context};
 use actix_rt::SystemRunner;

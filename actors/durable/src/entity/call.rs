@@ -93,7 +93,7 @@ impl EntityCall {
             match (self.form, Place::of(&self.shared, &self.name)) {
                 (ReadsStored, _) => self.read_stored(asi),
                 (Changes, Place::Here(owner)) => self.change(asi, owner),
-                (Reads, Place::Here(owner)) => self.read(asi, owner),
+                (Reads, Place::Here(owner)) => return self.with_entity(asi, owner, Self::read),
                 (Changes | Reads, Place::There(node)) => {
                     HoppingCall::add(asi, self.hop(asi)?, |call| node.call(call));
                 }
@@ -134,16 +134,30 @@ impl EntityCall {
         let turn = self.shared.entities.turns().key(&self.name.full);
         let call = Rc::clone(&self);
         asi.sync(&turn, move |asi, ()| {
-            let owned = owner.owned(Arc::clone(&call.kind), call.name.clone(), call.form);
-            asi.await_(async move { owned.await.map(|entity| (entity,)) }).named("claim");
-            asi.add(move |asi, (entity,): (Option<Rc<OwnedEntity>>,)| match entity {
+            call.with_entity(asi, owner, |call, asi, entity| match entity {
                 Some(entity) => call.turn(asi, entity),
                 None => Err(Error::new(MOVED).into()),
-            });
-            Ok(())
+            })
         })
         .named("turn");
         asi.add(move |asi, (ended,): (Ended,)| self.store(asi, ended));
+    }
+
+    /// Goes on with the entity: at once if the node owns it, or as soon as it does; with `None` if the call only reads,
+    /// and the entity was never called.
+    fn with_entity(
+        self: Rc<Self>,
+        asi: &mut AsyncSteps,
+        owner: Rc<EntityOwner>,
+        then: fn(Rc<Self>, &mut AsyncSteps, Option<Rc<OwnedEntity>>) -> StepResult,
+    ) -> StepResult {
+        if let Some(entity) = owner.known(&self.name) {
+            return then(self, asi, Some(entity));
+        }
+        let owned = owner.owned(Arc::clone(&self.kind), self.name.clone(), self.form);
+        asi.await_(async move { owned.await.map(|entity| (entity,)) }).named("claim");
+        asi.add(move |asi, (entity,): (Option<Rc<OwnedEntity>>,)| then(self, asi, entity));
+        Ok(())
     }
 
     /// The turn of the call.
@@ -244,22 +258,18 @@ impl EntityCall {
         Ok(())
     }
 
-    /// Adds the steps of a call that reads the state.
-    fn read(self: Rc<Self>, asi: &mut AsyncSteps, owner: Rc<EntityOwner>) {
-        let owned = owner.owned(Arc::clone(&self.kind), self.name.clone(), self.form);
-        asi.await_(async move { owned.await.map(|entity| (entity,)) }).named("claim");
-        asi.add(move |asi, (entity,): (Option<Rc<OwnedEntity>>,)| -> StepResult {
-            let Some(entity) = entity else {
-                asi.extend(self.kind.for_reading(&self.name, None).given);
-                return Ok(self.add_steps(asi, None)?);
-            };
-            asi.hold(entity.enter());
-            asi.extend(entity.stored().given);
-            self.add_steps(asi, Some(entity.fence()))?;
-            // another node may have changed it meanwhile if it is not owned any more
-            asi.add(move |_, ()| check_owned(&entity));
-            Ok(())
-        });
+    /// The steps of a call that reads the state.
+    fn read(self: Rc<Self>, asi: &mut AsyncSteps, entity: Option<Rc<OwnedEntity>>) -> StepResult {
+        let Some(entity) = entity else {
+            asi.extend(self.kind.for_reading(&self.name, None).given);
+            return Ok(self.add_steps(asi, None)?);
+        };
+        asi.hold(entity.enter());
+        asi.extend(entity.stored().given);
+        self.add_steps(asi, Some(entity.fence()))?;
+        // another node may have changed it meanwhile if it is not owned any more
+        asi.add(move |_, ()| check_owned(&entity));
+        Ok(())
     }
 
     /// Adds the steps of a call that reads what is stored, without the owner.
@@ -324,7 +334,8 @@ fn check_owned(entity: &OwnedEntity) -> StepResult {
 
 /// Refuses a call that would wait for itself: its caller, or a caller of that, is a call of the same entity.
 fn check_chain(kind: &EntityKind, name: &EntityName, fences: &[FencingToken]) -> Result<(), Error> {
-    let is_same = |fence: &&FencingToken| fence.lock() == kind.name() && fence.key() == &*name.key;
+    let is_same =
+        |fence: &&FencingToken| fence.lock() == &**kind.name() && fence.key() == &*name.key;
     if fences.iter().any(|fence| is_same(&fence)) {
         let info = format!(
             "the entity {} calls itself, through other calls: it would wait for ever",

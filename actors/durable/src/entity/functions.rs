@@ -88,8 +88,9 @@ impl<E: Entity> EntityFunctions<'_, E> {
     }
 
     /// A function that only reads the state, as the journal has it: without the owner of the entity, which stays where it
-    /// is. Any node answers it with a read of the journal. The changes of a call that was answered before are in it,
-    /// and what it sees may be older than what other calls see by then.
+    /// is. Any process answers it, also one without a node, with a read of all that the journal has of the entity: the
+    /// state and its kept answers. The changes of each call that was answered before are in it, and what it sees may be
+    /// older than what other calls see by then.
     #[track_caller]
     pub fn reads_stored<Form, H>(self, function: &'static str, handler: H) -> Self
     where

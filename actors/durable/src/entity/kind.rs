@@ -31,7 +31,7 @@ pub(super) enum CallForm {
 /// The entities of an interface.
 pub(crate) struct EntityKind {
     /// The interface and its major version.
-    name: String,
+    name: Arc<str>,
     /// The interface and its whole version, for the executor.
     interface: String,
     /// The parameter that has the key.
@@ -46,15 +46,15 @@ pub(crate) struct EntityKind {
 pub(super) struct EntityName {
     pub(super) key: Arc<str>,
     pub(super) full: Arc<str>,
-    /// The key as a parameter.
-    parameter: Value,
+    /// The parameter that has the key is a number.
+    is_number: bool,
 }
 
 impl EntityKind {
     pub(super) fn new(interface: &IfaceVer, parameter: &'static str, form: StateForm) -> Self {
         let name = format!("{}:{}", interface.iface(), interface.version().major);
         let interface = interface.to_string();
-        Self { root: Path::template(&name), name, interface, parameter, form }
+        Self { root: Path::template(&name), name: name.into(), interface, parameter, form }
     }
 
     /// The name of one of its functions for the executor.
@@ -73,17 +73,19 @@ impl EntityKind {
         name: &EntityName,
         mut params: Map<String, Value>,
     ) -> Map<String, Value> {
-        params.insert(self.parameter.to_owned(), name.parameter.clone());
+        let number = name.is_number.then(|| serde_json::from_str(&name.key).ok()).flatten();
+        let key = number.unwrap_or_else(|| Value::from(&*name.key));
+        params.insert(self.parameter.to_owned(), key);
         params
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &Arc<str> {
         &self.name
     }
 
     /// Whether an entity with this name in the journal is one of the interface.
     pub(crate) fn has(&self, template: &str) -> bool {
-        template.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with(KEY))
+        template.strip_prefix(&*self.name).is_some_and(|rest| rest.starts_with(KEY))
     }
 
     /// Whether the program goes on with the entity; fails with the reason why not.
@@ -111,20 +113,18 @@ impl EntityKind {
 
     /// The entity that a call with these parameters is for.
     pub(super) fn named(&self, params: &Map<String, Value>) -> Result<EntityName, Error> {
-        let parameter = params.get(self.parameter);
-        let key: Arc<str> = match parameter {
-            Some(Value::String(key)) => key.as_str().into(),
-            Some(Value::Number(key)) if !key.is_f64() => key.to_string().into(),
+        let (key, is_number): (Arc<str>, _) = match params.get(self.parameter) {
+            Some(Value::String(key)) => (key.as_str().into(), false),
+            Some(Value::Number(key)) if !key.is_f64() => (key.to_string().into(), true),
             _ => return Err(self.wrong("has to be a text or a whole number")),
         };
-        let parameter = parameter.cloned().unwrap_or_default();
         if key.len() > KEY_BYTES {
             return Err(self.wrong(&format!("may have {KEY_BYTES} bytes")));
         }
         if key.contains('\0') {
             return Err(self.wrong("cannot have the character U+0000"));
         }
-        Ok(EntityName { full: format!("{}{KEY}{key}", self.name).into(), key, parameter })
+        Ok(EntityName { full: format!("{}{KEY}{key}", self.name).into(), key, is_number })
     }
 
     fn wrong(&self, rule: &str) -> Error {

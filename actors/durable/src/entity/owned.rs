@@ -11,7 +11,7 @@ use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_journal::record::{Done, Iteration, Keys};
 use asyncsteps_journal::request::{Claimed, Disposition, Loaded};
-use asyncsteps_journal::{Event, Journal, Path, Record, Uid, ValueError};
+use asyncsteps_journal::{Epoch, Event, Journal, Path, Record, Uid, ValueError};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -29,7 +29,7 @@ pub(crate) struct OwnedEntity {
     kind: Arc<EntityKind>,
     pub(super) name: EntityName,
     pub(super) uid: Uid,
-    fence: FencingToken,
+    epoch: Epoch,
     pub(super) writer: Rc<FlowWriter>,
     lease: Rc<Lease>,
     /// As the next call finds it.
@@ -56,8 +56,8 @@ pub(crate) struct OwnedEntity {
     is_forgotten: Cell<bool>,
     /// Another node has asked for it.
     is_wanted: Cell<bool>,
-    unused: Notify,
-    left: Notify,
+    /// The last call has left it, or the node has forgotten it.
+    changed: Notify,
 }
 
 impl OwnedEntity {
@@ -91,7 +91,7 @@ impl OwnedEntity {
         let state = state.unwrap_or_else(form.new);
         Ok(Rc::new(Self {
             kind: Arc::clone(kind),
-            fence: FencingToken::new(kind.name(), Arc::clone(&name.key), epoch.get()),
+            epoch,
             name: name.clone(),
             uid,
             writer,
@@ -111,14 +111,14 @@ impl OwnedEntity {
             is_leaving: Cell::new(false),
             is_forgotten: Cell::new(false),
             is_wanted: Cell::new(false),
-            unused: Notify::new(),
-            left: Notify::new(),
+            changed: Notify::new(),
         }))
     }
 
     /// The token of this owner.
     pub(super) fn fence(&self) -> FencingToken {
-        self.fence.clone()
+        let (lock, key) = (Arc::clone(self.kind.name()), Arc::clone(&self.name.key));
+        FencingToken::new(lock, key, self.epoch.get())
     }
 
     /// Whether this node still owns it, as far as that is known.
@@ -165,18 +165,18 @@ impl OwnedEntity {
 
     /// Completes when no call is in it.
     pub(super) async fn unused(&self) {
-        until(&self.unused, || (self.uses.get() == 0).then_some(())).await;
+        until(&self.changed, || (self.uses.get() == 0).then_some(())).await;
     }
 
     /// Completes when the node [has forgotten](Self::forgotten) it.
     pub(super) async fn left(&self) {
-        until(&self.left, || self.is_forgotten.get().then_some(())).await;
+        until(&self.changed, || self.is_forgotten.get().then_some(())).await;
     }
 
     /// The node does not know it any more, and may claim it again.
     pub(super) fn forgotten(&self) {
         self.is_forgotten.set(true);
-        self.left.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     /// Gives it back to the journal, when no call is in it.
@@ -327,7 +327,9 @@ impl Drop for CallGuard {
         let Self(entity) = self;
         entity.uses.set(entity.uses.get() - 1);
         entity.used.set(clock::now());
-        entity.unused.notify_waiters();
+        if entity.uses.get() == 0 {
+            entity.changed.notify_waiters();
+        }
     }
 }
 

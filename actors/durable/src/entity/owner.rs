@@ -112,6 +112,14 @@ impl EntityOwner {
         owner
     }
 
+    /// The entity, if this node owns it already.
+    pub(super) fn known(&self, name: &EntityName) -> Option<Rc<OwnedEntity>> {
+        match self.entities.borrow().get(&name.full) {
+            Some(Owning::Owns(it)) if !it.is_leaving() && it.is_owned() => Some(Rc::clone(it)),
+            Some(Owning::Owns(_) | Owning::Claims) | None => None,
+        }
+    }
+
     /// The entity, as soon as this node owns it. One that was never called is made if the call may change it, and is
     /// `None` for a call that reads: so who reads many keys leaves nothing behind.
     ///
