@@ -75,6 +75,10 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     /// The answer that a call has got before.
     pub(super) fn find(&self, path: &Path, call: &CallKey) -> Result<Option<Value>, Error> {
         let Some(answer) = self.answers.get(path) else { return Ok(None) };

@@ -9,6 +9,7 @@ use asyncsteps_actors::trace;
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, codes};
 use asyncsteps_executor::RequestSteps;
 use asyncsteps_executor::message::Response;
+use asyncsteps_journal::{Error as JournalError, Refused};
 use serde_json::{Map, Value};
 
 use super::answers::CallKey;
@@ -287,7 +288,11 @@ impl EntityCall {
         let journal = &self.shared.journal;
         let found = journal.find(key_of(&self.name)).await.map_err(error_of_journal)?;
         let Some(uid) = found else { return Ok(None) };
-        let loaded = journal.load(uid).await.map_err(error_of_journal)?;
+        let loaded = match journal.load(uid).await {
+            // it was removed meanwhile
+            Err(JournalError::Refused(Refused::NoFlow(_))) => return Ok(None),
+            loaded => loaded.map_err(error_of_journal)?,
+        };
         self.kind.stored_state(&loaded).map_err(|reason| {
             let info = format!("The entity {}: {reason}", self.name.full);
             Error::with_info(codes::INTERNAL_ERROR, info)

@@ -52,6 +52,8 @@ enum Owner {
     This(Claimed),
     Other(Epoch),
     None,
+    /// It is not there any more.
+    Gone,
 }
 
 impl EntityOwner {
@@ -65,7 +67,7 @@ impl EntityOwner {
         let mut changes = self.shared.journal.changes();
         let (mut known, mut asked) = (None, None);
         let given_up = clock::now() + PATIENCE;
-        loop {
+        while clock::now() < given_up {
             changes.mark_unchanged();
             let lease = Rc::clone(&self.lease.borrow());
             if let Some(claimed) = self.take(&lease, kind, name).await? {
@@ -95,17 +97,19 @@ impl EntityOwner {
                         self.ask_back(uid).await?;
                         asked = Some(epoch);
                     }
+                    Owner::Gone => {
+                        (known, asked) = (None, None);
+                        continue;
+                    }
                     Owner::Other(_) | Owner::None => {}
                 }
-            }
-            if clock::now() >= given_up {
-                let info = format!("another node does not give back the entity {}", name.full);
-                return Err(Error::with_info(codes::DEFENSE_REJECTED, info));
             }
             // however much happens in the journal
             timer::sleep_until(clock::now() + PAUSE).await;
             next_change(&mut changes, pending()).await;
         }
+        let info = format!("another node does not give back the entity {}", name.full);
+        Err(Error::with_info(codes::DEFENSE_REJECTED, info))
     }
 
     /// Takes the entity, if no other node has it.
@@ -160,7 +164,11 @@ impl EntityOwner {
 
     /// Who owns the entity that the node could not take.
     async fn owner_of(&self, lease: &Lease, kind: &EntityKind, uid: Uid) -> Result<Owner, Error> {
-        let status = self.shared.journal.status(uid).await.map_err(error_of_journal)?;
+        let journal = &*self.shared.journal;
+        let status = match journal.status(uid).await {
+            Err(JournalError::Refused(Refused::NoFlow(_))) => return Ok(Owner::Gone),
+            status => status.map_err(error_of_journal)?,
+        };
         let FlowInfo { template, state, epoch, owner, version, reason, .. } = status.flow;
         let why = match state {
             FlowState::Running if owner == Some(lease.node) => {
@@ -170,7 +178,12 @@ impl EntityOwner {
             FlowState::Paused | FlowState::Dead => {
                 format!("waits for an operator: {}", reason.unwrap_or_default())
             }
-            FlowState::Ended => "was removed".to_owned(),
+            FlowState::Ended => {
+                // its last owner was to do so
+                let removed = answered(|| journal.remove(vec![uid])).await;
+                removed.map_err(error_of_journal)?;
+                return Ok(Owner::Gone);
+            }
             FlowState::Ready | FlowState::New | FlowState::Suspect | FlowState::Parked | _ => {
                 if version <= kind.form.version {
                     return Ok(Owner::None);

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Time, codes};
-use asyncsteps_journal::record::{Done, Iteration, Keys};
+use asyncsteps_journal::record::{Done, Ended, Ending, Iteration, Keys};
 use asyncsteps_journal::request::{Claimed, Disposition, Loaded};
 use asyncsteps_journal::{Epoch, Event, Journal, Path, Record, Uid, ValueError};
 use serde_json::Value;
@@ -179,7 +179,15 @@ impl OwnedEntity {
         self.changed.notify_waiters();
     }
 
-    /// Gives it back to the journal, when no call is in it.
+    /// Whether something is recorded of it: a call has changed it, has sent something, or has an answer that is kept.
+    fn is_recorded(&self) -> bool {
+        self.record.get().is_some()
+            || self.sent_record.get().is_some()
+            || !self.answers.borrow().is_empty()
+    }
+
+    /// Gives it back to the journal, when no call is in it. One of which nothing is recorded is removed: so calls that fail
+    /// leave nothing behind, whatever keys they name.
     pub(super) async fn release(self: &Rc<Self>) {
         self.unused().await;
         let inbox = match self.writer.has_unseen() {
@@ -187,8 +195,12 @@ impl OwnedEntity {
             true => self.writer.journal().inbox(self.uid).await.ok(),
             false => None,
         };
+        let is_recorded = self.is_recorded();
         let answer = self.writer.append_last(|entry| {
-            entry.then = Disposition::Release;
+            match is_recorded {
+                true => entry.then = Disposition::Release,
+                false => entry.records = vec![ended(&self.kind)],
+            }
             if self.is_outdated.get() {
                 // its state is still in the form of an earlier version
                 entry.version = 0;
@@ -199,6 +211,10 @@ impl OwnedEntity {
             }
         });
         answer.await;
+        if !is_recorded && let Err(error) = self.writer.journal().remove(vec![self.uid]).await {
+            // who calls it next removes it
+            tracing::debug!(entity = %self.name.full, %error, "the entity is not removed");
+        }
         self.lose();
     }
 
@@ -299,6 +315,11 @@ impl OwnedEntity {
         let info = format!("The {what} of the entity cannot be stored: {error}");
         Error::with_info(codes::INTERNAL_ERROR, info).with_cause(error)
     }
+}
+
+/// The end of an entity of which nothing is recorded.
+fn ended(kind: &EntityKind) -> Record {
+    Record::new(kind.root.clone(), Event::Ended(Ended { ending: Ending::Cancelled }))
 }
 
 /// Where it is recorded which messages an entity has sent.

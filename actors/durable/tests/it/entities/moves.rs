@@ -123,3 +123,54 @@ fn an_entity_without_calls_is_given_back_and_costs_a_row() {
         drop(process.durable);
     });
 }
+
+/// A call that fails.
+async fn fail(process: &Process, name: &str) {
+    let fails = json!({ "name": name, "add": 1, "fails": "yes" });
+    process.call::<i32>("add", fails).await.expect_err("it fails");
+}
+
+async fn states(journal: &Memory) -> Vec<FlowState> {
+    let all = journal.list(Query { limit: 10, ..Query::default() }).await;
+    all.expect("they are listed").iter().map(|flow| flow.state).collect()
+}
+
+#[test]
+fn calls_that_fail_leave_nothing_behind() {
+    run(async {
+        let journal = memory();
+        let one = Process::start(journal.clone()).await;
+        let other = Process::start(journal.clone()).await;
+        for name in ["a", "b", "c"] {
+            fail(&one, name).await;
+        }
+        assert_eq!(states(&journal).await.len(), 3);
+        // one that another process asks for goes on there
+        assert_eq!(other.add("a", 1).await.expect("it is added"), 1);
+        assert_eq!((other.stored("b").await, other.sum("b").await), (0, 0));
+        sleep(Duration::from_secs(65)).await;
+        assert_eq!(states(&journal).await, [FlowState::Ready], "those of failed calls are gone");
+        assert_eq!(one.add("b", 1).await.expect("it is added"), 1);
+        one.stop().await;
+        assert_eq!(other.sum("a").await, 1);
+    });
+}
+
+#[test]
+fn an_entity_that_has_ended_and_was_not_removed_begins_anew() {
+    run(async {
+        let journal = memory();
+        let faults = |operation: Operation| match operation == Operation::Trim {
+            true => Fault::NotDone,
+            false => Fault::None,
+        };
+        let one = Process::start(journal.clone().faults(faults)).await;
+        fail(&one, "a").await;
+        one.stop().await;
+        assert_eq!(states(&journal).await, [FlowState::Ended]);
+        let other = Process::start(journal.clone()).await;
+        assert_eq!((other.stored("a").await, other.sum("a").await), (0, 0));
+        assert_eq!(other.add("a", 1).await.expect("it is added"), 1);
+        assert_eq!(states(&journal).await, [FlowState::Running]);
+    });
+}
