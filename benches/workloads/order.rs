@@ -1,5 +1,5 @@
-//! The order of `executor-demo` with a database and a bank that answer at once, called in the process: as a plan,
-//! and as one body that does the same without locks, limits, attempts and undo.
+//! An order like that of `executor-demo`, with a shelf in memory, a database and a bank that answer at once, called in
+//! the process: as a plan, and as one body that does the same without locks, limits, attempts and undo.
 
 use std::collections::HashMap;
 use std::hint::black_box;

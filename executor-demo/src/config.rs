@@ -30,7 +30,7 @@ pub struct Config {
     pub data: PathBuf,
 
     /// Make orders and captures durable: they survive a crash, and are remembered for a day after they
-    /// ended. The journal is a SQLite file, created if it does not exist, or postgres://user@host/database.
+    /// ended. Processes on one journal share what orders have reserved. The journal is a SQLite file, created if it does not exist, or postgres://user@host/database.
     /// Better given by the environment if it has a password, since other users of the machine see the
     /// arguments.
     #[arg(long, value_name = "FILE|URL", env = "JOURNAL", hide_env_values = true)]

@@ -5,17 +5,19 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use asyncsteps::iface::{FunctionName, Source};
-use asyncsteps::{Code, codes};
+use asyncsteps::{Code, Error, codes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::store::{NewOrder, StoreError, Summary};
 
-/// The definition of the shop's interface.
+/// The definitions of the interfaces of shop and shelf.
 #[must_use]
 pub fn definitions() -> Source {
-    let text = include_str!("../ifaces/demo.shop-1.0-iface.json");
-    Source::texts([("demo.shop-1.0-iface.json", text)])
+    Source::texts([
+        ("demo.shop-1.0-iface.json", include_str!("../ifaces/demo.shop-1.0-iface.json")),
+        ("demo.shelf-1.0-iface.json", include_str!("../ifaces/demo.shelf-1.0-iface.json")),
+    ])
 }
 
 /// Whether a function changes nothing, so that links and images may call it.
@@ -30,23 +32,16 @@ pub fn status_of(code: &str) -> Option<u16> {
     match code {
         "UnknownSku" | "UnknownOrder" => Some(404),
         "OutOfStock" | "KeyReused" => Some(409),
-        "BankUnavailable" => Some(503),
+        "BankUnavailable" | "ShelfUnavailable" => Some(503),
         _ => None,
     }
 }
 
-/// Why the shop refuses a call. The text for callers names the product or order.
+/// Why the shop refuses a call, beside [what the shelf refuses](crate::shelf::ShelfError). The text for callers names
+/// the order.
 #[derive(Debug, thiserror::Error, Code)]
 #[non_exhaustive]
 pub enum ShopError {
-    /// There is no such product.
-    #[error("{0}")]
-    #[code(public)]
-    UnknownSku(String),
-    /// There are not enough units of this product beyond the reserved ones.
-    #[error("{0}")]
-    #[code(public)]
-    OutOfStock(String),
     /// There is no such order.
     #[error("{0}")]
     #[code(public)]
@@ -57,12 +52,15 @@ pub enum ShopError {
     /// The bank does not answer.
     #[error("the bank does not answer")]
     BankUnavailable,
+    /// The shelf does not answer, such as while another process has it that does not give it back.
+    #[error("the shelf does not answer")]
+    ShelfUnavailable(#[source] Error),
 }
 
 impl ShopError {
     /// Whether another attempt may succeed.
     pub(crate) fn is_transient(&self) -> bool {
-        matches!(self, Self::BankUnavailable)
+        matches!(self, Self::BankUnavailable | Self::ShelfUnavailable(_))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The journal of the demo: it makes orders and captures durable.
+//! The journal of the demo: it has the shelf, and makes orders and captures durable.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -11,6 +11,7 @@ use asyncsteps::Executor;
 use asyncsteps::durable::jobs::Jobs;
 use asyncsteps::durable::{Durable, Node};
 use asyncsteps::journal::limits::BATCH;
+use asyncsteps::journal::memory::Memory;
 #[cfg(feature = "postgres")]
 use asyncsteps::journal::postgres::{self, Postgres};
 use asyncsteps::journal::sqlite::{self, Sqlite};
@@ -38,7 +39,32 @@ pub enum JournalPlace {
     Postgres(Box<postgres::Config>),
 }
 
-/// Durable requests that this process runs.
+/// What a process has of a journal.
+pub(crate) struct ShopJournal {
+    pub(crate) durable: Durable,
+    /// It outlives the process, and so do orders and captures. The shelf is in any journal.
+    is_kept: bool,
+}
+
+impl ShopJournal {
+    /// The journal in this place, where so many requests of a caller may wait.
+    pub(crate) async fn open(place: &JournalPlace, waiting: u64) -> anyhow::Result<Self> {
+        let durable = place.open().await?.waiting_per_caller(waiting);
+        Ok(Self { durable, is_kept: true })
+    }
+
+    /// A journal for this process, as long as it lives.
+    pub(crate) fn in_memory() -> Self {
+        Self { durable: Durable::new(Memory::default()), is_kept: false }
+    }
+
+    /// The journal of orders and captures, if they are durable.
+    pub(crate) fn of_orders(&self) -> Option<&Durable> {
+        self.is_kept.then_some(&self.durable)
+    }
+}
+
+/// Durable requests and entities that this process runs.
 pub(crate) struct Flows {
     node: Node,
     trims: JoinHandle<Infallible>,
@@ -49,7 +75,7 @@ impl JournalPlace {
         not(feature = "postgres"),
         expect(clippy::unused_async, reason = "PostgreSQL is waited for")
     )]
-    pub(crate) async fn open(&self) -> anyhow::Result<Durable> {
+    async fn open(&self) -> anyhow::Result<Durable> {
         match self {
             Self::File(file) => {
                 let journal = Sqlite::open(file, sqlite::Options::new(PROGRAM));
@@ -97,8 +123,9 @@ fn in_postgres(_: &str) -> Result<JournalPlace, String> {
 }
 
 impl Flows {
-    /// Begins to run durable requests, on this arbiter.
-    pub(crate) async fn start(durable: Durable, executor: &Executor) -> anyhow::Result<Self> {
+    /// Begins to run durable requests and entities, on this arbiter.
+    pub(crate) async fn start(journal: &ShopJournal, executor: &Executor) -> anyhow::Result<Self> {
+        let durable = journal.durable.clone();
         let node = durable.start(executor).await.context("cannot run what the journal has")?;
         Ok(Self { node, trims: actix_rt::spawn(trim(durable)) })
     }

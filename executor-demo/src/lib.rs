@@ -4,8 +4,8 @@
 //! - [`shop`]: the business logic; what callers send and get is in `interface.rs`
 //! - [`payments`]: how orders are paid, and how that is undone
 //! - [`bank`]: a bank with an interface of its own, `demo.bank:1.0`
-//! - [`shelf`]: the reservations of orders in flight
-//! - [`journal`]: requests that survive a crash
+//! - [`shelf`]: what orders in flight have reserved, an entity for each SKU
+//! - [`journal`]: requests and entities that survive a crash
 //! - [`jobs`]: the command that looks at durable requests
 //! - [`plan`]: the command that prints the plans of functions
 //! - [`openapi`]: the command that describes them for other tools; Swagger UI is in `docs.rs`

@@ -23,7 +23,7 @@ const CALLS: u32 = 64;
 const CALLS_OF_PRODUCT: u32 = 48;
 
 /// The pause before a call is repeated, which doubles each time.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where orders are paid. Cheap to clone.
 #[derive(Clone, Debug)]

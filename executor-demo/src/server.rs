@@ -1,26 +1,28 @@
 //! The shop behind HTTP and WebSocket: its executor, its server, its graceful end.
 
+use std::future::pending;
 use std::net::TcpListener;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use asyncsteps::budget::Budget;
 use asyncsteps::console::Console;
-use asyncsteps::durable::Durable;
 use asyncsteps::executor::Closed;
 use asyncsteps::http::{self, Server, ServerLimits, tls_from_pem};
 use asyncsteps::iface::{Definition, Loader, Source};
 use asyncsteps::metrics::Metrics;
 use asyncsteps::observe::{Locks, Retention, Sampling};
 use asyncsteps::{Builder, Executor, builtin};
+use futures_util::FutureExt as _;
 
 use crate::bank::{self, Bank, BankLink, RemoteBank};
 use crate::config::Config;
 use crate::interface::{self, is_read, status_of};
-use crate::journal::{self, Flows};
+use crate::journal::{self, Flows, ShopJournal};
 use crate::node::ShopNode;
 use crate::pages::Pages;
 use crate::payments::Payments;
+use crate::shelf::Shelf;
 use crate::shop::Shop;
 use crate::store::Store;
 use crate::traces::{self, Traces};
@@ -41,16 +43,12 @@ pub async fn run(
 ) -> anyhow::Result<Closed> {
     // the last traces are sent when everything else has ended
     let node = ShopNode::join(&config.node).await.context("cannot join the nodes")?;
-    let durable = match &config.journal {
-        Some(place) => Some(place.open().await?.waiting_per_caller(config.waiting_per_caller)),
-        None => None,
+    let journal = match &config.journal {
+        Some(place) => ShopJournal::open(place, config.waiting_per_caller).await?,
+        None => ShopJournal::in_memory(),
     };
-    let OpenedShop { executor, payments, pages, traces: _traces } =
-        open(&config, &node, durable.as_ref())?;
-    let flows = match durable {
-        Some(durable) => Some(Flows::start(durable, &executor).await?),
-        None => None,
-    };
+    let OpenedShop { executor, payments, pages, traces: _traces } = open(&config, &node, &journal)?;
+    let mut flows = Some(Flows::start(&journal, &executor).await?);
     let serves = node.serve(&executor, config.workers).await;
     let serves = serves.context("cannot serve the other nodes")?;
     let is_front = config.node.hosts_nothing();
@@ -66,7 +64,10 @@ pub async fn run(
         if let Some(serves) = serves {
             serves.drain(config.grace()).await;
         }
-        if let Some(flows) = flows {
+        // orders that are not durable need the shelf until they have ended
+        if journal.of_orders().is_some()
+            && let Some(flows) = flows.take()
+        {
             flows.stop().await;
         }
     };
@@ -133,7 +134,7 @@ async fn serve(
 }
 
 /// The executor with everything the demo hosts; also for applications and tests that bring their
-/// own transport. Requests are not durable in it.
+/// own transport. Requests are not durable in it, and it has a shelf of its own.
 ///
 /// # Errors
 /// If the database or an interface fails.
@@ -141,10 +142,17 @@ async fn serve(
 /// # Panics
 /// Outside of an actix arbiter.
 pub fn executor(config: &Config) -> anyhow::Result<Executor> {
-    let OpenedShop { executor, payments, .. } = open(config, &ShopNode::alone(), None)?;
-    if let Some(payments) = payments {
-        actix_rt::spawn(payments.look_after_payments());
-    }
+    let journal = ShopJournal::in_memory();
+    let OpenedShop { executor, payments, .. } = open(config, &ShopNode::alone(), &journal)?;
+    let flows = Flows::start(&journal, &executor).now_or_never();
+    let flows = flows.context("a journal in memory answers at once")??;
+    actix_rt::spawn(async move {
+        let _flows = flows;
+        match payments {
+            Some(payments) => payments.look_after_payments().await,
+            None => pending().await,
+        }
+    });
     Ok(executor)
 }
 
@@ -164,6 +172,7 @@ struct Business {
     bank: Bank,
     payments: Payments,
     shop: Shop,
+    shelf: Shelf,
 }
 
 impl Business {
@@ -173,14 +182,13 @@ impl Business {
         let bank = Bank::new(store.clone(), config.bank_credit, config.bank_link());
         let payments = Payments::new(store.clone(), bank_of_shop(config, node, &bank)?);
         let shop = Shop::new(store.clone(), payments.clone());
-        Ok(Self { store, bank, payments, shop })
+        let shelf = Shelf::new(store.clone());
+        Ok(Self { store, bank, payments, shop, shelf })
     }
 
     fn locks(&self) -> Locks {
-        self.shop.locks().into_iter().fold(
-            Locks::new().mutex(&self.payments.calls).mutex(&self.payments.calls_of_product),
-            Locks::mutex,
-        )
+        let Payments { calls, calls_of_product, .. } = &self.payments;
+        Locks::new().mutex(calls).mutex(calls_of_product).mutex(self.shop.keys())
     }
 
     /// Hosts what this process is to host of it.
@@ -188,12 +196,15 @@ impl Business {
         self,
         builder: Builder,
         config: &Config,
-        durable: Option<&Durable>,
+        journal: &ShopJournal,
     ) -> anyhow::Result<Builder> {
+        let durable = journal.of_orders();
         let builder = match config.node.hosts_shop() {
-            true => {
-                builder.service(load("demo.shop:1.0")?, self.shop, |it| Shop::define(it, durable))
-            }
+            true => builder
+                .service(load("demo.shop:1.0")?, self.shop, |it| Shop::define(it, durable))
+                .service(load("demo.shelf:1.0")?, self.shelf, |it| {
+                    Shelf::define(it, &journal.durable);
+                }),
             false => builder,
         };
         Ok(match config.node.hosts_bank() && !config.without_bank {
@@ -205,7 +216,8 @@ impl Business {
     }
 }
 
-fn open(config: &Config, node: &ShopNode, durable: Option<&Durable>) -> anyhow::Result<OpenedShop> {
+fn open(config: &Config, node: &ShopNode, journal: &ShopJournal) -> anyhow::Result<OpenedShop> {
+    let durable = journal.of_orders();
     let is_front = config.node.hosts_nothing();
     let business =
         (!is_front).then(|| Business::open(config, node, durable.is_some())).transpose()?;
@@ -225,7 +237,7 @@ fn open(config: &Config, node: &ShopNode, durable: Option<&Durable>) -> anyhow::
             functions.add("ping", &ping);
         });
     let builder = match business {
-        Some(business) => business.host(builder, config, durable)?,
+        Some(business) => business.host(builder, config, journal)?,
         None => builder,
     };
     let builder = match durable {

@@ -1,112 +1,214 @@
-//! The reservations of orders in flight.
+//! The shelf, `demo.shelf:1.0`: what orders in flight have reserved, an entity for each SKU.
 //!
-//! The stock is in the database and nowhere else. An order reserves its units while it gathers
-//! them, so that of two orders for the last unit one is refused at once; the transaction that
-//! writes an order decides.
+//! The stock is in the database and nowhere else. An order reserves its units before it is paid, so that of two orders
+//! for the last unit one is refused at once, in whichever processes they are; the transaction that writes an order
+//! decides. An order gives its units back when it is written, and whenever it ends before. Should that get lost, the
+//! entity forgets them by itself: every 15 minutes, it forgets what was reserved before the last time.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::mem;
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use asyncsteps::durable::Durable;
+use asyncsteps::durable::entity::{Entity, EntityCx as _, Message};
+use asyncsteps::{BodyResult, Code, Cx, Functions, Service, TypedCall};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::interface::ShopError;
+use crate::store::Store;
 
-/// The reserved units of each SKU; shared by all arbiters. SKUs without any are not in it.
-#[derive(Clone, Debug, Default)]
-pub struct Shelf(Arc<Mutex<HashMap<Arc<str>, i64>>>);
+/// How long a reservation is kept at least, and half of how long at the most: longer than an order takes.
+const ROUND: Duration = Duration::from_secs(15 * 60);
+
+/// How many orders may have units of a SKU reserved at once: the state of an entity may have 64 KiB, and each of them
+/// takes 40 bytes. Of more orders than that the transaction alone decides.
+const ORDERS: usize = 1000;
+
+/// The shelf, which reads the stock from the database.
+#[derive(Debug)]
+pub struct Shelf {
+    store: Store,
+}
+
+impl Service for Shelf {
+    type Errors = ShelfError;
+}
+
+impl Entity for Shelf {
+    type State = Reservations;
+}
+
+/// What orders have reserved of one SKU: units by the id of the request that orders.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Reservations {
+    /// In this round.
+    new: BTreeMap<String, i64>,
+    /// In the last round: they are forgotten at the end of this one.
+    old: BTreeMap<String, i64>,
+    /// A message will end this round. There are no rounds while nothing is reserved.
+    ends: bool,
+}
+
+/// Why units are not reserved. The text for callers names the product.
+#[derive(Debug, thiserror::Error, Code)]
+#[non_exhaustive]
+pub enum ShelfError {
+    /// There is no such product.
+    #[error("{0}")]
+    #[code(public)]
+    UnknownSku(String),
+    /// There are not enough units of this product beyond the reserved ones.
+    #[error("{0}")]
+    #[code(public)]
+    OutOfStock(String),
+}
+
+/// The parameters of `reserve`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Reserve {
+    pub(crate) sku: String,
+    pub(crate) order: String,
+    pub(crate) qty: i64,
+}
+
+/// The parameters of `release`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Release {
+    pub(crate) sku: String,
+    pub(crate) order: String,
+}
+
+/// The parameters of `reserved` and `expire`.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ReservedOf {
+    sku: String,
+}
+
+/// The result of all of them.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Reserved {
+    #[schemars(range(min = 0))]
+    reserved: i64,
+}
+
+impl TypedCall for Reserve {
+    const FUNCTION: &'static str = "demo.shelf:1.0:reserve";
+    type Result = Reserved;
+    type Errors = ShelfError;
+}
+
+impl TypedCall for Release {
+    const FUNCTION: &'static str = "demo.shelf:1.0:release";
+    type Result = Reserved;
+    type Errors = Infallible;
+}
 
 impl Shelf {
-    /// An empty basket.
-    pub fn basket(&self) -> Basket {
-        Basket(Arc::new(HeldUnits { shelf: self.clone(), units: Mutex::default() }))
+    /// The shelf in front of the products in `store`.
+    #[must_use]
+    pub fn new(store: Store) -> Self {
+        Self { store }
     }
-}
 
-/// The units that one order has reserved. Dropping it returns them, so that whatever ends a request
-/// cannot leak them.
-#[derive(Debug)]
-#[must_use = "dropping it gives the units back"]
-pub struct Basket(Arc<HeldUnits>);
+    /// Says what handles each function. The reservations are in the journal of `durable`, and all processes on that
+    /// share one shelf.
+    pub fn define(functions: &mut Functions<Self>, durable: &Durable) {
+        durable
+            .entity(functions, "sku")
+            .on("reserve", Self::reserve)
+            .on("release", Self::release)
+            .on("expire", Self::expire)
+            .reads("reserved", Self::reserved);
+    }
 
-#[derive(Debug)]
-struct HeldUnits {
-    shelf: Shelf,
-    units: Mutex<Vec<(Arc<str>, i64)>>,
-}
-
-impl Basket {
-    /// Reserves units.
-    ///
-    /// # Errors
-    /// [`ShopError::OutOfStock`] if fewer units are in stock than are reserved and wanted together.
-    pub fn reserve(&self, sku: &Arc<str>, qty: i64, stock: i64) -> Result<(), ShopError> {
-        let mut shelf = self.0.shelf.0.lock();
-        let reserved = shelf.get(sku).copied().unwrap_or(0);
-        if stock - reserved < qty {
-            return Err(ShopError::OutOfStock(sku.to_string()));
+    async fn reserve(cx: &Cx<Self, Reserve>) -> BodyResult<Reserved> {
+        let Reserve { sku, order, qty } = &*cx.params;
+        let (entity, held) = (cx.entity(), cx.entity().get());
+        if held.has(order) {
+            return Ok(held.reserved());
         }
-        shelf.insert(Arc::clone(sku), reserved + qty);
-        self.0.units.lock().push((Arc::clone(sku), qty));
+        if cx.free(sku, &held, *qty).await? < *qty {
+            return Err(ShelfError::OutOfStock(sku.clone()).into());
+        }
+        if held.all().count() >= ORDERS {
+            return Ok(held.reserved());
+        }
+        if !held.ends {
+            entity.send(end_of_round()?)?;
+        }
+        Ok(entity.change(|held| {
+            held.ends = true;
+            held.new.insert(order.clone(), *qty);
+            held.reserved()
+        })?)
+    }
+
+    /// How many units are neither sold nor reserved, as far as it matters to an order that wants so many.
+    async fn free(&self, sku: &str, held: &Reservations, wanted: i64) -> BodyResult<i64> {
+        let unknown = || ShelfError::UnknownSku(sku.to_owned());
+        let free = self.store.stock(sku).await?.ok_or_else(unknown)? - held.units();
+        if free >= wanted {
+            return Ok(free);
+        }
+        // an order that is written has its units out of stock, and gives them back only then: they count once
+        Ok(self.store.free(sku, held.all()).await?.ok_or_else(unknown)?)
+    }
+
+    #[expect(clippy::unused_async, reason = "a handler is an async function")]
+    async fn release(cx: &Cx<Self, Release>) -> BodyResult<Reserved> {
+        let (entity, held) = (cx.entity(), cx.entity().get());
+        if !held.has(&cx.params.order) {
+            return Ok(held.reserved());
+        }
+        Ok(entity.change(|held| {
+            held.new.remove(&cx.params.order);
+            held.old.remove(&cx.params.order);
+            held.reserved()
+        })?)
+    }
+
+    #[expect(clippy::unused_async, reason = "a handler is an async function")]
+    async fn expire(cx: &Cx<Self, ReservedOf>) -> BodyResult<()> {
+        let lost = cx.entity().change(|held| {
+            let lost = mem::replace(&mut held.old, mem::take(&mut held.new));
+            held.ends = !held.old.is_empty();
+            lost
+        })?;
+        if !lost.is_empty() {
+            tracing::warn!(sku = cx.params.sku, ?lost, "orders have not given their units back");
+        }
+        if cx.entity().get().ends {
+            cx.entity().send(end_of_round()?)?;
+        }
         Ok(())
     }
 
-    /// The returned function returns all units when it is called, unless the basket is gone by then: so
-    /// it can wait for its turn without keeping them.
-    pub fn given_back(&self) -> impl FnOnce() + Send + 'static {
-        let held = Arc::downgrade(&self.0);
-        move || {
-            if let Some(held) = held.upgrade() {
-                held.give_back();
-            }
-        }
-    }
-
-    /// Returns all units: they are sold, or not wanted.
-    pub fn give_back(&self) {
-        self.0.give_back();
+    #[expect(clippy::unused_async, reason = "a handler is an async function")]
+    async fn reserved(cx: &Cx<Self, ReservedOf>) -> BodyResult<Reserved> {
+        Ok(cx.entity().get().reserved())
     }
 }
 
-impl HeldUnits {
-    fn give_back(&self) {
-        let mut shelf = self.shelf.0.lock();
-        for (sku, qty) in self.units.lock().drain(..) {
-            let reserved = shelf.get(&sku).copied().unwrap_or(0) - qty;
-            match reserved > 0 {
-                true => shelf.insert(sku, reserved),
-                false => shelf.remove(&sku),
-            };
-        }
-    }
+fn end_of_round() -> BodyResult<Message> {
+    Ok(Message::new("expire", json!({}))?.after(ROUND))
 }
 
-impl Drop for HeldUnits {
-    fn drop(&mut self) {
-        self.give_back();
+impl Reservations {
+    fn has(&self, order: &str) -> bool {
+        self.new.contains_key(order) || self.old.contains_key(order)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    fn all(&self) -> impl Iterator<Item = (&String, &i64)> {
+        self.new.iter().chain(&self.old)
+    }
 
-    #[test]
-    fn what_one_basket_holds_no_other_one_gets() {
-        let (shelf, apple) = (Shelf::default(), Arc::<str>::from("apple"));
-        let (one, other) = (shelf.basket(), shelf.basket());
-        assert!(one.reserve(&apple, 2, 3).is_ok());
-        let refused = other.reserve(&apple, 2, 3);
-        assert!(
-            matches!(&refused, Err(ShopError::OutOfStock(sku)) if sku == "apple"),
-            "{refused:?}"
-        );
-        assert!(other.reserve(&apple, 1, 3).is_ok());
-        drop(one);
-        assert!(other.reserve(&apple, 3, 3).is_err());
-        other.give_back();
-        assert!(other.reserve(&apple, 3, 3).is_ok());
-        other.give_back();
-        drop(other);
-        assert!(shelf.0.lock().is_empty());
+    fn units(&self) -> i64 {
+        self.all().map(|(_, qty)| qty).sum()
+    }
+
+    fn reserved(&self) -> Reserved {
+        Reserved { reserved: self.units() }
     }
 }

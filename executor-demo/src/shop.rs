@@ -1,9 +1,9 @@
 //! The business logic of `demo.shop:1.0`.
 //!
-//! `order` shows what AsyncSteps are for. It reserves the items in parallel branches, each under the
-//! mutex of its SKU; the bank holds the money and pays it to the shop; and one transaction writes the
-//! order. Whatever ends the request before, the reservations come back, because the request owns them,
-//! and the money goes back, because the payment is undone.
+//! `order` shows what AsyncSteps are for. It reserves the items in parallel branches, each on the shelf
+//! of its SKU; the bank holds the money and pays it to the shop; and one transaction writes the order.
+//! Whatever ends the request before, the units and the money go back, because reservations and payment
+//! are undone.
 //!
 //! With a journal orders are durable: they go on after a crash behind the records of their steps. A
 //! step that may have had its effect without a record runs again with the same key, which changes
@@ -14,17 +14,20 @@
 //! no cancel and no limit ends it once that has begun. A customer who wants to ask again after a lost answer assigns
 //! the order a key: calls with the same key take turns, and all get the first answer.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps::durable::Durable;
 use asyncsteps::sync::Mutex;
-use asyncsteps::{BodyResult, Cx, Functions, Returns, Service, Steps};
+use asyncsteps::{
+    BodyResult, Cx, Error, Functions, Retry, Returns, Service, Steps, TypedCallError, UndoPolicy,
+};
+use futures_util::future::join_all;
+use tokio::time::sleep;
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
 use crate::number::whole;
-use crate::payments::{CALL, Payments, again, until_repaid};
-use crate::shelf::{Basket, Shelf};
+use crate::payments::{CALL, PAUSE, Payments, again, until_repaid};
+use crate::shelf::{Release, Reserve, ShelfError};
 use crate::store::{Order, Store, StoreError, Summary};
 
 /// The shop, on which its functions work.
@@ -32,30 +35,26 @@ use crate::store::{Order, Store, StoreError, Summary};
 pub struct Shop {
     store: Store,
     payments: Payments,
-    shelf: Shelf,
-    /// One lock per SKU: orders for the same one get it in the order in which they came.
-    skus: Mutex,
     /// One lock per key of an order.
     keys: Mutex,
 }
 
 impl Service for Shop {
-    type Errors = (ShopError, StoreError);
+    type Errors = (ShopError, ShelfError, StoreError);
 }
 
 impl Shop {
-    /// A shop that keeps its products and orders in `store`, and is paid at `payments`.
+    /// A shop that keeps its products and orders in `store`, and is paid at `payments`. Its executor hosts a
+    /// [`Shelf`](crate::shelf::Shelf), too.
     #[must_use]
     pub fn new(store: Store, payments: Payments) -> Self {
-        let skus = Mutex::named("sku", Default::default());
-        let keys = Mutex::named("order key", Default::default());
-        Self { store, payments, shelf: Shelf::default(), skus, keys }
+        Self { store, payments, keys: Mutex::named("order key", Default::default()) }
     }
 
-    /// Its locks, for metrics and the console.
+    /// Its lock, for metrics and the console.
     #[must_use]
-    pub fn locks(&self) -> [&Mutex; 2] {
-        [&self.skus, &self.keys]
+    pub fn keys(&self) -> &Mutex {
+        &self.keys
     }
 
     /// Says what handles each function. With a journal orders are durable.
@@ -90,17 +89,19 @@ impl Shop {
                 "reserve all",
                 |cx, ()| cx.params.items().collect(),
                 |item| {
-                    // recorded is that there were enough: after a crash nothing is reserved any more, and the
-                    // transaction decides
                     item.run("reserve one", Self::reserve)
-                        .recorded()
-                        .locked_by(|cx, (sku, _)| cx.skus.key(sku))
+                        .recorded_with_input()
+                        .retry(often().on(ShopError::is_transient))
+                        .undo_taking_with(until_released(), async |cx, (sku, _), _| {
+                            Ok(Self::release(cx, sku, 1).await?)
+                        })
                 },
             )
             .then("open payment", async |cx, _| Ok(cx.payments.open(&cx.params, cx.key()).await?))
             .recorded()
             .undo_with(until_repaid(), async |cx, payment| {
-                Self::basket(cx).give_back(); // others get the units, however long the bank is away
+                // others get the units, however long the bank is away; what fails here is undone behind this
+                let _ = Self::release_all(cx, 1).await;
                 Ok(cx.payments.undo(cx.key(), payment).await?)
             })
             .then("authorize", async |cx, payment| cx.payments.authorize(&cx.params, payment).await)
@@ -116,21 +117,57 @@ impl Shop {
             .limited(|cx| cx.payments.calls.clone())
             .retry(again())
             .then("place order", async |cx, payment| {
-                let written = Self::basket(cx).given_back();
-                Ok(cx.store.place_order(&cx.params, payment.terms, cx.key(), written).await?)
+                Ok(cx.store.place_order(&cx.params, payment.terms, cx.id()).await?)
             })
             .recorded()
             .commits()
+            .then("clear the shelf", async |cx, placed| {
+                if let Err(error) = Self::release_all(cx, ATTEMPTS).await {
+                    // the shelf sees that the order is written, and forgets it later
+                    tracing::warn!(%error, order = placed.order, "sold units are still reserved");
+                }
+                Ok(placed)
+            })
+            .repeatable()
             .returns()
     }
 
     async fn reserve(cx: &Cx<Self, Ordered>, (sku, qty): (Arc<str>, i64)) -> BodyResult<()> {
-        Ok(Self::basket(cx).reserve(&sku, qty, cx.stock_of(&sku).await?)?)
+        let executor = cx.request().executor();
+        let reserve = Reserve { sku: sku.to_string(), order: cx.id().to_owned(), qty };
+        match executor.client_as_system().call(reserve).await {
+            Ok(_) => Ok(()),
+            Err(TypedCallError::Declared(refused)) => Err(refused.into()),
+            // it may be reserved
+            Err(TypedCallError::Other(error)) => match executor.is_closing() {
+                true => Err(error.outcome_unknown().into()),
+                false => Err(ShopError::ShelfUnavailable(error).into()),
+            },
+        }
     }
 
-    /// The reservations of the order. The request drops them, whatever ends it.
-    fn basket(cx: &Cx<Self, Ordered>) -> Rc<Basket> {
-        cx.state(|shop| shop.shelf.basket())
+    /// Gives back what the order has reserved of a product, in so many attempts.
+    async fn release(cx: &Cx<Self, Ordered>, sku: &str, attempts: u32) -> Result<(), Error> {
+        let executor = cx.request().executor();
+        let client = executor.client_as_system();
+        for attempt in 1.. {
+            let release = Release { sku: sku.to_owned(), order: cx.id().to_owned() };
+            match client.call(release).await {
+                Ok(_) => break,
+                // a durable order goes on elsewhere, and for others the shelf ends with the process
+                Err(_) if executor.is_closing() => break,
+                Err(error) if attempt >= attempts => return Err(error.into_error()),
+                Err(_) => sleep(PAUSE * attempt).await,
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of all products.
+    async fn release_all(cx: &Cx<Self, Ordered>, attempts: u32) -> Result<(), Error> {
+        let released =
+            cx.params.items().map(async |(sku, _)| Self::release(cx, &sku, attempts).await);
+        join_all(released).await.into_iter().collect()
     }
 
     async fn get(cx: &Cx<Self, OrderOf>) -> BodyResult<Order> {
@@ -145,6 +182,18 @@ impl Shop {
 
     async fn stock_of(&self, sku: &str) -> BodyResult<i64> {
         let stock = self.store.stock(sku).await?;
-        Ok(stock.ok_or_else(|| ShopError::UnknownSku(sku.to_owned()))?)
+        Ok(stock.ok_or_else(|| ShelfError::UnknownSku(sku.to_owned()))?)
     }
 }
+
+/// How often the shelf is asked: for longer than it takes until another process has that of one that died.
+fn often() -> Retry {
+    Retry::attempts(ATTEMPTS).backoff(PAUSE).longest(CALL)
+}
+
+/// How often units are given back.
+fn until_released() -> UndoPolicy {
+    UndoPolicy::default().retry(often())
+}
+
+const ATTEMPTS: u32 = 20;

@@ -41,6 +41,7 @@ mod services_over_tls;
 mod shop_answers;
 mod shop_cuts;
 mod shop_orders;
+mod shop_shelf;
 mod tidy;
 mod typed_client;
 mod typescript;

@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_core::{Error, Flow};
+use asyncsteps_durable::{Durable, Node};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::Loader;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
+use asyncsteps_journal::memory::Memory;
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::shop::{self, Data};
 use executor_demo::bank::{Audit, Bank, LinkOptions};
 use executor_demo::payments::Payments;
+use executor_demo::shelf::Shelf;
 use executor_demo::shop::Shop;
 use executor_demo::store::Store;
 use executor_demo::{Config, interface};
@@ -29,6 +32,7 @@ const RESTOCK: &str = "demo.shop:1.0:restock";
 const ORDER: &str = "demo.shop:1.0:order";
 const LIST: &str = "demo.shop:1.0:list";
 const AUDIT: &str = "demo.bank:1.0:audit";
+const RESERVED: &str = "demo.shelf:1.0:reserved";
 
 /// The longest way to the bank or back.
 const LATENCY: Duration = Duration::from_millis(10);
@@ -37,7 +41,7 @@ const LATENCY: Duration = Duration::from_millis(10);
 const CLIENTS: usize = 60;
 
 /// Longer than any undo takes.
-const QUIET: Duration = Duration::from_secs(600);
+const QUIET: Duration = Duration::from_secs(100);
 
 /// What ends an order before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,31 +54,37 @@ enum Cut {
 
 /// A shop in memory, and its bank, in virtual time.
 struct World {
-    executor: Executor,
+    shop: Process,
     bank: Bank,
     store: Store,
+}
+
+/// A shop as in a process of its own.
+pub(crate) struct Process {
+    pub(crate) executor: Executor,
+    _node: Node,
 }
 
 impl World {
     async fn new(link: LinkOptions) -> Self {
         let store = Store::open(Path::new(":memory:")).expect("a database");
         let bank = Bank::new(store.clone(), None, link);
-        let executor = shop_of(&store, &bank, QUIET);
+        let shop = Process::start(&store, &bank, Memory::default(), QUIET).await;
         let restock = json!({ "sku": "apple", "count": 1000, "price": 30 });
-        let stock: Value = executor.call_as_system(RESTOCK, restock).await.expect("restocked");
+        let stock: Value = shop.executor.call_as_system(RESTOCK, restock).await.expect("restocked");
         assert_eq!(stock["stock"], 1000);
-        Self { executor, bank, store }
+        Self { shop, bank, store }
     }
 
-    /// Another shop on the same products and accounts, as in a process of its own.
-    fn other(&self, deadline: Duration) -> Executor {
-        shop_of(&self.store, &self.bank, deadline)
+    /// Another shop on the same products and accounts, with a shelf of its own.
+    async fn other(&self, deadline: Duration) -> Process {
+        Process::start(&self.store, &self.bank, Memory::default(), deadline).await
     }
 
     /// What the orders of a customer cost.
     async fn sold(&self, customer: &str) -> i64 {
         let all = json!({ "customer": customer, "limit": 100 });
-        let orders: Value = self.executor.call_as_system(LIST, all).await.expect("a list");
+        let orders: Value = self.shop.executor.call_as_system(LIST, all).await.expect("a list");
         let orders = orders["orders"].as_array().expect("a list");
         orders.iter().map(|order| order["total"].as_i64().expect("cents")).sum()
     }
@@ -85,21 +95,44 @@ impl World {
         audit
     }
 
-    /// Waits until all is undone, and looks whether the shop has what its orders cost.
+    /// Waits until all is undone, and looks whether the shop has what its orders cost, and has nothing reserved.
     async fn check(&self, sold: i64, case: &str) {
         sleep(QUIET).await;
         let audit = self.audit().await;
         assert_eq!((audit.held, audit.shop), (0, sold), "{case}");
+        assert_eq!(self.shop.reserved().await, 0, "{case}");
     }
 }
 
-fn shop_of(store: &Store, bank: &Bank, deadline: Duration) -> Executor {
-    let mut loader = Loader::new([interface::definitions()]);
-    let id = "demo.shop:1.0".parse().expect("a name");
-    let definition = loader.load(&id).expect("a definition");
-    let shop = Shop::new(store.clone(), Payments::new(store.clone(), Some(bank.clone())));
-    let executor = Executor::builder().request_timeout(deadline);
-    executor.service(definition, shop, |it| Shop::define(it, None)).build().expect("the types fit")
+impl Process {
+    /// A shop whose shelf is in `journal`.
+    pub(crate) async fn start(
+        store: &Store,
+        bank: &Bank,
+        journal: Memory,
+        deadline: Duration,
+    ) -> Self {
+        let mut loader = Loader::new([interface::definitions()]);
+        let [of_shop, of_shelf] = ["demo.shop:1.0", "demo.shelf:1.0"]
+            .map(|id| loader.load(&id.parse().expect("a name")).expect("a definition"));
+        let shop = Shop::new(store.clone(), Payments::new(store.clone(), Some(bank.clone())));
+        let (shelf, durable) = (Shelf::new(store.clone()), Durable::new(journal));
+        let executor = Executor::builder()
+            .request_timeout(deadline)
+            .service(of_shop, shop, |it| Shop::define(it, None))
+            .service(of_shelf, shelf, |it| Shelf::define(it, &durable))
+            .build()
+            .expect("the types fit");
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        Self { executor, _node: node }
+    }
+
+    /// How many apples are reserved.
+    pub(crate) async fn reserved(&self) -> i64 {
+        let asked = self.executor.call_as_system(RESERVED, json!({ "sku": "apple" }));
+        let reserved: Value = asked.await.expect("a number");
+        reserved["reserved"].as_i64().expect("a number")
+    }
 }
 
 /// Orders two apples, for 60 cents.
@@ -117,28 +150,34 @@ fn two_apples(customer: &str) -> TestRequest {
     TestRequest::new(ORDER).params(order).user("shop", SecurityLevel::System)
 }
 
-/// Orders, and cuts the order after some time.
-async fn cut(world: &World, how: Cut, after: Duration, request: TestRequest) {
+/// Orders, and cuts the order after some time. Returns the shop, if it is another one.
+async fn cut(world: &World, how: Cut, after: Duration, request: TestRequest) -> Option<Process> {
     let order_of = |executor: &Executor| {
         let executor = executor.clone();
         async move { request.call::<Value>(&executor).await }
     };
+    let executor = &world.shop.executor;
     match how {
-        Cut::Deadline => drop(order_of(&world.other(after)).await),
-        Cut::ClientGone => drop(tokio::time::timeout(after, order_of(&world.executor)).await),
+        Cut::Deadline => {
+            let other = world.other(after).await;
+            drop(order_of(&other.executor).await);
+            return Some(other);
+        }
+        Cut::ClientGone => drop(tokio::time::timeout(after, order_of(executor)).await),
         Cut::Timeout => {
-            let order = order_of(&world.executor);
+            let order = order_of(executor);
             let mut flow = Flow::new();
             flow.await_(async { order.await.map(drop) }).timeout(after);
             drop(start_flow::<()>(flow).await);
         }
         Cut::Cancel => {
-            let order = order_of(&world.executor);
+            let order = order_of(executor);
             let mut flow = Flow::new();
             flow.await_(async { order.await.map(drop) });
             drop(tokio::time::timeout(after, start_flow::<()>(flow)).await);
         }
     }
+    None
 }
 
 /// Cuts orders after each millisecond; `stages` tells where the money of one was when it was cut.
@@ -155,13 +194,16 @@ async fn cut_everywhere(
         let case = format!("{how:?} after {after:?}, undone twice {undoes_twice}, {link:?}");
         let request = two_apples(&customer);
         let request = if undoes_twice { request.undo_twice() } else { request };
-        cut(&world, how, after, request).await;
+        let other = cut(&world, how, after, request).await;
         let (then, sold) = (world.audit().await, world.sold(&customer).await);
         stages.insert(Stage::of(Audit { shop: then.shop - total, ..then }, sold));
         world.check(total + sold, &case).await;
+        if let Some(other) = other.filter(|_| !after.is_zero()) {
+            assert_eq!(other.reserved().await, 0, "{case}");
+        }
         assert_eq!(world.sold(&customer).await, sold, "{case}: nothing is written afterwards");
         // it can be repeated, and is sold once
-        let repeated = order(&world.executor, &customer).await;
+        let repeated = order(&world.shop.executor, &customer).await;
         total += world.sold(&customer).await;
         world.check(total, &case).await;
         assert!(repeated.is_ok() || link.failures > 0, "{case}: {repeated:?}");
@@ -212,7 +254,7 @@ async fn an_order_that_fails_is_paid_back() {
         // calls that are lost, or answered after the limit of a call
         let link = LinkOptions { latency: Duration::from_secs(1), failures: 60, seed };
         let world = World::new(link).await;
-        let answer = order(&world.executor, "ann").await;
+        let answer = order(&world.shop.executor, "ann").await;
         let code = answer.map_or_else(|error| error.code().to_owned(), |_| "sold".to_owned());
         let sold = if code == "sold" { 60 } else { 0 };
         assert_eq!(world.sold("ann").await, sold);
@@ -229,10 +271,10 @@ async fn an_order_that_another_process_was_faster_than_is_paid_back() {
     tokio::time::pause();
     let link = LinkOptions { latency: LATENCY, ..LinkOptions::default() };
     let world = World::new(link).await;
-    let other = world.other(QUIET);
+    let other = world.other(QUIET).await;
     let all = json!({ "customer": "ann", "items": [{ "sku": "apple", "qty": 1000 }] });
-    let [one, two] = [&world.executor, &other].map(|shop| {
-        let order = shop.call_as_system::<Value>(ORDER, all.clone());
+    let [one, two] = [&world.shop, &other].map(|shop| {
+        let order = shop.executor.call_as_system::<Value>(ORDER, all.clone());
         async move { order.await.map_err(|error| error.code().to_owned()) }
     });
     let answers = futures_util::future::join(one, two).await;
@@ -249,7 +291,7 @@ async fn an_order_that_waits_to_be_paid_back_keeps_no_units() {
     let link = LinkOptions { latency: LATENCY, failures: 100, seed: 0 };
     let world = World::new(link).await;
     let all = json!({ "customer": "ann", "items": [{ "sku": "apple", "qty": 1000 }] });
-    let order = || world.executor.call_as_system::<Value>(ORDER, all.clone());
+    let order = || world.shop.executor.call_as_system::<Value>(ORDER, all.clone());
     let left = tokio::time::timeout(Duration::from_millis(100), order()).await;
     assert!(left.is_err(), "{left:?}");
     sleep(LATENCY).await;
@@ -268,25 +310,28 @@ enum Repeated {
 /// Kills a process in the middle of an order, or after the customer left, while it is undone; then starts another one
 /// on its database. Returns where the money of the order was.
 fn kill(after: Duration, leaves: Duration, link: LinkOptions, repeated: Repeated) -> Stage {
-    // what is never dropped and never polled again does nothing any more, as a process that was killed
-    let killed = ManuallyDrop::new(actix::System::new());
-    let (world, stage) = killed.block_on(async {
-        tokio::time::pause();
-        let world = World::new(link).await;
-        let payments = Payments::new(world.store.clone(), Some(world.bank.clone()));
-        actix::spawn(payments.look_after_payments());
-        actix::spawn(tokio::time::timeout(leaves, order(&world.executor, "ann")));
-        sleep(after).await;
-        let (audit, sold) = (world.audit().await, world.sold("ann").await);
-        (ManuallyDrop::new(world), Stage::of(audit, sold))
+    // what is never dropped and never polled again does nothing any more, as a process that was killed; its timers are
+    // those of its thread
+    let killed = thread::spawn(move || {
+        ManuallyDrop::new(actix::System::new()).block_on(async {
+            tokio::time::pause();
+            let world = ManuallyDrop::new(World::new(link).await);
+            let payments = Payments::new(world.store.clone(), Some(world.bank.clone()));
+            actix::spawn(payments.look_after_payments());
+            actix::spawn(tokio::time::timeout(leaves, order(&world.shop.executor, "ann")));
+            sleep(after).await;
+            let (audit, sold) = (world.audit().await, world.sold("ann").await);
+            (world.store.clone(), Stage::of(audit, sold))
+        })
     });
+    let (store, stage) = killed.join().expect("no panic");
     let case =
         format!("killed after {after:?}, left after {leaves:?}, {link:?}, repeated {repeated:?}");
     actix::System::new().block_on(async {
         tokio::time::pause();
-        let (store, bank) = (world.store.clone(), Bank::new(world.store.clone(), None, link));
-        let executor = shop_of(&store, &bank, QUIET);
-        let next = World { executor, bank, store };
+        let bank = Bank::new(store.clone(), None, link);
+        let shop = Process::start(&store, &bank, Memory::default(), QUIET).await;
+        let next = World { shop, bank, store };
         let payments = Payments::new(next.store.clone(), Some(next.bank.clone()));
         actix::spawn(payments.look_after_payments());
         if repeated == Repeated::Later {
@@ -294,7 +339,7 @@ fn kill(after: Duration, leaves: Duration, link: LinkOptions, repeated: Repeated
             next.check(sold, &case).await;
             assert_eq!(next.sold("ann").await, sold, "{case}");
         }
-        drop(order(&next.executor, "ann").await);
+        drop(order(&next.shop.executor, "ann").await);
         next.check(next.sold("ann").await, &case).await;
         assert!(next.sold("ann").await == 60 || link.failures > 0, "{case}");
     });

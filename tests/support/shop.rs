@@ -312,6 +312,13 @@ impl Data {
         count.expect("the schema")
     }
 
+    /// How many payments of orders were ever opened.
+    #[must_use]
+    pub fn payments(&self) -> i64 {
+        let sql = "SELECT count(*) FROM shop_payment";
+        self.open().query_row(sql, [], |row| row.get(0)).expect("the schema")
+    }
+
     /// Keeps the server from the database until the result is dropped; what it asks of the database
     /// meanwhile waits, for five seconds at most.
     #[must_use = "the server is not kept from anything"]

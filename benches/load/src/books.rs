@@ -90,12 +90,13 @@ impl Units {
 }
 
 /// Errors that say that the call was not carried out.
-const REFUSALS: [&str; 9] = [
+const REFUSALS: [&str; 10] = [
     "OutOfStock",
     "UnknownSku",
     "KeyReused",
     "Declined",
     "BankUnavailable",
+    "ShelfUnavailable",
     "DefenseRejected",
     "InvalidRequest",
     "UnknownInterface",

@@ -79,7 +79,10 @@ impl ShopNode {
         let Some(fabric) = self.0.clone() else { return Ok(None) };
         let arbiters = ArbiterPool::new(arbiters);
         let handles = arbiters.arbiters().cloned().collect::<Vec<_>>();
-        let guard = fabric.serve_on(handles, Endpoint::all(executor), executor.clone()).await?;
+        let mut served = Endpoint::all(executor);
+        // it is for the shop of this process, and not of one with another journal
+        served.retain(|it| it.interface().iface() != "demo.shelf");
+        let guard = fabric.serve_on(handles, served, executor.clone()).await?;
         Ok(Some(Serves { fabric, guard, arbiters }))
     }
 

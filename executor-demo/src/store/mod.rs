@@ -25,6 +25,7 @@ use asyncsteps::metrics::prometheus_client::metrics::family::Family;
 use asyncsteps::metrics::prometheus_client::metrics::gauge::Gauge;
 use asyncsteps::metrics::prometheus_client::registry::Registry;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use serde_json::{Map, Value};
 
 use jobs::StoreJobs;
 use left::{Left, OpenedPayment};
@@ -112,8 +113,7 @@ impl Store {
         Ok(Self { writes, reads, queues, left: Left::default(), durable: false })
     }
 
-    /// The same for durable requests: their steps may run again after a crash, so an order keeps the
-    /// idempotency key of the step that placed it.
+    /// The same for durable requests, which look after their payments themselves, in whatever process.
     #[must_use]
     pub fn for_durable_requests(self) -> Self {
         Self { durable: true, ..self }
@@ -131,6 +131,28 @@ impl Store {
         self.reads.add([&Arc::clone(&sku)], move |db| {
             let mut query = db.prepare_cached("SELECT stock FROM product WHERE sku = ?1")?;
             Ok(query.query_row([&*sku], |row| row.get(0)).optional()?)
+        })
+    }
+
+    /// Units in stock that none of these orders in flight has reserved; `None` for an unknown product. An order that is
+    /// written has taken its units out of stock, and does not count. Orders are known by the ids of their requests.
+    pub fn free<'a>(
+        &self,
+        sku: &str,
+        reserved: impl Iterator<Item = (&'a String, &'a i64)>,
+    ) -> Pending<Option<i64>> {
+        let sku: Arc<str> = sku.into();
+        let reserved: Map<_, _> = reserved.map(|(id, qty)| (id.clone(), (*qty).into())).collect();
+        let reserved = Value::Object(reserved).to_string();
+        self.reads.add([&Arc::clone(&sku)], move |db| {
+            // one statement sees one state of the database
+            let mut query = db.prepare_cached(
+                "SELECT stock - (
+                     SELECT ifnull(sum(value), 0) FROM json_each(?2) AS reserved
+                     WHERE NOT EXISTS (SELECT 1 FROM orders WHERE request = reserved.key)
+                 ) FROM product WHERE sku = ?1",
+            )?;
+            Ok(query.query_row(params![&*sku, reserved], |row| row.get(0)).optional()?)
         })
     }
 
@@ -156,23 +178,16 @@ impl Store {
     }
 
     /// Writes an order and takes its units out of stock, in one transaction. An order whose key was
-    /// used returns the first answer, if it is of the same items, and changes nothing. `step` is
-    /// the idempotency key of the step that does it.
-    ///
-    /// `written` is called when the order is in the transaction, before others can see it.
+    /// used returns the first answer, if it is of the same items, and changes nothing. So does one
+    /// whose request, known by its id, has placed an order.
     pub fn place_order(
         &self,
         order: &Arc<NewOrder>,
         terms: Terms,
-        step: &str,
-        written: impl FnOnce() + Send + 'static,
+        request: &str,
     ) -> Pending<Summary> {
-        let (new, step) = (Arc::clone(order), self.durable.then(|| step.to_owned()));
-        self.write_of(order.items.keys(), move |db| {
-            let placed = place(db, &new, &terms, step.as_deref())?;
-            written();
-            Ok(placed)
-        })
+        let (new, request) = (Arc::clone(order), request.to_owned());
+        self.write_of(order.items.keys(), move |db| place(db, &new, &terms, &request))
     }
 
     /// Opens the payment of an order, in cents; returns its key for the bank. An order that is repeated with its key
@@ -300,14 +315,14 @@ impl Store {
     }
 }
 
-/// Writes an order and takes its payment, or returns the first answer to its key or its step.
+/// Writes an order and takes its payment, or returns the first answer to its key or its request.
 fn place(
     db: &Connection,
     order: &NewOrder,
     terms: &Terms,
-    step: Option<&str>,
+    request: &str,
 ) -> Result<Summary, StoreError> {
-    let first = match step.map(|step| orders::placed_by(db, step)).transpose()?.flatten() {
+    let first = match orders::placed_by(db, request)? {
         Some(placed) => return Ok(placed),
         None => orders::placed(db, order)?,
     };
@@ -315,10 +330,10 @@ fn place(
         // paid at other prices, by another process: this payment goes back
         (Some(_), Some(payment)) if payments::is_open(db, payment)? => Err(StoreError::GivenUp),
         (Some(first), _) => Ok(first),
-        (None, None) => orders::place(db, order, terms, step),
+        (None, None) => orders::place(db, order, terms, request),
         (None, Some(payment)) => {
             payments::sell(db, payment)?;
-            orders::place(db, order, terms, step)
+            orders::place(db, order, terms, request)
         }
     }
 }
@@ -363,9 +378,8 @@ const SCHEMA: &str = "
         customer TEXT NOT NULL,
         total INTEGER NOT NULL,
         placed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
-        step TEXT
+        request TEXT NOT NULL UNIQUE
     );
-    CREATE UNIQUE INDEX IF NOT EXISTS orders_by_step ON orders (step) WHERE step IS NOT NULL;
     CREATE INDEX IF NOT EXISTS orders_by_customer ON orders (customer, id);
     CREATE TABLE IF NOT EXISTS order_item (
         order_id INTEGER NOT NULL REFERENCES orders (id),
@@ -470,6 +484,23 @@ mod tests {
         assert!(store.give_up_payment(&key).await.expect("asked"), "it was open");
         drop(store);
         fs::remove_dir_all(folder).expect("the folder is there");
+    }
+
+    #[actix_rt::test]
+    async fn a_written_order_has_nothing_reserved() {
+        let store = Store::open(Path::new(":memory:")).expect("a database");
+        store.restock("apple", 10, None).await.expect("restocked");
+        let free = async |sku| {
+            let reserved = [("first".to_owned(), 3), ("second".to_owned(), 2)];
+            let reserved = reserved.iter().map(|(order, qty)| (order, qty));
+            store.free(sku, reserved).await.expect("asked")
+        };
+        assert_eq!(free("apple").await, Some(5));
+        let (customer, items) = ("ann".to_owned(), BTreeMap::from([("apple".into(), 3)]));
+        let order = Arc::new(NewOrder { customer, items, key: None });
+        store.place_order(&order, Terms::default(), "first").await.expect("placed");
+        assert_eq!(free("apple").await, Some(5), "seven are in stock");
+        assert_eq!(free("pear").await, None);
     }
 
     #[test]

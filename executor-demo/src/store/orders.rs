@@ -91,12 +91,12 @@ pub struct Summary {
     pub total: i64,
 }
 
-/// Writes an order. `step` is the idempotency key of the step that does it, if it may run again.
+/// Writes an order. `request` is the id of the request that places it.
 pub(super) fn place(
     db: &Connection,
     new: &NewOrder,
     terms: &Terms,
-    step: Option<&str>,
+    request: &str,
 ) -> Result<Summary, StoreError> {
     let mut take =
         db.prepare_cached("UPDATE product SET stock = stock - ?2 WHERE sku = ?1 AND stock >= ?2")?;
@@ -107,8 +107,8 @@ pub(super) fn place(
     }
     let total = terms.total(new);
     let mut insert =
-        db.prepare_cached("INSERT INTO orders (customer, total, step) VALUES (?1, ?2, ?3)")?;
-    let order = insert.insert(params![new.customer, total, step])?;
+        db.prepare_cached("INSERT INTO orders (customer, total, request) VALUES (?1, ?2, ?3)")?;
+    let order = insert.insert(params![new.customer, total, request])?;
     let mut line = db.prepare_cached(
         "INSERT INTO order_item (order_id, sku, qty, price) VALUES (?1, ?2, ?3, ?4)",
     )?;
@@ -141,10 +141,10 @@ pub(super) fn placed(db: &Connection, new: &NewOrder) -> Result<Option<Summary>,
     }
 }
 
-/// The order that this step has placed, if it has.
-pub(super) fn placed_by(db: &Connection, step: &str) -> Result<Option<Summary>, StoreError> {
-    let mut query = db.prepare_cached("SELECT id, total FROM orders WHERE step = ?1")?;
-    Ok(query.query_row([step], summary).optional()?)
+/// The order that this request has placed, if it has.
+pub(super) fn placed_by(db: &Connection, request: &str) -> Result<Option<Summary>, StoreError> {
+    let mut query = db.prepare_cached("SELECT id, total FROM orders WHERE request = ?1")?;
+    Ok(query.query_row([request], summary).optional()?)
 }
 
 /// The prices of what an order has, as far as its products are known.

@@ -145,7 +145,7 @@ mod tests {
     async fn a_payment_is_taken_or_given_up_and_never_both() {
         let (store, order) = shop(None).await;
         let key = store.open_payment(&order, 5, "me", "step").await.expect("opened");
-        let placed = store.place_order(&order, terms(&key), "step", || {}).await.expect("placed");
+        let placed = store.place_order(&order, terms(&key), "first").await.expect("placed");
         assert_eq!(placed.total, 5);
         assert!(!store.give_up_payment(&key).await.expect("asked"), "the order stands");
 
@@ -153,7 +153,7 @@ mod tests {
         for _ in 0..2 {
             assert!(store.give_up_payment(&key).await.expect("given up"), "until it is repaid");
         }
-        let late = store.place_order(&order, terms(&key), "step", || {}).await;
+        let late = store.place_order(&order, terms(&key), "late").await;
         assert!(matches!(late, Err(StoreError::GivenUp)), "{late:?}");
         assert_eq!(store.stock("apple").await.expect("known"), Some(9), "nothing is taken");
         assert_eq!(store.owed_payments().await.expect("a list"), [&*key]);
@@ -172,10 +172,8 @@ mod tests {
         assert_eq!(store.open_payment(&order, 5, "me", "third").await.expect("opened"), repeated);
         store.instances_ended(vec!["dead".to_owned()]).await.expect("noted");
         assert_eq!(store.owed_payments().await.expect("a list"), [left]);
-        store
-            .place_order(&order, terms(&repeated), "step", || {})
-            .await
-            .expect("it was not given up");
+        let placed = store.place_order(&order, terms(&repeated), "first").await;
+        placed.expect("it was not given up");
     }
 
     #[actix_rt::test]
@@ -187,12 +185,12 @@ mod tests {
         let key = open(5, "a").await;
         assert_eq!(open(5, "b").await, key);
         assert_ne!(open(6, "c").await, key, "the price has changed");
-        store.place_order(&order, terms(&key), "step", || {}).await.expect("placed");
+        store.place_order(&order, terms(&key), "first").await.expect("placed");
         assert_ne!(open(5, "d").await, key, "it is taken");
         let again =
-            store.place_order(&order, terms(&key), "step", || {}).await.expect("the first answer");
+            store.place_order(&order, terms(&key), "again").await.expect("the first answer");
         assert_eq!(again.order, 1);
-        let other = store.place_order(&order, terms(&open(6, "e").await), "step", || {}).await;
+        let other = store.place_order(&order, terms(&open(6, "e").await), "other").await;
         assert!(matches!(other, Err(StoreError::GivenUp)), "its payment goes back: {other:?}");
     }
 
@@ -207,10 +205,10 @@ mod tests {
         let undo = async |step| payments.undo(step, Undo::Unknown).await.expect("undone");
         let key = store.open_payment(&order, 5, "me", "cut").await.expect("opened");
         undo("never begun").await;
-        assert!(store.place_order(&order, terms(&key), "place", || {}).await.is_ok());
+        assert!(store.place_order(&order, terms(&key), "place").await.is_ok());
         let key = store.open_payment(&order, 5, "me", "cut too").await.expect("opened");
         undo("cut too").await;
-        let late = store.place_order(&order, terms(&key), "place late", || {}).await;
+        let late = store.place_order(&order, terms(&key), "late").await;
         assert!(matches!(late, Err(StoreError::GivenUp)), "{late:?}");
         assert!(!store.give_up_payment(&key).await.expect("asked"), "it is repaid");
     }
@@ -229,7 +227,7 @@ mod tests {
         store.instances_ended(vec!["me".to_owned()]).await.expect("noted");
         assert!(store.owed_payments().await.expect("a list").is_empty(), "no process has it");
         for _ in 0..2 {
-            let placed = store.place_order(&order, terms(&key), "place", || {}).await;
+            let placed = store.place_order(&order, terms(&key), "place").await;
             assert_eq!(placed.expect("placed").order, 1);
         }
         assert_eq!(store.stock("apple").await.expect("known"), Some(9));

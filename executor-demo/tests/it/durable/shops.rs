@@ -3,13 +3,23 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
+use asyncsteps::Executor;
+use asyncsteps::durable::Durable;
+use asyncsteps::iface::Loader;
+use asyncsteps::journal::postgres::{self, Postgres};
+use asyncsteps::journal::sqlite::{self, Sqlite};
 use asyncsteps_support::client::{self, Connection, message, post};
 use asyncsteps_support::shop::{self, Bank, Data, Held, Program};
+use executor_demo::interface;
+use executor_demo::shelf::Shelf;
+use executor_demo::store::Store;
 use serde_json::{Value, json};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
 
 pub(crate) const ORDER: &str = "demo.shop:1.0:order";
+
+const SKUS: [&str; 2] = ["apple", "pear"];
 
 /// The database and the journal.
 pub(crate) struct Shops {
@@ -25,7 +35,7 @@ impl Shops {
         let journal = url.unwrap_or_else(|| file.to_str().expect("a path of UTF-8").to_owned());
         let shops = Self { data, journal };
         let program = shops.start();
-        for sku in ["apple", "pear"] {
+        for sku in SKUS {
             let restock = json!({ "sku": sku, "count": 1_000_000 });
             let restocked = client::call(program.address, "demo.shop:1.0:restock", &restock);
             assert!(restocked["r"]["stock"].is_number(), "{restocked}");
@@ -52,7 +62,7 @@ impl Shops {
     }
 
     /// Ends all processes but this one, waits for the ends of all jobs, and checks them: each has one
-    /// order, is sold once and paid once. Gives how many there are.
+    /// order, is sold once and paid once, and leaves nothing reserved. Gives how many there are.
     pub(crate) fn settle(&self, program: Program) -> usize {
         let all = jobs(program.address, "list");
         let mut orders = HashSet::new();
@@ -70,7 +80,40 @@ impl Shops {
         let books: Vec<i64> = self.data.books().values().map(|account| account.sold).collect();
         assert_eq!(books, [sold, 2 * sold]);
         assert_eq!(self.data.bank(), Bank { shop: 300 * sold, held: 0 });
+        let reserved = actix_rt::System::new().block_on(self.reserved());
+        assert_eq!(reserved, [json!({ "reserved": 0 }), json!({ "reserved": 0 })]);
         all.len()
+    }
+
+    /// What the shelf has of each product.
+    async fn reserved(&self) -> Vec<Value> {
+        let durable = match self.journal.starts_with("postgres:") {
+            true => {
+                let (url, options) = (self.journal.parse(), postgres::Options::new("test"));
+                let journal = Postgres::connect(url.expect("a URL"), options).await;
+                Durable::new(journal.expect("the journal"))
+            }
+            false => {
+                let journal = Sqlite::open(&self.journal, sqlite::Options::new("test"));
+                Durable::new(journal.expect("the journal"))
+            }
+        };
+        let id = "demo.shelf:1.0".parse().expect("a name");
+        let definition = Loader::new([interface::definitions()]).load(&id).expect("a definition");
+        let shelf = Shelf::new(Store::open(&self.data.file()).expect("the database"));
+        let executor = Executor::builder()
+            .service(definition, shelf, |functions| Shelf::define(functions, &durable))
+            .build()
+            .expect("the types fit");
+        let node = durable.start(&executor).await.expect("a lease");
+        let mut reserved = Vec::new();
+        for sku in SKUS {
+            let asked = json!({ "sku": sku });
+            let answer = executor.call_as_system("demo.shelf:1.0:reserved", asked).await;
+            reserved.push(answer.expect("it is known"));
+        }
+        node.stop().await;
+        reserved
     }
 }
 
@@ -114,11 +157,14 @@ fn ask(address: SocketAddr, function: &str, params: &Value) -> Value {
     answer["r"].clone()
 }
 
-/// The uids of all jobs that a function lists.
+/// The uids of all orders that a function lists.
 pub(crate) fn jobs(address: SocketAddr, function: &str) -> Vec<Value> {
     let (mut jobs, mut after) = (Vec::new(), json!(0));
     loop {
-        let page = ask(address, function, &json!({ "after": after }));
+        // the journal has the shelf, too
+        let of_orders = json!({ "after": after, "function": ORDER });
+        let asked = if function == "list" { of_orders } else { json!({ "after": after }) };
+        let page = ask(address, function, &asked);
         jobs.extend(page["jobs"].as_array().into_iter().flatten().map(|job| job["uid"].clone()));
         after = page["next"].clone();
         if after == 0 {
