@@ -70,6 +70,11 @@ impl EntityOwner {
         while clock::now() < given_up {
             changes.mark_unchanged();
             let lease = Rc::clone(&self.lease.borrow());
+            if clock::now() >= lease.until() {
+                // it is renewed, or the node begins anew; what it took now it would not own
+                timer::sleep_until(clock::now() + PAUSE).await;
+                continue;
+            }
             if let Some(claimed) = self.take(&lease, kind, name).await? {
                 return self.load(lease, kind, name, claimed).await.map(Some);
             }

@@ -174,3 +174,34 @@ fn an_entity_that_has_ended_and_was_not_removed_begins_anew() {
         assert_eq!(states(&journal).await, [FlowState::Running]);
     });
 }
+
+#[test]
+fn calls_wait_while_the_lease_cannot_be_renewed() {
+    run(async {
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let cut = Arc::clone(&is_cut);
+        let faults = move |operation: Operation| match operation == Operation::Lease
+            && cut.load(Ordering::Relaxed)
+        {
+            true => Fault::NotDone,
+            false => Fault::None,
+        };
+        let process = Process::start(memory().faults(faults)).await;
+        process.add("a", 1).await.expect("it is added");
+        is_cut.store(true, Ordering::Relaxed);
+        let add = async |tenths: u32| {
+            sleep(Duration::from_millis(100) * tenths).await;
+            process.add("a", 1).await
+        };
+        let renewed = async {
+            sleep(LEASE + Duration::from_secs(5)).await;
+            is_cut.store(false, Ordering::Relaxed);
+        };
+        let (added, ()) = tokio::join!(join_all((0..200).map(add)), renewed);
+        let added = added.iter().filter(|added| added.is_ok()).count();
+        assert!(added > 100, "{added}");
+        let sum = usize::try_from(process.sum("a").await).expect("a number");
+        // what is not known to be added may be
+        assert!((added + 1..=201).contains(&sum), "{sum} of {added}");
+    });
+}
