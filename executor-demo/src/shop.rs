@@ -135,7 +135,7 @@ impl Shop {
     async fn reserve(cx: &Cx<Self, Ordered>, (sku, qty): (Arc<str>, i64)) -> BodyResult<()> {
         let executor = cx.request().executor();
         let reserve = Reserve { sku: sku.to_string(), order: cx.id().to_owned(), qty };
-        match executor.client_as_system().call(reserve).await {
+        match cx.request().client().as_system().call(reserve).await {
             Ok(_) => Ok(()),
             Err(TypedCallError::Declared(refused)) => Err(refused.into()),
             // it may be reserved
@@ -149,7 +149,7 @@ impl Shop {
     /// Gives back what the order has reserved of a product, in so many attempts.
     async fn release(cx: &Cx<Self, Ordered>, sku: &str, attempts: u32) -> Result<(), Error> {
         let executor = cx.request().executor();
-        let client = executor.client_as_system();
+        let client = cx.request().client().as_system();
         for attempt in 1.. {
             let release = Release { sku: sku.to_owned(), order: cx.id().to_owned() };
             match client.call(release).await {

@@ -128,6 +128,13 @@ impl TypedClient {
         Self { trace: Some(trace), fences, ..self }
     }
 
+    /// The same as the service itself, such as for functions that only services may call. What it calls still knows the
+    /// request that calls, with its trace and the locks and entities that it has.
+    #[must_use]
+    pub fn as_system(self) -> Self {
+        Self { caller: Caller::system(), ..self }
+    }
+
     /// Calls the function that the type of the parameters names; returns its result.
     ///
     /// # Errors
