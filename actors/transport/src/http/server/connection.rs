@@ -133,7 +133,7 @@ impl Protocols {
         let mut connection = self.http1.serve_connection(TokioIo::new(io), service);
         let ended = poll_fn(|cx| {
             let polled = Pin::new(&mut connection).poll(cx);
-            if polled.is_pending() && progress.is_idle() && site.warm.is_over(progress, cx) {
+            if polled.is_pending() && progress.is_idle() && site.warm.is_over(progress) {
                 return Poll::Ready(None);
             }
             polled.map(Some)

@@ -68,7 +68,9 @@ struct State {
     /// Whether the rest of a body is to come, perhaps after the answer, in HTTP/1.
     is_in_body: bool,
     /// Which one of its worker's connections to become idle it was, while it is.
-    idle_turn: Option<u64>,
+    idled: Option<u64>,
+    /// Whether it keeps its buffers while it is idle.
+    is_warm: bool,
     /// When the first byte of the head that is read now came.
     head_since: Option<Time>,
     /// When the client was last known to be there, if it sends no more while its requests go on, in HTTP/1.
@@ -134,7 +136,8 @@ impl ConnectionState {
             open_bodies: 0,
             has_foreign_body: false,
             is_in_body: false,
-            idle_turn: None,
+            idled: None,
+            is_warm: false,
             head_since: None,
             half_closed: None,
             block_since: None,
@@ -167,6 +170,8 @@ impl ConnectionState {
     ) -> Poll<T> {
         if !self.task.borrow().will_wake(cx.waker()) {
             *self.task.borrow_mut() = cx.waker().clone();
+            // it ends by itself then
+            let _ = self.holds.account().poll_displaced(cx);
         }
         self.is_in_turn.set(true);
         self.ended.set(None);
@@ -383,12 +388,24 @@ impl ConnectionState {
         self.change(|state| state.has_foreign_body = true);
     }
 
-    pub(super) fn idle_turn(&self) -> Option<u64> {
-        self.state.borrow().idle_turn
+    pub(super) fn idled(&self) -> Option<u64> {
+        self.state.borrow().idled
     }
 
-    pub(super) fn set_idle_turn(&self, turn: u64) {
-        self.change(|state| state.idle_turn = Some(turn));
+    /// It is the connection with this number that becomes idle; returns whether it is warm.
+    pub(super) fn idle(&self, turn: u64) -> bool {
+        self.change(|state| {
+            state.idled = Some(turn);
+            state.is_warm
+        })
+    }
+
+    pub(super) fn is_warm(&self) -> bool {
+        self.state.borrow().is_warm
+    }
+
+    pub(super) fn set_warm(&self, is_warm: bool) {
+        self.change(|state| state.is_warm = is_warm);
     }
 
     /// Whether a head has begun and did not end in time.
@@ -402,7 +419,7 @@ impl ConnectionState {
             state.in_service += 1;
             state.requests += 1;
             state.head_since = None;
-            state.idle_turn = None;
+            state.idled = None;
             state.has_foreign_body = false;
         });
         InService {

@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 
 use super::connection_state::ConnectionState;
 
@@ -11,43 +10,73 @@ use super::connection_state::ConnectionState;
 /// that send one request after the other, and a megabyte at most.
 const KEPT: usize = 64;
 
-/// The connections of a worker that became idle last.
+/// The idle connections of a worker that keep their buffers.
+///
+/// One that becomes idle again keeps its place, and only notes that it did: what is idle for longest is looked for when
+/// a connection comes that has no place, so up to [`KEPT`] busy connections cost nothing here.
 #[derive(Default)]
 pub(super) struct WarmConnections {
-    /// The last [`KEPT`] of them, in the order of their turns.
-    last: RefCell<VecDeque<Idle>>,
-    turns: Cell<u64>,
-}
-
-struct Idle {
-    progress: Rc<ConnectionState>,
-    turn: u64,
-    task: Waker,
+    /// With the number of the time that it became idle, of all those of the worker.
+    kept: RefCell<VecDeque<(Rc<ConnectionState>, u64)>>,
+    idled: Cell<u64>,
 }
 
 impl WarmConnections {
     /// Whether at least [`KEPT`] other connections became idle since this one, so that its buffers
     /// are better released. Its task is woken when that changes.
-    pub(super) fn is_over(&self, progress: &Rc<ConnectionState>, cx: &Context<'_>) -> bool {
-        let Some(turn) = progress.idle_turn() else {
-            self.enter(progress, cx);
-            return false;
-        };
-        self.turns.get() - turn >= KEPT as u64
+    pub(super) fn is_over(&self, progress: &Rc<ConnectionState>) -> bool {
+        if progress.idled().is_none() {
+            let turn = self.idled.get() + 1;
+            self.idled.set(turn);
+            if !progress.idle(turn) {
+                self.enter(progress, turn);
+            }
+        }
+        !progress.is_warm()
     }
 
-    fn enter(&self, progress: &Rc<ConnectionState>, cx: &Context<'_>) {
-        let turn = self.turns.get() + 1;
-        self.turns.set(turn);
-        progress.set_idle_turn(turn);
-        let idle = Idle { progress: Rc::clone(progress), turn, task: cx.waker().clone() };
-        let mut last = self.last.borrow_mut();
-        last.push_back(idle);
-        let displaced = if last.len() > KEPT { last.pop_front() } else { None };
-        drop(last);
-        let Some(displaced) = displaced else { return };
-        if displaced.progress.idle_turn() == Some(displaced.turn) {
-            displaced.task.wake();
+    fn enter(&self, progress: &Rc<ConnectionState>, turn: u64) {
+        progress.set_warm(true);
+        let mut kept = self.kept.borrow_mut();
+        kept.push_back((Rc::clone(progress), turn));
+        while kept.len() > KEPT
+            && let Some((first, turn)) = kept.pop_front()
+        {
+            match first.idled() {
+                Some(later) if later > turn => kept.push_back((first, later)),
+                // also if it has a request: it comes again when it is idle
+                Some(_) | None => first.set_warm(false),
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use asyncsteps_actors::budget::{Budget, Client, Limits};
+
+    use super::super::limits::ServerLimits;
+    use super::*;
+    use crate::account::Account;
+
+    fn connection() -> Rc<ConnectionState> {
+        let budget = Budget::new(Limits::default());
+        ConnectionState::new(ServerLimits::default(), Account::new(budget.hold(&Client::Unknown)))
+    }
+
+    #[test]
+    fn the_connections_that_became_idle_last_are_warm() {
+        let warm = WarmConnections::default();
+        let all: Vec<_> = (0..=KEPT).map(|_| connection()).collect();
+        assert!(all[..KEPT].iter().all(|connection| !warm.is_over(connection)));
+        drop(all[0].begin());
+        assert!(!warm.is_over(&all[0]), "it is idle again");
+        assert!(!warm.is_over(&all[KEPT]), "it has just become idle");
+        assert!(!warm.is_over(&all[0]) && warm.is_over(&all[1]));
+        let request = all[2].begin();
+        assert!(!warm.is_over(&connection()));
+        assert!(!warm.is_over(&all[3]), "the one with a request was in its place");
+        drop(request);
+        assert!(!warm.is_over(&all[2]) && warm.is_over(&all[3]));
     }
 }

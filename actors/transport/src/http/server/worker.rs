@@ -160,8 +160,6 @@ impl Running {
                 State::Closing(since) => progress.close(since),
                 State::Ended => return Poll::Ready(()),
             }
-            // it ends by itself
-            let _ = progress.holds().account().poll_displaced(cx);
             progress.turn(cx, |cx| served.as_mut().poll(cx))
         })
         .await;
