@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::{try_join, try_join_all, try_join3};
 
 use super::change::{Change, EncodedBatch};
 use super::claims::alive;
 use super::session::{JournalSession, SessionFailure};
-use super::tables::{head, head_columns, moment, save};
+use super::tables::{SAVE, head, head_columns, moment, save};
 use super::{reads, submits};
 use crate::check;
 use crate::coding::Encoded;
@@ -19,6 +19,18 @@ use crate::moment::Moment;
 use crate::request::{Append, Appended, Resume, Signal};
 use crate::seal::Place;
 use crate::stored::{int, unsigned};
+
+const INSERT_RECORDS: &str = "INSERT INTO record (flow, epoch, sequence, path, kind, program, body) \
+     SELECT flow, epoch, sequence, path, kind, $7, body FROM unnest($1::bigint[], \
+     $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[]) \
+     AS r (flow, epoch, sequence, path, kind, body)";
+
+const TAKE_SIGNALS: &str = "UPDATE signal s SET value = NULL FROM unnest($1::bigint[], $2::bigint[]) \
+     AS taken (flow, number) WHERE s.flow = taken.flow AND s.number = taken.number";
+
+/// Of taken signals only the last ones are known.
+const FORGET_SIGNALS: &str = "DELETE FROM signal s USING unnest($1::bigint[], $2::bigint[]) \
+     AS old (flow, number) WHERE s.flow = old.flow AND s.number <= old.number AND s.value IS NULL";
 
 /// Whether a group is written for the first time, or its answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,28 +51,42 @@ pub(super) struct Group<'a> {
 /// Flows that are locked: as they were, and as they are to be.
 type Heads = HashMap<Uid, (FlowHead, FlowHead)>;
 
+/// How many records of entries are stored, by the place of the entry in its group.
+type Known = HashMap<i64, u64>;
+
+/// How a group ends.
+#[derive(Clone, Copy)]
+pub(super) enum GroupEnd {
+    Commit,
+    /// Its transaction stays open.
+    Open,
+}
+
 /// Whether an entry was written.
 pub(super) type Found = Result<Option<Appended>, NotWritten>;
 
 impl Group<'_> {
     /// Finds the answers of all changes, and commits.
     pub(super) async fn write(&self, changes: &mut [Change]) -> Result<(), SessionFailure> {
-        self.session.transaction(self.apply(changes)).await
+        self.session.in_transaction(self.apply(changes, GroupEnd::Commit)).await
     }
 
     /// Finds the answers of all changes, in an open transaction.
-    pub(super) async fn apply(&self, changes: &mut [Change]) -> Result<(), SessionFailure> {
+    pub(super) async fn apply(
+        &self,
+        changes: &mut [Change],
+        end: GroupEnd,
+    ) -> Result<(), SessionFailure> {
         // nodes, then flows, then keys: in this order they are locked everywhere
         let owners = submits::owners(changes);
-        let (now, alive, mut heads) = if owners.is_empty() {
-            let (now, heads) = try_join(moment(self.session), self.lock(changes)).await?;
-            (now, HashSet::new(), heads)
+        let (now, alive, (mut heads, known)) = if owners.is_empty() {
+            let (now, locked) = try_join(moment(self.session), self.lock(changes)).await?;
+            (now, HashSet::new(), locked)
         } else {
             let now = moment(self.session).await?;
             let alive = alive(self.session, &owners, now).await?;
             (now, alive, self.lock(changes).await?)
         };
-        let known = self.known_records(changes, &heads).await?;
         let (mut pending, mut index) = (PendingRows::default(), 0);
         for change in changes.iter_mut() {
             match change {
@@ -93,15 +119,23 @@ impl Group<'_> {
                 }
             }
         }
-        self.store(pending, &mut heads).await?;
-        submits::write(self.session, self.program, changes, &alive, now).await
+        let has_new = changes.iter().any(|change| matches!(change, Change::Submit(_)));
+        let commit = async |is_time| match end {
+            GroupEnd::Commit if is_time => self.session.batch("COMMIT").await,
+            GroupEnd::Commit | GroupEnd::Open => Ok(()),
+        };
+        self.store(pending, &mut heads, commit(!has_new)).await?;
+        if has_new {
+            submits::write(self.session, self.program, changes, &alive, now).await?;
+            commit(true).await?;
+        }
+        Ok(())
     }
 
     /// Looks whether an entry was written, in an open transaction: it waits for one that may be at it.
     pub(super) async fn find(&self, change: Change) -> Result<Found, SessionFailure> {
         let changes = [change];
-        let heads = self.lock(&changes).await?;
-        let known = self.known_records(&changes, &heads).await?;
+        let (heads, known) = self.lock(&changes).await?;
         let [Change::Append(asked)] = &changes else { return Ok(Ok(None)) };
         let Some(entry) = asked.request.batch.first() else { return Ok(Ok(None)) };
         let Some((head, _)) = heads.get(&entry.uid) else {
@@ -110,8 +144,14 @@ impl Group<'_> {
         Ok(check::repeated(entry, known.get(&0).copied().unwrap_or(0), head.inbox))
     }
 
+    /// Locks the flows of a group, and counts how many records of each entry are stored, by the entry's place in the
+    /// group. Both are sent at once: the server counts when the flows are locked.
+    async fn lock(&self, changes: &[Change]) -> Result<(Heads, Known), SessionFailure> {
+        try_join(self.heads(changes), self.known_records(changes)).await
+    }
+
     /// Locks the flows of a group, in the order of their uid.
-    async fn lock(&self, changes: &[Change]) -> Result<Heads, SessionFailure> {
+    async fn heads(&self, changes: &[Change]) -> Result<Heads, SessionFailure> {
         let uids: HashSet<_> = changes.iter().flat_map(Change::flows).collect();
         if uids.is_empty() {
             return Ok(Heads::new());
@@ -130,35 +170,29 @@ impl Group<'_> {
         rows.iter().map(locked).collect()
     }
 
-    /// How many records of each entry are stored, by the entry's place in the group.
-    async fn known_records(
-        &self,
-        changes: &[Change],
-        heads: &Heads,
-    ) -> Result<HashMap<i64, u64>, SessionFailure> {
+    async fn known_records(&self, changes: &[Change]) -> Result<Known, SessionFailure> {
         let batches = changes.iter().filter_map(|change| match change {
             Change::Append(asked) => Some(&asked.request.batch),
             Change::Submit(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
         });
-        let (mut indices, mut flows, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut indices, mut uids, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
         let (mut firsts, mut ends) = (Vec::new(), Vec::new());
         for (index, entry) in (0_i64..).zip(batches.flatten()) {
-            if let Some((head, _)) = heads.get(&entry.uid) {
-                indices.push(index);
-                flows.push(int(head.number));
-                epochs.push(int(entry.epoch.get()));
-                firsts.push(int(entry.first));
-                ends.push(int(entry.first.saturating_add(entry.records.len() as u64)));
-            }
+            indices.push(index);
+            uids.push(entry.uid.as_bytes().as_slice());
+            epochs.push(int(entry.epoch.get()));
+            firsts.push(int(entry.first));
+            ends.push(int(entry.first.saturating_add(entry.records.len() as u64)));
         }
         if indices.is_empty() {
-            return Ok(HashMap::new());
+            return Ok(Known::new());
         }
-        let sql = "SELECT e.index, count(*) FROM unnest($1::bigint[], $2::bigint[], \
-             $3::bigint[], $4::bigint[], $5::bigint[]) AS e (index, flow, epoch, first, past) \
-             JOIN record r ON r.flow = e.flow AND r.epoch = e.epoch \
-             AND r.sequence >= e.first AND r.sequence < e.past GROUP BY e.index";
-        let rows = self.session.query(sql, &[&indices, &flows, &epochs, &firsts, &ends]).await?;
+        let sql = "SELECT e.index, stored.count FROM unnest($1::bigint[], $2::bytea[], \
+             $3::bigint[], $4::bigint[], $5::bigint[]) AS e (index, uid, epoch, first, past) \
+             CROSS JOIN LATERAL (SELECT count(*) FROM record r \
+             WHERE r.flow = (SELECT number FROM flow f WHERE f.uid = e.uid) AND r.epoch = e.epoch \
+             AND r.sequence >= e.first AND r.sequence < e.past) AS stored";
+        let rows = self.session.query(sql, &[&indices, &uids, &epochs, &firsts, &ends]).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect()
     }
 
@@ -255,15 +289,28 @@ impl Group<'_> {
         Ok(())
     }
 
-    async fn store(&self, pending: PendingRows, heads: &mut Heads) -> Result<(), SessionFailure> {
-        pending.insert_records(self.session, self.program).await?;
-        let removed = pending.remove_records(self.session).await?;
-        pending.take_signals(self.session).await?;
-        for (_, new) in heads.values_mut() {
-            new.removed += removed.get(&int(new.number)).copied().unwrap_or(0);
+    /// Writes what was decided, and sends the `end` of the transaction behind it without waiting: if a statement
+    /// fails, nothing is committed.
+    async fn store(
+        &self,
+        pending: PendingRows,
+        heads: &mut Heads,
+        end: impl Future<Output = Result<(), SessionFailure>>,
+    ) -> Result<(), SessionFailure> {
+        // one that is not prepared would be sent behind the end
+        for sql in [INSERT_RECORDS, TAKE_SIGNALS, FORGET_SIGNALS, SAVE] {
+            self.session.prepare(sql).await?;
         }
-        let changed = heads.values().filter(|(old, new)| old != new);
-        try_join_all(changed.map(|(_, new)| save(self.session, new))).await?;
+        let rest = async {
+            let removed = pending.remove_records(self.session).await?;
+            for (_, new) in heads.values_mut() {
+                new.removed += removed.get(&int(new.number)).copied().unwrap_or(0);
+            }
+            let changed = heads.values().filter(|(old, new)| old != new);
+            let saved = try_join_all(changed.map(|(_, new)| save(self.session, new)));
+            try_join3(pending.take_signals(self.session), saved, end).await
+        };
+        try_join(pending.insert_records(self.session, self.program), rest).await?;
         Ok(())
     }
 }
@@ -354,15 +401,11 @@ impl PendingRows {
         if self.kinds.is_empty() {
             return Ok(());
         }
-        let sql = "INSERT INTO record (flow, epoch, sequence, path, kind, program, body) \
-             SELECT flow, epoch, sequence, path, kind, $7, body FROM unnest($1::bigint[], \
-             $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[]) \
-             AS r (flow, epoch, sequence, path, kind, body)";
         let Ids(flows, epochs, numbers) = &self.ids;
         let (paths, kinds, bodies) = (&self.paths, &self.kinds, &self.bodies);
         let columns: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
             [flows, epochs, numbers, paths, kinds, bodies, &program];
-        session.execute(sql, &columns).await?;
+        session.execute(INSERT_RECORDS, &columns).await?;
         Ok(())
     }
 
@@ -390,13 +433,11 @@ impl PendingRows {
         if flows.is_empty() {
             return Ok(());
         }
-        let sql = "UPDATE signal s SET value = NULL FROM unnest($1::bigint[], $2::bigint[]) \
-                   AS taken (flow, number) WHERE s.flow = taken.flow AND s.number = taken.number";
-        session.execute(sql, &[flows, numbers]).await?;
-        let sql = "DELETE FROM signal s USING unnest($1::bigint[], $2::bigint[]) \
-             AS old (flow, number) WHERE s.flow = old.flow AND s.number <= old.number \
-             AND s.value IS NULL";
-        session.execute(sql, &[flows, old]).await?;
+        try_join(
+            session.execute(TAKE_SIGNALS, &[flows, numbers]),
+            session.execute(FORGET_SIGNALS, &[flows, old]),
+        )
+        .await?;
         Ok(())
     }
 }

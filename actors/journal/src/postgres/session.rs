@@ -6,6 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
@@ -177,7 +178,8 @@ impl JournalSession {
         self.client.is_closed()
     }
 
-    async fn prepare(&self, sql: &'static str) -> Result<Statement, SessionFailure> {
+    /// Prepares a statement once, so that it is sent at once from then on, in the order in which futures are polled.
+    pub(super) async fn prepare(&self, sql: &'static str) -> Result<Statement, SessionFailure> {
         let known = self.prepared.lock().get(sql).cloned();
         if let Some(statement) = known {
             return Ok(statement);
@@ -217,13 +219,23 @@ impl JournalSession {
         &self,
         work: impl Future<Output = Result<T, SessionFailure>>,
     ) -> Result<T, SessionFailure> {
+        self.in_transaction(async {
+            let result = work.await?;
+            self.batch("COMMIT").await?;
+            Ok(result)
+        })
+        .await
+    }
+
+    /// The same for work that commits by itself. What it sends first goes behind the beginning at once, because
+    /// nothing but a lost connection keeps a transaction from beginning.
+    pub(super) async fn in_transaction<T>(
+        &self,
+        work: impl Future<Output = Result<T, SessionFailure>>,
+    ) -> Result<T, SessionFailure> {
         within(async {
-            self.batch("BEGIN").await?;
-            match work.await {
-                Ok(result) => {
-                    self.batch("COMMIT").await?;
-                    Ok(result)
-                }
+            match try_join(self.batch("BEGIN"), work).await {
+                Ok(((), result)) => Ok(result),
                 Err(failure) => {
                     // the first failure is reported
                     let _ = self.batch("ROLLBACK").await;

@@ -150,13 +150,15 @@ pub(super) async fn look(
     Ok((times.seen, reading))
 }
 
+/// Writes back what can change of a flow.
+pub(super) const SAVE: &str = "UPDATE flow SET version = $2, pinned = $3, state = $4, epoch = $5, owner = $6, \
+     ticket = $7, run = $8, claims = $9, deaths = $10, inbox = $11, seen = $12, removed = $13, \
+     due = $14, ended = $15, reason = $16, cancel_number = $17, cancel_by = $18, \
+     cancel_at = $19, due_passed = $20, ended_seen = $21, cancel_code = $22, \
+     cancel_text = $23 WHERE number = $1";
+
 /// Writes back the changes of a flow.
 pub(super) async fn save(session: &JournalSession, new: &FlowHead) -> Result<(), SessionFailure> {
-    let sql = "UPDATE flow SET version = $2, pinned = $3, state = $4, epoch = $5, owner = $6, \
-         ticket = $7, run = $8, claims = $9, deaths = $10, inbox = $11, seen = $12, removed = $13, \
-         due = $14, ended = $15, reason = $16, cancel_number = $17, cancel_by = $18, \
-         cancel_at = $19, due_passed = $20, ended_seen = $21, cancel_code = $22, \
-         cancel_text = $23 WHERE number = $1";
     let cancel = new.cancel.as_ref();
     let by = cancel.map(|cancel| stored::cancelled_by(&cancel.by));
     let (by, code, text) = by.unwrap_or_default();
@@ -185,6 +187,6 @@ pub(super) async fn save(session: &JournalSession, new: &FlowHead) -> Result<(),
         &code,
         &text,
     ];
-    session.execute(sql, &values).await?;
+    session.execute(SAVE, &values).await?;
     Ok(())
 }

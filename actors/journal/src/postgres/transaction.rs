@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 
 use super::Postgres;
 use super::change::{AskedChange, Change, EncodedBatch};
-use super::group::{Found, Group, GroupAttempt};
+use super::group::{Found, Group, GroupAttempt, GroupEnd};
 use super::session::{self, JournalSession, SessionFailure};
 use crate::error::Error;
 use crate::ran::{Ran, refused};
@@ -276,7 +276,7 @@ impl<T, F> OpenTransaction<T, F> {
     ) -> Result<Committed, SessionFailure> {
         self.enter_schema(session).await?;
         let mut changes = [self.change(step)];
-        self.group(session).apply(&mut changes).await?;
+        self.group(session).apply(&mut changes, GroupEnd::Open).await?;
         let [Change::Append(asked)] = changes else { return Err(Error::Closed.into()) };
         let answer = match asked.answer {
             Some(Ok(mut answers)) => answers.pop(),
