@@ -15,6 +15,8 @@ pub struct LiveNodes(Arc<[LiveNode]>);
 #[derive(Debug)]
 struct LiveNode {
     node: NodeId,
+    /// The part of its [scores](score) that all keys share.
+    seed: u64,
     endpoints: Vec<Endpoint>,
 }
 
@@ -25,7 +27,8 @@ impl LiveNodes {
         let live = nodes.iter().filter(|info| !info.is_draining).filter_map(|info| {
             let interfaces = info.interfaces.iter();
             let endpoints = interfaces.filter_map(|it| Some(Endpoint::new(it.parse().ok()?)));
-            Some(LiveNode { node: info.node.parse().ok()?, endpoints: endpoints.collect() })
+            let (node, seed) = (info.node.parse().ok()?, seed(info.node.as_bytes()));
+            Some(LiveNode { node, seed, endpoints: endpoints.collect() })
         });
         Self(live.collect())
     }
@@ -39,21 +42,35 @@ impl LiveNodes {
     /// score.
     pub(crate) fn owner(&self, function: &FunctionName, key: &[u8]) -> Option<&NodeId> {
         let serves = |live: &&LiveNode| live.endpoints.iter().any(|it| it.serves(function));
-        let nodes = self.0.iter().filter(serves).map(|live| &live.node);
-        nodes.max_by_key(|node| score(node.as_str().as_bytes(), key))
+        let mut nodes = self.0.iter().filter(serves);
+        let first = nodes.next()?;
+        // one that is alone needs no score
+        let owner = match nodes.next() {
+            Some(second) => {
+                [first, second].into_iter().chain(nodes).max_by_key(|live| score(live.seed, key))?
+            }
+            None => first,
+        };
+        Some(&owner.node)
     }
 }
 
 /// The score of a node for a key. It is the same in all processes and versions: FNV-1a over both, and the
 /// last step of MurmurHash3, so that each bit counts.
-fn score(node: &[u8], key: &[u8]) -> u64 {
-    let bytes = node.iter().chain(&[0xff]).chain(key);
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+fn score(seed: u64, key: &[u8]) -> u64 {
+    let hash = fnv(seed, key);
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ (hash >> 33)
+}
+
+/// The hash of a node, with which its scores begin.
+fn seed(node: &[u8]) -> u64 {
+    fnv(fnv(0xcbf2_9ce4_8422_2325, node), &[0xff])
+}
+
+fn fnv(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -108,6 +125,6 @@ mod tests {
 
     #[test]
     fn scores_never_change() {
-        assert_eq!(score(b"node", b"key"), 10_725_617_561_422_099_407);
+        assert_eq!(score(seed(b"node"), b"key"), 10_725_617_561_422_099_407);
     }
 }

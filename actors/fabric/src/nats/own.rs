@@ -1,12 +1,12 @@
 //! Calls of this very node: they do not leave the process.
 
+use std::sync::Arc;
+
 use asyncsteps_actors::drain::DrainGuard;
-use asyncsteps_executor::Executor;
 use asyncsteps_executor::iface::FunctionName;
-use tokio::sync::watch;
 
 use super::config::Config;
-use super::node_server::ServePhase;
+use super::node_server::{NodeServer, ServePhase};
 use super::serve::Members;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
@@ -14,9 +14,8 @@ use crate::pending::wait;
 
 /// A call that this node carries out itself.
 pub(super) struct OwnCall {
-    executor: Executor,
+    server: Arc<NodeServer>,
     entered: DrainGuard,
-    phase: watch::Receiver<ServePhase>,
 }
 
 /// Admits a call of a function that this node serves; `None` if it does not, or has too many calls: then
@@ -32,7 +31,7 @@ pub(super) fn admit(
         let serves = member.endpoints.iter().any(|endpoint| endpoint.serves(function));
         let takes = serves && !member.is_draining() && member.in_flight() < config.max_in_flight;
         let entered = takes.then(|| member.drain.admit())??;
-        Some(OwnCall { executor: member.executor.clone(), entered, phase: member.phase.clone() })
+        Some(OwnCall { server: member, entered })
     })
 }
 
@@ -40,17 +39,20 @@ impl OwnCall {
     /// Carries the call out, within its time limit.
     pub(super) async fn carry_out(mut self, call: Call) -> Result<Response, CallError> {
         let Call { invocation, time_limit, .. } = call;
-        let called = self.executor.invoke(invocation);
+        let called = self.server.executor.invoke(invocation);
         let result = tokio::select! {
             biased;
             result = called => result.map(Response::new).map_err(|error| CallError::of_flow(&error)),
             () = wait(time_limit) => Err(CallError::lost("no answer in time")),
-            // without a sender it has ended too
-            _ = self.phase.wait_for(|phase| *phase == ServePhase::Ended) => {
-                return Err(CallError::cancelled());
-            }
+            () = ended(&self.server) => return Err(CallError::cancelled()),
         };
         self.entered.finish();
         result
     }
+}
+
+/// Waits until the node serves no more. Most calls are carried out at once, and wait for nothing.
+async fn ended(server: &NodeServer) {
+    // without a sender it has ended too
+    let _ = server.phase.clone().wait_for(|phase| *phase == ServePhase::Ended).await;
 }
