@@ -1,7 +1,7 @@
 //! Whether a flow does anything but wait, so that it can be put aside meanwhile.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct FlowActivity {
     /// How many of them may have an effect, or are undos.
     effects: Cell<usize>,
     /// The steps that wait, and until when.
-    waits: RefCell<HashMap<Path, Option<Time>>>,
+    waits: RefCell<BTreeMap<Path, Option<Time>>>,
     /// It only waited when something happened last.
     only_waited: Cell<bool>,
     /// Something happens while it only waits, or it begins to: steps that follow each other wake nothing.

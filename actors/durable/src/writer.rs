@@ -1,7 +1,7 @@
 //! Appends the records of one flow to the journal.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A record of a flow, for its owner: later ones have higher numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RecordTicket(u64);
 
 /// Appends the records of one flow, in order. Records that are added while an append is in flight go
@@ -55,9 +55,9 @@ struct AppendQueue {
     /// Stored records that the waiting records replace.
     replaces: Vec<RecordId>,
     /// The names of the stored records that may be replaced.
-    stored_as: HashMap<RecordTicket, RecordId>,
+    stored_as: BTreeMap<RecordTicket, RecordId>,
     /// Records that are being appended, and are not needed any more.
-    outdated: HashSet<RecordTicket>,
+    outdated: BTreeSet<RecordTicket>,
     /// The number of the next record in the journal.
     next: u64,
     /// The ticket of the next record that is added.
