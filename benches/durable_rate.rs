@@ -10,7 +10,8 @@
 //!   own; left out where PostgreSQL is not installed.
 //! - Relaxed: the crowd of durable steps without a flush for each, beside durare on SQLite at its own setting,
 //!   in a process of its own (`benches/peers/durare`).
-//! - Recovery: a hundred thousand requests that were in flight when their process died are ended by the next.
+//! - Recovery: a hundred thousand requests that were in flight when their process died are ended by the next, beside a
+//!   process to which the same are submitted.
 
 #[path = "support/folder.rs"]
 mod folder;
@@ -36,7 +37,7 @@ use asyncsteps_journal::postgres::{self, Postgres};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::sqlite::{Durability, Options, Sqlite};
-use asyncsteps_journal::{Journal, Limits};
+use asyncsteps_journal::{Journal, Limits, Uid};
 use asyncsteps_postgres_server::Server;
 use folder::Folder;
 use futures_util::future::join_all;
@@ -84,12 +85,15 @@ fn main() {
     }
     relaxed(&mut bench, &folder, &system);
     if env::args().all(|arg| arg != "--test") {
+        bench.count("processor time of a row, bare rusqlite", bare_micros(), "us", "");
         let micros = processor_micros(&runtime);
         bench.count("processor time of an append", micros, "us", "at most 10");
         let micros = step_micros(&system);
         bench.count("processor time of a step", micros, "us", "at most 10");
-        let seconds = recovery_seconds(&folder, &system);
-        bench.count("recovery of 100,000 requests", seconds, "s", "at most 10");
+        let (recovered, afresh) = recovery_seconds(&folder, &system);
+        bench.count("recovery of 100,000 requests", recovered, "s", "at most 10");
+        bench.count("the same submitted and run afresh", afresh, "s", "");
+        bench.count("recovery : afresh", recovered / afresh, "", "at most 1.5");
     }
     bench.finish();
 }
@@ -217,41 +221,41 @@ fn relaxed<'a>(bench: &mut Bench<'a>, folder: &Folder, system: &'a SystemRunner)
     });
 }
 
-/// How long a new process takes to end what one that died had in flight, oldest first.
-fn recovery_seconds(folder: &Folder, system: &SystemRunner) -> f64 {
-    const REQUESTS: usize = 100_000;
+/// How long a new process takes to end what one that died had in flight, oldest first, and how long one takes to which
+/// the same is submitted.
+fn recovery_seconds(folder: &Folder, system: &SystemRunner) -> (f64, f64) {
     let file = folder.file("recovery");
-    let submitted = async |durable: &Durable| {
-        let user = User::new("bench", SecurityLevel::System);
-        let mut last = None;
-        for _ in 0..REQUESTS / 1000 {
-            let submit = |_| {
-                let options = durable::Options::default().caller(&user);
-                durable.submit("bench.shop:1.0:short", (), options)
-            };
-            let uids = join_all((0..1000).map(submit)).await;
-            last = uids.into_iter().map(|uid| uid.expect("a request")).next_back();
-        }
-        last.expect("there are some")
-    };
     // a process that has no node dies with all of them
     let uid = {
         let durable = Durable::new(open_relaxed(&file));
         let _executor = executor(&durable);
-        system.block_on(submitted(&durable))
+        system.block_on(submit_all(&durable))
     };
     let begun = clock::now();
     let process = Process::start(open_relaxed(&file), system);
-    system.block_on(async {
-        process.durable.ended(uid).await.expect("the journal");
-        let query = |state| Query { state: Some(state), limit: 1, ..Query::default() };
-        for state in [FlowState::New, FlowState::Ready, FlowState::Running] {
-            while !process.durable.list(query(state)).await.expect("the journal").is_empty() {
-                actix_rt::time::sleep(Duration::from_millis(10)).await;
-            }
-        }
-    });
-    clock::now().saturating_since(begun).as_secs_f64()
+    system.block_on(process.all_ended(uid));
+    let recovered = clock::now().saturating_since(begun).as_secs_f64();
+    drop(process);
+    let process = Process::start(open_relaxed(&folder.file("afresh")), system);
+    let begun = clock::now();
+    system.block_on(async { process.all_ended(submit_all(&process.durable).await).await });
+    (recovered, clock::now().saturating_since(begun).as_secs_f64())
+}
+
+/// Submits a hundred thousand requests, a thousand at once; returns the last one.
+async fn submit_all(durable: &Durable) -> Uid {
+    const REQUESTS: usize = 100_000;
+    let user = User::new("bench", SecurityLevel::System);
+    let mut last = None;
+    for _ in 0..REQUESTS / 1000 {
+        let submit = |_| {
+            let options = durable::Options::default().caller(&user);
+            durable.submit("bench.shop:1.0:short", (), options)
+        };
+        let uids = join_all((0..1000).map(submit)).await;
+        last = uids.into_iter().map(|uid| uid.expect("a request")).next_back();
+    }
+    last.expect("there are some")
 }
 
 /// Steps of each durable request of the crowd.
@@ -302,6 +306,17 @@ impl Process {
         Self { durable, _executor: executor, _node: node }
     }
 
+    /// Waits until all requests have ended, of which this one was submitted last.
+    async fn all_ended(&self, last: Uid) {
+        self.durable.ended(last).await.expect("the journal");
+        let query = |state| Query { state: Some(state), limit: 1, ..Query::default() };
+        for state in [FlowState::New, FlowState::Ready, FlowState::Running] {
+            while !self.durable.list(query(state)).await.expect("the journal").is_empty() {
+                actix_rt::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+
     /// So many requests of a function at the same time.
     async fn orders(&self, count: usize, function: &str) {
         let function = format!("bench.shop:1.0:{function}");
@@ -317,11 +332,32 @@ impl Process {
     }
 }
 
+/// A folder on a file system in memory, if there is one.
+fn in_memory() -> Folder {
+    let memory = Path::new("/dev/shm");
+    Folder::new(if memory.is_dir() { memory } else { Path::new("/tmp") })
+}
+
+/// The processor time of a row that bare rusqlite writes, with a row of each flow in a commit: what an append takes at
+/// least.
+fn bare_micros() -> f64 {
+    const COMMITS: usize = 200;
+    let folder = in_memory();
+    let mut bare = Bare::open(&folder.file("bare"));
+    (0..COMMITS / 10).for_each(|_| bare.commit(FLOWS as u64));
+    let before = processor_ticks();
+    (0..COMMITS).for_each(|_| bare.commit(FLOWS as u64));
+    let ticks = processor_ticks() - before;
+    // as for appends
+    #[expect(clippy::cast_precision_loss, reason = "these are small numbers")]
+    let micros = ticks as f64 * 10_000.0 / (COMMITS * FLOWS) as f64;
+    micros
+}
+
 /// The processor time of a durable step, on a file system in memory.
 fn step_micros(system: &SystemRunner) -> f64 {
     const ORDERS: usize = 20;
-    let memory = Path::new("/dev/shm");
-    let folder = Folder::new(if memory.is_dir() { memory } else { Path::new("/tmp") });
+    let folder = in_memory();
     let process = Process::start(open(&folder.file("steps")), system);
     system.block_on(process.orders(FLOWS, "order"));
     let before = processor_ticks();
@@ -336,8 +372,7 @@ fn step_micros(system: &SystemRunner) -> f64 {
 }
 
 fn processor_micros(runtime: &Runtime) -> f64 {
-    let memory = Path::new("/dev/shm");
-    let folder = Folder::new(if memory.is_dir() { memory } else { Path::new("/tmp") });
+    let folder = in_memory();
     let journal = open(&folder.file("processor"));
     let mut flows = runtime.block_on(join_all((0..FLOWS).map(|_| Flow::start(&journal))));
     runtime.block_on(append_all(&journal, &mut flows, 20));
