@@ -133,29 +133,21 @@ impl Shop {
     }
 
     async fn reserve(cx: &Cx<Self, Ordered>, (sku, qty): (Arc<str>, i64)) -> BodyResult<()> {
-        let executor = cx.request().executor();
         let reserve = Reserve { sku: sku.to_string(), order: cx.id().to_owned(), qty };
         match cx.request().client().as_system().call(reserve).await {
             Ok(_) => Ok(()),
             Err(TypedCallError::Declared(refused)) => Err(refused.into()),
-            // it may be reserved
-            Err(TypedCallError::Other(error)) => match executor.is_closing() {
-                true => Err(error.outcome_unknown().into()),
-                false => Err(ShopError::ShelfUnavailable(error).into()),
-            },
+            Err(TypedCallError::Other(error)) => Err(ShopError::ShelfUnavailable(error).into()),
         }
     }
 
     /// Gives back what the order has reserved of a product, in so many attempts.
     async fn release(cx: &Cx<Self, Ordered>, sku: &str, attempts: u32) -> Result<(), Error> {
-        let executor = cx.request().executor();
         let client = cx.request().client().as_system();
         for attempt in 1.. {
             let release = Release { sku: sku.to_owned(), order: cx.id().to_owned() };
             match client.call(release).await {
                 Ok(_) => break,
-                // a durable order goes on elsewhere, and for others the shelf ends with the process
-                Err(_) if executor.is_closing() => break,
                 Err(error) if attempt >= attempts => return Err(error.into_error()),
                 Err(_) => sleep(PAUSE * attempt).await,
             }

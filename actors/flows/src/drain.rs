@@ -100,6 +100,12 @@ impl Drain {
         Some(DrainGuard { drain: Arc::clone(self), end: Some(false) })
     }
 
+    /// Counts one in that one inside has started, also while closing.
+    pub fn admit_inside(self: &Arc<Self>) -> DrainGuard {
+        self.enter();
+        DrainGuard { drain: Arc::clone(self), end: Some(false) }
+    }
+
     /// How many are counted in.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -71,6 +71,7 @@ impl HoppingCall {
                 .with_caller(caller)
                 .with_fences(fences)
                 .with_trace(trace)
+                .inside()
                 .with_headers(Rc::<CallHeaders>::clone(&headers));
             if let Some(time_left) = time_left {
                 incoming = incoming.with_time_left(time_left);

@@ -9,12 +9,13 @@
 //!   with a call
 //! - `owners.rs`: who owns the entities of a process; `owner.rs`: those of a node; `claim.rs`: how it gets them
 //! - `owned.rs`: one of these: its state, and what is stored of its calls; `answers.rs`: calls that come again
-//! - `view.rs`: what the console shows of them
+//! - `figures.rs`, `view.rs`: what the console shows of them
 
 mod answers;
 mod call;
 mod claim;
 mod deliver;
+mod figures;
 mod functions;
 mod headers;
 mod hop;
@@ -33,6 +34,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use answers::ANSWERS;
+pub use figures::EntityTurn;
 pub use functions::EntityFunctions;
 pub(crate) use hop::HoppingCall;
 pub(crate) use kind::EntityKind;
@@ -41,7 +43,7 @@ pub use mail::{MESSAGES, Message, MessageId};
 pub(crate) use owner::{CurrentLease, EntityOwner};
 pub(crate) use owners::EntityOwners;
 pub use state::{EntityCx, EntityState};
-pub use view::{EntityInfo, EntityTurn};
+pub use view::EntityInfo;
 
 #[doc = include_str!("../docs/entities.md")]
 pub mod guide {}

@@ -16,10 +16,10 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::answers::{Answers, CallKey};
+use super::figures::{EntityFigures, EntityTurn};
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MessageId, WAITING};
 use super::state::{AnyState, Draft};
-use super::view::{EntityFigures, EntityTurn};
 use crate::lease::Lease;
 use crate::until::until;
 use crate::writer::{FlowWriter, RecordTicket, Stopped};

@@ -6,7 +6,7 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sync::mutex;
 use dashmap::DashMap;
 
-use super::view::EntityFigures;
+use super::figures::EntityFigures;
 
 /// How many calls of an entity may wait for their turn.
 const QUEUE: u32 = 1000;

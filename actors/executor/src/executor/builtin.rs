@@ -87,7 +87,7 @@ async fn one(
     let reply = match parse(request) {
         Ok(request) => {
             let incoming = Incoming::new(request, channel.clone()).with_caller(caller.clone());
-            let incoming = incoming.with_trace(trace::current());
+            let incoming = incoming.with_trace(trace::current()).inside();
             match executor.dispatch(incoming).await.into_body() {
                 ReplyBody::Message(message) => Some(message.into_response()),
                 ReplyBody::Nothing => None,

@@ -87,7 +87,10 @@ impl Shared {
         reply_to: &mut ReplyContext,
         times: &mut Timings,
     ) -> Result<Arrived, Refused> {
-        let mut entered = self.drain.admit().ok_or_else(Refused::closing)?;
+        let mut entered = match incoming.is_inside {
+            true => self.drain.admit_inside(),
+            false => self.drain.admit().ok_or_else(Refused::closing)?,
+        };
         // asked before the checks take fields out of the request
         let client = (self.config.client)(&incoming.request, &incoming.channel);
         match self.claim(incoming) {

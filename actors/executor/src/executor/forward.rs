@@ -54,6 +54,7 @@ fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
         trace: trace::current(),
         fences,
         hosted: None,
+        is_inside: false,
     };
     let caller = invocation.caller.clone();
     asi.await_in_place(async move {

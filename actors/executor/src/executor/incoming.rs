@@ -31,9 +31,10 @@ pub struct Incoming(pub(super) Box<RequestInfo>);
 impl Incoming {
     /// A call within the process.
     pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
-        let Invocation { function, params, caller, trace, fences, hosted } = invocation;
+        let Invocation { function, params, caller, trace, fences, hosted, is_inside } = invocation;
         let mut incoming = Self::new(Request::to(function, params), Channel::local());
         incoming.0.parts.hosted = hosted;
+        incoming.0.parts.is_inside = is_inside;
         incoming.with_caller(caller).with_fences(fences).with_call(call).with_trace(trace)
     }
 
@@ -58,6 +59,7 @@ impl Incoming {
                 trace: None,
                 fences: Vec::new(),
                 hosted: None,
+                is_inside: false,
                 memory: None,
                 #[cfg(feature = "test")]
                 undoes_twice: false,
@@ -123,6 +125,14 @@ impl Incoming {
 
     pub(super) fn with_call(mut self, call: Option<Arc<Call>>) -> Self {
         self.0.parts.call = call;
+        self
+    }
+
+    /// The same made by a request in flight of the same executor: it is carried out also while the executor closes, so
+    /// that the requests in flight can end.
+    #[must_use]
+    pub fn inside(mut self) -> Self {
+        self.0.parts.is_inside = true;
         self
     }
 

@@ -54,6 +54,8 @@ pub struct Invocation {
     pub fences: Vec<FencingToken>,
     /// The function here, if it was looked up.
     pub(super) hosted: Option<Arc<HostedFunction>>,
+    /// A request in flight of the executor makes it.
+    pub(super) is_inside: bool,
 }
 
 impl Invocation {
@@ -69,7 +71,15 @@ impl Invocation {
     ) -> Result<Self, Error> {
         let params = to_map(params)?;
         let (caller, trace) = (caller.into(), trace::current());
-        Ok(Self { function, params, caller, trace, fences: Vec::new(), hosted: None })
+        Ok(Self {
+            function,
+            params,
+            caller,
+            trace,
+            fences: Vec::new(),
+            hosted: None,
+            is_inside: false,
+        })
     }
 
     /// The same for the function `iface:version:function`. A text that is no name fails as a request
@@ -105,6 +115,11 @@ impl Invocation {
     #[must_use]
     pub fn with_trace(self, trace: Option<TraceParent>) -> Self {
         Self { trace, ..self }
+    }
+
+    /// The same, made by a request in flight of the executor.
+    pub(super) fn inside(self) -> Self {
+        Self { is_inside: true, ..self }
     }
 }
 

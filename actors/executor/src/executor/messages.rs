@@ -30,6 +30,8 @@ pub struct Dispatch {
     pub(super) trace: Option<TraceParent>,
     /// The tokens of the locks that are held around the call.
     pub(super) fences: Vec<FencingToken>,
+    /// A request in flight of the executor makes it.
+    pub(super) is_inside: bool,
     /// Closed when the reply is not wanted any more.
     pub(super) wanted: Option<oneshot::Receiver<()>>,
 }
@@ -43,21 +45,23 @@ impl Dispatch {
     #[must_use]
     pub fn new(request: Request, caller: impl Into<Caller>) -> Self {
         let (caller, trace) = (caller.into(), trace::current());
-        Self { request, caller, call: None, trace, fences: Vec::new(), wanted: None }
+        let (call, fences, wanted) = (None, Vec::new(), None);
+        Self { request, caller, call, trace, fences, is_inside: false, wanted }
     }
 
     /// A call, as a wait of the flow that makes it.
     pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
-        let Invocation { function, params, caller, trace, fences, .. } = invocation;
+        let Invocation { function, params, caller, trace, fences, is_inside, .. } = invocation;
         let request = Request::to(function, params);
-        Self { request, caller, call, trace, fences, wanted: None }
+        Self { request, caller, call, trace, fences, is_inside, wanted: None }
     }
 
     /// The request for the arbiter that carries it out.
     pub(super) fn into_incoming(self) -> Incoming {
-        let Self { request, caller, call, trace, fences, wanted: _ } = self;
+        let Self { request, caller, call, trace, fences, is_inside, wanted: _ } = self;
         let incoming = Incoming::new(request, Channel::local()).with_caller(caller);
-        incoming.with_fences(fences).with_call(call).with_trace(trace)
+        let incoming = incoming.with_fences(fences).with_call(call).with_trace(trace);
+        if is_inside { incoming.inside() } else { incoming }
     }
 
     /// The same, cancelled when the sender is dropped.

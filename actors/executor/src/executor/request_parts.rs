@@ -41,6 +41,8 @@ pub(super) struct RequestParts {
     pub(super) fences: Vec<FencingToken>,
     /// Its function, if that was looked up.
     pub(super) hosted: Option<Arc<HostedFunction>>,
+    /// A request in flight of the executor makes it.
+    pub(super) is_inside: bool,
     /// The recorder of its host.
     pub(super) memory: Option<Rc<dyn RequestRecorder>>,
     /// A test has each of its undos run twice.

@@ -148,7 +148,8 @@ impl ServedRequest {
         let executor = self.executor();
         let invocation = executor.invocation(function, params, self.caller());
         let fences = self.fences.clone();
-        let invocation = invocation.map(|it| it.with_trace(Some(self.trace())).with_fences(fences));
+        let invocation =
+            invocation.map(|it| it.with_trace(Some(self.trace())).with_fences(fences).inside());
         executor.call_typed(invocation, None).await
     }
 

@@ -153,6 +153,8 @@ impl TypedClient {
         let mut invocation = self.executor.invocation(C::FUNCTION, call, self.caller.clone())?;
         if self.trace.is_some() {
             invocation.trace = self.trace;
+            // a request has made this client
+            invocation.is_inside = true;
         }
         invocation.fences.clone_from(&self.fences);
         self.executor.call_typed(Ok(invocation), None).await

@@ -3,6 +3,7 @@
 mod answer_within;
 mod auth_service;
 mod branches;
+mod closing;
 mod early_ends;
 mod foreign_steps;
 mod functions;

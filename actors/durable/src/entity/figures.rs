@@ -1,0 +1,71 @@
+//! What a node notes of an entity for those who look.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use asyncsteps_journal::Uid;
+use parking_lot::Mutex;
+
+/// How many turns of an entity are kept, the newest ones.
+const TURNS: usize = 4;
+
+/// What its node notes of an entity.
+pub(crate) struct EntityFigures {
+    uid: Uid,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Default)]
+struct Noted {
+    state_bytes: usize,
+    turns: VecDeque<EntityTurn>,
+}
+
+/// The turn of a call that may change an entity.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EntityTurn {
+    /// The function that was called.
+    pub function: &'static str,
+    /// When the turn began.
+    pub at: SystemTime,
+    /// How long it took, without the wait for it before and for the storage behind it.
+    pub took: Duration,
+    /// Whether the call has ended well. One that has not has changed nothing.
+    pub is_done: bool,
+}
+
+impl EntityFigures {
+    pub(super) fn new(uid: Uid, state_bytes: usize) -> Arc<Self> {
+        let noted = Noted { state_bytes, ..Noted::default() };
+        Arc::new(Self { uid, noted: Mutex::new(noted) })
+    }
+
+    pub(super) fn uid(&self) -> Uid {
+        self.uid
+    }
+
+    /// The size of the stored state in bytes, and the last turns, the newest first.
+    pub(super) fn noted(&self) -> (usize, Vec<EntityTurn>) {
+        let noted = self.noted.lock();
+        (noted.state_bytes, noted.turns.iter().cloned().collect())
+    }
+
+    /// When the last turn began.
+    pub(super) fn last_turn(&self) -> Option<SystemTime> {
+        self.noted.lock().turns.front().map(|turn| turn.at)
+    }
+
+    pub(super) fn state_is(&self, bytes: usize) {
+        self.noted.lock().state_bytes = bytes;
+    }
+
+    pub(super) fn turn_ends(&self, turn: EntityTurn) {
+        let turns = &mut self.noted.lock().turns;
+        if turns.len() == TURNS {
+            turns.pop_back();
+        }
+        turns.push_front(turn);
+    }
+}
