@@ -56,7 +56,8 @@ fn every_accepted_order_ends_once_whichever_process_is_killed() {
     let shops = Shops::new(Some(server.url()));
     let (mut victim, mut other) = (shops.start(), shops.start());
     let mut accepted = 0;
-    for round in 0..tenth(200) {
+    // after each kill the shelf of the dead one waits for the end of its lease
+    for round in 0..tenth(80) {
         let addresses = [victim.address, other.address];
         // at another point each time
         accepted += order(addresses, 1 + round * 7 % ACCEPTED, || victim.kill());
