@@ -194,7 +194,7 @@ impl From<EntityInfo> for EntityRow {
     fn from(info: EntityInfo) -> Self {
         Self {
             name: info.name.to_string(),
-            uid: info.uid.to_string(),
+            uid: info.uid.map(|uid| uid.to_string()).unwrap_or_default(),
             is_busy: info.is_busy,
             queued: info.queued,
             state_bytes: info.state_bytes,

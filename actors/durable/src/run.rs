@@ -55,7 +55,7 @@ impl FlowRun<'_> {
             return None;
         };
         if let Some(function) = self.shared.message_function(&started.template) {
-            self.deliver(function, started, &loaded).await;
+            self.deliver(function.function, started, &loaded).await;
             return None;
         }
         let Some(program) = self.shared.program(&started.template) else {

@@ -43,7 +43,7 @@ struct DurableState {
     /// The entities of each interface that has some.
     kinds: Vec<Arc<EntityKind>>,
     /// The functions of entities that get messages, by their name in the journal.
-    messages: HashMap<String, String>,
+    messages: HashMap<String, MessageFunction>,
     schedules: Vec<Arc<ScheduledRequests>>,
     nodes: Vec<LocalNode>,
     last_node: u64,
@@ -71,6 +71,15 @@ pub(crate) struct DurableFunction {
     pub(crate) sensitive: SensitiveFields,
     /// Its steps.
     pub(crate) planned: Arc<Planned>,
+}
+
+/// A function of entities that gets messages.
+#[derive(Clone)]
+pub(crate) struct MessageFunction {
+    /// Its name for the executor, with the whole version.
+    pub(crate) function: String,
+    /// The checks of its executor.
+    pub(crate) checks: RequestChecks,
 }
 
 /// The parameters of a request.
@@ -178,12 +187,12 @@ impl DurableShared {
     }
 
     /// Nodes carry out messages to a function of entities.
-    pub(crate) fn add_messages(&self, template: String, function: String) {
+    pub(crate) fn add_messages(&self, template: String, function: MessageFunction) {
         self.state.lock().messages.insert(template, function);
     }
 
     /// The function that messages with this name are for.
-    pub(crate) fn message_function(&self, template: &str) -> Option<String> {
+    pub(crate) fn message_function(&self, template: &str) -> Option<MessageFunction> {
         self.state.lock().messages.get(template).cloned()
     }
 

@@ -224,6 +224,11 @@ impl FlowWriter {
         }
     }
 
+    /// Whether this record is stored, or was replaced by one that is.
+    pub(crate) fn is_stored(&self, record: RecordTicket) -> bool {
+        self.queue.borrow().stored > record
+    }
+
     /// Whether the flow cannot append any more.
     pub(crate) fn has_stopped(&self) -> bool {
         self.queue.borrow().failed.is_some()

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::Caller;
+use asyncsteps_journal::limits::PATH_BYTES;
 use asyncsteps_journal::{Path, ValueError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -18,28 +19,35 @@ const BYTES: usize = 1 << 20;
 
 /// The identity of a call.
 pub(super) struct CallKey {
-    /// Its user, function and key.
-    name: String,
+    /// Where its answer is recorded: its user, function and key.
+    path: Path,
     /// A digest of its parameters.
     digest: u64,
 }
 
 impl CallKey {
+    /// The call of a function with a key.
+    ///
+    /// # Errors
+    /// InvalidRequest if the key and the names of its user are too long to be recorded.
     pub(super) fn new(
+        root: &Path,
         caller: &Caller,
-        function: &str,
-        key: &str,
+        (function, key): (&str, &str),
         params: &Map<String, Value>,
-    ) -> Self {
+    ) -> Result<Self, Error> {
         let user = caller.user().map(|user| (user.local_id(), user.global_id()));
         // quoted, so that no user, function and key are taken for other ones
-        let name = format!("{user:?} {function} {key}");
-        Self { name, digest: digest(params) }
+        let path = root.key(&format!("{user:?} {function} {key}"));
+        if path.as_str().len() > PATH_BYTES {
+            let info = "The key and the names of its user are too long";
+            return Err(Error::with_info(codes::INVALID_REQUEST, info));
+        }
+        Ok(Self { path, digest: digest(params) })
     }
 
-    /// Where its answer is recorded.
-    pub(super) fn path(&self, root: &Path) -> Path {
-        root.key(&self.name)
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 }
 
@@ -80,8 +88,8 @@ impl Answers {
     }
 
     /// The answer that a call has got before.
-    pub(super) fn find(&self, path: &Path, call: &CallKey) -> Result<Option<Value>, Error> {
-        let Some(answer) = self.answers.get(path) else { return Ok(None) };
+    pub(super) fn find(&self, call: &CallKey) -> Result<Option<Value>, Error> {
+        let Some(answer) = self.answers.get(&call.path) else { return Ok(None) };
         if answer.digest != call.digest {
             let info = "The key was used for a call with other parameters";
             return Err(Error::with_info(codes::INVALID_REQUEST, info));

@@ -1,14 +1,17 @@
 //! A call of an entity, from its caller to the owner.
 
+use std::cell::Cell;
+use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::sync::{CallerFences, FencingToken};
-use asyncsteps_actors::trace;
+use asyncsteps_actors::{clock, timer, trace};
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, codes};
 use asyncsteps_executor::RequestSteps;
 use asyncsteps_executor::message::Response;
+use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_journal::{Error as JournalError, Refused};
 use serde_json::{Map, Value};
 
@@ -21,13 +24,17 @@ use super::mail::MessageId;
 use super::owned::{Changes, Committed, OwnedEntity};
 use super::owner::{EntityOwner, Place};
 use super::owners::MOVED;
-use super::post::store;
+use super::post::{check, store};
 use super::state::{AnyState, Draft};
 use crate::key;
 use crate::shared::DurableShared;
+use crate::writer::Stopped;
 
 /// How long a call waits before it looks again where its entity is.
 const AGAIN: Duration = Duration::from_millis(20);
+
+/// How much longer than its limit a call may take, which is answered by then that its changes are being stored.
+const ANSWER: Duration = Duration::from_secs(1);
 
 /// How many entities a call may come through, each of which calls the next one: each has a flow that waits for it.
 const CHAIN: usize = 16;
@@ -61,6 +68,8 @@ struct EntityCall {
     message: Option<MessageId>,
     /// The tokens of the locks and entities that its caller has.
     fences: Vec<FencingToken>,
+    /// The function has ended well, and what it sends could not be stored.
+    is_unsent: Cell<bool>,
     /// The steps of the function.
     steps: Template,
 }
@@ -83,7 +92,20 @@ impl EntityCall {
             unreachable!("a front is only run for a function that is behind it")
         };
         let (shared, kind) = (Arc::clone(shared), Arc::clone(kind));
-        Ok(Self { shared, kind, function, form, name, params, key, message, fences, steps })
+        let is_unsent = Cell::new(false);
+        Ok(Self {
+            shared,
+            kind,
+            function,
+            form,
+            name,
+            params,
+            key,
+            message,
+            fences,
+            is_unsent,
+            steps,
+        })
     }
 
     /// Adds the steps of the call, and again if its entity is elsewhere by then.
@@ -187,16 +209,14 @@ impl EntityCall {
             Ok::<_, StepError>(())
         })
         .on_error(move |asi, error| -> StepResult {
-            // a message has ended if its call fails
-            match self.message.filter(|_| error.code() != MOVED) {
-                Some(message) => {
-                    let gone = vec![message];
-                    let changes = Changes { gone, has_failed: true, ..Changes::default() };
-                    let committed = failed.commit(changes)?;
-                    asi.success((Ended::Failed(committed, error.clone()),))
-                }
-                None => Err(error.clone().into()),
+            if error.code() == MOVED || (self.message.is_some() && self.is_unsent.get()) {
+                return Err(error.clone().into());
             }
+            // a message has ended if its call fails, and any caller is told of what the function saw
+            let gone = self.message.into_iter().collect();
+            let changes = Changes { gone, has_failed: true, ..Changes::default() };
+            let committed = failed.commit(changes)?;
+            asi.success((Ended::Failed(committed, error.clone()),))
         });
         Ok(())
     }
@@ -213,21 +233,24 @@ impl EntityCall {
         let (state, mail) = (draft.changed(), draft.take_mail());
         let result = || asi.request().map(|info| result(info.raw_response()));
         let answer = key.as_ref().map(|_| result()).transpose()?;
-        let (sent, mut gone) = (mail.sent().collect::<Vec<_>>(), mail.withdrawn.clone());
-        gone.extend(self.message);
-        if !sent.is_empty() {
+        let (sent, withdrawn) = (mail.sent().collect::<Vec<_>>(), mail.withdrawn.clone());
+        let gone = withdrawn.iter().copied().chain(self.message).collect();
+        let changes = Changes { state, answer: None, sent, gone, withdrawn, has_failed: false };
+        if !changes.sent.is_empty() {
+            // nothing is sent that cannot be carried out, or by a call that fails
+            check(&mail, &self.shared, (&self.kind, &self.name))?;
+            entity.check(&changes)?;
             asi.await_(async move {
                 let (shared, to) = (&self.shared, (&*self.kind, &self.name));
-                store(&mail, &*shared.journal, to).await
+                let stored = store(&mail, &*shared.journal, to).await;
+                stored.inspect_err(|_| self.is_unsent.set(true))
             })
             .named("send");
         }
         asi.add(move |asi, ()| {
             check_owned(&entity)?;
             let answer = key.as_ref().zip(answer);
-            let committed =
-                entity.commit(Changes { state, answer, sent, gone, has_failed: false })?;
-            asi.success((Ended::Well(committed),))
+            asi.success((Ended::Well(entity.commit(Changes { answer, ..changes })?),))
         });
         Ok(())
     }
@@ -244,15 +267,30 @@ impl EntityCall {
                 return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
             }
         };
-        let is_known = self.key.is_some() || self.message.is_some();
+        // a call that failed changed nothing, and is made again like one that is known
+        let is_known = self.key.is_some() || self.message.is_some() || end.is_err();
+        let limit = asi.request()?.handle().time_left();
+        if let Some(left) = limit {
+            // the answer in its place says that it may be stored
+            asi.cancel_after(left + ANSWER)?;
+        }
         asi.await_(async move {
-            let stored = committed.stored().await;
-            stored.map_err(|_| lost(is_known, "while it stored the changes"))
+            tokio::select! {
+                biased;
+                stored = committed.stored() => stored.map_err(|stopped| match stopped {
+                    Stopped::Lost => lost(is_known, "while it stored the changes"),
+                    Stopped::Refused(reason) => not_stored(&reason),
+                }),
+                () = at(limit) => Err(late()),
+            }
         })
         .named("store");
-        if self.message.is_some() {
-            asi.add(|asi, ()| {
-                message_ends(asi, MessageEnd::CarriedOut)?;
+        let is_message = self.message.is_some();
+        if is_message || end.is_err() {
+            asi.add(move |asi, ()| {
+                if is_message {
+                    message_ends(asi, MessageEnd::CarriedOut)?;
+                }
                 end.map_err(StepError::from)
             });
         }
@@ -310,9 +348,29 @@ impl EntityCall {
 
     fn call_key(&self, asi: &AsyncSteps) -> Result<Option<CallKey>, Error> {
         let Some(key) = &self.key else { return Ok(None) };
-        let info = asi.request()?;
-        Ok(Some(CallKey::new(&info.caller(), info.function().func(), key, &self.params)))
+        let (caller, key) = (asi.request()?.caller(), (self.function, &**key));
+        CallKey::new(&self.kind.root, &caller, key, &self.params).map(Some)
     }
+}
+
+/// Completes when this time is over; never without one.
+async fn at(limit: Option<Duration>) {
+    match limit {
+        Some(left) => timer::sleep_until(clock::now() + left).await,
+        None => pending().await,
+    }
+}
+
+/// The error of a call whose time ends while its changes are being stored.
+fn late() -> Error {
+    let info = "the time of the call is over, while its changes are being stored";
+    Error::with_info(OUTCOME_UNKNOWN, info)
+}
+
+/// The error of a call whose changes the journal does not take.
+fn not_stored(reason: &str) -> Error {
+    let info = format!("the changes are not stored: {reason}");
+    Error::with_info(codes::INTERNAL_ERROR, info)
 }
 
 /// How the turn of a call has ended.

@@ -99,8 +99,8 @@ impl EntityOwner {
                         return self.load(lease, kind, name, claimed).await.map(Some);
                     }
                     Owner::Other(epoch) if asked != Some(epoch) => {
-                        self.ask_back(uid).await?;
-                        asked = Some(epoch);
+                        asked = self.ask_back(uid).await?.then_some(epoch);
+                        known = known.filter(|_| asked.is_some());
                     }
                     Owner::Gone => {
                         (known, asked) = (None, None);
@@ -202,12 +202,17 @@ impl EntityOwner {
         Err(Error::with_info(codes::INTERNAL_ERROR, format!("The entity {template} {why}")))
     }
 
-    /// Asks the node that has the entity to give it back.
-    async fn ask_back(&self, uid: Uid) -> Result<(), Error> {
+    /// Asks the node that has the entity to give it back; returns whether it is there.
+    async fn ask_back(&self, uid: Uid) -> Result<bool, Error> {
         let nothing = Value::encode(&()).map_err(|error| error_of_submit(&error.into()))?;
         let signal = Signal { id: random()?, name: GIVE_BACK.to_owned(), value: nothing };
         let asked = answered(|| self.shared.journal.signal(uid, signal.clone())).await;
-        asked.map_err(error_of_journal)
+        match asked {
+            Ok(()) => Ok(true),
+            // its owner has removed it
+            Err(JournalError::Refused(Refused::HasEnded(_) | Refused::NoFlow(_))) => Ok(false),
+            Err(error) => Err(error_of_journal(error)),
+        }
     }
 
     async fn load(

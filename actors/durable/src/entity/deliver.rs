@@ -1,6 +1,7 @@
 //! Carries out a message: the request in the journal that has it, until its call has ended.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
@@ -38,7 +39,7 @@ impl FlowRun<'_> {
             (None, response) => {
                 let error = response.and_then(|response| response.into_result().err());
                 tracing::debug!(message = %uid, ?error, "a message is tried again later");
-                return self.put_aside(Disposition::Park(Some(POLL))).await;
+                return self.put_aside(Disposition::Park(Some(self.until_again(loaded)))).await;
             }
             (Some(MessageEnd::NotSent), _) => Ending::Cancelled,
             (Some(MessageEnd::CarriedOut), None) => ending_of_nothing(),
@@ -52,7 +53,16 @@ impl FlowRun<'_> {
         writer.append_last(|entry| entry.records = vec![ended]).await;
         self.shared.tell_ended(uid);
     }
+
+    /// How long a message waits that was not carried out: ever longer, as one that takes too long is tried again and again.
+    fn until_again(&self, loaded: &Loaded) -> Duration {
+        let age = self.shared.now().as_millis().saturating_sub(loaded.flow.created.as_millis());
+        Duration::from_millis(age / 8).clamp(POLL, LONGEST)
+    }
 }
+
+/// How long a message waits at the most until it is tried again.
+const LONGEST: Duration = Duration::from_secs(60);
 
 fn ending_of_nothing() -> Ending {
     ending_of(asyncsteps_executor::message::Response::success(Value::Null))

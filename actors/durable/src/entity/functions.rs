@@ -15,7 +15,7 @@ use super::kind::{CallForm, EntityKind};
 use super::state::StateForm;
 use crate::durable::Durable;
 use crate::front::DurableForm;
-use crate::shared::DurableShared;
+use crate::shared::{DurableShared, MessageFunction};
 
 /// Takes the functions of the entities of an interface: [`Durable::entity`] returns it.
 #[derive(derive_more::Debug)]
@@ -133,7 +133,9 @@ impl<E: Entity> EntityFunctions<'_, E> {
             functions.mistake(function, at, what);
         }
         if form == CallForm::Changes {
-            shared.add_messages(kind.template(function), kind.function(function));
+            let (template, called) = (kind.template(function), kind.function(function));
+            let checks = functions.checks();
+            shared.add_messages(template, MessageFunction { function: called, checks });
         }
         Self { functions, shared, kind }
     }

@@ -132,6 +132,13 @@ impl EntityKind {
         Error::with_info(codes::INVALID_REQUEST, info)
     }
 
+    /// The state of an entity that was never called.
+    pub(super) fn new_state(&self) -> Result<AnyState, String> {
+        // the application makes it
+        catch_unwind(self.form.new)
+            .map_err(|_| "the program panics when it makes a state".to_owned())
+    }
+
     /// The state of an entity for a call that reads; `None` is that of one that was never called.
     pub(super) fn for_reading(&self, name: &EntityName, state: Option<AnyState>) -> Draft {
         let state = state.unwrap_or_else(self.form.new);

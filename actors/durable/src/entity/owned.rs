@@ -1,7 +1,7 @@
 //! An entity that a node owns: its state, and what is stored of its calls.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_journal::record::{Done, Ended, Ending, Iteration, Keys};
-use asyncsteps_journal::request::{Claimed, Disposition, Loaded};
+use asyncsteps_journal::request::{CancelledBy, Claimed, Disposition, Loaded};
 use asyncsteps_journal::{Epoch, Event, Journal, Path, Record, Uid, ValueError};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -29,7 +29,8 @@ pub(crate) struct OwnedEntity {
     kind: Arc<EntityKind>,
     pub(super) name: EntityName,
     pub(super) uid: Uid,
-    epoch: Epoch,
+    /// The number of its token.
+    token: u64,
     pub(super) writer: Rc<FlowWriter>,
     lease: Rc<Lease>,
     /// As the next call finds it.
@@ -37,8 +38,10 @@ pub(crate) struct OwnedEntity {
     /// The number of the call that left it so, and its record.
     calls: Cell<u64>,
     record: Cell<Option<RecordTicket>>,
-    /// As it is stored, with the number of the call that left it so.
-    stored: RefCell<(u64, AnyState)>,
+    /// As it is stored, as far as that was noticed.
+    stored: RefCell<AnyState>,
+    /// As later calls left it, with their records, oldest first.
+    unstored: RefCell<VecDeque<(RecordTicket, AnyState)>>,
     answers: RefCell<Answers>,
     /// The messages that it has sent, and that were not carried out, and their record.
     sent: RefCell<BTreeSet<Uid>>,
@@ -70,7 +73,10 @@ impl OwnedEntity {
     ) -> Result<Rc<Self>, String> {
         let Claimed { uid, epoch, .. } = claimed;
         let (form, version) = (kind.form, loaded.flow.version);
-        let (next, seen) = (loaded.next(), loaded.inbox.last);
+        // a node that asked for it after it was claimed still waits
+        let unseen = loaded.inbox.signals.first().map(|signal| signal.number);
+        let seen = unseen.map_or(loaded.inbox.last, |number| number.saturating_sub(1));
+        let next = loaded.next();
         let writer = FlowWriter::new(journal, (uid, epoch, form.version), next, seen);
         let state = kind.stored_state(loaded)?;
         let (mut last_change, mut answers, mut sent) = (None, Answers::default(), None);
@@ -88,10 +94,13 @@ impl OwnedEntity {
         }
         let record = last_change.map(|(_, _, ticket)| ticket);
         let (calls, state_bytes) = last_change.map_or((0, 0), |(calls, bytes, _)| (calls, bytes));
-        let state = state.unwrap_or_else(form.new);
+        let state = match state {
+            Some(state) => state,
+            None => kind.new_state()?,
+        };
         Ok(Rc::new(Self {
             kind: Arc::clone(kind),
-            epoch,
+            token: token(loaded.flow.number, epoch),
             name: name.clone(),
             uid,
             writer,
@@ -99,7 +108,8 @@ impl OwnedEntity {
             latest: RefCell::new(Rc::clone(&state)),
             calls: Cell::new(calls),
             record: Cell::new(record),
-            stored: RefCell::new((calls, state)),
+            stored: RefCell::new(state),
+            unstored: RefCell::default(),
             answers: RefCell::new(answers),
             sent_record: Cell::new(sent.as_ref().map(|(_, ticket)| *ticket)),
             sent: RefCell::new(sent.map(|(ids, _)| ids).unwrap_or_default()),
@@ -118,7 +128,7 @@ impl OwnedEntity {
     /// The token of this owner.
     pub(super) fn fence(&self) -> FencingToken {
         let (lock, key) = (Arc::clone(self.kind.name()), Arc::clone(&self.name.key));
-        FencingToken::new(lock, key, self.epoch.get())
+        FencingToken::new(lock, key, self.token)
     }
 
     /// Whether this node still owns it, as far as that is known.
@@ -231,12 +241,23 @@ impl OwnedEntity {
 
     /// The state for a call that reads it.
     pub(super) fn stored(&self) -> Draft {
-        self.kind.for_reading(&self.name, Some(Rc::clone(&self.stored.borrow().1)))
+        self.settle();
+        self.kind.for_reading(&self.name, Some(Rc::clone(&self.stored.borrow())))
+    }
+
+    /// Notices what has been stored, whoever waited for it.
+    fn settle(&self) {
+        let mut unstored = self.unstored.borrow_mut();
+        while unstored.front().is_some_and(|(record, _)| self.writer.is_stored(*record))
+            && let Some((_, state)) = unstored.pop_front()
+        {
+            self.stored.replace(state);
+        }
     }
 
     /// The answer that this call has got before.
     pub(super) fn answer(&self, call: &CallKey) -> Result<Option<Value>, Error> {
-        self.answers.borrow().find(&call.path(&self.kind.root), call)
+        self.answers.borrow().find(call)
     }
 
     /// Whether it has sent this message, which was not carried out.
@@ -246,15 +267,15 @@ impl OwnedEntity {
 
     /// A call has ended: its changes are true for the next one, and are being stored.
     pub(super) fn commit(self: &Rc<Self>, changes: Changes<'_>) -> Result<Committed, Error> {
-        let Changes { state, answer, sent, gone, has_failed } = changes;
-        let mail = self.mail(sent, &gone)?;
+        let Changes { state, answer, sent, gone, withdrawn, has_failed } = changes;
+        let mail = self.mail(&sent, &gone)?;
         let is_written = self.is_outdated.get() && (answer.is_some() || mail.is_some());
         // nothing is changed before all of it is known to fit
         let latest = state.clone().unwrap_or_else(|| Rc::clone(&self.latest.borrow()));
         let state = (is_written || state.is_some()).then(|| (self.kind.form.write)(&*latest));
         let state = state.transpose().map_err(|error| self.not_stored("state", error))?;
         let answer = answer.map(|(call, result)| {
-            Answers::encode(call, result).map(|value| (call.path(&self.kind.root), value))
+            Answers::encode(call, result).map(|value| (call.path().clone(), value))
         });
         let answer = answer.transpose().map_err(|error| self.not_stored("answer", error))?;
         self.is_done.set(!has_failed);
@@ -267,6 +288,7 @@ impl OwnedEntity {
             self.record.set(Some(ticket));
             self.is_outdated.set(false);
             self.latest.replace(Rc::clone(&latest));
+            self.unstored.borrow_mut().push_back((ticket, latest));
         }
         if let Some((path, value)) = answer {
             let done = Done { value: value.clone(), attempt: 1, millis: 0 };
@@ -283,15 +305,19 @@ impl OwnedEntity {
             self.sent_record.set(Some(ticket));
             self.sent.replace(sent);
         }
-        Ok(Committed { entity: Rc::clone(self), number: self.calls.get(), state: latest })
+        self.settle();
+        Ok(Committed { entity: Rc::clone(self), withdrawn })
+    }
+
+    /// Whether these changes can be stored, as far as that is known before.
+    pub(super) fn check(&self, changes: &Changes<'_>) -> Result<(), Error> {
+        self.mail(&changes.sent, &changes.gone)?;
+        let state = changes.state.as_ref().map(|state| (self.kind.form.write)(&**state));
+        state.transpose().map(|_| ()).map_err(|error| self.not_stored("state", error))
     }
 
     /// The messages that wait after a call, if it changes that.
-    fn mail(
-        &self,
-        sent: Vec<MessageId>,
-        gone: &[MessageId],
-    ) -> Result<Option<BTreeSet<Uid>>, Error> {
+    fn mail(&self, sent: &[MessageId], gone: &[MessageId]) -> Result<Option<BTreeSet<Uid>>, Error> {
         let waiting = self.sent.borrow();
         if sent.is_empty() && !gone.iter().any(|message| waiting.contains(&message.0)) {
             return Ok(None);
@@ -336,6 +362,8 @@ pub(super) struct Changes<'a> {
     pub(super) sent: Vec<MessageId>,
     /// Messages that were carried out, or are taken back.
     pub(super) gone: Vec<MessageId>,
+    /// Those that are taken back.
+    pub(super) withdrawn: Vec<MessageId>,
     /// The call has failed, and only what it carries out is over.
     pub(super) has_failed: bool,
 }
@@ -372,22 +400,38 @@ impl Drop for TurnGuard {
     }
 }
 
-/// A call that has ended well, whose changes are being stored.
+/// A call that has ended, whose changes are being stored.
 pub(super) struct Committed {
     entity: Rc<OwnedEntity>,
-    number: u64,
-    state: AnyState,
+    withdrawn: Vec<MessageId>,
 }
 
 impl Committed {
     /// Completes when its changes are stored, and all that it saw.
     pub(super) async fn stored(self) -> Result<(), Stopped> {
-        let Self { entity, number, state } = self;
+        let Self { entity, withdrawn } = self;
         entity.writer.stored().await?;
-        let mut stored = entity.stored.borrow_mut();
-        if stored.0 < number {
-            *stored = (number, state);
+        if !withdrawn.is_empty() {
+            // they would stay until their time; now the entity says that it has not sent them
+            let journal = Arc::clone(entity.writer.journal());
+            actix_rt::spawn(async move {
+                for MessageId(uid) in withdrawn {
+                    let by = CancelledBy::from("the entity that has sent it");
+                    if let Err(error) = journal.cancel(uid, by).await {
+                        tracing::debug!(message = %uid, %error, "a message waits for its time");
+                    }
+                }
+            });
         }
         Ok(())
     }
+}
+
+/// How many bits of a token count the owners of an entity.
+const OWNERS: u32 = 24;
+
+/// The number of the token of an owner: higher than those of all owners before, also of an entity of the same name that
+/// was removed meanwhile, because the journal's numbers of flows do not repeat.
+fn token(flow: u64, epoch: Epoch) -> u64 {
+    (flow << OWNERS) + epoch.get()
 }

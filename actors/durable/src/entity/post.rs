@@ -4,8 +4,9 @@
 //! before the changes of the call that sends it, so it is not lost; and the entity keeps the names of messages that it has
 //! sent with its state, so one of a call that was not stored is not carried out, and none is carried out twice.
 
-use asyncsteps_core::Error;
+use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::Caller;
+use asyncsteps_executor::message::Request;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{FirstOwner, Submit};
 use asyncsteps_journal::{Journal, Value};
@@ -15,7 +16,29 @@ use super::kind::{EntityKind, EntityName};
 use super::mail::{MESSAGE_VERSION, Mail, Message};
 use crate::answered::answered;
 use crate::caller;
+use crate::shared::DurableShared;
 use crate::submit::error_of_submit;
+
+/// Whether the messages can be carried out: the interface has their functions, and these take their parameters.
+pub(super) fn check(
+    mail: &Mail,
+    shared: &DurableShared,
+    (kind, name): (&EntityKind, &EntityName),
+) -> Result<(), Error> {
+    for (_, Message { function, params, .. }) in mail.messages() {
+        let wrong = |why: String| {
+            let info = format!("a message to {function} cannot be carried out: {why}");
+            Error::with_info(codes::INTERNAL_ERROR, info)
+        };
+        let Some(known) = shared.message_function(&kind.template(function)) else {
+            return Err(wrong("no function of this name may change the entity".to_owned()));
+        };
+        let request = Request::new(&known.function, kind.addressed(name, params.clone()));
+        let checked = known.checks.check(request, &Caller::system());
+        checked.map_err(|refusal| wrong(refusal.to_string()))?;
+    }
+    Ok(())
+}
 
 /// Stores the messages, each of which is carried out if the entity says then that it has sent it.
 pub(super) async fn store(

@@ -16,8 +16,8 @@ use crate::durable::Durable;
 pub struct EntityInfo {
     /// Its name in the journal, such as `acme.seats:1@opera`.
     pub name: Arc<str>,
-    /// The request of the journal that it is.
-    pub uid: Uid,
+    /// The request of the journal that it is; `None` while the node claims it.
+    pub uid: Option<Uid>,
     /// Whether a call has its turn.
     pub is_busy: bool,
     /// How many calls wait for their turn.
@@ -38,25 +38,25 @@ impl Durable {
         self.shared.entities.turns()
     }
 
-    /// The entities that nodes of this process own, those with the longest queues first, then those with the latest
+    /// The entities that nodes of this process own or claim, those with the longest queues first, then those with the latest
     /// turns, and how many there are in all.
     #[must_use]
     pub fn entities(&self, most: usize) -> (Vec<EntityInfo>, usize) {
         let report = self.entity_turns().inspect();
         let keys: HashMap<&str, &KeyReport> = report.keys.iter().map(|it| (&*it.key, it)).collect();
-        let owned = self.shared.entities.known.iter().filter_map(|known| {
-            let figures = Arc::clone(known.figures.as_ref()?);
-            let last = figures.last_turn();
-            Some((Arc::clone(known.key()), figures, last))
+        let owned = self.shared.entities.known.iter().map(|known| {
+            let last = known.figures.as_ref().and_then(|figures| figures.last_turn());
+            (Arc::clone(known.key()), known.figures.clone(), last)
         });
         let mut owned: Vec<_> = owned.collect();
         let all = owned.len();
         let queued = |name: &str| keys.get(name).map_or(0, |key| key.queued);
         owned.sort_by_cached_key(|(name, _, last)| (Reverse(queued(name)), Reverse(*last)));
         let shown = owned.into_iter().take(most).map(|(name, figures, _)| {
-            let (key, (state_bytes, turns)) = (keys.get(&*name), figures.noted());
+            let key = keys.get(&*name);
+            let (state_bytes, turns) = figures.as_ref().map(|it| it.noted()).unwrap_or_default();
             EntityInfo {
-                uid: figures.uid(),
+                uid: figures.map(|figures| figures.uid()),
                 is_busy: key.is_some_and(|key| key.holders > 0),
                 queued: key.map_or(0, |key| key.queued),
                 state_bytes,

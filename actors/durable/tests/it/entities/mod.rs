@@ -1,6 +1,7 @@
 //! Actors by key, with state: one call at a time, wherever its node is.
 
 mod answers;
+mod attacks;
 mod chains;
 mod forms;
 mod hops;

@@ -76,7 +76,8 @@ fn what_a_process_owns_is_seen() {
         assert_eq!((entities.len(), all), (2, 3));
         let last = &entities[0];
         assert_eq!((&*last.name, last.is_busy, last.queued), ("test.counters:1@b", false, 0));
-        let flow = process.durable.status(last.uid).await.expect("it is there").flow;
+        let uid = last.uid.expect("it is owned");
+        let flow = process.durable.status(uid).await.expect("it is there").flow;
         assert_eq!(flow.template, "test.counters:1@b");
         let ends: Vec<_> = last.turns.iter().map(|turn| turn.is_done).collect();
         assert_eq!(ends, [false, true, true, true], "the newest first");
