@@ -74,7 +74,9 @@ fn an_order_that_is_not_undone_in_time_is_told_by_the_log_and_the_exit_code() {
     assert_eq!(program.terminate().code(), Some(1));
     let mut lines = String::new();
     log.read_to_string(&mut lines).expect("text");
-    assert!(lines.contains("stopped finished=0 cancelled=1 not_undone=1"), "{lines}");
+    // its undo gives the units back, and calls that it makes are cancelled with it
+    let stopped = lines.lines().find(|line| line.contains("stopped finished=0"));
+    assert!(stopped.is_some_and(|line| line.ends_with("not_undone=1")), "{lines}");
 }
 
 #[test]

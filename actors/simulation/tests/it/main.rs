@@ -43,7 +43,7 @@ fn seeds() -> u64 {
 
 /// The same for the shop, of which a run takes twenty seconds without optimization.
 fn seeds_of_shop() -> u64 {
-    if cfg!(debug_assertions) { 4 } else { seeds() }
+    if cfg!(debug_assertions) { 2 } else { seeds() }
 }
 
 /// Orders under all faults, while a new version of the program is deployed node by node: each one that was accepted ends,
