@@ -517,3 +517,9 @@ impl DurableFlow {
 fn error_of_deadline() -> Error {
     Error::with_info(codes::TIMEOUT, "the deadline of the request")
 }
+
+impl Drop for DurableFlow {
+    fn drop(&mut self) {
+        self.writer.rest();
+    }
+}

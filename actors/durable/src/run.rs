@@ -41,7 +41,7 @@ pub(crate) struct ReadyFlow {
 }
 
 /// The codes of a request that is wrong by itself: it would be refused again.
-const WRONG: [&str; 4] =
+pub(crate) const WRONG: [&str; 4] =
     [codes::INVALID_REQUEST, codes::UNAUTHORIZED, codes::SECURITY_ERROR, codes::PLEASE_REAUTH];
 
 impl FlowRun<'_> {
@@ -126,7 +126,11 @@ impl FlowRun<'_> {
 
     /// Stores what becomes of a flow of which nothing else is stored.
     pub(crate) async fn put_aside(&self, then: Disposition) {
-        let append = last_append(self.claimed, then);
+        self.append_last(last_append(self.claimed, then)).await;
+    }
+
+    /// Stores the last append to a flow.
+    pub(crate) async fn append_last(&self, append: Append) {
         let append = async || self.shared.journal.append(vec![append.clone()]).await;
         if let Err(error) = self.asked(append).await {
             tracing::error!(flow = %self.claimed.uid, %error, "the flow cannot be put aside");
@@ -347,6 +351,9 @@ pub(crate) fn ending_of(response: Response) -> Ending {
                 text: Some(format!("the result cannot be stored: {error}")),
             }),
         },
-        Err(error) => Ending::Failed(Failure { code: error.code, text: error.description }),
+        Err(error) => Ending::Failed(Failure {
+            code: cut(&error.code, TEXT_BYTES),
+            text: error.description.map(|text| cut(&text, TEXT_BYTES)),
+        }),
     }
 }

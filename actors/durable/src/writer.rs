@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct RecordTicket(u64);
 
 /// Appends the records of one flow, in order. Records that are added while an append is in flight go
-/// with the next one. A task appends them while there are some.
+/// with the next one. A task appends them, until the flow [rests](Self::rest).
 pub(crate) struct FlowWriter {
     journal: Arc<dyn Journal>,
     uid: Uid,
@@ -37,8 +37,12 @@ pub(crate) struct FlowWriter {
     seen: Cell<u64>,
     /// The highest number in the inbox that this flow was notified of.
     inbox: Cell<u64>,
-    /// The task that appends runs.
-    is_running: Cell<bool>,
+    /// The task that appends was spawned.
+    is_spawned: Cell<bool>,
+    /// The task ends when nothing waits.
+    rests: Cell<bool>,
+    /// Records wait, and nothing is being appended.
+    work: Notify,
     /// Records were stored, or no more are.
     stored: Notify,
     /// Nothing is being appended.
@@ -144,7 +148,9 @@ impl FlowWriter {
             queue,
             seen: Cell::new(seen),
             inbox: Cell::new(seen),
-            is_running: Cell::new(false),
+            is_spawned: Cell::new(false),
+            rests: Cell::new(false),
+            work: Notify::new(),
             stored: Notify::new(),
             idle: Notify::new(),
             news: Notify::new(),
@@ -172,14 +178,20 @@ impl FlowWriter {
         let ticket = queue.ticket();
         queue.waiting.push((ticket, record));
         drop(queue);
-        self.append_waiting();
+        if self.is_spawned.replace(true) {
+            self.work.notify_one();
+        } else {
+            actix_rt::spawn(Rc::clone(self).run());
+        }
         ticket
     }
 
-    /// Begins to append the records that wait, if there are some.
-    fn append_waiting(self: &Rc<Self>) {
-        if !self.queue.borrow().waiting.is_empty() && !self.is_running.replace(true) {
-            actix_rt::spawn(Rc::clone(self).run());
+    /// Nothing more is added for long, or ever: waiting records are appended, and then the task ends, which takes more
+    /// memory than the flow. A later record begins another one.
+    pub(crate) fn rest(&self) {
+        if self.is_spawned.get() {
+            self.rests.set(true);
+            self.work.notify_one();
         }
     }
 
@@ -229,6 +241,11 @@ impl FlowWriter {
         self.queue.borrow().stored > record
     }
 
+    /// Whether this record waits to be appended.
+    pub(crate) fn is_waiting(&self, record: RecordTicket) -> bool {
+        self.queue.borrow().waiting.iter().any(|(waiting, _)| *waiting == record)
+    }
+
     /// Whether the flow cannot append any more.
     pub(crate) fn has_stopped(&self) -> bool {
         self.queue.borrow().failed.is_some()
@@ -241,21 +258,27 @@ impl FlowWriter {
 
     /// Appends queued records at once, as tasks of the arbiter see them.
     async fn run(self: Rc<Self>) {
-        while let Some((entry, tickets)) = self.next_entry() {
-            let ids = ids(&entry);
-            match self.append(entry).await {
-                AppendAnswer::Written(written) => {
-                    self.queue.borrow_mut().written(tickets.into_iter().zip(ids));
-                    self.tell_inbox(written.inbox);
+        loop {
+            while let Some((entry, tickets)) = self.next_entry() {
+                let ids = ids(&entry);
+                match self.append(entry).await {
+                    AppendAnswer::Written(written) => {
+                        self.queue.borrow_mut().written(tickets.into_iter().zip(ids));
+                        self.tell_inbox(written.inbox);
+                    }
+                    AppendAnswer::Unseen => self.stop(Stopped::Lost),
+                    AppendAnswer::Stopped(stopped) => self.stop(stopped),
                 }
-                AppendAnswer::Unseen => self.stop(Stopped::Lost),
-                AppendAnswer::Stopped(stopped) => self.stop(stopped),
+                self.queue.borrow_mut().is_appending = false;
+                self.stored.notify_waiters();
             }
-            self.queue.borrow_mut().is_appending = false;
-            self.stored.notify_waiters();
+            self.idle.notify_waiters();
+            if self.queue.borrow().failed.is_some() || self.rests.replace(false) {
+                self.is_spawned.set(false);
+                return;
+            }
+            self.work.notified().await;
         }
-        self.is_running.set(false);
-        self.idle.notify_waiters();
     }
 
     /// The queued records; `None` if there is nothing to append, or something else is being
@@ -356,6 +379,7 @@ impl FlowWriter {
         for waiting in [&self.stopped, &self.stored, &self.idle] {
             waiting.notify_waiters();
         }
+        self.work.notify_one();
     }
 
     fn entry(&self, first: u64, records: Vec<Record>) -> Append {
@@ -442,7 +466,7 @@ impl Drop for AppendTurn<'_> {
         self.writer.queue.borrow_mut().is_appending = false;
         self.writer.stored.notify_waiters();
         self.writer.idle.notify_waiters();
-        self.writer.append_waiting();
+        self.writer.work.notify_one();
     }
 }
 

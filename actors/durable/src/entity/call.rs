@@ -17,10 +17,9 @@ use serde_json::{Map, Value};
 
 use super::answers::CallKey;
 use super::claim::{error_of_journal, key_of};
-use super::headers::{CallHeaders, MessageEnd};
+use super::headers::{CallHeaders, CarriedMessage, MessageEnd};
 use super::hop::{Hop, HoppingCall, lost};
 use super::kind::{CallForm, EntityKind, EntityName};
-use super::mail::MessageId;
 use super::owned::{Changes, Committed, OwnedEntity};
 use super::owner::{EntityOwner, Place};
 use super::owners::MOVED;
@@ -33,7 +32,7 @@ use crate::writer::Stopped;
 /// How long a call waits before it looks again where its entity is.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// How much longer than its limit a call may take, which is answered by then that its changes are being stored.
+/// A call whose time is over while its changes are being stored is answered at its limit, so it ends this much later.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// How many entities a call may come through, each of which calls the next one: each has a flow that waits for it.
@@ -65,7 +64,7 @@ struct EntityCall {
     /// The key of its caller.
     key: Option<String>,
     /// The message that it carries out.
-    message: Option<MessageId>,
+    message: Option<CarriedMessage>,
     /// The tokens of the locks and entities that its caller has.
     fences: Vec<FencingToken>,
     /// The function has ended well, and what it sends could not be stored.
@@ -118,7 +117,12 @@ impl EntityCall {
                 (Changes, Place::Here(owner)) => self.change(asi, owner),
                 (Reads, Place::Here(owner)) => return self.with_entity(asi, owner, Self::read),
                 (Changes | Reads, Place::There(node)) => {
-                    HoppingCall::add(asi, self.hop(asi)?, |call| node.call(call));
+                    let hop = self.hop(asi)?;
+                    if let Some(left) = hop.time_left {
+                        // what is answered there at the limit arrives here
+                        asi.cancel_after(left + ANSWER)?;
+                    }
+                    HoppingCall::add(asi, hop, |call| node.call(call));
                 }
                 (Changes | Reads, Place::Nowhere) => {
                     let info = "no node of this process runs, so the entity cannot be called: `Durable::start` starts one";
@@ -185,11 +189,13 @@ impl EntityCall {
 
     /// The turn of the call.
     fn turn(self: Rc<Self>, asi: &mut AsyncSteps, entity: Rc<OwnedEntity>) -> StepResult {
-        if let Some(message) = self.message
-            && !entity.has_sent(message)
+        if let Some(CarriedMessage { id, is_cancelled }) = self.message
+            && (is_cancelled || !entity.has_sent(id))
         {
             check_owned(&entity)?;
-            return asi.success((Ended::NotSent,));
+            let changes = Changes { gone: vec![id], has_failed: true, ..Changes::default() };
+            // it ends when what it depends on is stored
+            return asi.success((Ended::NotSent(entity.commit(changes)?),));
         }
         asi.hold(entity.begin_turn(self.function));
         let key = self.call_key(asi)?;
@@ -212,8 +218,10 @@ impl EntityCall {
             if error.code() == MOVED || (self.message.is_some() && self.is_unsent.get()) {
                 return Err(error.clone().into());
             }
+            // nobody is told of what a node only believes
+            check_owned(&failed)?;
             // a message has ended if its call fails, and any caller is told of what the function saw
-            let gone = self.message.into_iter().collect();
+            let gone = self.message.iter().map(|message| message.id).collect();
             let changes = Changes { gone, has_failed: true, ..Changes::default() };
             let committed = failed.commit(changes)?;
             asi.success((Ended::Failed(committed, error.clone()),))
@@ -234,7 +242,7 @@ impl EntityCall {
         let result = || asi.request().map(|info| result(info.raw_response()));
         let answer = key.as_ref().map(|_| result()).transpose()?;
         let (sent, withdrawn) = (mail.sent().collect::<Vec<_>>(), mail.withdrawn.clone());
-        let gone = withdrawn.iter().copied().chain(self.message).collect();
+        let gone = withdrawn.iter().copied().chain(self.message.map(|it| it.id)).collect();
         let changes = Changes { state, answer: None, sent, gone, withdrawn, has_failed: false };
         if !changes.sent.is_empty() {
             // nothing is sent that cannot be carried out, or by a call that fails
@@ -257,14 +265,14 @@ impl EntityCall {
 
     /// Adds the wait for the storage, which ends the call.
     fn store(self: Rc<Self>, asi: &mut AsyncSteps, ended: Ended) -> StepResult {
-        let (committed, end) = match ended {
-            Ended::Well(committed) => (committed, Ok(())),
-            Ended::Failed(committed, error) => (committed, Err(error)),
-            Ended::NotSent => {
-                message_ends(asi, MessageEnd::NotSent)?;
+        let (committed, end, message_end) = match ended {
+            Ended::Well(committed) => (committed, Ok(()), MessageEnd::CarriedOut),
+            Ended::Failed(committed, error) => (committed, Err(error), MessageEnd::CarriedOut),
+            Ended::NotSent(committed) => {
                 // nobody waits for it, and nothing is wrong
                 let info = "the message was taken back, or its call has failed";
-                return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
+                let error = Error::with_info(codes::INVALID_REQUEST, info);
+                (committed, Err(error), MessageEnd::NotSent)
             }
         };
         // a call that failed changed nothing, and is made again like one that is known
@@ -289,7 +297,7 @@ impl EntityCall {
         if is_message || end.is_err() {
             asi.add(move |asi, ()| {
                 if is_message {
-                    message_ends(asi, MessageEnd::CarriedOut)?;
+                    message_ends(asi, message_end)?;
                 }
                 end.map_err(StepError::from)
             });
@@ -305,8 +313,14 @@ impl EntityCall {
         };
         asi.hold(entity.enter());
         asi.extend(entity.stored().given);
-        self.add_steps(asi, Some(entity.fence()))?;
+        let (fence, failed) = (entity.fence(), Rc::clone(&entity));
         // another node may have changed it meanwhile if it is not owned any more
+        asi.add(move |asi, ()| self.add_steps(asi, Some(fence)).map_err(StepError::from)).on_error(
+            move |_, error| -> StepResult {
+                check_owned(&failed)?;
+                Err(error.clone().into())
+            },
+        );
         asi.add(move |_, ()| check_owned(&entity));
         Ok(())
     }
@@ -376,10 +390,10 @@ fn not_stored(reason: &str) -> Error {
 /// How the turn of a call has ended.
 enum Ended {
     Well(Committed),
-    /// With an error: the message that it carries out has ended, without changes.
+    /// With an error, and without changes.
     Failed(Committed, Error),
-    /// It carries out a message that was not sent.
-    NotSent,
+    /// It carries out a message that was not sent, or was cancelled.
+    NotSent(Committed),
 }
 
 /// Notes how the message ended that the request carries out.

@@ -6,16 +6,18 @@ use std::time::Duration;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Caller, Incoming};
+use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{Ended, Ending, Started};
-use asyncsteps_journal::request::{Disposition, Loaded};
+use asyncsteps_journal::request::{Append, Disposition, Loaded};
 use asyncsteps_journal::{Event, POLL, Path, Record};
 use serde_json::{Map, Value};
 
-use super::headers::{CallHeaders, MessageEnd};
+use super::headers::{CallHeaders, CarriedMessage, MessageEnd};
 use super::mail::MessageId;
+use crate::records::cut;
 use crate::response::response;
-use crate::run::{FlowRun, ending_of};
-use crate::writer::FlowWriter;
+use crate::run::{FlowRun, WRONG, ending_of, last_append};
+use crate::writer::{AppendAnswer, FlowWriter, Stopped};
 
 impl FlowRun<'_> {
     /// Carries out the message that this request is, for this function.
@@ -28,7 +30,9 @@ impl FlowRun<'_> {
                 return self.put_aside(Disposition::Pause(reason)).await;
             }
         };
-        let headers = Rc::new(CallHeaders::new(None, Some(MessageId(uid))));
+        let is_cancelled = loaded.inbox.cancel.is_some();
+        let message = CarriedMessage { id: MessageId(uid), is_cancelled };
+        let headers = Rc::new(CallHeaders::new(None, Some(message)));
         let trace = started.trace.as_deref().and_then(|trace| trace.parse().ok());
         let incoming = Incoming::new(Request::new(&function, params), Channel::local())
             .with_caller(Caller::system())
@@ -38,8 +42,17 @@ impl FlowRun<'_> {
         let ending = match (headers.end.get(), response) {
             (None, response) => {
                 let error = response.and_then(|response| response.into_result().err());
+                if let Some(error) = error.as_ref().filter(|error| WRONG.contains(&&*error.code)) {
+                    // a program that refuses it: it would be refused again
+                    let why = error.description.as_deref().unwrap_or_default();
+                    let reason = format!("the message is refused: {} {why}", error.code);
+                    return self.put_aside(Disposition::Pause(cut(&reason, TEXT_BYTES))).await;
+                }
                 tracing::debug!(message = %uid, ?error, "a message is tried again later");
-                return self.put_aside(Disposition::Park(Some(self.until_again(loaded)))).await;
+                let again = Disposition::Park(Some(self.until_again(loaded)));
+                // a cancel is known, and does not wake it again
+                let seen = loaded.inbox.last;
+                return self.append_last(Append { seen, ..last_append(self.claimed, again) }).await;
             }
             (Some(MessageEnd::NotSent), _) => Ending::Cancelled,
             (Some(MessageEnd::CarriedOut), None) => ending_of_nothing(),
@@ -50,8 +63,20 @@ impl FlowRun<'_> {
         let writer = FlowWriter::new(journal, asked, loaded.next(), loaded.inbox.last);
         let path = Path::template(&started.template);
         let ended = Record::new(path, Event::Ended(Ended { ending }));
-        writer.append_last(|entry| entry.records = vec![ended]).await;
-        self.shared.tell_ended(uid);
+        let (answer, _) = writer
+            .append_last(|entry| {
+                entry.records = vec![ended];
+                // it takes nothing of its inbox any more
+                entry.seen = u64::MAX;
+            })
+            .await;
+        match answer {
+            AppendAnswer::Written(_) => self.shared.tell_ended(uid),
+            AppendAnswer::Stopped(Stopped::Refused(reason)) => {
+                self.put_aside(Disposition::Pause(reason)).await;
+            }
+            AppendAnswer::Unseen | AppendAnswer::Stopped(Stopped::Lost) => {}
+        }
     }
 
     /// How long a message waits that was not carried out: ever longer, as one that takes too long is tried again and again.

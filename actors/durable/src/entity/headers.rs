@@ -8,13 +8,21 @@ use asyncsteps_executor::message::Headers;
 use super::mail::MessageId;
 use crate::key::HEADER;
 
+/// A message that a call carries out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CarriedMessage {
+    pub(super) id: MessageId,
+    /// It was cancelled, and only ends.
+    pub(super) is_cancelled: bool,
+}
+
 /// What goes with a call of an entity that comes from another arbiter of this process, or is a message.
 #[derive(Debug)]
 pub(super) struct CallHeaders {
     /// The key of its caller.
     key: Option<String>,
     /// The message that it carries out.
-    pub(super) message: Option<MessageId>,
+    pub(super) message: Option<CarriedMessage>,
     /// How that ended; `None` if it is to be tried again.
     pub(super) end: Cell<Option<MessageEnd>>,
 }
@@ -29,7 +37,7 @@ pub(super) enum MessageEnd {
 }
 
 impl CallHeaders {
-    pub(super) fn new(key: Option<String>, message: Option<MessageId>) -> Self {
+    pub(super) fn new(key: Option<String>, message: Option<CarriedMessage>) -> Self {
         Self { key, message, end: Cell::new(None) }
     }
 }

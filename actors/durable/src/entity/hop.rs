@@ -14,8 +14,7 @@ use asyncsteps_executor::{Caller, Executor, Incoming, RequestSteps};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::headers::{CallHeaders, MessageEnd};
-use super::mail::MessageId;
+use super::headers::{CallHeaders, CarriedMessage, MessageEnd};
 use super::owners::MOVED;
 use crate::response::response;
 
@@ -26,7 +25,7 @@ pub(super) struct Hop {
     pub(super) params: Map<String, Value>,
     pub(super) caller: Caller,
     pub(super) key: Option<String>,
-    pub(super) message: Option<MessageId>,
+    pub(super) message: Option<CarriedMessage>,
     pub(super) fences: Vec<FencingToken>,
     pub(super) trace: Option<TraceParent>,
     pub(super) time_left: Option<Duration>,

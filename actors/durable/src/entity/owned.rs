@@ -232,6 +232,7 @@ impl OwnedEntity {
     pub(super) fn lose(&self) {
         self.is_leaving.set(true);
         self.writer.stop(Stopped::Lost);
+        self.writer.rest();
     }
 
     /// The state for a call that may change it.
@@ -269,6 +270,7 @@ impl OwnedEntity {
     pub(super) fn commit(self: &Rc<Self>, changes: Changes<'_>) -> Result<Committed, Error> {
         let Changes { state, answer, sent, gone, withdrawn, has_failed } = changes;
         let mail = self.mail(&sent, &gone)?;
+        let withdrawn = withdrawn.into_iter().filter(|message| self.has_sent(*message)).collect();
         let is_written = self.is_outdated.get() && (answer.is_some() || mail.is_some());
         // nothing is changed before all of it is known to fit
         let latest = state.clone().unwrap_or_else(|| Rc::clone(&self.latest.borrow()));
@@ -284,6 +286,10 @@ impl OwnedEntity {
             self.calls.set(self.calls.get() + 1);
             let (index, replaced) = (self.calls.get(), self.record.get());
             let event = Event::Iteration(Iteration { index, state });
+            if replaced.is_some_and(|record| self.writer.is_waiting(record)) {
+                // it is never written by itself
+                self.unstored.borrow_mut().pop_back();
+            }
             let ticket = self.add(self.kind.root.clone(), event, replaced.as_slice());
             self.record.set(Some(ticket));
             self.is_outdated.set(false);

@@ -186,6 +186,7 @@ impl EntityOwner {
         name: EntityName,
         form: CallForm,
     ) -> Result<bool, Error> {
+        let _ended = ClaimEnd { owner: Rc::clone(&self), name: Arc::clone(&name.full) };
         let claimed = self.claim(&kind, &name, form).await;
         match claimed {
             Ok(Some(entity)) => {
@@ -201,12 +202,7 @@ impl EntityOwner {
                 }
                 Ok(true)
             }
-            other @ (Ok(None) | Err(_)) => {
-                self.entities.borrow_mut().remove(&name.full);
-                self.shared.entities.known.remove(&name.full);
-                self.changed.notify_waiters();
-                other.map(|_| false)
-            }
+            other @ (Ok(None) | Err(_)) => other.map(|_| false),
         }
     }
 
@@ -263,8 +259,12 @@ impl EntityOwner {
         self.looked.set(now);
         let idle = if self.entities.borrow().len() > MOST / 2 { short } else { long };
         for entity in self.all() {
-            if entity.idle_since().is_some_and(|since| now.saturating_since(since) >= idle) {
+            let Some(since) = entity.idle_since() else { continue };
+            let since = now.saturating_since(since);
+            if since >= idle {
                 self.leave(&entity);
+            } else if since >= short {
+                entity.writer.rest();
             }
         }
     }
@@ -292,5 +292,24 @@ impl EntityOwner {
     /// Completes when it has none.
     pub(crate) async fn is_empty(&self) {
         until(&self.changed, || self.entities.borrow().is_empty().then_some(())).await;
+    }
+}
+
+/// The end of a claim, also of one that is dropped with its arbiter: the node claims it no more.
+struct ClaimEnd {
+    owner: Rc<EntityOwner>,
+    name: Arc<str>,
+}
+
+impl Drop for ClaimEnd {
+    fn drop(&mut self) {
+        let Self { owner, name } = self;
+        let mut entities = owner.entities.borrow_mut();
+        if matches!(entities.get(name), Some(Owning::Claims)) {
+            entities.remove(name);
+            owner.shared.entities.known.remove(name);
+            drop(entities);
+            owner.changed.notify_waiters();
+        }
     }
 }

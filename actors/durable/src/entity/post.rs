@@ -33,7 +33,9 @@ pub(super) fn check(
         let Some(known) = shared.message_function(&kind.template(function)) else {
             return Err(wrong("no function of this name may change the entity".to_owned()));
         };
-        let request = Request::new(&known.function, kind.addressed(name, params.clone()));
+        let params = kind.addressed(name, params.clone());
+        Value::encode_json(&params).map_err(|error| wrong(error.to_string()))?;
+        let request = Request::new(&known.function, params);
         let checked = known.checks.check(request, &Caller::system());
         checked.map_err(|refusal| wrong(refusal.to_string()))?;
     }

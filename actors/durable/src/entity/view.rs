@@ -10,7 +10,7 @@ use asyncsteps_journal::Uid;
 use super::figures::EntityTurn;
 use crate::durable::Durable;
 
-/// An entity that a node of this process owns, as a moment ago.
+/// An entity that a node of this process owns or claims, as a moment ago.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EntityInfo {

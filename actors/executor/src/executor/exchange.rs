@@ -156,6 +156,11 @@ impl Exchange {
         matches!(*self.state.borrow(), State::Running(_))
     }
 
+    /// Whether its flow, or a part of it, goes on.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.has_flow.get() || self.parts.get() > 0
+    }
+
     /// The flow has ended: releases what the request holds, or leaves it to the parts of the flow.
     /// `finished` says whether the flow ended by itself.
     pub(super) fn release(&self, finished: bool) {
@@ -173,7 +178,7 @@ impl Exchange {
 
     /// Lets the next request in, if no flow of this one goes on.
     fn release_last(&self) {
-        if self.has_flow.get() || self.parts.get() > 0 {
+        if self.is_in_flight() {
             return;
         }
         if let Some(listed) = self.listed.get() {

@@ -148,16 +148,18 @@ impl ServedRequest {
         let executor = self.executor();
         let invocation = executor.invocation(function, params, self.caller());
         let fences = self.fences.clone();
-        let invocation =
-            invocation.map(|it| it.with_trace(Some(self.trace())).with_fences(fences).inside());
+        let invocation = invocation.map(|it| it.with_trace(Some(self.trace())).with_fences(fences));
+        // one that keeps this handle after its end is none in flight
+        let is_inside = self.exchange.is_in_flight();
+        let invocation = invocation.map(|it| if is_inside { it.inside() } else { it });
         executor.call_typed(invocation, None).await
     }
 
     /// Such calls by the type of their parameters, for the caller of the request.
     #[must_use]
     pub fn client(&self) -> TypedClient {
-        TypedClient::new(self.executor(), self.caller())
-            .of_request(self.trace(), self.fences.clone())
+        let client = TypedClient::new(self.executor(), self.caller());
+        client.of_request(self.trace(), self.fences.clone(), self.exchange.is_in_flight())
     }
 }
 

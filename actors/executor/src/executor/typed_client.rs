@@ -117,15 +117,22 @@ pub struct TypedClient {
     /// The request that calls.
     trace: Option<TraceParent>,
     fences: Vec<FencingToken>,
+    /// That request was in flight when it made this client.
+    is_inside: bool,
 }
 
 impl TypedClient {
     pub(super) fn new(executor: Executor, caller: Caller) -> Self {
-        Self { executor, caller, trace: None, fences: Vec::new() }
+        Self { executor, caller, trace: None, fences: Vec::new(), is_inside: false }
     }
 
-    pub(super) fn of_request(self, trace: TraceParent, fences: Vec<FencingToken>) -> Self {
-        Self { trace: Some(trace), fences, ..self }
+    pub(super) fn of_request(
+        self,
+        trace: TraceParent,
+        fences: Vec<FencingToken>,
+        is_inside: bool,
+    ) -> Self {
+        Self { trace: Some(trace), fences, is_inside, ..self }
     }
 
     /// The same as the service itself, such as for functions that only services may call. What it calls still knows the
@@ -153,9 +160,8 @@ impl TypedClient {
         let mut invocation = self.executor.invocation(C::FUNCTION, call, self.caller.clone())?;
         if self.trace.is_some() {
             invocation.trace = self.trace;
-            // a request has made this client
-            invocation.is_inside = true;
         }
+        invocation.is_inside = self.is_inside;
         invocation.fences.clone_from(&self.fences);
         self.executor.call_typed(Ok(invocation), None).await
     }

@@ -55,6 +55,14 @@ struct Send {
     by: String,
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct TakeBack {
+    #[expect(dead_code, reason = "it is the key")]
+    name: String,
+    #[schemars(with = "String")]
+    message: MessageId,
+}
+
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 impl Clocks {
@@ -92,6 +100,12 @@ impl Clocks {
         Ok(())
     }
 
+    /// Takes a message back that may be another's.
+    #[expect(clippy::unused_async, reason = "a handler is an async function")]
+    async fn take_back(cx: &Cx<Self, TakeBack>) -> BodyResult<()> {
+        Ok(cx.entity().withdraw(cx.params.message)?)
+    }
+
     #[expect(clippy::unused_async, reason = "a handler is an async function")]
     async fn count(cx: &Cx<Self, Of>) -> BodyResult<i32> {
         Ok(cx.entity().get().count)
@@ -104,6 +118,7 @@ async fn clocks(journal: impl Journal) -> (Executor, Node) {
     let executor = Executor::builder().service(interface, Clocks, |functions| {
         let clocks = durable.entity(functions, "name").on("tick", Clocks::tick);
         let clocks = clocks.on("instead", Clocks::instead).on("later", Clocks::later);
+        let clocks = clocks.on("takeBack", Clocks::take_back);
         clocks.on("wrong", Clocks::wrong).reads("count", Clocks::count);
     });
     let executor = executor.build().expect("it is complete");
@@ -267,4 +282,26 @@ fn no_call_waits_for_ever_or_is_refused_among_those_that_fail_elsewhere() {
             assert_eq!(sum, Ok(added.load(Ordering::Relaxed)));
         });
     }
+}
+
+#[test]
+fn only_an_own_message_is_taken_back() {
+    run(async {
+        let journal = memory();
+        let (executor, _node) = clocks(journal.clone()).await;
+        call(&executor, "tick").await.expect("it is sent");
+        let query = || Query { state: Some(FlowState::Parked), limit: 10, ..Query::default() };
+        let sent = journal.list(query()).await.expect("they are listed")[0].uid;
+        let other = json!({ "name": "b", "message": sent.to_string() });
+        let taken = executor.call_as_system::<()>("test.clocks:1.0:takeBack", other);
+        taken.await.expect("it does nothing");
+        sleep(Duration::from_secs(5)).await;
+        let waits = journal.list(query()).await.expect("they are listed");
+        assert_eq!(waits.iter().map(|flow| flow.uid).collect::<Vec<_>>(), [sent]);
+        // an operator ends it, and it is not carried out
+        journal.cancel(sent, "an operator".into()).await.expect("it is there");
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(in_state(&journal, FlowState::Ended).await, 1);
+        assert_eq!(call(&executor, "count").await.expect("it is read"), 1);
+    });
 }
