@@ -23,7 +23,7 @@ use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::{Changes, Committed, OwnedEntity};
 use super::owner::{EntityOwner, Place};
 use super::owners::MOVED;
-use super::post::{check, store};
+use super::post::{requests, store};
 use super::state::{AnyState, Draft};
 use crate::key;
 use crate::shared::DurableShared;
@@ -193,7 +193,7 @@ impl EntityCall {
             && (is_cancelled || !entity.has_sent(id))
         {
             check_owned(&entity)?;
-            let changes = Changes { gone: vec![id], has_failed: true, ..Changes::default() };
+            let changes = Changes { carried_out: Some(id), has_failed: true, ..Changes::default() };
             // it ends when what it depends on is stored
             return asi.success((Ended::NotSent(entity.commit(changes)?),));
         }
@@ -221,8 +221,8 @@ impl EntityCall {
             // nobody is told of what a node only believes
             check_owned(&failed)?;
             // a message has ended if its call fails, and any caller is told of what the function saw
-            let gone = self.message.iter().map(|message| message.id).collect();
-            let changes = Changes { gone, has_failed: true, ..Changes::default() };
+            let carried_out = self.message.map(|message| message.id);
+            let changes = Changes { carried_out, has_failed: true, ..Changes::default() };
             let committed = failed.commit(changes)?;
             asi.success((Ended::Failed(committed, error.clone()),))
         });
@@ -242,15 +242,15 @@ impl EntityCall {
         let result = || asi.request().map(|info| result(info.raw_response()));
         let answer = key.as_ref().map(|_| result()).transpose()?;
         let (sent, withdrawn) = (mail.sent().collect::<Vec<_>>(), mail.withdrawn.clone());
-        let gone = withdrawn.iter().copied().chain(self.message.map(|it| it.id)).collect();
-        let changes = Changes { state, answer: None, sent, gone, withdrawn, has_failed: false };
+        let carried_out = self.message.map(|message| message.id);
+        let changes =
+            Changes { state, answer: None, sent, withdrawn, carried_out, has_failed: false };
         if !changes.sent.is_empty() {
             // nothing is sent that cannot be carried out, or by a call that fails
-            check(&mail, &self.shared, (&self.kind, &self.name))?;
+            let requests = requests(&mail, &self.shared, (&self.kind, &self.name))?;
             entity.check(&changes)?;
             asi.await_(async move {
-                let (shared, to) = (&self.shared, (&*self.kind, &self.name));
-                let stored = store(&mail, &*shared.journal, to).await;
+                let stored = store(requests, &*self.shared.journal).await;
                 stored.inspect_err(|_| self.is_unsent.set(true))
             })
             .named("send");

@@ -268,8 +268,8 @@ impl OwnedEntity {
 
     /// A call has ended: its changes are true for the next one, and are being stored.
     pub(super) fn commit(self: &Rc<Self>, changes: Changes<'_>) -> Result<Committed, Error> {
-        let Changes { state, answer, sent, gone, withdrawn, has_failed } = changes;
-        let mail = self.mail(&sent, &gone)?;
+        let mail = self.mail(&changes)?;
+        let Changes { state, answer, withdrawn, has_failed, .. } = changes;
         let withdrawn = withdrawn.into_iter().filter(|message| self.has_sent(*message)).collect();
         let is_written = self.is_outdated.get() && (answer.is_some() || mail.is_some());
         // nothing is changed before all of it is known to fit
@@ -317,19 +317,21 @@ impl OwnedEntity {
 
     /// Whether these changes can be stored, as far as that is known before.
     pub(super) fn check(&self, changes: &Changes<'_>) -> Result<(), Error> {
-        self.mail(&changes.sent, &changes.gone)?;
+        self.mail(changes)?;
         let state = changes.state.as_ref().map(|state| (self.kind.form.write)(&**state));
         state.transpose().map(|_| ()).map_err(|error| self.not_stored("state", error))
     }
 
     /// The messages that wait after a call, if it changes that.
-    fn mail(&self, sent: &[MessageId], gone: &[MessageId]) -> Result<Option<BTreeSet<Uid>>, Error> {
+    fn mail(&self, changes: &Changes<'_>) -> Result<Option<BTreeSet<Uid>>, Error> {
+        let Changes { sent, withdrawn, carried_out, .. } = changes;
         let waiting = self.sent.borrow();
-        if sent.is_empty() && !gone.iter().any(|message| waiting.contains(&message.0)) {
+        let gone = || withdrawn.iter().chain(carried_out);
+        if sent.is_empty() && !gone().any(|message| waiting.contains(&message.0)) {
             return Ok(None);
         }
         let mut waiting = waiting.clone();
-        gone.iter().for_each(|message| _ = waiting.remove(&message.0));
+        gone().for_each(|message| _ = waiting.remove(&message.0));
         waiting.extend(sent.iter().map(|message| message.0));
         if waiting.len() > WAITING {
             let info = format!("{WAITING} messages of the entity wait already");
@@ -366,10 +368,10 @@ pub(super) struct Changes<'a> {
     pub(super) answer: Option<(&'a CallKey, Value)>,
     /// The messages that it sends.
     pub(super) sent: Vec<MessageId>,
-    /// Messages that were carried out, or are taken back.
-    pub(super) gone: Vec<MessageId>,
-    /// Those that are taken back.
+    /// The messages that it takes back.
     pub(super) withdrawn: Vec<MessageId>,
+    /// The message that it has carried out.
+    pub(super) carried_out: Option<MessageId>,
     /// The call has failed, and only what it carries out is over.
     pub(super) has_failed: bool,
 }

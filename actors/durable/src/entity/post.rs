@@ -13,48 +13,40 @@ use asyncsteps_journal::{Journal, Value};
 use futures_util::future::try_join_all;
 
 use super::kind::{EntityKind, EntityName};
-use super::mail::{MESSAGE_VERSION, Mail, Message};
+use super::mail::{MESSAGE_VERSION, Mail, Message, MessageId};
 use crate::answered::answered;
 use crate::caller;
 use crate::shared::DurableShared;
 use crate::submit::error_of_submit;
 
-/// Whether the messages can be carried out: the interface has their functions, and these take their parameters.
-pub(super) fn check(
+/// The requests that are the messages, each of which is carried out if the entity says then that it has sent it.
+///
+/// # Errors
+/// InternalError if one could not be carried out: the interface has not its function, or that does not take its
+/// parameters.
+pub(super) fn requests(
     mail: &Mail,
     shared: &DurableShared,
     (kind, name): (&EntityKind, &EntityName),
-) -> Result<(), Error> {
-    for (_, Message { function, params, .. }) in mail.messages() {
+) -> Result<Vec<Submit>, Error> {
+    let request = |(id, message): &(MessageId, Message)| {
+        let Message { function, params, after } = message;
         let wrong = |why: String| {
             let info = format!("a message to {function} cannot be carried out: {why}");
             Error::with_info(codes::INTERNAL_ERROR, info)
         };
-        let Some(known) = shared.message_function(&kind.template(function)) else {
+        let template = kind.template(function);
+        let Some(known) = shared.message_function(&template) else {
             return Err(wrong("no function of this name may change the entity".to_owned()));
         };
         let params = kind.addressed(name, params.clone());
-        Value::encode_json(&params).map_err(|error| wrong(error.to_string()))?;
-        let request = Request::new(&known.function, params);
-        let checked = known.checks.check(request, &Caller::system());
+        let parameters = Value::encode_json(&params).map_err(|error| wrong(error.to_string()))?;
+        let checked = known.checks.check(Request::new(&known.function, params), &Caller::system());
         checked.map_err(|refusal| wrong(refusal.to_string()))?;
-    }
-    Ok(())
-}
-
-/// Stores the messages, each of which is carried out if the entity says then that it has sent it.
-pub(super) async fn store(
-    mail: &Mail,
-    journal: &dyn Journal,
-    (kind, name): (&EntityKind, &EntityName),
-) -> Result<(), Error> {
-    let stored = mail.messages().iter().map(async |(id, Message { function, params, after })| {
-        let params = kind.addressed(name, params.clone());
-        let parameters = Value::encode_json(&params);
         let started = Started {
-            template: kind.template(function),
+            template,
             version: MESSAGE_VERSION,
-            parameters: parameters.map_err(|error| error_of_submit(&error.into()))?,
+            parameters,
             // it is nobody's but the service's
             user: caller::write(&Caller::system()),
             deadline: None,
@@ -65,10 +57,14 @@ pub(super) async fn store(
             true => FirstOwner::Any,
             false => FirstOwner::AnyAfter(*after),
         };
-        let submit = Submit { uid: id.0, started, key: None, owner, quota: None };
-        let stored = answered(|| journal.submit(submit.clone())).await;
-        stored.map(|_| ()).map_err(|error| error_of_submit(&error.into()))
-    });
-    // all at the same time, so that they share a flush
-    try_join_all(stored).await.map(|_| ())
+        Ok(Submit { uid: id.0, started, key: None, owner, quota: None })
+    };
+    mail.messages().iter().map(request).collect()
+}
+
+/// Stores them, all at the same time, so that they share a flush.
+pub(super) async fn store(requests: Vec<Submit>, journal: &dyn Journal) -> Result<(), Error> {
+    let stored = requests.iter().map(|submit| answered(|| journal.submit(submit.clone())));
+    let stored = try_join_all(stored).await;
+    stored.map(|_| ()).map_err(|error| error_of_submit(&error.into()))
 }

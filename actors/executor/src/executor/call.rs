@@ -300,8 +300,8 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
         let calling = calling(asi, &function);
         let call = calling.as_ref().map(Calling::call);
         let fences = fences(asi);
-        let answer =
-            executor.call_typed::<T>(invocation.map(|it| it.with_fences(fences).inside()), call);
+        let answer = executor
+            .call_typed::<T>(invocation.map(|it| it.with_fences(fences).inside(true)), call);
         asi.await_in_place(async move {
             let _calling = calling;
             answer.await.map(|result| (result,))

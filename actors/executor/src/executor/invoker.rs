@@ -117,9 +117,9 @@ impl Invocation {
         Self { trace, ..self }
     }
 
-    /// The same, made by a request in flight of the executor.
-    pub(super) fn inside(self) -> Self {
-        Self { is_inside: true, ..self }
+    /// The same; says whether a request in flight of the executor makes it.
+    pub(super) fn inside(self, is_inside: bool) -> Self {
+        Self { is_inside, ..self }
     }
 }
 

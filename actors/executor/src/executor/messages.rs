@@ -59,9 +59,9 @@ impl Dispatch {
     /// The request for the arbiter that carries it out.
     pub(super) fn into_incoming(self) -> Incoming {
         let Self { request, caller, call, trace, fences, is_inside, wanted: _ } = self;
-        let incoming = Incoming::new(request, Channel::local()).with_caller(caller);
-        let incoming = incoming.with_fences(fences).with_call(call).with_trace(trace);
-        if is_inside { incoming.inside() } else { incoming }
+        let mut incoming = Incoming::new(request, Channel::local()).with_caller(caller);
+        incoming.0.parts.is_inside = is_inside;
+        incoming.with_fences(fences).with_call(call).with_trace(trace)
     }
 
     /// The same, cancelled when the sender is dropped.

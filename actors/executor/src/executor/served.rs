@@ -147,11 +147,10 @@ impl ServedRequest {
     ) -> Result<T, Error> {
         let executor = self.executor();
         let invocation = executor.invocation(function, params, self.caller());
-        let fences = self.fences.clone();
-        let invocation = invocation.map(|it| it.with_trace(Some(self.trace())).with_fences(fences));
         // one that keeps this handle after its end is none in flight
-        let is_inside = self.exchange.is_in_flight();
-        let invocation = invocation.map(|it| if is_inside { it.inside() } else { it });
+        let (fences, is_inside) = (self.fences.clone(), self.exchange.is_in_flight());
+        let invocation = invocation
+            .map(|it| it.with_trace(Some(self.trace())).with_fences(fences).inside(is_inside));
         executor.call_typed(invocation, None).await
     }
 
