@@ -2,6 +2,7 @@
 
 use crate::coding::{Encoded, at_most, encoded};
 use crate::error::{Error, NotWritten, Refused};
+use crate::head::FlowHead;
 use crate::id::{RecordId, Uid};
 use crate::limits::{BATCH, LIST_ITEMS, TEXT_BYTES};
 use crate::path::Path;
@@ -97,11 +98,13 @@ pub(crate) const fn batch(batch: &[Append]) -> Result<(), Refused> {
 pub(crate) fn repeated(
     entry: &Append,
     known: u64,
-    inbox: u64,
+    head: &FlowHead,
 ) -> Result<Option<Appended>, NotWritten> {
     match known {
         0 => Ok(None),
-        all if all == entry.records.len() as u64 => Ok(Some(Appended { inbox })),
+        all if all == entry.records.len() as u64 => Ok(Some(Appended { inbox: head.inbox })),
+        // it was written, and a later owner has replaced some of them
+        _ if entry.epoch < head.epoch => Err(NotWritten::Stale { epoch: head.epoch }),
         _ => Err(NotWritten::NumbersTaken { first: entry.first }),
     }
 }

@@ -407,7 +407,7 @@ impl StoredFlow {
             .take(records.len())
             .collect();
         let known = ids.iter().filter(|id| self.records.contains_key(id)).count();
-        if let Some(written) = check::repeated(entry, known as u64, self.head.inbox)? {
+        if let Some(written) = check::repeated(entry, known as u64, &self.head)? {
             return Ok(written);
         }
         let written = self.head.append(entry, now, limits)?;

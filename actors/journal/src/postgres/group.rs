@@ -141,7 +141,7 @@ impl Group<'_> {
         let Some((head, _)) = heads.get(&entry.uid) else {
             return Ok(Err(Refused::NoFlow(entry.uid).into()));
         };
-        Ok(check::repeated(entry, known.get(&0).copied().unwrap_or(0), head.inbox))
+        Ok(check::repeated(entry, known.get(&0).copied().unwrap_or(0), head))
     }
 
     /// Locks the flows of a group, and counts how many records of each entry are stored, by the entry's place in the
@@ -337,7 +337,7 @@ fn append(
     let ids: Vec<_> = ids.take(records.len()).collect();
     // records that another entry of the group has written count as well
     let beside = ids.iter().filter(|id| pending.written.contains(&(head.number, **id))).count();
-    if let Some(written) = check::repeated(entry, known + beside as u64, head.inbox)? {
+    if let Some(written) = check::repeated(entry, known + beside as u64, head)? {
         return Ok(written);
     }
     let written = head.append(entry, now, limits)?;

@@ -18,7 +18,7 @@
 //!
 //! What is removed is in the server's files until it vacuums the tables, and in its log as long as that is kept.
 //!
-//! A node has four connections, and one for each [transaction](Postgres::transaction) of a step that runs,
+//! A node has five connections, and one for each [transaction](Postgres::transaction) of a step that runs,
 //! without TLS: over a socket of the machine, or a network that is trusted
 //! or a tunnel. A pooler in front of the server has to keep sessions.
 
@@ -121,6 +121,8 @@ struct PostgresState {
     /// For one claim at a time. A claim takes it out and puts it back, so one that is dropped
     /// in the middle leaves no open transaction behind.
     claimer: Mutex<Option<JournalSession>>,
+    /// The same for leases, which wait for no claims.
+    keeper: Mutex<Option<JournalSession>>,
     changes: watch::Sender<u64>,
     wishes: Arc<Notify>,
     notices: JoinHandle<()>,
@@ -167,7 +169,7 @@ impl Postgres {
             Arc::clone(&wishes),
         );
         let notices = tokio::spawn(exchange);
-        let (reader, claimer) = (Mutex::default(), Mutex::default());
+        let (reader, claimer, keeper) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(PostgresState {
             server,
             limits,
@@ -178,6 +180,7 @@ impl Postgres {
             bodies,
             reader,
             claimer,
+            keeper,
             changes,
             wishes,
             notices,
@@ -215,19 +218,34 @@ impl Postgres {
     }
 
     /// Has something done on the connection for claims.
-    async fn claiming<T, F>(&self, work: impl FnOnce(Arc<JournalSession>) -> F) -> Result<T, Error>
+    fn claiming<T, F>(
+        &self,
+        work: impl FnOnce(Arc<JournalSession>) -> F,
+    ) -> impl Future<Output = Result<T, Error>>
     where
         F: Future<Output = Result<T, SessionFailure>>,
     {
-        let mut claimer = self.0.claimer.lock().await;
-        let session = match claimer.take() {
+        self.alone(&self.0.claimer, work)
+    }
+
+    /// Has something done on a connection that one at a time uses.
+    async fn alone<T, F>(
+        &self,
+        connection: &Mutex<Option<JournalSession>>,
+        work: impl FnOnce(Arc<JournalSession>) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, SessionFailure>>,
+    {
+        let mut connection = connection.lock().await;
+        let session = match connection.take() {
             Some(session) if !session.is_closed() => session,
             _ => self.0.server.session().await.map_err(not_reached)?,
         };
         let session = Arc::new(session);
         let result = session::within(work(Arc::clone(&session))).await;
         if !matches!(result, Err(SessionFailure::Lost(_))) {
-            *claimer = Arc::into_inner(session);
+            *connection = Arc::into_inner(session);
         }
         result.map_err(SessionFailure::told)
     }
@@ -379,13 +397,13 @@ impl Journal for Postgres {
     }
 
     fn register(&self, lease: Duration) -> Answer<'_, Registered> {
-        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
+        Box::pin(self.alone(&self.0.keeper, async move |session: Arc<JournalSession>| {
             session.transaction(claims::register(&session, lease)).await
         }))
     }
 
     fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading> {
-        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
+        Box::pin(self.alone(&self.0.keeper, async move |session: Arc<JournalSession>| {
             session.transaction(claims::renew(&session, node, lease)).await
         }))
     }

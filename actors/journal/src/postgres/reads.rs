@@ -1,5 +1,6 @@
 //! Requests that only read.
 
+use futures_util::future::try_join;
 use tokio_postgres::types::ToSql;
 
 use super::session::{JournalSession, SessionFailure};
@@ -23,12 +24,18 @@ pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead,
     head(rows.first().ok_or(Refused::NoFlow(uid))?)
 }
 
-/// The head is read first: entries that come into the inbox afterwards are not counted as seen.
+/// The head is read first: entries that come into the inbox afterwards are not counted as seen. It is read again behind
+/// the records, which are of its version then.
 pub(super) async fn load(session: &JournalSession, uid: Uid) -> Result<Loaded, SessionFailure> {
-    let flow = flow(session, uid).await?;
-    let records = records(session, &flow, 0).await?;
-    let inbox = inbox(session, &flow).await?;
-    Ok(Loaded { flow: flow.info(), records, inbox })
+    let mut head = flow(session, uid).await?;
+    loop {
+        let records = records(session, &head, 0).await?;
+        let (inbox, again) = try_join(inbox(session, &head), flow(session, uid)).await?;
+        if again.version == head.version {
+            return Ok(Loaded { flow: head.info(), records, inbox });
+        }
+        head = again;
+    }
 }
 
 /// Records of a flow, oldest first: of one kind, or all for 0.

@@ -56,6 +56,11 @@ impl Cache {
         }
     }
 
+    /// The flow is removed.
+    pub(super) fn forget(&self, uid: Uid) {
+        self.flows.borrow_mut().remove(&uid);
+    }
+
     pub(super) fn clear(&self) {
         self.flows.borrow_mut().clear();
     }

@@ -132,7 +132,11 @@ impl SqliteTables {
         Ok(found)
     }
 
-    fn heads(&self, filter: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<FlowHead>, Error> {
+    pub(super) fn heads(
+        &self,
+        filter: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<FlowHead>, Error> {
         let mut statement = self.prepare(&format!("SELECT {HEAD} FROM flow WHERE {filter}"))?;
         let heads = statement.query_map(values, head);
         heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)

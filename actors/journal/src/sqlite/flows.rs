@@ -137,7 +137,7 @@ impl SqliteTables {
             Err(error) => return Err(error),
         };
         let known = self.known_records(&old, entry)?;
-        match check::repeated(entry, known, old.inbox) {
+        match check::repeated(entry, known, &old) {
             Ok(None) => {}
             Ok(Some(written)) => return Ok(Ok(written)),
             Err(taken) => return Ok(Err(taken)),
@@ -277,10 +277,10 @@ impl SqliteTables {
     }
 
     pub(super) fn trim(&self, before: Timestamp) -> Result<usize, Error> {
-        let sql = "SELECT number FROM flow WHERE ended_seen <= ?1 ORDER BY ended_seen LIMIT ?2";
-        let mut statement = self.prepare(sql)?;
-        let old = statement.query_map([millis(before), int(BATCH as u64)], |row| row.get(0));
-        let old: Vec<i64> = old.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
+        let old = self.heads(
+            "ended_seen <= ?1 ORDER BY ended_seen LIMIT ?2",
+            params![millis(before), int(BATCH as u64)],
+        )?;
         self.drop_flows(&old)?;
         Ok(old.len())
     }
@@ -290,28 +290,31 @@ impl SqliteTables {
         let mut ended = Vec::new();
         for uid in uids {
             match self.flow(*uid) {
-                Ok(flow) => {
-                    ended.extend((flow.state == FlowState::Ended).then_some(int(flow.number)));
-                }
+                Ok(flow) => ended.extend((flow.state == FlowState::Ended).then_some(flow)),
                 Err(Error::Refused(_)) => {}
                 Err(error) => return Err(error),
             }
+        }
+        if ended.is_empty() {
+            return Ok(());
         }
         self.erased.set(true);
         self.drop_flows(&ended)
     }
 
-    fn drop_flows(&self, numbers: &[i64]) -> Result<(), Error> {
-        for flow in numbers {
+    fn drop_flows(&self, flows: &[FlowHead]) -> Result<(), Error> {
+        for flow in flows {
             for sql in [
                 "DELETE FROM record WHERE flow = ?1",
                 "DELETE FROM signal WHERE flow = ?1",
                 "DELETE FROM flow WHERE number = ?1",
             ] {
-                self.prepare(sql)?.execute([flow]).map_err(db_error)?;
+                self.prepare(sql)?.execute([int(flow.number)]).map_err(db_error)?;
+            }
+            if let Some(cache) = &self.cache {
+                cache.forget(flow.uid);
             }
         }
-        self.forget();
         self.shrink()
     }
 

@@ -269,7 +269,7 @@ impl SqliteTables {
         if let Some(ran) = ran {
             let (entry, _) = ran.entry(step, &self.seal);
             let known = self.known_records(&flow, &entry)?;
-            match check::repeated(&entry, known, flow.inbox) {
+            match check::repeated(&entry, known, &flow) {
                 Ok(None) => {}
                 Ok(written) => {
                     return Ok(written.map(|it| BodyEnd::Kept(ran.committed(step, Ok(it)))));

@@ -54,6 +54,7 @@ rules! {
         a_stale_epoch_cannot_append_and_the_batch_goes_on
         a_lost_answer_is_repeated_once
         a_repeat_after_the_end_or_a_takeover_is_still_answered
+        a_repeat_of_what_a_later_owner_has_replaced_is_stale
         numbers_cannot_be_used_again
         an_iteration_replaces_its_records
         live_records_are_bounded

@@ -136,6 +136,19 @@ pub(super) async fn a_lost_answer_is_repeated_once(journal: &dyn Journal) {
     assert_eq!(flow.steps().await, ["a", "b", "c"]);
 }
 
+pub(super) async fn a_repeat_of_what_a_later_owner_has_replaced_is_stale(journal: &dyn Journal) {
+    let first = node(journal).await;
+    let mut flow = Owned::start(journal, first).await;
+    let entry = flow.entry(vec![done("a"), done("b")]);
+    flow.send(entry.clone()).await.unwrap();
+    kill(journal, first).await;
+    let (mut taken, ..) = take_over(journal).await;
+    let replaced = RecordId { epoch: entry.epoch, sequence: entry.first };
+    let next = taken.entry(vec![done("c")]);
+    taken.send(Append { replaces: vec![replaced], ..next }).await.unwrap();
+    assert_eq!(append(journal, entry).await, Err(NotWritten::Stale { epoch: taken.epoch }));
+}
+
 pub(super) async fn a_repeat_after_the_end_or_a_takeover_is_still_answered(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
     let end = flow.entry(vec![completed()]);
