@@ -1,7 +1,7 @@
 //! Appends the records of one flow to the journal.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,10 +43,8 @@ pub(crate) struct FlowWriter {
     rests: Cell<bool>,
     /// Records wait, and nothing is being appended.
     work: Notify,
-    /// Records were stored, or no more are.
-    stored: Notify,
-    /// Nothing is being appended.
-    idle: Notify,
+    /// An append has ended, or there are no more.
+    appended: Notify,
     /// The inbox has entries that are new.
     news: Notify,
     /// The flow cannot append any more.
@@ -58,8 +56,8 @@ struct AppendQueue {
     waiting: Vec<(RecordTicket, Record)>,
     /// Stored records that the waiting records replace.
     replaces: Vec<RecordId>,
-    /// The names of the stored records that may be replaced.
-    stored_as: BTreeMap<RecordTicket, RecordId>,
+    /// The names of the stored records that may be replaced, by their tickets, in order.
+    stored_as: VecDeque<(RecordTicket, RecordId)>,
     /// Records that are being appended, and are not needed any more.
     outdated: BTreeSet<RecordTicket>,
     /// The number of the next record in the journal.
@@ -87,7 +85,7 @@ impl AppendQueue {
             if self.outdated.remove(&ticket) {
                 self.replaces.push(id);
             } else {
-                self.stored_as.insert(ticket, id);
+                self.stored_as.push_back((ticket, id));
             }
             self.settled(Some(&ticket));
         }
@@ -103,7 +101,8 @@ impl AppendQueue {
     /// These records are not needed any more. One that waits is never written.
     fn replace(&mut self, replaced: &[RecordTicket]) {
         for ticket in replaced {
-            if let Some(id) = self.stored_as.remove(ticket) {
+            let stored = self.stored_as.binary_search_by_key(ticket, |(other, _)| *other);
+            if let Some((_, id)) = stored.ok().and_then(|at| self.stored_as.remove(at)) {
                 self.replaces.push(id);
             } else if let Some(at) = self.waiting.iter().position(|(other, _)| other == ticket) {
                 self.waiting.remove(at);
@@ -151,8 +150,7 @@ impl FlowWriter {
             is_spawned: Cell::new(false),
             rests: Cell::new(false),
             work: Notify::new(),
-            stored: Notify::new(),
-            idle: Notify::new(),
+            appended: Notify::new(),
             news: Notify::new(),
             stopped: Notify::new(),
         })
@@ -163,7 +161,7 @@ impl FlowWriter {
         let mut queue = self.queue.borrow_mut();
         let ticket = queue.ticket();
         queue.stored = queue.added;
-        queue.stored_as.insert(ticket, id);
+        queue.stored_as.push_back((ticket, id));
         ticket
     }
 
@@ -232,7 +230,7 @@ impl FlowWriter {
                 let is_stored = queue.stored >= added;
                 is_stored.then_some(Ok(())).or_else(|| queue.failed.clone().map(Err))
             };
-            until(&writer.stored, look).await
+            until(&writer.appended, look).await
         }
     }
 
@@ -270,10 +268,13 @@ impl FlowWriter {
                     AppendAnswer::Stopped(stopped) => self.stop(stopped),
                 }
                 self.queue.borrow_mut().is_appending = false;
-                self.stored.notify_waiters();
+                self.appended.notify_waiters();
             }
-            self.idle.notify_waiters();
-            if self.queue.borrow().failed.is_some() || self.rests.replace(false) {
+            let (failed, waits) = {
+                let queue = self.queue.borrow();
+                (queue.failed.is_some(), !queue.waiting.is_empty())
+            };
+            if failed || !waits && self.rests.replace(false) {
                 self.is_spawned.set(false);
                 return;
             }
@@ -328,11 +329,16 @@ impl FlowWriter {
         before: Vec<Record>,
     ) -> Result<Vec<(RecordTicket, Record)>, NotCommitted> {
         let turn = self.turn().await?;
+        // records that are added meanwhile come after these
+        let tickets = self.tickets(before.len() + 1);
         let append = self.entry(turn.next, before);
         let step = StepEntry { append, path, attempt };
         let (written, record) = match self.answered(async || prepared.commit(&step).await).await? {
             Committed::Written(written, record) => (written, record),
-            Committed::Failed(error) => return Err(NotCommitted::Failed(error)),
+            Committed::Failed(error) => {
+                self.queue.borrow_mut().settled(tickets.last());
+                return Err(NotCommitted::Failed(error));
+            }
             Committed::NotWritten(why) => {
                 let stopped = stopped_by(why);
                 self.stop(stopped.clone());
@@ -341,7 +347,6 @@ impl FlowWriter {
         };
         let StepEntry { mut append, .. } = step;
         append.records.push(record);
-        let tickets = self.tickets(append.records.len());
         turn.written(tickets.clone(), ids(&append), written);
         Ok(tickets.into_iter().zip(append.records).collect())
     }
@@ -365,7 +370,7 @@ impl FlowWriter {
             queue.is_appending = true;
             Some(Ok(AppendTurn { writer: self, next: queue.next }))
         };
-        until(&self.idle, look).await
+        until(&self.appended, look).await
     }
 
     /// Waits a moment before the journal is asked again.
@@ -376,7 +381,7 @@ impl FlowWriter {
     /// Nothing is appended any more.
     pub(crate) fn stop(&self, stopped: Stopped) {
         self.queue.borrow_mut().failed.get_or_insert(stopped);
-        for waiting in [&self.stopped, &self.stored, &self.idle] {
+        for waiting in [&self.stopped, &self.appended] {
             waiting.notify_waiters();
         }
         self.work.notify_one();
@@ -464,8 +469,7 @@ impl AppendTurn<'_> {
 impl Drop for AppendTurn<'_> {
     fn drop(&mut self) {
         self.writer.queue.borrow_mut().is_appending = false;
-        self.writer.stored.notify_waiters();
-        self.writer.idle.notify_waiters();
+        self.writer.appended.notify_waiters();
         self.writer.work.notify_one();
     }
 }
@@ -503,4 +507,49 @@ fn stopped_by(why: NotWritten) -> Stopped {
 
 fn refused(reason: impl ToString) -> Stopped {
     Stopped::Refused(reason.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use asyncsteps_journal::Value;
+    use asyncsteps_journal::memory::{Fault, Memory, Operation};
+    use asyncsteps_journal::record::Iteration;
+    use asyncsteps_journal::transaction::Local;
+    use tokio::task::LocalSet;
+
+    use super::*;
+
+    /// A transaction that takes a second.
+    struct Slow;
+
+    impl Prepared for Slow {
+        fn commit<'a>(&'a mut self, _: &'a StepEntry) -> Local<'a, Result<Committed, Error>> {
+            Box::pin(async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok(Committed::Written(Appended { inbox: 0 }, record(1)))
+            })
+        }
+    }
+
+    fn record(index: u64) -> Record {
+        let state = Value::encode(&()).expect("it is small");
+        Record::new(Path::template("test"), Event::Iteration(Iteration { index, state }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_record_that_is_added_during_a_commit_is_stored_after_it() {
+        let never = |_: Operation| Fault::NeverAnswered;
+        let journal = Arc::new(Memory::default().faults(never));
+        let uid = Uid::random().expect("there is chance");
+        let writer = FlowWriter::new(journal, (uid, Epoch::new(1), 1), 1, 0);
+        let tasks = LocalSet::new();
+        let added = tasks.run_until(async {
+            let commit = writer.commit(Box::new(Slow), (Path::template("test"), 1), Vec::new());
+            let add = async { writer.add(record(2), &[]) };
+            let (committed, added) = tokio::join!(commit, add);
+            assert!(committed.is_ok_and(|records| writer.is_stored(records[0].0)));
+            added
+        });
+        assert!(!writer.is_stored(added.await));
+    }
 }
