@@ -200,7 +200,7 @@ impl FlowRun<'_> {
             }
             // nothing was done: the caller is notified, and no operator
             Some(code) if is_new && WRONG.contains(&code) => {
-                self.end(flow, ending_of(response)).await;
+                self.end(flow, ending_of(Some(response))).await;
             }
             _ => {
                 flow.leave(LeaveReason::Paused(refusal(&response)));
@@ -336,14 +336,15 @@ pub(crate) fn refusal(response: &Response) -> String {
 
 /// How a flow ended, by the answer of its function.
 fn ending(flow: &DurableFlow, reply: Reply) -> Ending {
-    let response = response(reply).unwrap_or_else(|| Response::success(serde_json::Value::Null));
+    let response = response(reply);
     // whatever the error is for callers of a function that does not throw it
-    let interruption = flow.interruption().filter(|_| response.code().is_some());
-    interruption.unwrap_or_else(|| ending_of(response))
+    let is_error = response.as_ref().is_some_and(|response| response.code().is_some());
+    flow.interruption().filter(|_| is_error).unwrap_or_else(|| ending_of(response))
 }
 
-pub(crate) fn ending_of(response: Response) -> Ending {
-    match response.into_result() {
+/// How a flow ended with this response; one without has the result null.
+pub(crate) fn ending_of(response: Option<Response>) -> Ending {
+    match response.map_or(Ok(serde_json::Value::Null), Response::into_result) {
         Ok(result) => match Value::encode_json(&result) {
             Ok(value) => Ending::Completed(value),
             Err(error) => Ending::Failed(Failure {

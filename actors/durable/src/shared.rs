@@ -178,7 +178,9 @@ impl DurableShared {
 
     /// The entities of an interface.
     pub(crate) fn add_entities(&self, kind: Arc<EntityKind>) {
-        self.state.lock().kinds.push(kind);
+        let kinds = &mut self.state.lock().kinds;
+        kinds.retain(|known| known.name() != kind.name());
+        kinds.push(kind);
     }
 
     /// The kind of the entity with this name in the journal.

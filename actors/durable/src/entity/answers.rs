@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::Caller;
+use asyncsteps_journal::Path;
 use asyncsteps_journal::limits::PATH_BYTES;
-use asyncsteps_journal::{Path, ValueError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -46,8 +46,9 @@ impl CallKey {
         Ok(Self { path, digest: digest(params) })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// Where its answer is recorded, and that.
+    pub(super) fn answered(self, result: Value) -> (Path, StoredAnswer) {
+        (self.path, StoredAnswer { digest: self.digest, result })
     }
 }
 
@@ -61,7 +62,7 @@ fn digest(params: &Map<String, Value>) -> u64 {
 
 /// An answer, as it is recorded.
 #[derive(Serialize, Deserialize)]
-struct StoredAnswer {
+pub(super) struct StoredAnswer {
     digest: u64,
     result: Value,
 }
@@ -97,26 +98,17 @@ impl Answers {
         Ok(Some(answer.result.clone()))
     }
 
-    /// The value of an answer, as it is recorded.
-    pub(super) fn encode(
-        call: &CallKey,
-        result: Value,
-    ) -> Result<asyncsteps_journal::Value, ValueError> {
-        asyncsteps_journal::Value::encode_json(&StoredAnswer { digest: call.digest, result })
-    }
-
-    /// Keeps an answer that was recorded at this path.
+    /// Keeps an answer that was recorded at this path with this size.
     pub(super) fn keep(
         &mut self,
         path: Path,
-        value: &asyncsteps_journal::Value,
+        (answer, size): (StoredAnswer, usize),
         ticket: RecordTicket,
-    ) -> Result<(), ValueError> {
-        let bytes = value.len() + path.as_str().len();
-        self.answers.insert(path.clone(), value.decode()?);
+    ) {
+        let bytes = size + path.as_str().len();
+        self.answers.insert(path.clone(), answer);
         self.bytes += bytes;
         self.order.push_back(Recorded { path, bytes, ticket });
-        Ok(())
     }
 
     /// Forgets the oldest ones beyond the limits; returns what is recorded of them.

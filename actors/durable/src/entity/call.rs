@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::sync::{CallerFences, FencingToken};
 use asyncsteps_actors::{clock, timer, trace};
-use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, Time, codes};
 use asyncsteps_executor::RequestSteps;
 use asyncsteps_executor::message::Response;
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
@@ -21,16 +21,13 @@ use super::headers::{CallHeaders, CarriedMessage, MessageEnd};
 use super::hop::{Hop, HoppingCall, lost};
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::{Changes, Committed, OwnedEntity};
-use super::owner::{EntityOwner, Place};
+use super::owner::{EntityOwner, PAUSE, Place};
 use super::owners::MOVED;
-use super::post::{requests, store};
+use super::post::{Unsent, requests, store};
 use super::state::{AnyState, Draft};
 use crate::key;
 use crate::shared::DurableShared;
 use crate::writer::Stopped;
-
-/// How long a call waits before it looks again where its entity is.
-const AGAIN: Duration = Duration::from_millis(20);
 
 /// A call whose time is over while its changes are being stored is answered at its limit, so it ends this much later.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -67,6 +64,8 @@ struct EntityCall {
     message: Option<CarriedMessage>,
     /// The tokens of the locks and entities that its caller has.
     fences: Vec<FencingToken>,
+    /// When its time is over.
+    limit: Option<Time>,
     /// The function has ended well, and what it sends could not be stored.
     is_unsent: Cell<bool>,
     /// The steps of the function.
@@ -83,6 +82,7 @@ impl EntityCall {
         let fences = asi.extension().map(|CallerFences(fences)| fences.clone()).unwrap_or_default();
         let info = asi.request_mut()?;
         let key = key::in_headers(info)?.map(str::to_owned);
+        let limit = info.handle().time_left().map(|left| clock::now() + left);
         let message = info.transport().and_then(|headers: &CallHeaders| headers.message);
         let (params, steps) = (info.take_params(), info.own_steps());
         let name = kind.named(&params)?;
@@ -102,6 +102,7 @@ impl EntityCall {
             key,
             message,
             fences,
+            limit,
             is_unsent,
             steps,
         })
@@ -118,12 +119,11 @@ impl EntityCall {
                 (Reads, Place::Here(owner)) => return self.with_entity(asi, owner, Self::read),
                 (Changes | Reads, Place::There(node)) => {
                     let hop = self.hop(asi)?;
-                    if let Some(left) = hop.time_left {
-                        // what is answered there at the limit arrives here
-                        asi.cancel_after(left + ANSWER)?;
-                    }
+                    // what is answered there at the limit arrives here
+                    self.wait_for_answer(asi)?;
                     HoppingCall::add(asi, hop, |call| node.call(call));
                 }
+                (Changes | Reads, Place::Soon) => return Err(Error::new(MOVED).into()),
                 (Changes | Reads, Place::Nowhere) => {
                     let info = "no node of this process runs, so the entity cannot be called: `Durable::start` starts one";
                     return Err(Error::with_info(codes::INTERNAL_ERROR, info).into());
@@ -133,7 +133,7 @@ impl EntityCall {
         })
         .on_error(move |asi, error| -> StepResult {
             if error.code() == MOVED {
-                asi.sleep(AGAIN);
+                asi.sleep(PAUSE);
                 again.add(asi);
                 return Ok(());
             }
@@ -151,8 +151,20 @@ impl EntityCall {
             message: self.message,
             fences: self.fences.clone(),
             trace: trace::current(),
-            time_left: info.handle().time_left(),
+            time_left: self.time_left(),
         })
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        self.limit.map(|limit| limit.saturating_since(clock::now()))
+    }
+
+    /// The call is answered at its limit, so it is not cancelled then.
+    fn wait_for_answer(&self, asi: &mut AsyncSteps) -> Result<(), Error> {
+        match self.time_left() {
+            Some(left) => asi.cancel_after(left + ANSWER),
+            None => Ok(()),
+        }
     }
 
     /// Adds the steps of a call that may change the state: its turn, and then the wait for the storage, during which
@@ -195,7 +207,11 @@ impl EntityCall {
             check_owned(&entity)?;
             let changes = Changes { carried_out: Some(id), has_failed: true, ..Changes::default() };
             // it ends when what it depends on is stored
-            return asi.success((Ended::NotSent(entity.commit(changes)?),));
+            let committed = entity.commit(entity.prepare(changes)?);
+            // nobody waits for it, and nothing is wrong
+            let info = "the message was taken back, or its call has failed";
+            let end = Err(Error::with_info(codes::INVALID_REQUEST, info));
+            return asi.success((Ended { committed, end, message: MessageEnd::NotSent },));
         }
         asi.hold(entity.begin_turn(self.function));
         let key = self.call_key(asi)?;
@@ -205,7 +221,8 @@ impl EntityCall {
             asi.request_mut()?.begin_with(Map::new());
             asi.reply(answer)?;
             // the answer is sent when it is stored
-            return asi.success((Ended::Well(entity.commit(Changes::default())?),));
+            let committed = entity.commit(entity.prepare(Changes::default())?);
+            return asi.success((Ended::carried_out(committed, Ok(())),));
         }
         let (draft, call, failed) = (entity.draft(), Rc::clone(&self), Rc::clone(&entity));
         asi.add(move |asi, ()| {
@@ -223,8 +240,8 @@ impl EntityCall {
             // a message has ended if its call fails, and any caller is told of what the function saw
             let carried_out = self.message.map(|message| message.id);
             let changes = Changes { carried_out, has_failed: true, ..Changes::default() };
-            let committed = failed.commit(changes)?;
-            asi.success((Ended::Failed(committed, error.clone()),))
+            let committed = failed.commit(failed.prepare(changes)?);
+            asi.success((Ended::carried_out(committed, Err(error.clone())),))
         });
         Ok(())
     }
@@ -240,15 +257,15 @@ impl EntityCall {
         check_owned(&entity)?;
         let (state, mail) = (draft.changed(), draft.take_mail());
         let result = || asi.request().map(|info| result(info.raw_response()));
-        let answer = key.as_ref().map(|_| result()).transpose()?;
+        let answer = key.map(|key| result().map(|result| key.answered(result))).transpose()?;
         let (sent, withdrawn) = (mail.sent().collect::<Vec<_>>(), mail.withdrawn.clone());
+        let unsent = Unsent::new(&sent, &self.shared.journal);
         let carried_out = self.message.map(|message| message.id);
-        let changes =
-            Changes { state, answer: None, sent, withdrawn, carried_out, has_failed: false };
-        if !changes.sent.is_empty() {
-            // nothing is sent that cannot be carried out, or by a call that fails
+        let changes = Changes { state, answer, sent, withdrawn, carried_out, has_failed: false };
+        // nothing is sent that cannot be carried out, or by a call that fails
+        let prepared = entity.prepare(changes)?;
+        if !mail.messages().is_empty() {
             let requests = requests(&mail, &self.shared, (&self.kind, &self.name))?;
-            entity.check(&changes)?;
             asi.await_(async move {
                 let stored = store(requests, &*self.shared.journal).await;
                 stored.inspect_err(|_| self.is_unsent.set(true))
@@ -257,31 +274,20 @@ impl EntityCall {
         }
         asi.add(move |asi, ()| {
             check_owned(&entity)?;
-            let answer = key.as_ref().zip(answer);
-            asi.success((Ended::Well(entity.commit(Changes { answer, ..changes })?),))
+            unsent.sent();
+            asi.success((Ended::carried_out(entity.commit(prepared), Ok(())),))
         });
         Ok(())
     }
 
     /// Adds the wait for the storage, which ends the call.
     fn store(self: Rc<Self>, asi: &mut AsyncSteps, ended: Ended) -> StepResult {
-        let (committed, end, message_end) = match ended {
-            Ended::Well(committed) => (committed, Ok(()), MessageEnd::CarriedOut),
-            Ended::Failed(committed, error) => (committed, Err(error), MessageEnd::CarriedOut),
-            Ended::NotSent(committed) => {
-                // nobody waits for it, and nothing is wrong
-                let info = "the message was taken back, or its call has failed";
-                let error = Error::with_info(codes::INVALID_REQUEST, info);
-                (committed, Err(error), MessageEnd::NotSent)
-            }
-        };
+        let Ended { committed, end, message: message_end } = ended;
         // a call that failed changed nothing, and is made again like one that is known
         let is_known = self.key.is_some() || self.message.is_some() || end.is_err();
-        let limit = asi.request()?.handle().time_left();
-        if let Some(left) = limit {
-            // the answer in its place says that it may be stored
-            asi.cancel_after(left + ANSWER)?;
-        }
+        // the answer at the limit says that it may be stored
+        self.wait_for_answer(asi)?;
+        let limit = self.limit;
         asi.await_(async move {
             tokio::select! {
                 biased;
@@ -368,9 +374,9 @@ impl EntityCall {
 }
 
 /// Completes when this time is over; never without one.
-async fn at(limit: Option<Duration>) {
+async fn at(limit: Option<Time>) {
     match limit {
-        Some(left) => timer::sleep_until(clock::now() + left).await,
+        Some(limit) => timer::sleep_until(limit).await,
         None => pending().await,
     }
 }
@@ -388,12 +394,17 @@ fn not_stored(reason: &str) -> Error {
 }
 
 /// How the turn of a call has ended.
-enum Ended {
-    Well(Committed),
-    /// With an error, and without changes.
-    Failed(Committed, Error),
-    /// It carries out a message that was not sent, or was cancelled.
-    NotSent(Committed),
+struct Ended {
+    committed: Committed,
+    end: Result<(), Error>,
+    /// How the message ended that it carries out, if it does.
+    message: MessageEnd,
+}
+
+impl Ended {
+    const fn carried_out(committed: Committed, end: Result<(), Error>) -> Self {
+        Self { committed, end, message: MessageEnd::CarriedOut }
+    }
 }
 
 /// Notes how the message ended that the request carries out.

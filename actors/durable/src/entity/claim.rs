@@ -75,14 +75,14 @@ impl EntityOwner {
                 timer::sleep_until(clock::now() + PAUSE).await;
                 continue;
             }
-            if let Some(claimed) = self.take(&lease, kind, name).await? {
-                return self.load(lease, kind, name, claimed).await.map(Some);
-            }
             if known.is_none() && form == CallForm::Reads {
                 known = self.shared.journal.find(key_of(name)).await.map_err(error_of_journal)?;
                 if known.is_none() {
                     return Ok(None);
                 }
+            }
+            if let Some(claimed) = self.take(&lease, kind, name).await? {
+                return self.load(lease, kind, name, claimed).await.map(Some);
             }
             if known.is_none() {
                 known = match self.named(&lease, kind, name).await? {
@@ -99,7 +99,7 @@ impl EntityOwner {
                         return self.load(lease, kind, name, claimed).await.map(Some);
                     }
                     Owner::Other(epoch) if asked != Some(epoch) => {
-                        asked = self.ask_back(uid).await?.then_some(epoch);
+                        asked = self.ask_back(&lease, uid).await?.then_some(epoch);
                         known = known.filter(|_| asked.is_some());
                     }
                     Owner::Gone => {
@@ -203,9 +203,10 @@ impl EntityOwner {
     }
 
     /// Asks the node that has the entity to give it back; returns whether it is there.
-    async fn ask_back(&self, uid: Uid) -> Result<bool, Error> {
-        let nothing = Value::encode(&()).map_err(|error| error_of_submit(&error.into()))?;
-        let signal = Signal { id: random()?, name: GIVE_BACK.to_owned(), value: nothing };
+    async fn ask_back(&self, lease: &Lease, uid: Uid) -> Result<bool, Error> {
+        let asks =
+            Value::encode(&lease.node.get()).map_err(|error| error_of_submit(&error.into()))?;
+        let signal = Signal { id: random()?, name: GIVE_BACK.to_owned(), value: asks };
         let asked = answered(|| self.shared.journal.signal(uid, signal.clone())).await;
         match asked {
             Ok(()) => Ok(true),

@@ -23,6 +23,10 @@ impl FlowRun<'_> {
     /// Carries out the message that this request is, for this function.
     pub(crate) async fn deliver(&self, function: String, started: &Started, loaded: &Loaded) {
         let uid = loaded.flow.uid;
+        if self.claimed.deaths >= DEATHS {
+            let reason = format!("{DEATHS} owners in a row died with it");
+            return self.put_aside(Disposition::Pause(reason)).await;
+        }
         let params: Map<String, Value> = match started.parameters.decode() {
             Ok(params) => params,
             Err(error) => {
@@ -39,10 +43,12 @@ impl FlowRun<'_> {
             .with_trace(trace)
             .with_headers(Rc::<CallHeaders>::clone(&headers));
         let response = response(self.executor.dispatch(incoming).await);
+        let error = response.clone().and_then(|response| response.into_result().err());
+        let refused = error.as_ref().filter(|error| WRONG.contains(&&*error.code));
         let ending = match (headers.end.get(), response) {
-            (None, response) => {
-                let error = response.and_then(|response| response.into_result().err());
-                if let Some(error) = error.as_ref().filter(|error| WRONG.contains(&&*error.code)) {
+            (None, _) if is_cancelled && refused.is_some() => Ending::Cancelled,
+            (None, _) => {
+                if let Some(error) = refused.filter(|_| self.claimed.epoch.get() > REFUSALS) {
                     // a program that refuses it: it would be refused again
                     let why = error.description.as_deref().unwrap_or_default();
                     let reason = format!("the message is refused: {} {why}", error.code);
@@ -55,8 +61,7 @@ impl FlowRun<'_> {
                 return self.append_last(Append { seen, ..last_append(self.claimed, again) }).await;
             }
             (Some(MessageEnd::NotSent), _) => Ending::Cancelled,
-            (Some(MessageEnd::CarriedOut), None) => ending_of_nothing(),
-            (Some(MessageEnd::CarriedOut), Some(response)) => ending_of(response),
+            (Some(MessageEnd::CarriedOut), response) => ending_of(response),
         };
         let asked = (uid, self.claimed.epoch, loaded.flow.version);
         let journal = self.shared.journal.clone();
@@ -89,6 +94,9 @@ impl FlowRun<'_> {
 /// How long a message waits at the most until it is tried again.
 const LONGEST: Duration = Duration::from_secs(60);
 
-fn ending_of_nothing() -> Ending {
-    ending_of(asyncsteps_executor::message::Response::success(Value::Null))
-}
+/// How many owners may refuse a message until it waits for an operator, which takes one or two hours: programs of two
+/// versions run side by side, of which one does not know all parameters of the other.
+const REFUSALS: u64 = 100;
+
+/// How many owners in a row may die with a message until it waits for an operator.
+const DEATHS: u32 = 30;

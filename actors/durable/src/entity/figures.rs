@@ -61,6 +61,13 @@ impl EntityFigures {
         self.noted.lock().state_bytes = bytes;
     }
 
+    /// Only the last turn is kept of an entity that is not called.
+    pub(super) fn rest(&self) {
+        let turns = &mut self.noted.lock().turns;
+        turns.truncate(1);
+        turns.shrink_to_fit();
+    }
+
     pub(super) fn turn_ends(&self, turn: EntityTurn) {
         let turns = &mut self.noted.lock().turns;
         if turns.len() == TURNS {

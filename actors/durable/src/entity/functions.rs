@@ -17,6 +17,9 @@ use crate::durable::Durable;
 use crate::front::DurableForm;
 use crate::shared::{DurableShared, MessageFunction};
 
+/// The highest version of a state: a node that claims an entity names all versions that it reads.
+const VERSIONS: u32 = 1000;
+
 /// Takes the functions of the entities of an interface: [`Durable::entity`] returns it.
 #[derive(derive_more::Debug)]
 #[debug("EntityFunctions {{ entities: {:?}, .. }}", kind.name())]
@@ -123,6 +126,11 @@ impl<E: Entity> EntityFunctions<'_, E> {
         let required = schema.get("required").and_then(serde_json::Value::as_array);
         if !required.is_some_and(|names| names.iter().any(|name| name == parameter)) {
             let what = format!("it has no parameter `{parameter}`, which is the key of the entity");
+            functions.mistake(function, source, what);
+        }
+        if E::VERSION > VERSIONS {
+            let what =
+                format!("the version of its entities is {}; it may be {VERSIONS}", E::VERSION);
             functions.mistake(function, source, what);
         }
         for (at, name) in planned.iter().flat_map(|planned| effects(planned)) {

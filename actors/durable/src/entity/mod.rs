@@ -117,7 +117,7 @@ pub trait Entity: Service {
     /// [64 KiB](asyncsteps_journal::limits::VALUE_BYTES).
     type State: Serialize + DeserializeOwned + Clone + Default + 'static;
 
-    /// The version of the stored form of the state. A node claims no entity that a higher version has written.
+    /// The version of the stored form of the state, at most 1,000. A node claims no entity that a higher version has written.
     const VERSION: u32 = 1;
 
     /// The state that an earlier version has stored. It is stored anew when a call changes it. By default it is read

@@ -10,27 +10,29 @@ use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_journal::record::{Done, Ended, Ending, Iteration, Keys};
-use asyncsteps_journal::request::{CancelledBy, Claimed, Disposition, Loaded};
-use asyncsteps_journal::{Epoch, Event, Journal, Path, Record, Uid, ValueError};
-use serde_json::Value;
+use asyncsteps_journal::request::{Claimed, Disposition, Loaded, StoredSignal};
+use asyncsteps_journal::{Epoch, Event, Journal, Path, Record, Uid, Value, ValueError};
 use tokio::sync::Notify;
 
-use super::answers::{Answers, CallKey};
+use super::answers::{Answers, CallKey, StoredAnswer};
 use super::figures::{EntityFigures, EntityTurn};
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MessageId, WAITING};
+use super::post::cancel;
 use super::state::{AnyState, Draft};
+use crate::answered::answered;
 use crate::lease::Lease;
+use crate::run::last_append;
 use crate::until::until;
-use crate::writer::{FlowWriter, RecordTicket, Stopped};
+use crate::writer::{AppendAnswer, FlowWriter, RecordTicket, Stopped};
 
 /// An entity that this node owns.
 pub(crate) struct OwnedEntity {
     kind: Arc<EntityKind>,
     pub(super) name: EntityName,
-    pub(super) uid: Uid,
-    /// The number of its token.
-    token: u64,
+    pub(super) claimed: Claimed,
+    /// The number of its flow.
+    number: u64,
     pub(super) writer: Rc<FlowWriter>,
     lease: Rc<Lease>,
     /// As the next call finds it.
@@ -59,6 +61,8 @@ pub(crate) struct OwnedEntity {
     is_forgotten: Cell<bool>,
     /// Another node has asked for it.
     is_wanted: Cell<bool>,
+    /// Nodes have asked for it before it was claimed.
+    has_inbox: bool,
     /// The last call has left it, or the node has forgotten it.
     changed: Notify,
 }
@@ -73,8 +77,10 @@ impl OwnedEntity {
     ) -> Result<Rc<Self>, String> {
         let Claimed { uid, epoch, .. } = claimed;
         let (form, version) = (kind.form, loaded.flow.version);
-        // a node that asked for it after it was claimed still waits
-        let unseen = loaded.inbox.signals.first().map(|signal| signal.number);
+        // another node that asked for it after it was claimed still waits
+        let is_own = |asked: &&StoredSignal| asked.value.decode().ok() == Some(lease.node.get());
+        let unseen = loaded.inbox.signals.iter().find(|asked| !is_own(asked));
+        let unseen = unseen.map(|asked| asked.number);
         let seen = unseen.map_or(loaded.inbox.last, |number| number.saturating_sub(1));
         let next = loaded.next();
         let writer = FlowWriter::new(journal, (uid, epoch, form.version), next, seen);
@@ -85,8 +91,10 @@ impl OwnedEntity {
             if let Event::Iteration(last) = &stored.record.event {
                 last_change = Some((last.index, last.state.len(), ticket));
             } else if let Event::Done(done) = &stored.record.event {
-                let kept = answers.keep(stored.record.path.clone(), &done.value, ticket);
-                kept.map_err(|error| format!("its answers cannot be read: {error}"))?;
+                let answer = done.value.decode();
+                let answer =
+                    answer.map_err(|error| format!("its answers cannot be read: {error}"))?;
+                answers.keep(stored.record.path.clone(), (answer, done.value.len()), ticket);
             } else if let Event::Keys(keys) = &stored.record.event {
                 let ids = keys.keys.iter().filter_map(|id| id.parse().ok());
                 sent = Some((ids.collect(), ticket));
@@ -100,9 +108,9 @@ impl OwnedEntity {
         };
         Ok(Rc::new(Self {
             kind: Arc::clone(kind),
-            token: token(loaded.flow.number, epoch),
+            claimed,
+            number: loaded.flow.number,
             name: name.clone(),
-            uid,
             writer,
             lease,
             latest: RefCell::new(Rc::clone(&state)),
@@ -121,6 +129,7 @@ impl OwnedEntity {
             is_leaving: Cell::new(false),
             is_forgotten: Cell::new(false),
             is_wanted: Cell::new(false),
+            has_inbox: !loaded.inbox.signals.is_empty(),
             changed: Notify::new(),
         }))
     }
@@ -128,7 +137,7 @@ impl OwnedEntity {
     /// The token of this owner.
     pub(super) fn fence(&self) -> FencingToken {
         let (lock, key) = (Arc::clone(self.kind.name()), Arc::clone(&self.name.key));
-        FencingToken::new(lock, key, self.token)
+        FencingToken::new(lock, key, token(self.number, self.claimed.epoch))
     }
 
     /// Whether this node still owns it, as far as that is known.
@@ -200,14 +209,43 @@ impl OwnedEntity {
     /// leave nothing behind, whatever keys they name.
     pub(super) async fn release(self: &Rc<Self>) {
         self.unused().await;
-        let inbox = match self.writer.has_unseen() {
+        let journal = self.writer.journal();
+        loop {
+            match self.append_last().await {
+                // a cancel came meanwhile
+                AppendAnswer::Unseen => {
+                    self.writer.has_news();
+                    continue;
+                }
+                AppendAnswer::Written(_) if !self.is_recorded() => {
+                    if let Err(error) = journal.remove(vec![self.claimed.uid]).await {
+                        // who calls it next removes it
+                        tracing::debug!(entity = %self.name.full, %error, "the entity is not removed");
+                    }
+                }
+                AppendAnswer::Stopped(Stopped::Refused(_)) => {
+                    // the next owner begins with what is stored
+                    let append = last_append(self.claimed, Disposition::Release);
+                    if let Err(error) = answered(|| journal.append(vec![append.clone()])).await {
+                        tracing::error!(entity = %self.name.full, %error, "the entity is not given back");
+                    }
+                }
+                AppendAnswer::Written(_) | AppendAnswer::Stopped(Stopped::Lost) => {}
+            }
+            break;
+        }
+        self.lose();
+    }
+
+    /// Appends that this node is done with it.
+    async fn append_last(&self) -> AppendAnswer {
+        let inbox = match self.has_inbox || self.writer.has_unseen() {
             // requests to give it back, each of which is done with it
-            true => self.writer.journal().inbox(self.uid).await.ok(),
+            true => answered(|| self.writer.journal().inbox(self.claimed.uid)).await.ok(),
             false => None,
         };
-        let is_recorded = self.is_recorded();
         let answer = self.writer.append_last(|entry| {
-            match is_recorded {
+            match self.is_recorded() {
                 true => entry.then = Disposition::Release,
                 false => entry.records = vec![ended(&self.kind)],
             }
@@ -220,19 +258,21 @@ impl OwnedEntity {
                 entry.takes = inbox.signals.iter().map(|signal| signal.number).collect();
             }
         });
-        answer.await;
-        if !is_recorded && let Err(error) = self.writer.journal().remove(vec![self.uid]).await {
-            // who calls it next removes it
-            tracing::debug!(entity = %self.name.full, %error, "the entity is not removed");
-        }
-        self.lose();
+        answer.await.0
+    }
+
+    /// No call has come for a moment: keeps as little as it can.
+    pub(super) fn rest(&self) {
+        self.settle();
+        self.unstored.borrow_mut().shrink_to_fit();
+        self.figures.rest();
+        self.writer.rest();
     }
 
     /// The node does not own it any more.
     pub(super) fn lose(&self) {
         self.is_leaving.set(true);
         self.writer.stop(Stopped::Lost);
-        self.writer.rest();
     }
 
     /// The state for a call that may change it.
@@ -257,7 +297,7 @@ impl OwnedEntity {
     }
 
     /// The answer that this call has got before.
-    pub(super) fn answer(&self, call: &CallKey) -> Result<Option<Value>, Error> {
+    pub(super) fn answer(&self, call: &CallKey) -> Result<Option<serde_json::Value>, Error> {
         self.answers.borrow().find(call)
     }
 
@@ -266,22 +306,29 @@ impl OwnedEntity {
         self.sent.borrow().contains(&message.0)
     }
 
-    /// A call has ended: its changes are true for the next one, and are being stored.
-    pub(super) fn commit(self: &Rc<Self>, changes: Changes<'_>) -> Result<Committed, Error> {
+    /// What is stored for a call that ends so.
+    ///
+    /// # Errors
+    /// InternalError if it cannot be stored.
+    pub(super) fn prepare(&self, changes: Changes) -> Result<PreparedCall, Error> {
         let mail = self.mail(&changes)?;
         let Changes { state, answer, withdrawn, has_failed, .. } = changes;
-        let withdrawn = withdrawn.into_iter().filter(|message| self.has_sent(*message)).collect();
         let is_written = self.is_outdated.get() && (answer.is_some() || mail.is_some());
-        // nothing is changed before all of it is known to fit
-        let latest = state.clone().unwrap_or_else(|| Rc::clone(&self.latest.borrow()));
-        let state = (is_written || state.is_some()).then(|| (self.kind.form.write)(&*latest));
+        let state = state.or_else(|| is_written.then(|| Rc::clone(&self.latest.borrow())));
+        let state = state.map(|state| (self.kind.form.write)(&*state).map(|value| (state, value)));
         let state = state.transpose().map_err(|error| self.not_stored("state", error))?;
-        let answer = answer.map(|(call, result)| {
-            Answers::encode(call, result).map(|value| (call.path().clone(), value))
-        });
+        let answer = answer
+            .map(|(path, answer)| Value::encode_json(&answer).map(|value| (path, answer, value)));
         let answer = answer.transpose().map_err(|error| self.not_stored("answer", error))?;
+        let withdrawn = withdrawn.into_iter().filter(|message| self.has_sent(*message)).collect();
+        Ok(PreparedCall { state, answer, mail, withdrawn, has_failed })
+    }
+
+    /// A call has ended: its changes are true for the next one, and are being stored.
+    pub(super) fn commit(self: &Rc<Self>, prepared: PreparedCall) -> Committed {
+        let PreparedCall { state, answer, mail, withdrawn, has_failed } = prepared;
         self.is_done.set(!has_failed);
-        if let Some(state) = state {
+        if let Some((latest, state)) = state {
             self.figures.state_is(state.len());
             self.calls.set(self.calls.get() + 1);
             let (index, replaced) = (self.calls.get(), self.record.get());
@@ -296,12 +343,12 @@ impl OwnedEntity {
             self.latest.replace(Rc::clone(&latest));
             self.unstored.borrow_mut().push_back((ticket, latest));
         }
-        if let Some((path, value)) = answer {
-            let done = Done { value: value.clone(), attempt: 1, millis: 0 };
+        if let Some((path, answer, value)) = answer {
             let mut answers = self.answers.borrow_mut();
-            let forgotten = answers.forget_oldest();
+            let (forgotten, size) = (answers.forget_oldest(), value.len());
+            let done = Done { value, attempt: 1, millis: 0 };
             let ticket = self.add(path.clone(), Event::Done(done), &forgotten);
-            answers.keep(path, &value, ticket).map_err(|error| self.not_stored("answer", error))?;
+            answers.keep(path, (answer, size), ticket);
         }
         if let Some(sent) = mail {
             let keys = Keys { keys: sent.iter().map(Uid::to_string).collect() };
@@ -312,18 +359,11 @@ impl OwnedEntity {
             self.sent.replace(sent);
         }
         self.settle();
-        Ok(Committed { entity: Rc::clone(self), withdrawn })
-    }
-
-    /// Whether these changes can be stored, as far as that is known before.
-    pub(super) fn check(&self, changes: &Changes<'_>) -> Result<(), Error> {
-        self.mail(changes)?;
-        let state = changes.state.as_ref().map(|state| (self.kind.form.write)(&**state));
-        state.transpose().map(|_| ()).map_err(|error| self.not_stored("state", error))
+        Committed { entity: Rc::clone(self), withdrawn }
     }
 
     /// The messages that wait after a call, if it changes that.
-    fn mail(&self, changes: &Changes<'_>) -> Result<Option<BTreeSet<Uid>>, Error> {
+    fn mail(&self, changes: &Changes) -> Result<Option<BTreeSet<Uid>>, Error> {
         let Changes { sent, withdrawn, carried_out, .. } = changes;
         let waiting = self.sent.borrow();
         let gone = || withdrawn.iter().chain(carried_out);
@@ -361,11 +401,11 @@ const SENT: &str = "sent";
 
 /// What a call leaves behind.
 #[derive(Default)]
-pub(super) struct Changes<'a> {
+pub(super) struct Changes {
     /// The state, if it has changed.
     pub(super) state: Option<AnyState>,
-    /// Its key and its result.
-    pub(super) answer: Option<(&'a CallKey, Value)>,
+    /// Its answer, if it has a key.
+    pub(super) answer: Option<(Path, StoredAnswer)>,
     /// The messages that it sends.
     pub(super) sent: Vec<MessageId>,
     /// The messages that it takes back.
@@ -374,6 +414,15 @@ pub(super) struct Changes<'a> {
     pub(super) carried_out: Option<MessageId>,
     /// The call has failed, and only what it carries out is over.
     pub(super) has_failed: bool,
+}
+
+/// The same, as it is stored: the state and the answer in both forms, and the messages that wait after the call.
+pub(super) struct PreparedCall {
+    state: Option<(AnyState, Value)>,
+    answer: Option<(Path, StoredAnswer, Value)>,
+    mail: Option<BTreeSet<Uid>>,
+    withdrawn: Vec<MessageId>,
+    has_failed: bool,
 }
 
 /// A call of an entity, which is not given back meanwhile.
@@ -419,18 +468,8 @@ impl Committed {
     pub(super) async fn stored(self) -> Result<(), Stopped> {
         let Self { entity, withdrawn } = self;
         entity.writer.stored().await?;
-        if !withdrawn.is_empty() {
-            // they would stay until their time; now the entity says that it has not sent them
-            let journal = Arc::clone(entity.writer.journal());
-            actix_rt::spawn(async move {
-                for MessageId(uid) in withdrawn {
-                    let by = CancelledBy::from("the entity that has sent it");
-                    if let Err(error) = journal.cancel(uid, by).await {
-                        tracing::debug!(message = %uid, %error, "a message waits for its time");
-                    }
-                }
-            });
-        }
+        // they would stay until their time
+        cancel(withdrawn, entity.writer.journal());
         Ok(())
     }
 }

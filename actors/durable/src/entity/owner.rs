@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
@@ -27,7 +28,7 @@ const MOST: usize = 100_000;
 /// How long an entity without a call stays with its node, and if there are many.
 const IDLE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(1));
 
-/// How long a node waits at least before it looks again.
+/// How long a call or a node waits at least before it looks again.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a node leaves an entity to others that it has given back to one: longer than that waits until it looks.
@@ -46,6 +47,8 @@ pub(super) enum Place {
     Here(Rc<EntityOwner>),
     /// On the arbiter of this node.
     There(LocalNode),
+    /// On a node that begins anew.
+    Soon,
     /// No node runs in this process.
     Nowhere,
 }
@@ -67,7 +70,9 @@ impl Place {
             (Some(owner), Some(_)) => return Self::Here(owner),
             (None, _) => {}
         }
-        shared.next_node().map_or(Self::Nowhere, Self::There)
+        let is_soon = shared.entities.nodes.load(Ordering::Relaxed) > 0;
+        let nowhere = if is_soon { Self::Soon } else { Self::Nowhere };
+        shared.next_node().map_or(nowhere, Self::There)
     }
 }
 
@@ -105,6 +110,7 @@ impl EntityOwner {
             looked: Cell::new(clock::now()),
             changed: Notify::new(),
         });
+        shared.entities.nodes.fetch_add(1, Ordering::Relaxed);
         HERE.with_borrow_mut(|owners| {
             owners.retain(|other| other.strong_count() > 0);
             owners.push(Rc::downgrade(&owner));
@@ -191,7 +197,7 @@ impl EntityOwner {
         match claimed {
             Ok(Some(entity)) => {
                 let owns = Owning::Owns(Rc::clone(&entity));
-                self.names.borrow_mut().insert(entity.uid, Arc::clone(&name.full));
+                self.names.borrow_mut().insert(entity.claimed.uid, Arc::clone(&name.full));
                 self.entities.borrow_mut().insert(Arc::clone(&name.full), owns);
                 let figures = Some(Arc::clone(&entity.figures));
                 let known = KnownEntity { node: self.number, figures };
@@ -212,7 +218,7 @@ impl EntityOwner {
         let is_it = matches!(entities.get(&entity.name.full), Some(Owning::Owns(known)) if Rc::ptr_eq(known, entity));
         if is_it {
             entities.remove(&entity.name.full);
-            self.names.borrow_mut().remove(&entity.uid);
+            self.names.borrow_mut().remove(&entity.claimed.uid);
             self.shared.entities.known.remove(&entity.name.full);
         }
         drop(entities);
@@ -264,7 +270,7 @@ impl EntityOwner {
             if since >= idle {
                 self.leave(&entity);
             } else if since >= short {
-                entity.writer.rest();
+                entity.rest();
             }
         }
     }
@@ -292,6 +298,12 @@ impl EntityOwner {
     /// Completes when it has none.
     pub(crate) async fn is_empty(&self) {
         until(&self.changed, || self.entities.borrow().is_empty().then_some(())).await;
+    }
+}
+
+impl Drop for EntityOwner {
+    fn drop(&mut self) {
+        self.shared.entities.nodes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who owns the entities of a process.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sync::mutex;
@@ -18,6 +19,8 @@ pub(super) const MOVED: &str = "asyncsteps:EntityMoved";
 pub(crate) struct EntityOwners {
     /// The entities of this process, by their full name.
     pub(super) known: DashMap<Arc<str>, KnownEntity>,
+    /// How many nodes of this process own entities, also those between two leases.
+    pub(super) nodes: AtomicUsize,
     /// Calls of an entity take turns.
     turns: Mutex,
 }
@@ -33,7 +36,11 @@ pub(super) struct KnownEntity {
 impl Default for EntityOwners {
     fn default() -> Self {
         let options = mutex::Options { max: 1, max_queue: Some(QUEUE) };
-        Self { known: DashMap::new(), turns: Mutex::named("entity", options) }
+        Self {
+            known: DashMap::new(),
+            nodes: AtomicUsize::new(0),
+            turns: Mutex::named("entity", options),
+        }
     }
 }
 

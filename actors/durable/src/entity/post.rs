@@ -4,13 +4,17 @@
 //! before the changes of the call that sends it, so it is not lost; and the entity keeps the names of messages that it has
 //! sent with its state, so one of a call that was not stored is not carried out, and none is carried out twice.
 
+use std::mem;
+use std::sync::Arc;
+
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::Caller;
 use asyncsteps_executor::message::Request;
 use asyncsteps_journal::record::Started;
-use asyncsteps_journal::request::{FirstOwner, Submit};
+use asyncsteps_journal::request::{CancelledBy, FirstOwner, Submit};
 use asyncsteps_journal::{Journal, Value};
 use futures_util::future::try_join_all;
+use tokio::runtime::Handle;
 
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MESSAGE_VERSION, Mail, Message, MessageId};
@@ -60,6 +64,44 @@ pub(super) fn requests(
         Ok(Submit { uid: id.0, started, key: None, owner, quota: None })
     };
     mail.messages().iter().map(request).collect()
+}
+
+/// Messages that are stored, or being stored, for a call that may still fail: those of one that ends without its changes
+/// are cancelled, as they would stay until their time.
+pub(super) struct Unsent(Vec<MessageId>, Arc<dyn Journal>);
+
+impl Unsent {
+    pub(super) fn new(sent: &[MessageId], journal: &Arc<dyn Journal>) -> Self {
+        Self(sent.to_vec(), Arc::clone(journal))
+    }
+
+    /// The changes of the call are true, so the messages are sent.
+    pub(super) fn sent(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        cancel(mem::take(&mut self.0), &self.1);
+    }
+}
+
+/// Cancels messages that the entity does not know as sent: it says so, and then they end.
+pub(super) fn cancel(messages: Vec<MessageId>, journal: &Arc<dyn Journal>) {
+    let Ok(runtime) = Handle::try_current() else { return };
+    if messages.is_empty() {
+        return;
+    }
+    let journal = Arc::clone(journal);
+    runtime.spawn(async move {
+        for MessageId(uid) in messages {
+            let by = || CancelledBy::from("the entity that has sent it");
+            if let Err(error) = answered(|| journal.cancel(uid, by())).await {
+                tracing::debug!(message = %uid, %error, "a message waits for its time");
+            }
+        }
+    });
 }
 
 /// Stores them, all at the same time, so that they share a flush.

@@ -24,7 +24,8 @@ pub struct EntityInfo {
     pub queued: usize,
     /// The size of its stored state in bytes; 0 if it was never changed.
     pub state_bytes: usize,
-    /// The last turns since this process owns it, the newest first; at most 4. Calls that
+    /// The last turns since this process owns it, the newest first; at most 4, and 1 when it was not called for a
+    /// second. Calls that
     /// [read](super::EntityFunctions::reads) have no turn.
     pub turns: Vec<EntityTurn>,
 }

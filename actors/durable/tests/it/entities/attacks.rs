@@ -1,5 +1,6 @@
 //! What an attack on entities found: each of these tests failed before.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use super::{Process, memory};
 use crate::node::run;
 
 /// Clocks that send themselves messages.
-struct Clocks;
+pub(super) struct Clocks;
 
 impl Service for Clocks {
     type Errors = ();
@@ -33,7 +34,7 @@ impl Entity for Clocks {
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Ticks {
+pub(super) struct Ticks {
     count: i32,
     last: Option<MessageId>,
 }
@@ -52,6 +53,14 @@ struct Send {
     #[expect(dead_code, reason = "it is the key")]
     name: String,
     function: String,
+    by: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Stuck {
+    #[expect(dead_code, reason = "it is the key")]
+    name: String,
+    #[expect(dead_code, reason = "a program before does not know it")]
     by: String,
 }
 
@@ -93,6 +102,11 @@ impl Clocks {
         Ok(())
     }
 
+    /// Never ends.
+    async fn stuck(_: &Cx<Self, Stuck>) -> BodyResult<()> {
+        pending().await
+    }
+
     /// Sends one of any kind.
     #[expect(clippy::unused_async, reason = "a handler is an async function")]
     async fn wrong(cx: &Cx<Self, Send>) -> BodyResult<()> {
@@ -112,13 +126,13 @@ impl Clocks {
     }
 }
 
-async fn clocks(journal: impl Journal) -> (Executor, Node) {
+pub(super) async fn clocks(journal: impl Journal) -> (Executor, Node) {
     let durable = Durable::new(journal);
     let interface = Interface::new("test.clocks:1.0".parse().expect("a name"));
     let executor = Executor::builder().service(interface, Clocks, |functions| {
         let clocks = durable.entity(functions, "name").on("tick", Clocks::tick);
         let clocks = clocks.on("instead", Clocks::instead).on("later", Clocks::later);
-        let clocks = clocks.on("takeBack", Clocks::take_back);
+        let clocks = clocks.on("takeBack", Clocks::take_back).on("stuck", Clocks::stuck);
         clocks.on("wrong", Clocks::wrong).reads("count", Clocks::count);
     });
     let executor = executor.build().expect("it is complete");
@@ -126,13 +140,13 @@ async fn clocks(journal: impl Journal) -> (Executor, Node) {
     (executor, node)
 }
 
-async fn call(executor: &Executor, function: &str) -> Result<i32, Error> {
+pub(super) async fn call(executor: &Executor, function: &str) -> Result<i32, Error> {
     let named = json!({ "name": "a" });
     executor.call_as_system(&format!("test.clocks:1.0:{function}"), named).await
 }
 
 /// The journal, of which one operation fails while the switch is on.
-fn switched(journal: &Memory, of: Operation) -> (Memory, Arc<AtomicBool>) {
+pub(super) fn switched(journal: &Memory, of: Operation) -> (Memory, Arc<AtomicBool>) {
     let is_on = Arc::new(AtomicBool::new(false));
     let on = Arc::clone(&is_on);
     let faults = move |operation: Operation| match operation == of && on.load(Ordering::Relaxed) {
@@ -143,7 +157,7 @@ fn switched(journal: &Memory, of: Operation) -> (Memory, Arc<AtomicBool>) {
 }
 
 /// How many requests the journal has in this state.
-async fn in_state(journal: &Memory, state: FlowState) -> usize {
+pub(super) async fn in_state(journal: &Memory, state: FlowState) -> usize {
     let query = Query { state: Some(state), limit: 1000, ..Query::default() };
     journal.list(query).await.expect("they are listed").len()
 }

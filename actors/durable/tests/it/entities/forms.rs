@@ -26,6 +26,11 @@ impl Entity for Names<1> {
     type State = String;
 }
 
+impl Entity for Names<1001> {
+    type State = ();
+    const VERSION: u32 = 1001;
+}
+
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Name {
     first: String,
@@ -175,12 +180,21 @@ fn a_function_that_is_none_of_an_entity_is_an_error_of_the_builder() {
         steps.run("send", async |_, ()| Ok(())).recorded().returns()
     }
     let durable = Durable::new(Memory::default());
-    let builder = builder::<1>(|functions| {
+    let wrong = builder::<1>(|functions| {
         durable.entity(functions, "name").on("set", recorded).reads("get", get_old);
     });
-    let text = builder.build().expect_err("two functions are wrong").to_string();
+    let text = wrong.build().expect_err("two functions are wrong").to_string();
     assert!(text.contains("`send` is not `repeatable()`"), "{text}");
     assert!(text.contains("it has no parameter `name`"), "{text}");
+
+    async fn get(_: &Cx<Names<1001>, Get>) -> BodyResult<()> {
+        Ok(())
+    }
+    let wrong = builder::<1001>(|functions| {
+        durable.entity(functions, "id").reads("get", get);
+    });
+    let text = wrong.build().expect_err("a node would name all versions").to_string();
+    assert!(text.contains("the version of its entities is 1001"), "{text}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod messages;
 mod moves;
 mod stored;
 mod turns;
+mod worst;
 
 use std::path::PathBuf;
 use std::rc::Rc;
