@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join_all, try_join4};
 use tokio_postgres::types::ToSql;
 
 use super::session::{JournalSession, SessionFailure};
@@ -62,7 +62,7 @@ pub(super) async fn alive(
     let sql = concat!(
         "SELECT id FROM node WHERE id = ANY($1) AND NOT ",
         lease_is_over!("$2"),
-        " ORDER BY id FOR SHARE"
+        " ORDER BY id FOR KEY SHARE"
     );
     let rows = session.query(sql, &[&nodes, &millis(now.seen)]).await?;
     rows.iter().map(|row| Ok(Incarnation::new(unsigned(row.try_get(0)?)))).collect()
@@ -74,13 +74,15 @@ pub(super) async fn claim(
     limits: &Limits,
 ) -> Result<Vec<Claimed>, SessionFailure> {
     let now = moment(session).await?;
-    if alive(session, &[int(claim.node.get())], now).await?.is_empty() {
+    let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE ticket = $1");
+    let (node, ticket) = ([int(claim.node.get())], claim.ticket.as_bytes().as_slice());
+    let asked: [&(dyn ToSql + Sync); 1] = [&ticket];
+    let looks = (alive(session, &node, now), heads(session, sql, &asked));
+    let rest = (expire(session, limits, now), wake(session, now));
+    let (alive, before, (), ()) = try_join4(looks.0, looks.1, rest.0, rest.1).await?;
+    if alive.is_empty() {
         return Err(Refused::NoLease(claim.node).into());
     }
-    expire(session, limits, now).await?;
-    wake(session, now).await?;
-    let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE ticket = $1");
-    let before = heads(session, sql, &[&claim.ticket.as_bytes().as_slice()]).await?;
     if !before.is_empty() {
         return Ok(before.iter().map(FlowHead::given).collect());
     }

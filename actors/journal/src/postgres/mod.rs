@@ -18,7 +18,7 @@
 //!
 //! What is removed is in the server's files until it vacuums the tables, and in its log as long as that is kept.
 //!
-//! A node has five connections, and one for each [transaction](Postgres::transaction) of a step that runs,
+//! A node has up to eight connections, and one for each [transaction](Postgres::transaction) of a step that runs,
 //! without TLS: over a socket of the machine, or a network that is trusted
 //! or a tunnel. A pooler in front of the server has to keep sessions.
 
@@ -39,6 +39,7 @@ mod writer;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, watch};
@@ -118,9 +119,10 @@ struct PostgresState {
     bodies: Pool,
     /// Shared by all who read.
     reader: Mutex<Option<Arc<JournalSession>>>,
-    /// For one claim at a time. A claim takes it out and puts it back, so one that is dropped
+    /// For claims, which take turns at them. A claim takes its session out and puts it back, so one that is dropped
     /// in the middle leaves no open transaction behind.
-    claimer: Mutex<Option<JournalSession>>,
+    claimers: [Mutex<Option<JournalSession>>; 4],
+    next_claimer: AtomicUsize,
     /// The same for leases, which wait for no claims.
     keeper: Mutex<Option<JournalSession>>,
     changes: watch::Sender<u64>,
@@ -169,7 +171,7 @@ impl Postgres {
             Arc::clone(&wishes),
         );
         let notices = tokio::spawn(exchange);
-        let (reader, claimer, keeper) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (reader, keeper) = (Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(PostgresState {
             server,
             limits,
@@ -179,7 +181,8 @@ impl Postgres {
             writer,
             bodies,
             reader,
-            claimer,
+            claimers: Default::default(),
+            next_claimer: AtomicUsize::new(0),
             keeper,
             changes,
             wishes,
@@ -217,7 +220,7 @@ impl Postgres {
         }
     }
 
-    /// Has something done on the connection for claims.
+    /// Has something done on a connection for claims.
     fn claiming<T, F>(
         &self,
         work: impl FnOnce(Arc<JournalSession>) -> F,
@@ -225,7 +228,8 @@ impl Postgres {
     where
         F: Future<Output = Result<T, SessionFailure>>,
     {
-        self.alone(&self.0.claimer, work)
+        let turn = self.0.next_claimer.fetch_add(1, Ordering::Relaxed);
+        self.alone(&self.0.claimers[turn % self.0.claimers.len()], work)
     }
 
     /// Has something done on a connection that one at a time uses.
