@@ -1,11 +1,8 @@
 //! The keys that callers send for their requests.
 
 use asyncsteps_core::{Error, codes};
-use asyncsteps_executor::RequestInfo;
 use asyncsteps_executor::channel::ChannelKind;
-
-/// The header of HTTP with a key of the caller, see [`Options::key`](crate::Options::key).
-pub(crate) const HEADER: &str = "idempotency-key";
+use asyncsteps_executor::{IDEMPOTENCY_KEY, RequestInfo};
 
 /// The most characters of a key.
 const LONGEST: usize = 128;
@@ -22,10 +19,10 @@ pub(crate) fn checked(key: &str) -> Result<&str, Error> {
 /// The key in the headers of a request. The headers of a WebSocket belong to the connection, and not to each request
 /// that comes over it.
 pub(crate) fn in_headers(info: &RequestInfo) -> Result<Option<&str>, Error> {
-    if info.channel().kind() == ChannelKind::WebSocket || !info.has_header(HEADER) {
+    if info.channel().kind() == ChannelKind::WebSocket || !info.has_header(IDEMPOTENCY_KEY) {
         return Ok(None);
     }
-    let key = info.header(HEADER).and_then(|key| checked(key).ok());
+    let key = info.header(IDEMPOTENCY_KEY).and_then(|key| checked(key).ok());
     key.map(Some).ok_or_else(|| wrong("The header Idempotency-Key"))
 }
 

@@ -3,10 +3,10 @@
 use std::any::Any;
 use std::cell::Cell;
 
+use asyncsteps_executor::IDEMPOTENCY_KEY;
 use asyncsteps_executor::message::Headers;
 
 use super::mail::MessageId;
-use crate::key::HEADER;
 
 /// A message that a call carries out.
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +44,11 @@ impl CallHeaders {
 
 impl Headers for CallHeaders {
     fn header(&self, name: &str) -> Option<&str> {
-        self.key.as_deref().filter(|_| name == HEADER)
+        self.key.as_deref().filter(|_| name == IDEMPOTENCY_KEY)
     }
 
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
-        Box::new(self.key.iter().map(|key| (HEADER, key.as_str())))
+        Box::new(self.key.iter().map(|key| (IDEMPOTENCY_KEY, key.as_str())))
     }
 
     fn transport(&self) -> Option<&dyn Any> {

@@ -1,5 +1,6 @@
 //! What a transport passes to the executor.
 
+use std::iter;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use serde_json::Map;
 
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
-use super::invoker::Invocation;
+use super::invoker::{IDEMPOTENCY_KEY, Invocation};
 use super::request::RequestInfo;
 use super::request_parts::RequestParts;
 use super::result_draft::ResultDraft;
@@ -31,11 +32,21 @@ pub struct Incoming(pub(super) Box<RequestInfo>);
 impl Incoming {
     /// A call within the process.
     pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
-        let Invocation { function, params, caller, trace, fences, hosted, is_inside } = invocation;
+        let Invocation { function, params, caller, trace, fences, key, hosted, is_inside } =
+            invocation;
         let mut incoming = Self::new(Request::to(function, params), Channel::local());
         incoming.0.parts.hosted = hosted;
         incoming.0.parts.is_inside = is_inside;
-        incoming.with_caller(caller).with_fences(fences).with_call(call).with_trace(trace)
+        let incoming = incoming.with_caller(caller).with_fences(fences).with_call(call);
+        incoming.with_key(key).with_trace(trace)
+    }
+
+    /// The same with the key of its caller, as a request over HTTP would have it.
+    pub(super) fn with_key(self, key: Option<Arc<str>>) -> Self {
+        match key {
+            Some(key) => self.with_headers(Rc::new(KeyHeader(key))),
+            None => self,
+        }
     }
 
     /// A request that came over a channel.
@@ -170,5 +181,18 @@ impl Incoming {
     pub fn with_client_permit(mut self, client_permit: ClientPermit) -> Self {
         self.0.parts.client_permit = client_permit;
         self
+    }
+}
+
+/// The key of a call as a header.
+struct KeyHeader(Arc<str>);
+
+impl Headers for KeyHeader {
+    fn header(&self, name: &str) -> Option<&str> {
+        (name == IDEMPOTENCY_KEY).then_some(&self.0)
+    }
+
+    fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new(iter::once((IDEMPOTENCY_KEY, &*self.0)))
     }
 }

@@ -16,6 +16,9 @@ use super::caller::Caller;
 use super::failed_call::FailedCall;
 use super::registry::HostedFunction;
 
+/// The header of HTTP with the key of a request, which makes it once however often it is sent.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
 /// Calls functions that other nodes or services host (FTN7). See
 /// [`Builder::invoker`](super::Builder::invoker).
 pub trait Invoker: Send + Sync {
@@ -52,6 +55,8 @@ pub struct Invocation {
     pub trace: Option<TraceParent>,
     /// The tokens of the locks that are held around the call.
     pub fences: Vec<FencingToken>,
+    /// The [key](IDEMPOTENCY_KEY) of its caller, which its function sees as that header.
+    pub key: Option<Arc<str>>,
     /// The function here, if it was looked up.
     pub(super) hosted: Option<Arc<HostedFunction>>,
     /// A request in flight of the executor makes it.
@@ -77,6 +82,7 @@ impl Invocation {
             caller,
             trace,
             fences: Vec::new(),
+            key: None,
             hosted: None,
             is_inside: false,
         })

@@ -30,6 +30,8 @@ pub struct Dispatch {
     pub(super) trace: Option<TraceParent>,
     /// The tokens of the locks that are held around the call.
     pub(super) fences: Vec<FencingToken>,
+    /// The key of its caller.
+    pub(super) key: Option<Arc<str>>,
     /// A request in flight of the executor makes it.
     pub(super) is_inside: bool,
     /// Closed when the reply is not wanted any more.
@@ -45,23 +47,23 @@ impl Dispatch {
     #[must_use]
     pub fn new(request: Request, caller: impl Into<Caller>) -> Self {
         let (caller, trace) = (caller.into(), trace::current());
-        let (call, fences, wanted) = (None, Vec::new(), None);
-        Self { request, caller, call, trace, fences, is_inside: false, wanted }
+        let (call, fences, key, wanted) = (None, Vec::new(), None, None);
+        Self { request, caller, call, trace, fences, key, is_inside: false, wanted }
     }
 
     /// A call, as a wait of the flow that makes it.
     pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
-        let Invocation { function, params, caller, trace, fences, is_inside, .. } = invocation;
+        let Invocation { function, params, caller, trace, fences, key, is_inside, .. } = invocation;
         let request = Request::to(function, params);
-        Self { request, caller, call, trace, fences, is_inside, wanted: None }
+        Self { request, caller, call, trace, fences, key, is_inside, wanted: None }
     }
 
     /// The request for the arbiter that carries it out.
     pub(super) fn into_incoming(self) -> Incoming {
-        let Self { request, caller, call, trace, fences, is_inside, wanted: _ } = self;
+        let Self { request, caller, call, trace, fences, key, is_inside, wanted: _ } = self;
         let mut incoming = Incoming::new(request, Channel::local()).with_caller(caller);
         incoming.0.parts.is_inside = is_inside;
-        incoming.with_fences(fences).with_call(call).with_trace(trace)
+        incoming.with_fences(fences).with_call(call).with_key(key).with_trace(trace)
     }
 
     /// The same, cancelled when the sender is dropped.

@@ -92,7 +92,7 @@ pub use handler_types::{FunctionResult, Written};
 pub use hooks::{Direction, Hooks};
 pub use in_flight::{InFlightFilter, InFlightRequest, RequestOfFlow, RequestState};
 pub use incoming::Incoming;
-pub use invoker::{Invocation, Invoker, Invoking};
+pub use invoker::{IDEMPOTENCY_KEY, Invocation, Invoker, Invoking};
 pub use messages::{Answer, CancelRequest, CancelRequests, Dispatch, InspectSteps};
 pub use not_hosted::NotHosted;
 pub use outcome::{RequestOutcome, RequestOver};

@@ -1,8 +1,10 @@
 //! Calls over HTTP (FTN5 §2.2).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_core::codes;
+use asyncsteps_executor::IDEMPOTENCY_KEY;
 use asyncsteps_executor::message::{Coding, MediaType, Message, Response};
 use asyncsteps_executor::observe::TraceParent;
 use bytes::Bytes;
@@ -60,7 +62,7 @@ impl Poster {
     pub(super) async fn exchange(
         &self,
         message: Bytes,
-        trace: Option<TraceParent>,
+        (trace, key): (Option<TraceParent>, Option<Arc<str>>),
         max_answer: usize,
         sent: &Sent,
     ) -> Result<Option<Response>, CallError> {
@@ -70,6 +72,9 @@ impl Poster {
         let mut request = Request::post(self.url.clone()).header(CONTENT_TYPE, media);
         if let Some(trace) = trace {
             request = request.header("traceparent", trace.to_string());
+        }
+        if let Some(key) = key {
+            request = request.header(IDEMPOTENCY_KEY, &*key);
         }
         let request = request.body(MessageBody::new(message, sent));
         let request = request.map_err(|error| sent.failure(error.to_string()))?;

@@ -45,6 +45,8 @@ struct OutgoingMessage {
     /// On a WebSocket.
     number: Option<u64>,
     trace: Option<TraceParent>,
+    /// The key of its caller.
+    key: Option<Arc<str>>,
     max_answer: usize,
 }
 
@@ -91,7 +93,7 @@ impl RegisteredService {
         call: Call,
         declared: Option<&Function>,
     ) -> Result<OutgoingMessage, CallError> {
-        let Invocation { function, mut params, caller, trace, .. } = call.invocation;
+        let Invocation { function, mut params, caller, trace, key, .. } = call.invocation;
         if let Some(declared) = declared {
             let checked = declared.check_params(&function, &mut params);
             let wrong = |why| CallError::not_made(codes::INVOKER_ERROR, format!("{why}"));
@@ -118,7 +120,7 @@ impl RegisteredService {
         }
         let declared_max = declared.map_or(usize::MAX, Function::max_response_size);
         let max_answer = self.max_message.min(declared_max);
-        Ok(OutgoingMessage { message: message.into(), number, trace, max_answer })
+        Ok(OutgoingMessage { message: message.into(), number, trace, key, max_answer })
     }
 
     /// The answer of the service; `None` is an empty answer.
@@ -158,9 +160,9 @@ impl Transport {
         call: OutgoingMessage,
         sent: &Sent,
     ) -> Result<Option<Answer>, CallError> {
-        let OutgoingMessage { message, number, trace, max_answer } = call;
+        let OutgoingMessage { message, number, trace, key, max_answer } = call;
         match self {
-            Self::Http(poster) => poster.exchange(message, trace, max_answer, sent).await,
+            Self::Http(poster) => poster.exchange(message, (trace, key), max_answer, sent).await,
             Self::WebSocket(socket) => {
                 let number = number.unwrap_or_else(|| socket.number());
                 socket.exchange(number, message, sent).await.map(Some)

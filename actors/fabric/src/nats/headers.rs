@@ -13,6 +13,7 @@ use tokio::time::Instant;
 pub(super) const UID: HeaderName = HeaderName::from_static("Ftn-Uid");
 pub(super) const DEADLINE: HeaderName = HeaderName::from_static("Ftn-Deadline-Ms");
 pub(super) const FENCE: HeaderName = HeaderName::from_static("Ftn-Fence");
+pub(super) const KEY: HeaderName = HeaderName::from_static("Idempotency-Key");
 pub(super) const NODE: HeaderName = HeaderName::from_static("Ftn-Node");
 pub(super) const MAC: HeaderName = HeaderName::from_static("Ftn-Mac");
 pub(super) const UNSIGNED: HeaderName = HeaderName::from_static("Ftn-Unsigned");
@@ -60,7 +61,7 @@ fn name_of(name: &HeaderName) -> &str {
 
 /// Whether a name is not one of ours in other letters: those are not looked at, and not signed.
 fn is_spelled(name: &HeaderName) -> bool {
-    let ours = [UID, DEADLINE, NODE, MAC, UNSIGNED, PROBE];
+    let ours = [UID, DEADLINE, KEY, NODE, MAC, UNSIGNED, PROBE];
     ours.iter().all(|ours| ours == name || !name_of(ours).eq_ignore_ascii_case(name_of(name)))
 }
 

@@ -5,7 +5,7 @@ use asyncsteps_core::codes;
 use asyncsteps_executor::Invocation;
 use asyncsteps_executor::message::{Coding, Message as FutoInMessage, Request};
 
-use super::headers::{DEADLINE, FENCE, TRACE, UID, UNSIGNED, from_fences, millis};
+use super::headers::{DEADLINE, FENCE, KEY, TRACE, UID, UNSIGNED, from_fences, millis};
 use super::link::Link;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
@@ -23,8 +23,8 @@ pub(super) fn make_call(
         if limit.is_zero() {
             return Err(CallError::not_made(codes::TIMEOUT, "no time is left for the call"));
         }
-        let Call { invocation, key, node, .. } = call;
-        let Invocation { function, params, caller, trace, fences, .. } = invocation;
+        let Call { invocation, key: uid, node, .. } = call;
+        let Invocation { function, params, caller, trace, fences, key, .. } = invocation;
         let subject = link.subjects.call(&function, node.as_ref());
         let mut request = Request::to(function, params);
         let obf = on_behalf_of(&caller);
@@ -35,15 +35,10 @@ pub(super) fn make_call(
         let mut payload = Vec::with_capacity(256);
         request.write(Coding::Json, None, &mut payload);
         let mut headers = HeaderMap::new();
-        if let Some(key) = key {
-            if key.trim().len() < key.len() {
-                let info = "the key of the call begins or ends with white space";
-                return Err(CallError::not_made(codes::INVOKER_ERROR, info));
+        for (name, key) in [(UID, uid), (KEY, key)] {
+            if let Some(key) = key {
+                headers.insert(name, key_header(&key)?);
             }
-            let key: HeaderValue = key.parse().map_err(|_| {
-                CallError::not_made(codes::INVOKER_ERROR, "the key of the call has a line break")
-            })?;
-            headers.insert(UID, key);
         }
         if own_limit.is_some() {
             headers.insert(DEADLINE, HeaderValue::from(millis(limit)));
@@ -63,6 +58,15 @@ pub(super) fn make_call(
         let answered = link.call(subject, headers, payload.into(), limit).await;
         read_answer(&answered.map_err(|error| error.of_node(node.as_ref()))?)
     }
+}
+
+/// A key as a header.
+fn key_header(key: &str) -> Result<HeaderValue, CallError> {
+    let not_made = |info| CallError::not_made(codes::INVOKER_ERROR, info);
+    if key.trim().len() < key.len() {
+        return Err(not_made("the key of the call begins or ends with white space"));
+    }
+    key.parse().map_err(|_| not_made("the key of the call has a line break"))
 }
 
 /// Reads the answer of a node.

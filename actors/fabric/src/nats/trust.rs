@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::headers::{FENCE, MAC, NODE, UID, UNSIGNED, text};
+use super::headers::{FENCE, KEY, MAC, NODE, UID, UNSIGNED, text};
 use crate::node::NodeId;
 
 /// Which nodes may make calls on behalf of users (FTN3 §1.11, field `obf`).
@@ -137,10 +137,10 @@ impl Default for Trust {
     }
 }
 
-/// The signed bytes: where the call goes, the node that makes it, what is asked for, whether its user signed it, the
-/// tokens of locks, and the message. No subject and no header has a line break.
+/// The signed bytes: where the call goes, the node that makes it, what is asked for, the key of its caller, whether its
+/// user signed it, the tokens of locks, and the message. No subject and no header has a line break.
 fn base(headers: &HeaderMap, subject: &str, payload: &[u8]) -> Vec<u8> {
-    let head = [NODE, UID, UNSIGNED, FENCE].map(|name| text(headers, name));
+    let head = [NODE, UID, KEY, UNSIGNED, FENCE].map(|name| text(headers, name));
     let head = || std::iter::once(subject).chain(head);
     let size = head().map(|part| part.len() + 1).sum::<usize>() + payload.len();
     let mut base = Vec::with_capacity(size);

@@ -1,12 +1,13 @@
 //! Requests of a front for functions that other nodes host.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps_executor::channel::{Channel, ChannelKind};
-use asyncsteps_executor::message::{Coding, Request};
+use asyncsteps_executor::message::{Coding, Headers, Request};
 use asyncsteps_executor::raw::RawInput;
 use asyncsteps_executor::security::{SecurityLevel, User};
-use asyncsteps_executor::{Caller, Executor, Incoming, ReplyBody, builtin};
+use asyncsteps_executor::{Caller, Executor, IDEMPOTENCY_KEY, Incoming, ReplyBody, builtin};
 use asyncsteps_fabric::{Client, Endpoint};
 use bytes::Bytes;
 use expect_test::expect;
@@ -14,6 +15,19 @@ use serde_json::{Value, json};
 
 use super::nodes::{definition, node};
 use super::{GRACE, Nodes, serve};
+
+/// The key of a request.
+struct Key(&'static str);
+
+impl Headers for Key {
+    fn header(&self, name: &str) -> Option<&str> {
+        (name == IDEMPOTENCY_KEY).then_some(self.0)
+    }
+
+    fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new(std::iter::once((IDEMPOTENCY_KEY, self.0)))
+    }
+}
 
 /// What a client of the front is answered.
 async fn ask(front: &Executor, function: &str, params: Value, caller: Option<Caller>) -> String {
@@ -81,6 +95,32 @@ pub(super) async fn a_front_forwards(nodes: &Nodes) {
         (&*forwarded.function, forwarded.total.count()),
         ("executor.forwarded:1.0:call", 10)
     );
+    guard.drain(GRACE).await;
+}
+
+/// What the key of a request makes once, it makes once where it is carried out.
+pub(super) async fn a_front_forwards_keys(nodes: &Nodes) {
+    let served = node("1.1", "one");
+    let guard = serve(&nodes.first, &served).await;
+    let front = Executor::builder().forward(Client::new(Arc::clone(&nodes.caller)));
+    let front = front.build().expect("an executor");
+    let mut seen = Vec::new();
+    for (kind, key) in [
+        (ChannelKind::Http, Some("order 7")),
+        (ChannelKind::Http, None),
+        (ChannelKind::WebSocket, Some("of the connection")),
+    ] {
+        let request = Request::new("test.node:1.1:key", serde_json::Map::new());
+        let incoming = Incoming::new(request, Channel::new(kind));
+        let incoming = match key {
+            Some(key) => incoming.with_headers(Rc::new(Key(key))),
+            None => incoming,
+        };
+        let answer = front.dispatch(incoming).await;
+        let ReplyBody::Message(answer) = answer.into_parts().1 else { panic!("no answer") };
+        seen.push(answer.response().clone().into_result().expect("it is answered"));
+    }
+    assert_eq!(seen, ["order 7", "none", "none"]);
     guard.drain(GRACE).await;
 }
 

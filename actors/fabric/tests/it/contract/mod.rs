@@ -40,6 +40,7 @@ pub(crate) async fn keeps_its_promises(nodes: &Nodes) {
     the_end_of_the_grace_answers(nodes).await;
     nodes_can_be_listed_and_called(nodes).await;
     forwarding::a_front_forwards(nodes).await;
+    forwarding::a_front_forwards_keys(nodes).await;
     forwarding::a_front_does_not_sign(nodes).await;
     forwarding::a_client_that_leaves_cancels(nodes).await;
 }

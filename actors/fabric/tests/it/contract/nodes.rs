@@ -8,7 +8,7 @@ use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::security::{
     Attempt, AuthOutcome, Credentials, Grant, Refusal, SecurityLevel, SecurityProvider, User,
 };
-use asyncsteps_executor::{Executor, RequestSteps};
+use asyncsteps_executor::{Executor, IDEMPOTENCY_KEY, RequestSteps};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -75,6 +75,7 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
             "beside": { "result": "any" },
             "wait": {},
             "gate": { "result": "string" },
+            "key": { "result": "string" },
         },
         "requires": ["AllowAnonymous"],
     }));
@@ -100,6 +101,13 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
                 }),
             )
             .add("name", &one_step(move |asi| asi.reply(name)))
+            .add(
+                "key",
+                &one_step(|asi| {
+                    let key = asi.request()?.header(IDEMPOTENCY_KEY).unwrap_or("none").to_owned();
+                    asi.reply(key)
+                }),
+            )
             .add("place", &one_step(move |asi| asi.reply(name)))
             .add(
                 "fences",
