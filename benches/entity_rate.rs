@@ -7,7 +7,7 @@
 //! - Many: 256 calls at the same time, of 10,000 keys in turn, beside appends of as many flows to the bare journal.
 //! - Idle: what an entity that nobody calls takes of the memory of its node.
 //! - A read of a state that is in memory, beside a function that returns a constant.
-//! - Takeover: 10,000 entities of a process that died are called by the next one, in the same file.
+//! - Takeover: 10,000 entities of a process that died are called by the next one, in the same file or database.
 
 #[path = "support/folder.rs"]
 mod folder;
@@ -71,8 +71,12 @@ fn main() {
     many(&mut bench, &folder, &system);
     reads(&mut bench, &folder, &system);
     if env::args().all(|arg| arg != "--test") {
-        let seconds = takeover_seconds(&folder, &system);
-        bench.count("takeover: 10,000 first calls", seconds, "s", "at most 20");
+        let seconds = takeover_in_file(&folder, &system);
+        bench.count("SQLite, takeover: 10,000 first calls", seconds, "s", "at most 20");
+        if let Some(server) = &server {
+            let seconds = takeover_on_server(server, &system);
+            bench.count("PostgreSQL, takeover: 10,000 first calls", seconds, "s", "at most 20");
+        }
         let bytes = idle_bytes(&folder, &system);
         bench.count("an idle entity beside its state", bytes, "bytes", "at most 1,024");
     }
@@ -94,9 +98,7 @@ fn hot_on_server<'a>(bench: &mut Bench<'a>, server: &Server, system: &'a SystemR
             })));
         }
     });
-    let options = postgres::Options::new("bench");
-    let journal = system.block_on(Postgres::connect(server.config(), options)).expect("a journal");
-    let process = Process::start(journal, system);
+    let process = Process::start(connect(server, system), system);
     system.block_on(process.hot());
     bench.add("PostgreSQL, hot: entity", Some(base), calls, "at most 0.2", move |iterations| {
         for _ in 0..iterations {
@@ -173,15 +175,9 @@ fn reads<'a>(bench: &mut Bench<'a>, folder: &Folder, system: &'a SystemRunner) {
 }
 
 /// How long the next process takes until it has called each entity of one that died, with its lease of ten seconds.
-fn takeover_seconds(folder: &Folder, system: &SystemRunner) -> f64 {
+fn takeover_in_file(folder: &Folder, system: &SystemRunner) -> f64 {
     let file = folder.file("takeover");
-    {
-        let process = Process::start(open(&file), system);
-        for first in (0..KEYS).step_by(AT_ONCE) {
-            system.block_on(process.of_keys(first..(first + AT_ONCE).min(KEYS)));
-        }
-        // it is dropped as by a crash
-    }
+    Process::start(open(&file), system).all(system);
     let begun = clock::now();
     let journal = system.block_on(async {
         // the tasks of the one before let go of the file
@@ -192,10 +188,14 @@ fn takeover_seconds(folder: &Folder, system: &SystemRunner) -> f64 {
             }
         }
     });
-    let process = Process::start(journal, system);
-    for first in (0..KEYS).step_by(AT_ONCE) {
-        system.block_on(process.of_keys(first..(first + AT_ONCE).min(KEYS)));
-    }
+    Process::start(journal, system).all(system);
+    clock::now().saturating_since(begun).as_secs_f64()
+}
+
+fn takeover_on_server(server: &Server, system: &SystemRunner) -> f64 {
+    Process::start(connect(server, system), system).all(system);
+    let begun = clock::now();
+    Process::start(connect(server, system), system).all(system);
     clock::now().saturating_since(begun).as_secs_f64()
 }
 
@@ -213,6 +213,11 @@ fn idle_bytes(folder: &Folder, system: &SystemRunner) -> f64 {
     let before = resident_bytes();
     (2..6).for_each(|part| call_and_rest(part * KEYS..(part + 1) * KEYS));
     (resident_bytes() - before) / (4 * KEYS) as f64
+}
+
+fn connect(server: &Server, system: &SystemRunner) -> Postgres {
+    let connected = Postgres::connect(server.config(), postgres::Options::new("bench"));
+    system.block_on(connected).expect("a journal")
 }
 
 fn open(file: &Path) -> Sqlite {
@@ -289,6 +294,13 @@ impl Process {
             }
         };
         join_all((0..CALLERS).map(caller)).await;
+    }
+
+    /// A call of each key. The process is dropped then, as by a crash.
+    fn all(self, system: &SystemRunner) {
+        for first in (0..KEYS).step_by(AT_ONCE) {
+            system.block_on(self.of_keys(first..(first + AT_ONCE).min(KEYS)));
+        }
     }
 
     /// A call of each of these keys.

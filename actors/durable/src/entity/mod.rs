@@ -49,8 +49,9 @@ pub use view::EntityInfo;
 pub mod guide {}
 
 /// A service whose functions are called for one of many keys, each of which has a state of its own: an actor with a key
-/// instead of an address. Its calls run one at a time in the whole cluster, in the order in which they came. The state
-/// is in memory while it is called, in the journal at all times, and lives on after its process.
+/// instead of an address. Its calls run one at a time in the whole cluster, those of a node in the order in which they
+/// came. The state is in memory while it is called, in the journal when its caller is answered, and lives on after its
+/// process.
 ///
 /// [`Durable::entity`](crate::Durable::entity) adds the functions to an interface.
 ///

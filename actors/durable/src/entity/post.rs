@@ -89,10 +89,10 @@ impl Drop for Unsent {
 
 /// Cancels messages that the entity does not know as sent: it says so, and then they end.
 pub(super) fn cancel(messages: Vec<MessageId>, journal: &Arc<dyn Journal>) {
-    let Ok(runtime) = Handle::try_current() else { return };
     if messages.is_empty() {
         return;
     }
+    let Ok(runtime) = Handle::try_current() else { return };
     let journal = Arc::clone(journal);
     runtime.spawn(async move {
         for MessageId(uid) in messages {
