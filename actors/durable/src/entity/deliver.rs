@@ -55,7 +55,7 @@ impl FlowRun<'_> {
                     return self.put_aside(Disposition::Pause(cut(&reason, TEXT_BYTES))).await;
                 }
                 tracing::debug!(message = %uid, ?error, "a message is tried again later");
-                let again = Disposition::Park(Some(self.until_again(loaded)));
+                let again = Disposition::Park(Some(self.until_again()));
                 // a cancel is known, and does not wake it again
                 let seen = loaded.inbox.last;
                 return self.append_last(Append { seen, ..last_append(self.claimed, again) }).await;
@@ -84,17 +84,17 @@ impl FlowRun<'_> {
         }
     }
 
-    /// How long a message waits that was not carried out: ever longer, as one that takes too long is tried again and again.
-    fn until_again(&self, loaded: &Loaded) -> Duration {
-        let age = self.shared.now().as_millis().saturating_sub(loaded.flow.created.as_millis());
-        Duration::from_millis(age / 8).clamp(POLL, LONGEST)
+    /// How long a message waits that was not carried out: longer with each owner that has tried it, whatever the clock says.
+    fn until_again(&self) -> Duration {
+        let owners = u32::try_from(self.claimed.epoch.get()).unwrap_or(u32::MAX);
+        POLL.saturating_mul(owners).min(LONGEST)
     }
 }
 
 /// How long a message waits at the most until it is tried again.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// How many owners may refuse a message until it waits for an operator, which takes one or two hours: programs of two
+/// How many owners may refuse a message until it waits for an operator, which takes more than an hour: programs of two
 /// versions run side by side, of which one does not know all parameters of the other.
 const REFUSALS: u64 = 100;
 
