@@ -77,8 +77,9 @@ pub(super) async fn claim(
     let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE ticket = $1");
     let (node, ticket) = ([int(claim.node.get())], claim.ticket.as_bytes().as_slice());
     let asked: [&(dyn ToSql + Sync); 1] = [&ticket];
-    let looks = (alive(session, &node, now), heads(session, sql, &asked));
-    let rest = (expire(session, limits, now), wake(session, now));
+    // in boxes: together they are more than the stack of a thread takes in a build without optimization
+    let looks = (Box::pin(alive(session, &node, now)), Box::pin(heads(session, sql, &asked)));
+    let rest = (Box::pin(expire(session, limits, now)), Box::pin(wake(session, now)));
     let (alive, before, (), ()) = try_join4(looks.0, looks.1, rest.0, rest.1).await?;
     if alive.is_empty() {
         return Err(Refused::NoLease(claim.node).into());
