@@ -5,7 +5,9 @@ use tokio::sync::oneshot;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
 use crate::id::Uid;
-use crate::request::{Append, Appended, Cancelled, CancelledBy, Resume, Signal, Submit, Submitted};
+use crate::request::{
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, Resume, Signal, Submit, Submitted,
+};
 
 /// One request that changes flows.
 pub(super) enum Change {
@@ -14,6 +16,7 @@ pub(super) enum Change {
     Signal(AskedChange<(Uid, Signal), ()>),
     Cancel(AskedChange<(Uid, CancelledBy), Cancelled>),
     Resume(AskedChange<(Uid, Resume), ()>),
+    Claim(AskedChange<Claim, Vec<Claimed>>),
 }
 
 /// A batch with its records as bytes.
@@ -52,6 +55,7 @@ impl Change {
             Self::Signal(asked) => !asked.asker.is_closed(),
             Self::Cancel(asked) => !asked.asker.is_closed(),
             Self::Resume(asked) => !asked.asker.is_closed(),
+            Self::Claim(asked) => !asked.asker.is_closed(),
         }
     }
 
@@ -62,13 +66,14 @@ impl Change {
             Self::Signal(asked) => asked.end(committed),
             Self::Cancel(asked) => asked.end(committed),
             Self::Resume(asked) => asked.end(committed),
+            Self::Claim(asked) => asked.end(committed),
         }
     }
 
-    /// The flows that it changes, but for a new one.
+    /// The flows that it changes, but for new ones, and those that it finds.
     pub(super) fn flows(&self) -> Vec<Uid> {
         match self {
-            Self::Submit(_) => Vec::new(),
+            Self::Submit(_) | Self::Claim(_) => Vec::new(),
             Self::Append(asked) => asked.request.batch.iter().map(|entry| entry.uid).collect(),
             Self::Signal(asked) => vec![asked.request.0],
             Self::Cancel(asked) => vec![asked.request.0],

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::{try_join_all, try_join4};
 use tokio_postgres::types::ToSql;
 
+use super::change::Change;
 use super::session::{JournalSession, SessionFailure};
 use super::tables::{head, head_columns, lease_is_over, look, moment, save};
 use crate::check;
@@ -15,7 +16,7 @@ use crate::head::{FlowHead, InFlight, OpenEffect};
 use crate::id::{Incarnation, Uid};
 use crate::limits::{BATCH, Limits};
 use crate::moment::{Look, Moment};
-use crate::request::{Claim, Claimed, FlowState, Registered};
+use crate::request::{Claim, FlowState, Registered};
 use crate::stored::{int, millis, unsigned};
 use crate::time::{Reading, Timestamp};
 
@@ -68,39 +69,70 @@ pub(super) async fn alive(
     rows.iter().map(|row| Ok(Incarnation::new(unsigned(row.try_get(0)?)))).collect()
 }
 
+/// Finds the answers of the claims among these changes.
 pub(super) async fn claim(
     session: &JournalSession,
-    claim: &Claim,
+    changes: &mut [Change],
     limits: &Limits,
-) -> Result<Vec<Claimed>, SessionFailure> {
-    let now = moment(session).await?;
-    let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE ticket = $1");
-    let (node, ticket) = ([int(claim.node.get())], claim.ticket.as_bytes().as_slice());
-    let asked: [&(dyn ToSql + Sync); 1] = [&ticket];
+    now: Moment,
+) -> Result<(), SessionFailure> {
+    let asked = changes.iter_mut().filter_map(|change| match change {
+        Change::Claim(asked) => Some(asked),
+        Change::Submit(_)
+        | Change::Append(_)
+        | Change::Signal(_)
+        | Change::Cancel(_)
+        | Change::Resume(_) => None,
+    });
+    let mut asked: Vec<_> = asked.collect();
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let nodes: Vec<i64> = asked.iter().map(|asked| int(asked.request.node.get())).collect();
+    let tickets: Vec<_> =
+        asked.iter().map(|asked| asked.request.ticket.as_bytes().to_vec()).collect();
+    let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE ticket = ANY($1)");
+    let tickets: [&(dyn ToSql + Sync); 1] = [&tickets];
     // in boxes: together they are more than the stack of a thread takes in a build without optimization
-    let looks = (Box::pin(alive(session, &node, now)), Box::pin(heads(session, sql, &asked)));
+    let looks = (Box::pin(alive(session, &nodes, now)), Box::pin(heads(session, sql, &tickets)));
     let rest = (Box::pin(expire(session, limits, now)), Box::pin(wake(session, now)));
-    let (alive, before, (), ()) = try_join4(looks.0, looks.1, rest.0, rest.1).await?;
-    if alive.is_empty() {
-        return Err(Refused::NoLease(claim.node).into());
+    let (alive, given, (), ()) = try_join4(looks.0, looks.1, rest.0, rest.1).await?;
+    asked.retain_mut(|asked| {
+        let Claim { node, ticket, .. } = asked.request;
+        let before = given.iter().filter(|head| head.ticket == Some(ticket));
+        let before: Vec<_> = before.map(FlowHead::given).collect();
+        asked.answer = match alive.contains(&node) {
+            false => Some(Err(Refused::NoLease(node).into())),
+            true => (!before.is_empty()).then_some(Ok(before)),
+        };
+        asked.answer.is_none()
+    });
+    let chosen = asked.iter().map(|asked| Box::pin(chosen(session, &asked.request)));
+    let chosen = try_join_all(chosen).await?;
+    let (mut taken, mut saved) = (HashSet::new(), Vec::new());
+    for (asked, mut chosen) in asked.iter_mut().zip(chosen) {
+        // the rows that a claim locks are no obstacle to another one of its transaction
+        chosen.retain(|head| taken.insert(head.number));
+        let claimed = chosen.iter_mut().map(|head| head.claim(&asked.request));
+        asked.answer = Some(Ok(claimed.collect()));
+        saved.append(&mut chosen);
     }
-    if !before.is_empty() {
-        return Ok(before.iter().map(FlowHead::given).collect());
-    }
+    save_all(session, &saved).await
+}
+
+/// The flows for a claim.
+async fn chosen(session: &JournalSession, claim: &Claim) -> Result<Vec<FlowHead>, SessionFailure> {
     let limit = check::limit(claim.limit);
-    let mut chosen = Vec::new();
-    let room = claim.suspects.max(1).saturating_sub(suspects_of(session, claim.node).await?);
-    if room > 0 {
-        chosen = claimable(session, FlowState::Suspect, claim, room.min(limit)).await?;
-    }
-    for state in [FlowState::Ready, FlowState::New] {
-        if chosen.len() < limit {
-            chosen.extend(claimable(session, state, claim, limit - chosen.len()).await?);
+    let (mut chosen, states): (_, &[FlowState]) = match claim.suspects {
+        usize::MAX => (Vec::new(), &[FlowState::Suspect, FlowState::Ready, FlowState::New]),
+        most => {
+            let room = most.max(1).saturating_sub(suspects_of(session, claim.node).await?);
+            let suspects = claimable(session, &[FlowState::Suspect], claim, room.min(limit));
+            (suspects.await?, &[FlowState::Ready, FlowState::New])
         }
-    }
-    let claimed = chosen.iter_mut().map(|head| head.claim(claim)).collect();
-    save_all(session, &chosen).await?;
-    Ok(claimed)
+    };
+    chosen.extend(claimable(session, states, claim, limit - chosen.len()).await?);
+    Ok(chosen)
 }
 
 /// Takes flows from nodes whose lease has ended, suspects first, then the oldest. A node is gone when it has none left.
@@ -194,14 +226,17 @@ async fn suspects_of(session: &JournalSession, node: Incarnation) -> Result<usiz
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// The oldest flows in a state for which the node has a program and which no other node is about to
-/// get.
+/// Flows for which the node has a program and which no other node is about to get: those in the first of these states
+/// first, and the oldest of them.
 async fn claimable(
     session: &JournalSession,
-    state: FlowState,
+    states: &[FlowState],
     claim: &Claim,
     limit: usize,
 ) -> Result<Vec<FlowHead>, SessionFailure> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
     let (mut templates, mut versions, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for program in &claim.programs {
         let other = program.compatible.iter().filter(|version| **version != program.version);
@@ -215,13 +250,15 @@ async fn claimable(
         "SELECT ",
         head_columns!(),
         " FROM unnest($1::text[], $2::bigint[], $3::bool[]) AS p (template, version, own) \
-         CROSS JOIN LATERAL (SELECT * FROM flow c WHERE c.state = $4 AND c.template = p.template \
-         AND c.version = p.version AND (p.own OR NOT c.pinned) \
-         ORDER BY c.number LIMIT $5 FOR UPDATE SKIP LOCKED) AS f ORDER BY f.number LIMIT $5"
+         CROSS JOIN unnest($4::bigint[]) WITH ORDINALITY AS s (state, place) \
+         CROSS JOIN LATERAL (SELECT * FROM flow c WHERE c.state = s.state \
+         AND c.template = p.template AND c.version = p.version AND (p.own OR NOT c.pinned) \
+         ORDER BY c.number LIMIT $5 FOR UPDATE SKIP LOCKED) AS f \
+         ORDER BY s.place, f.number LIMIT $5"
     );
+    let states: Vec<i64> = states.iter().map(|state| *state as i64).collect();
     let limit = int(limit as u64);
-    let mut found =
-        heads(session, sql, &[&templates, &versions, &own, &(state as i64), &limit]).await?;
+    let mut found = heads(session, sql, &[&templates, &versions, &own, &states, &limit]).await?;
     // a version that is named twice
     found.dedup_by_key(|head| head.number);
     Ok(found)

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use futures_util::future::{try_join, try_join_all, try_join3};
 
 use super::change::{Change, EncodedBatch};
-use super::claims::alive;
+use super::claims::{self, alive};
 use super::session::{JournalSession, SessionFailure};
 use super::tables::{SAVE, head, head_columns, moment, save};
 use super::{reads, submits};
@@ -87,10 +87,11 @@ impl Group<'_> {
             let alive = alive(self.session, &owners, now).await?;
             (now, alive, self.lock(changes).await?)
         };
+        claims::claim(self.session, changes, &self.limits, now).await?;
         let (mut pending, mut index) = (PendingRows::default(), 0);
         for change in changes.iter_mut() {
             match change {
-                Change::Submit(_) => {}
+                Change::Submit(_) | Change::Claim(_) => {}
                 Change::Append(asked) => {
                     let EncodedBatch { batch, records } = &asked.request;
                     let mut answers = Vec::with_capacity(batch.len());
@@ -173,7 +174,11 @@ impl Group<'_> {
     async fn known_records(&self, changes: &[Change]) -> Result<Known, SessionFailure> {
         let batches = changes.iter().filter_map(|change| match change {
             Change::Append(asked) => Some(&asked.request.batch),
-            Change::Submit(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
+            Change::Submit(_)
+            | Change::Signal(_)
+            | Change::Cancel(_)
+            | Change::Resume(_)
+            | Change::Claim(_) => None,
         });
         let (mut indices, mut uids, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
         let (mut firsts, mut ends) = (Vec::new(), Vec::new());

@@ -8,17 +8,17 @@
 //! lengths of time do not. After a start of the server no node loses its
 //! flows for the length of its lease, because none could renew before.
 //!
-//! Requests that change flows are written in groups, one commit for all that came meanwhile. If the connection is lost,
-//! the group is repeated until the server has answered: so such a request never fails with a lost answer, and waits as
-//! long as the server is unreachable. Claims, leases and trims may fail with one, and are safe to repeat. Reads fail at
-//! once.
+//! Requests that change flows are written in groups, one commit for all that came meanwhile, and claims in groups of their
+//! own. If the connection is lost, the group is repeated until the server has answered: so such a request never fails with
+//! a lost answer, and waits as long as the server is unreachable. Leases and trims may fail with one, and are safe to
+//! repeat. Reads fail at once.
 //!
 //! Nodes notify each other of work by `NOTIFY`, outside of the transactions that append. A notice can be lost with a
 //! connection, so nodes look by themselves each [`POLL`](crate::POLL).
 //!
 //! What is removed is in the server's files until it vacuums the tables, and in its log as long as that is kept.
 //!
-//! A node has up to eight connections, and one for each [transaction](Postgres::transaction) of a step that runs,
+//! A node has up to six connections, and one for each [transaction](Postgres::transaction) of a step that runs,
 //! without TLS: over a socket of the machine, or a network that is trusted
 //! or a tunnel. A pooler in front of the server has to keep sessions.
 
@@ -39,7 +39,6 @@ mod writer;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, watch};
@@ -115,15 +114,16 @@ struct PostgresState {
     program: i64,
     database: Database,
     writer: WriterHandle,
+    /// The same for claims: appends do not wait for them.
+    claimer: WriterHandle,
     /// For transactions of the application.
     bodies: Pool,
     /// Shared by all who read.
     reader: Mutex<Option<Arc<JournalSession>>>,
-    /// For claims, which take turns at them. A claim takes its session out and puts it back, so one that is dropped
-    /// in the middle leaves no open transaction behind.
-    claimers: [Mutex<Option<JournalSession>>; 4],
-    next_claimer: AtomicUsize,
-    /// The same for leases, which wait for no claims.
+    /// For what is removed, and for schedules, one after the other. Who uses it takes the session out and puts it back,
+    /// so one that is dropped in the middle leaves no open transaction behind.
+    cleaner: Mutex<Option<JournalSession>>,
+    /// The same for leases.
     keeper: Mutex<Option<JournalSession>>,
     changes: watch::Sender<u64>,
     wishes: Arc<Notify>,
@@ -161,7 +161,8 @@ impl Postgres {
         let server = Arc::new(PostgresServer::new(config, &schema, seal));
         let session = server.session().await.map_err(not_reached)?;
         let program = schema::set_up(&session, &schema, &program).await.map_err(not_reached)?;
-        let writer = WriterHandle::start(Arc::clone(&server), session, program, limits);
+        let writer = WriterHandle::start(Arc::clone(&server), Some(session), program, limits);
+        let claimer = WriterHandle::start(Arc::clone(&server), None, program, limits);
         let bodies = Pool::new(Arc::clone(&server), transactions.clamp(1, 1000));
         let (changes, wishes) = (watch::Sender::new(0), Arc::default());
         let exchange = notices::exchange(
@@ -171,7 +172,7 @@ impl Postgres {
             Arc::clone(&wishes),
         );
         let notices = tokio::spawn(exchange);
-        let (reader, keeper) = (Mutex::default(), Mutex::default());
+        let (reader, cleaner, keeper) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(PostgresState {
             server,
             limits,
@@ -179,10 +180,10 @@ impl Postgres {
             program,
             database: Database::open(),
             writer,
+            claimer,
             bodies,
             reader,
-            claimers: Default::default(),
-            next_claimer: AtomicUsize::new(0),
+            cleaner,
             keeper,
             changes,
             wishes,
@@ -218,18 +219,6 @@ impl Postgres {
                 Ok(Arc::clone(reader.insert(Arc::new(session))))
             }
         }
-    }
-
-    /// Has something done on a connection for claims.
-    fn claiming<T, F>(
-        &self,
-        work: impl FnOnce(Arc<JournalSession>) -> F,
-    ) -> impl Future<Output = Result<T, Error>>
-    where
-        F: Future<Output = Result<T, SessionFailure>>,
-    {
-        let turn = self.0.next_claimer.fetch_add(1, Ordering::Relaxed);
-        self.alone(&self.0.claimers[turn % self.0.claimers.len()], work)
     }
 
     /// Has something done on a connection that one at a time uses.
@@ -291,10 +280,7 @@ impl Journal for Postgres {
     }
 
     fn claim(&self, claim: Claim) -> Answer<'_, Vec<Claimed>> {
-        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
-            let work = claims::claim(&session, &claim, &self.0.limits);
-            session.transaction(work).await
-        }))
+        Box::pin(self.0.claimer.run(Change::Claim, claim))
     }
 
     fn load(&self, uid: Uid) -> Answer<'_, Loaded> {
@@ -362,18 +348,16 @@ impl Journal for Postgres {
     }
 
     fn trim(&self, age: Duration) -> Answer<'_, usize> {
-        Box::pin(
-            self.claiming(async move |session: Arc<JournalSession>| {
-                claims::trim(&session, age).await
-            }),
-        )
+        Box::pin(self.alone(&self.0.cleaner, async move |session: Arc<JournalSession>| {
+            claims::trim(&session, age).await
+        }))
     }
 
     fn remove(&self, uids: Vec<Uid>) -> Answer<'_, ()> {
         if let Err(refused) = check::remove(&uids) {
             return refuse(refused);
         }
-        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
+        Box::pin(self.alone(&self.0.cleaner, async move |session: Arc<JournalSession>| {
             claims::remove(&session, &uids).await
         }))
     }
@@ -389,13 +373,13 @@ impl Journal for Postgres {
         if let Err(refused) = check::schedule(&schedule.name, 0) {
             return refuse(refused);
         }
-        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
+        Box::pin(self.alone(&self.0.cleaner, async move |session: Arc<JournalSession>| {
             session.transaction(schedules::put(&session, &schedule)).await
         }))
     }
 
     fn remove_schedule(&self, name: String) -> Answer<'_, bool> {
-        Box::pin(self.claiming(async move |session: Arc<JournalSession>| {
+        Box::pin(self.alone(&self.0.cleaner, async move |session: Arc<JournalSession>| {
             schedules::remove(&session, &name).await
         }))
     }

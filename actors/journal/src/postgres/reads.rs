@@ -1,6 +1,6 @@
 //! Requests that only read.
 
-use futures_util::future::try_join;
+use futures_util::future::try_join3;
 use tokio_postgres::types::ToSql;
 
 use super::session::{JournalSession, SessionFailure};
@@ -29,8 +29,9 @@ pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead,
 pub(super) async fn load(session: &JournalSession, uid: Uid) -> Result<Loaded, SessionFailure> {
     let mut head = flow(session, uid).await?;
     loop {
-        let records = records(session, &head, 0).await?;
-        let (inbox, again) = try_join(inbox(session, &head), flow(session, uid)).await?;
+        // they are sent at once, in this order
+        let (records, inbox) = (records(session, &head, 0), inbox(session, &head));
+        let (records, inbox, again) = try_join3(records, inbox, flow(session, uid)).await?;
         if again.version == head.version {
             return Ok(Loaded { flow: head.info(), records, inbox });
         }

@@ -39,7 +39,11 @@ pub(super) async fn write(
 ) -> Result<(), SessionFailure> {
     let submits = changes.iter_mut().filter_map(|change| match change {
         Change::Submit(asked) => Some(asked),
-        Change::Append(_) | Change::Signal(_) | Change::Cancel(_) | Change::Resume(_) => None,
+        Change::Append(_)
+        | Change::Signal(_)
+        | Change::Cancel(_)
+        | Change::Resume(_)
+        | Change::Claim(_) => None,
     });
     let mut submits: Vec<_> = submits.collect();
     let quotas = submits.iter().filter_map(|asked| asked.request.0.quota.as_ref());

@@ -32,12 +32,12 @@ impl WriterHandle {
     /// Starts the task; it ends with the last copy of this.
     pub(super) fn start(
         server: Arc<PostgresServer>,
-        session: JournalSession,
+        session: Option<JournalSession>,
         program: i64,
         limits: Limits,
     ) -> Self {
         let (changes, todo) = channel(QUEUE);
-        let task = WriterTask { server, session: Some(session), program, limits };
+        let task = WriterTask { server, session, program, limits };
         tokio::spawn(task.run(todo));
         Self(changes)
     }
