@@ -15,7 +15,6 @@ use serde_json::Value;
 
 use crate::answer::CallerRequest;
 use crate::durable::{Declared, Durable, template_of};
-use crate::key;
 use crate::shared::DurableFunction;
 use crate::submit::Options;
 
@@ -79,7 +78,7 @@ fn front(durable: &Durable) -> Template {
             let info = asi.request_mut()?;
             let function = info.function().to_string();
             let mut options = Options::default().caller(info.caller()).counted_from(info.channel());
-            if let Some(key) = key::in_headers(info)? {
+            if let Some(key) = info.idempotency_key()? {
                 options = options.key(key);
             }
             let (params, arrived, executor) = (info.take_params(), info.begun(), info.executor());

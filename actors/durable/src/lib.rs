@@ -146,7 +146,6 @@ pub mod jobs;
 mod json;
 mod kept;
 mod kept_schedules;
-mod key;
 mod lease;
 mod left;
 mod measured;

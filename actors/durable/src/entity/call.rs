@@ -25,7 +25,6 @@ use super::owner::{EntityOwner, PAUSE, Place};
 use super::owners::MOVED;
 use super::post::{Unsent, requests, store};
 use super::state::{AnyState, Draft};
-use crate::key;
 use crate::shared::DurableShared;
 use crate::writer::Stopped;
 
@@ -81,7 +80,7 @@ impl EntityCall {
     ) -> Result<Self, Error> {
         let fences = asi.extension().map(|CallerFences(fences)| fences.clone()).unwrap_or_default();
         let info = asi.request_mut()?;
-        let key = key::in_headers(info)?.map(str::to_owned);
+        let key = info.idempotency_key()?.map(str::to_owned);
         let limit = info.handle().time_left().map(|left| clock::now() + left);
         let message = info.transport().and_then(|headers: &CallHeaders| headers.message);
         let (params, steps) = (info.take_params(), info.own_steps());

@@ -8,7 +8,7 @@ use asyncsteps_executor::Cx;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Builder, Functions, Service};
+use asyncsteps_executor::{Builder, Functions, Service, checked_key};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_journal::{self as journal, Path, Refused, Uid};
@@ -25,7 +25,6 @@ use super::types::{
 };
 use crate::durable::{Durable, is_stopped, template_of};
 use crate::json;
-use crate::key;
 use crate::left::wall;
 use crate::settle::NotSettled;
 use crate::settled::Settle;
@@ -194,7 +193,7 @@ impl Jobs {
         let Submission { function, params, key, start, deadline } = &*cx.params;
         let request = cx.request();
         let options = Options::default().caller(request.caller()).counted_from(request.channel());
-        let key = key.as_deref().map(key::checked).transpose()?;
+        let key = key.as_deref().map(checked_key).transpose()?;
         let options = key.into_iter().fold(options, Options::key);
         if start.is_some_and(|at| time(at) > wall().after(LATEST_START)) {
             let info = "`start` is more than 366 days ahead";

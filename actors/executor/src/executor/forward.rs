@@ -4,14 +4,14 @@ use std::sync::{Arc, LazyLock};
 
 use asyncsteps_actors::sync::fences;
 use asyncsteps_actors::trace;
-use asyncsteps_core::{AsyncSteps, Error, StepResult, Template, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepResult, Template};
 use asyncsteps_futoin::iface::{Definition, FunctionName, Loader, Source};
 use serde_json::Value;
 
-use super::invoker::{IDEMPOTENCY_KEY, Invocation, Invoker};
+use super::invoker::{Invocation, Invoker};
 use super::not_hosted::NotHosted;
 use super::registry::{HostedFunction, Registry};
-use super::request::{RequestInfo, RequestSteps};
+use super::request::RequestSteps;
 use super::result::result_step;
 use crate::channel::ChannelKind;
 
@@ -45,7 +45,7 @@ pub(super) fn forwarded(invoker: Arc<dyn Invoker>) -> Option<HostedFunction> {
 fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
     let fences = fences(asi);
     let info = asi.request_mut()?;
-    let key = forwarded_key(info)?;
+    let key = info.idempotency_key()?.map(Arc::from);
     let (called, executor) = (info.function().clone(), info.executor());
     let invocation = Invocation {
         function: called.clone(),
@@ -73,17 +73,6 @@ fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
         })
     });
     Ok(())
-}
-
-/// The key of a request, for where its function is hosted. The headers of a WebSocket are those of a connection.
-fn forwarded_key(info: &RequestInfo) -> Result<Option<Arc<str>>, Error> {
-    let is_socket = info.channel().kind() == ChannelKind::WebSocket;
-    if is_socket || !info.has_header(IDEMPOTENCY_KEY) {
-        return Ok(None);
-    }
-    let no_text =
-        || Error::with_info(codes::INVALID_REQUEST, "The header Idempotency-Key is no text");
-    info.header(IDEMPOTENCY_KEY).map(|key| Some(key.into())).ok_or_else(no_text)
 }
 
 /// Completes with the result; a function without one is answered as it is where it is hosted.

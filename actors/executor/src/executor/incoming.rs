@@ -11,7 +11,8 @@ use serde_json::Map;
 
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
-use super::invoker::{IDEMPOTENCY_KEY, Invocation};
+use super::invoker::Invocation;
+use super::key::IDEMPOTENCY_KEY;
 use super::request::RequestInfo;
 use super::request_parts::RequestParts;
 use super::result_draft::ResultDraft;

@@ -16,9 +16,6 @@ use super::caller::Caller;
 use super::failed_call::FailedCall;
 use super::registry::HostedFunction;
 
-/// The header of HTTP with the key of a request, which makes it once however often it is sent.
-pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
-
 /// Calls functions that other nodes or services host (FTN7). See
 /// [`Builder::invoker`](super::Builder::invoker).
 pub trait Invoker: Send + Sync {
@@ -55,7 +52,7 @@ pub struct Invocation {
     pub trace: Option<TraceParent>,
     /// The tokens of the locks that are held around the call.
     pub fences: Vec<FencingToken>,
-    /// The [key](IDEMPOTENCY_KEY) of its caller, which its function sees as that header.
+    /// The [key](super::IDEMPOTENCY_KEY) of its caller, which its function sees as that header.
     pub key: Option<Arc<str>>,
     /// The function here, if it was looked up.
     pub(super) hosted: Option<Arc<HostedFunction>>,
