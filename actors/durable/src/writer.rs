@@ -275,6 +275,7 @@ impl FlowWriter {
                 (queue.failed.is_some(), !queue.waiting.is_empty())
             };
             if failed || !waits && self.rests.replace(false) {
+                self.queue.borrow_mut().stored_as.shrink_to_fit();
                 self.is_spawned.set(false);
                 return;
             }

@@ -84,10 +84,6 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-
     /// The answer that a call has got before.
     pub(super) fn find(&self, call: &CallKey) -> Result<Option<Value>, Error> {
         let Some(answer) = self.answers.get(&call.path) else { return Ok(None) };

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::answers::CallKey;
 use super::claim::{error_of_journal, key_of};
-use super::headers::{CallHeaders, CarriedMessage, MessageEnd};
+use super::headers::{CallHeaders, CarriedMessage, MessageEnd, message_ends};
 use super::hop::{Hop, HoppingCall, lost};
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::{Changes, Committed, OwnedEntity};
@@ -120,7 +120,8 @@ impl EntityCall {
                     let hop = self.hop(asi)?;
                     // what is answered there at the limit arrives here
                     self.wait_for_answer(asi)?;
-                    HoppingCall::add(asi, hop, |call| node.call(call));
+                    let is_known = self.form == Reads || self.is_known();
+                    HoppingCall::add(asi, (hop, is_known), |call| node.call(call));
                 }
                 (Changes | Reads, Place::Soon) => return Err(Error::new(MOVED).into()),
                 (Changes | Reads, Place::Nowhere) => {
@@ -154,6 +155,11 @@ impl EntityCall {
         })
     }
 
+    /// What it did is found, if it is made again.
+    fn is_known(&self) -> bool {
+        self.key.is_some() || self.message.is_some()
+    }
+
     fn time_left(&self) -> Option<Duration> {
         self.limit.map(|limit| limit.saturating_since(clock::now()))
     }
@@ -169,7 +175,7 @@ impl EntityCall {
     /// Adds the steps of a call that may change the state: its turn, and then the wait for the storage, during which
     /// others have theirs.
     fn change(self: Rc<Self>, asi: &mut AsyncSteps, owner: Rc<EntityOwner>) {
-        let turn = self.shared.entities.turns().key(&self.name.full);
+        let turn = self.shared.entities.turns.key(&self.name.full);
         let call = Rc::clone(&self);
         asi.sync(&turn, move |asi, ()| {
             call.with_entity(asi, owner, |call, asi, entity| match entity {
@@ -283,7 +289,7 @@ impl EntityCall {
     fn store(self: Rc<Self>, asi: &mut AsyncSteps, ended: Ended) -> StepResult {
         let Ended { committed, end, message: message_end } = ended;
         // a call that failed changed nothing, and is made again like one that is known
-        let is_known = self.key.is_some() || self.message.is_some() || end.is_err();
+        let is_known = self.is_known() || end.is_err();
         // the answer at the limit says that it may be stored
         self.wait_for_answer(asi)?;
         let limit = self.limit;
@@ -302,7 +308,7 @@ impl EntityCall {
         if is_message || end.is_err() {
             asi.add(move |asi, ()| {
                 if is_message {
-                    message_ends(asi, message_end)?;
+                    message_ends(asi, Some(message_end))?;
                 }
                 end.map_err(StepError::from)
             });
@@ -404,14 +410,6 @@ impl Ended {
     const fn carried_out(committed: Committed, end: Result<(), Error>) -> Self {
         Self { committed, end, message: MessageEnd::CarriedOut }
     }
-}
-
-/// Notes how the message ended that the request carries out.
-fn message_ends(asi: &AsyncSteps, end: MessageEnd) -> Result<(), Error> {
-    if let Some(headers) = asi.request()?.transport::<CallHeaders>() {
-        headers.end.set(Some(end));
-    }
-    Ok(())
 }
 
 /// The node still owns the entity, as far as that is known; else the call goes where it is.

@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::cell::Cell;
 
-use asyncsteps_executor::IDEMPOTENCY_KEY;
+use asyncsteps_core::{AsyncSteps, Error};
 use asyncsteps_executor::message::Headers;
+use asyncsteps_executor::{IDEMPOTENCY_KEY, RequestSteps};
 
 use super::mail::MessageId;
 
@@ -40,6 +41,14 @@ impl CallHeaders {
     pub(super) fn new(key: Option<String>, message: Option<CarriedMessage>) -> Self {
         Self { key, message, end: Cell::new(None) }
     }
+}
+
+/// Notes how the message ended that a request carries out, if it does.
+pub(super) fn message_ends(asi: &AsyncSteps, end: Option<MessageEnd>) -> Result<(), Error> {
+    if let Some(headers) = asi.request()?.transport::<CallHeaders>() {
+        headers.end.set(end);
+    }
+    Ok(())
 }
 
 impl Headers for CallHeaders {

@@ -14,7 +14,7 @@ use asyncsteps_executor::{Caller, Executor, Incoming, RequestSteps};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::headers::{CallHeaders, CarriedMessage, MessageEnd};
+use super::headers::{CallHeaders, CarriedMessage, MessageEnd, message_ends};
 use super::owners::MOVED;
 use crate::response::response;
 
@@ -39,10 +39,10 @@ pub(crate) struct HoppingCall(Option<(Hop, oneshot::Sender<HopAnswer>)>);
 type HopAnswer = (Result<Value, Error>, Option<MessageEnd>);
 
 impl HoppingCall {
-    /// Adds the steps that send a call to the node of its entity, and take its answer as the result of the request.
-    pub(super) fn add(asi: &mut AsyncSteps, hop: Hop, send: impl FnOnce(Self)) {
+    /// Adds the steps that send a call to the node of its entity, and take its answer as the result of the request. One
+    /// that may be made again goes to the next owner if the node is lost.
+    pub(super) fn add(asi: &mut AsyncSteps, (hop, is_known): (Hop, bool), send: impl FnOnce(Self)) {
         let (answer, answered) = oneshot::channel();
-        let is_known = hop.key.is_some() || hop.message.is_some();
         send(Self(Some((hop, answer))));
         asi.await_(async move {
             let lost = |_| lost(is_known, "before it answered");
@@ -50,9 +50,7 @@ impl HoppingCall {
         })
         .named("entity");
         asi.add(|asi, ((result, end),): (HopAnswer,)| -> StepResult {
-            if let Some(headers) = asi.request()?.transport::<CallHeaders>() {
-                headers.end.set(end);
-            }
+            message_ends(asi, end)?;
             let result = result?;
             if result.is_null() { Ok(()) } else { asi.reply(result) }
         });

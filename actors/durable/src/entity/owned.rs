@@ -44,7 +44,8 @@ pub(crate) struct OwnedEntity {
     stored: RefCell<AnyState>,
     /// As later calls left it, with their records, oldest first.
     unstored: RefCell<VecDeque<(RecordTicket, AnyState)>>,
-    answers: RefCell<Answers>,
+    /// `None` until a call with a key has ended.
+    answers: RefCell<Option<Box<Answers>>>,
     /// The messages that it has sent, and that were not carried out, and their record.
     sent: RefCell<BTreeSet<Uid>>,
     sent_record: Cell<Option<RecordTicket>>,
@@ -85,7 +86,7 @@ impl OwnedEntity {
         let next = loaded.next();
         let writer = FlowWriter::new(journal, (uid, epoch, form.version), next, seen);
         let state = kind.stored_state(loaded)?;
-        let (mut last_change, mut answers, mut sent) = (None, Answers::default(), None);
+        let (mut last_change, mut answers, mut sent) = (None, None, None);
         for stored in &loaded.records {
             let ticket = writer.loaded(stored.id);
             if let Event::Iteration(last) = &stored.record.event {
@@ -94,6 +95,7 @@ impl OwnedEntity {
                 let answer = done.value.decode();
                 let answer =
                     answer.map_err(|error| format!("its answers cannot be read: {error}"))?;
+                let answers: &mut Box<Answers> = answers.get_or_insert_default();
                 answers.keep(stored.record.path.clone(), (answer, done.value.len()), ticket);
             } else if let Event::Keys(keys) = &stored.record.event {
                 let ids = keys.keys.iter().filter_map(|id| id.parse().ok());
@@ -202,7 +204,7 @@ impl OwnedEntity {
     fn is_recorded(&self) -> bool {
         self.record.get().is_some()
             || self.sent_record.get().is_some()
-            || !self.answers.borrow().is_empty()
+            || self.answers.borrow().is_some()
     }
 
     /// Gives it back to the journal, when no call is in it. One of which nothing is recorded is removed: so calls that fail
@@ -298,7 +300,7 @@ impl OwnedEntity {
 
     /// The answer that this call has got before.
     pub(super) fn answer(&self, call: &CallKey) -> Result<Option<serde_json::Value>, Error> {
-        self.answers.borrow().find(call)
+        self.answers.borrow().as_ref().map_or(Ok(None), |answers| answers.find(call))
     }
 
     /// Whether it has sent this message, which was not carried out.
@@ -345,6 +347,7 @@ impl OwnedEntity {
         }
         if let Some((path, answer, value)) = answer {
             let mut answers = self.answers.borrow_mut();
+            let answers = answers.get_or_insert_default();
             let (forgotten, size) = (answers.forget_oldest(), value.len());
             let done = Done { value, attempt: 1, millis: 0 };
             let ticket = self.add(path.clone(), Event::Done(done), &forgotten);

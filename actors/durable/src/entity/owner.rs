@@ -22,11 +22,17 @@ use crate::lease::Lease;
 use crate::shared::{DurableShared, LocalNode};
 use crate::until::until;
 
-/// How many entities a node has at the most. Those without a call are given back sooner when it has half as many.
+/// How many entities a node has at the most.
 const MOST: usize = 100_000;
 
-/// How long an entity without a call stays with its node, and if there are many.
-const IDLE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(1));
+/// Of how many entities those that were not called for longest are given back soon.
+const ROOM: usize = MOST / 2;
+
+/// How long an entity without a call stays with its node.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long an entity without a call is left as it is, and how often a node looks.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// How long a call or a node waits at least before it looks again.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
@@ -83,7 +89,8 @@ pub(crate) struct EntityOwner {
     pub(crate) number: u64,
     pub(super) lease: CurrentLease,
     entities: RefCell<HashMap<Arc<str>, Owning>>,
-    names: RefCell<HashMap<Uid, Arc<str>>>,
+    /// Those that it owns.
+    owned: RefCell<HashMap<Uid, Rc<OwnedEntity>>>,
     is_ending: Cell<bool>,
     /// When it looked for idle ones.
     looked: Cell<Time>,
@@ -105,7 +112,7 @@ impl EntityOwner {
             number,
             lease,
             entities: RefCell::default(),
-            names: RefCell::default(),
+            owned: RefCell::default(),
             is_ending: Cell::new(false),
             looked: Cell::new(clock::now()),
             changed: Notify::new(),
@@ -193,23 +200,18 @@ impl EntityOwner {
         form: CallForm,
     ) -> Result<bool, Error> {
         let _ended = ClaimEnd { owner: Rc::clone(&self), name: Arc::clone(&name.full) };
-        let claimed = self.claim(&kind, &name, form).await;
-        match claimed {
-            Ok(Some(entity)) => {
-                let owns = Owning::Owns(Rc::clone(&entity));
-                self.names.borrow_mut().insert(entity.claimed.uid, Arc::clone(&name.full));
-                self.entities.borrow_mut().insert(Arc::clone(&name.full), owns);
-                let figures = Some(Arc::clone(&entity.figures));
-                let known = KnownEntity { node: self.number, figures };
-                self.shared.entities.known.insert(Arc::clone(&name.full), known);
-                self.changed.notify_waiters();
-                if self.is_ending.get() {
-                    self.leave(&entity);
-                }
-                Ok(true)
-            }
-            other @ (Ok(None) | Err(_)) => other.map(|_| false),
+        let Some(entity) = self.claim(&kind, &name, form).await? else { return Ok(false) };
+        let owns = Owning::Owns(Rc::clone(&entity));
+        self.owned.borrow_mut().insert(entity.claimed.uid, Rc::clone(&entity));
+        self.entities.borrow_mut().insert(Arc::clone(&name.full), owns);
+        let figures = Some(Arc::clone(&entity.figures));
+        let known = KnownEntity { node: self.number, figures };
+        self.shared.entities.known.insert(Arc::clone(&name.full), known);
+        self.changed.notify_waiters();
+        if self.is_ending.get() {
+            self.leave(&entity);
         }
+        Ok(true)
     }
 
     /// The node does not own the entity any more.
@@ -218,7 +220,7 @@ impl EntityOwner {
         let is_it = matches!(entities.get(&entity.name.full), Some(Owning::Owns(known)) if Rc::ptr_eq(known, entity));
         if is_it {
             entities.remove(&entity.name.full);
-            self.names.borrow_mut().remove(&entity.claimed.uid);
+            self.owned.borrow_mut().remove(&entity.claimed.uid);
             self.shared.entities.known.remove(&entity.name.full);
         }
         drop(entities);
@@ -239,37 +241,37 @@ impl EntityOwner {
 
     /// Another node asks for an entity, or sends it something.
     pub(crate) fn hears(self: &Rc<Self>, news: News) {
-        let name = self.names.borrow().get(&news.uid).cloned();
-        let owning = name.and_then(|name| self.entities.borrow().get(&name).cloned());
-        if let Some(Owning::Owns(entity)) = owning {
+        let owned = self.owned.borrow().get(&news.uid).cloned();
+        if let Some(entity) = owned {
             entity.wanted(news.inbox);
             self.leave(&entity);
         }
     }
 
     fn all(&self) -> Vec<Rc<OwnedEntity>> {
-        let entities = self.entities.borrow();
-        let owned = entities.values().filter_map(|owning| match owning {
-            Owning::Owns(entity) => Some(Rc::clone(entity)),
-            Owning::Claims => None,
-        });
-        owned.collect()
+        self.owned.borrow().values().cloned().collect()
     }
 
-    /// Gives those back that were not called for long. It looks at them now and then, however often it is called.
+    /// Gives those back that were not called for long, and of more than [`ROOM`] those that were not called for longest. It
+    /// looks at them now and then, however often it is called.
     pub(crate) fn leave_idle(self: &Rc<Self>) {
-        let ((long, short), now) = (IDLE, clock::now());
-        if now < self.looked.get() + short {
+        let now = clock::now();
+        if now < self.looked.get() + SHORT {
             return;
         }
         self.looked.set(now);
-        let idle = if self.entities.borrow().len() > MOST / 2 { short } else { long };
-        for entity in self.all() {
-            let Some(since) = entity.idle_since() else { continue };
+        let all = self.all();
+        let surplus = all.len().saturating_sub(ROOM);
+        let mut idle: Vec<_> = all.iter().filter_map(|it| Some((it.idle_since()?, it))).collect();
+        if surplus < idle.len() {
+            // those before it were not called for longer
+            idle.select_nth_unstable_by_key(surplus, |(since, _)| *since);
+        }
+        for (place, (since, entity)) in idle.into_iter().enumerate() {
             let since = now.saturating_since(since);
-            if since >= idle {
-                self.leave(&entity);
-            } else if since >= short {
+            if since >= IDLE || (place < surplus && since >= SHORT) {
+                self.leave(entity);
+            } else if since >= SHORT {
                 entity.rest();
             }
         }

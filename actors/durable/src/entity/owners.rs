@@ -22,7 +22,7 @@ pub(crate) struct EntityOwners {
     /// How many nodes of this process own entities, also those between two leases.
     pub(super) nodes: AtomicUsize,
     /// Calls of an entity take turns.
-    turns: Mutex,
+    pub(crate) turns: Mutex,
 }
 
 /// An entity that a node of this process owns, or claims.
@@ -41,12 +41,5 @@ impl Default for EntityOwners {
             nodes: AtomicUsize::new(0),
             turns: Mutex::named("entity", options),
         }
-    }
-}
-
-impl EntityOwners {
-    /// The turns of all entities.
-    pub(crate) fn turns(&self) -> &Mutex {
-        &self.turns
     }
 }

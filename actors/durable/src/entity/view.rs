@@ -36,7 +36,7 @@ impl Durable {
     /// takes.
     #[must_use]
     pub fn entity_turns(&self) -> &Mutex {
-        self.shared.entities.turns()
+        &self.shared.entities.turns
     }
 
     /// The entities that nodes of this process own or claim, those with the longest queues first, then those with the latest
