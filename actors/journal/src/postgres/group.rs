@@ -1,6 +1,7 @@
 //! A group of changes in one transaction.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use futures_util::future::{try_join, try_join_all, try_join3};
 
@@ -32,10 +33,14 @@ const TAKE_SIGNALS: &str = "UPDATE signal s SET value = NULL FROM unnest($1::big
 const FORGET_SIGNALS: &str = "DELETE FROM signal s USING unnest($1::bigint[], $2::bigint[]) \
      AS old (flow, number) WHERE s.flow = old.flow AND s.number <= old.number AND s.value IS NULL";
 
-/// Whether a group is written for the first time, or its answer was lost.
+/// What is known of a group before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupAttempt {
+    /// None of it is stored, most probably: if it turns out that some may be, it is written as [counted](Self::Counted).
     First,
+    /// Some entries may be stored: their records are counted.
+    Counted,
+    /// The same, and all of it may be: its answer was lost.
     Repeated,
 }
 
@@ -98,7 +103,12 @@ impl Group<'_> {
                     for (entry, records) in batch.iter().zip(records) {
                         let known = known.get(&index).copied().unwrap_or(0);
                         let context = (known, now, &self.limits);
-                        answers.push(append(entry, records, &mut heads, &mut pending, context));
+                        let answer = append(entry, records, &mut heads, &mut pending, context);
+                        if let (GroupAttempt::First, Err(why)) = (self.attempt, &answer) {
+                            // it may be the repetition of one that was written
+                            return Err(SessionFailure::Conflict(Arc::new(why.clone())));
+                        }
+                        answers.push(answer);
                         index += 1;
                     }
                     asked.answer = Some(Ok(answers));
@@ -146,9 +156,15 @@ impl Group<'_> {
     }
 
     /// Locks the flows of a group, and counts how many records of each entry are stored, by the entry's place in the
-    /// group. Both are sent at once: the server counts when the flows are locked.
+    /// group, unless none is. Both are sent at once: the server counts when the flows are locked.
     async fn lock(&self, changes: &[Change]) -> Result<(Heads, Known), SessionFailure> {
-        try_join(self.heads(changes), self.known_records(changes)).await
+        match self.attempt {
+            // the server plans the count each time, which takes longer than the rest of an append
+            GroupAttempt::First => Ok((self.heads(changes).await?, Known::new())),
+            GroupAttempt::Counted | GroupAttempt::Repeated => {
+                try_join(self.heads(changes), self.known_records(changes)).await
+            }
+        }
     }
 
     /// Locks the flows of a group, in the order of their uid.
@@ -158,12 +174,16 @@ impl Group<'_> {
             return Ok(Heads::new());
         }
         let uids: Vec<&[u8]> = uids.iter().map(|uid| uid.as_bytes().as_slice()).collect();
-        let sql = concat!(
-            "SELECT ",
-            head_columns!(),
-            " FROM flow f WHERE uid = ANY($1) ORDER BY uid FOR UPDATE"
-        );
-        let rows = self.session.query(sql, &[&uids]).await?;
+        macro_rules! select {
+            ($which:literal) => {
+                concat!("SELECT ", head_columns!(), " FROM flow f WHERE uid = ", $which)
+            };
+        }
+        let rows = match uids.as_slice() {
+            // the server plans it once, and one with a list each time
+            [uid] => self.session.query(select!("$1 FOR UPDATE"), &[uid]).await?,
+            _ => self.session.query(select!("ANY($1) ORDER BY uid FOR UPDATE"), &[&uids]).await?,
+        };
         let locked = |row| {
             let head = head(row)?;
             Ok((head.uid, (head.clone(), head)))
@@ -267,7 +287,9 @@ impl Group<'_> {
             (Ok(()), _) => {}
             // the first attempt has let it go on
             (Err(_), GroupAttempt::Repeated) => return Ok(()),
-            (Err(refused), _) => return Err(refused.into()),
+            (Err(refused), GroupAttempt::First | GroupAttempt::Counted) => {
+                return Err(refused.into());
+            }
         }
         let records = if how.removes_records() {
             reads::records(self.session, new, 0).await?

@@ -77,7 +77,7 @@ async fn connect(config: &Config) -> Result<Connected, SessionFailure> {
 pub(super) enum SessionFailure {
     /// The connection is lost: the request may have been done.
     Lost(Cause),
-    /// It came into the way of another one, and nothing was done.
+    /// It came into the way of another one, or may be its repetition, and nothing was done.
     Conflict(Cause),
     /// It was answered with an error, and nothing was done.
     Answered(Error),
@@ -89,6 +89,18 @@ impl SessionFailure {
         let conflicts = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
         let answer = error.as_db_error().filter(|answer| conflicts.contains(answer.code()))?;
         Some(Self::Conflict(Arc::new(answer.clone())))
+    }
+
+    /// Whether rows of the request may be there already.
+    pub(super) fn may_be_stored(&self) -> bool {
+        let is_taken = |error: &tokio_postgres::Error| {
+            error.code().is_some_and(|code| *code == SqlState::UNIQUE_VIOLATION)
+        };
+        match self {
+            Self::Conflict(_) => true,
+            Self::Answered(Error::Storage(cause)) => cause.downcast_ref().is_some_and(is_taken),
+            Self::Answered(_) | Self::Lost(_) => false,
+        }
     }
 
     /// The error for an asker who has to repeat the request.

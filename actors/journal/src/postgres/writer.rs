@@ -73,12 +73,13 @@ impl WriterTask {
 
     /// Writes a group until it is answered; if it is answered with an error, each change alone.
     async fn write(&mut self, group: Vec<Change>) {
-        let mut groups = VecDeque::from([group]);
-        while let Some(mut group) = groups.pop_front() {
-            let committed = self.repeat(&mut group).await;
+        let mut groups = VecDeque::from([(group, GroupAttempt::First)]);
+        while let Some((mut group, attempt)) = groups.pop_front() {
+            let committed = self.repeat(&mut group, attempt).await;
             match committed {
                 Err(_) if group.len() > 1 => {
-                    groups.extend(group.into_iter().map(|change| vec![change]));
+                    let each = group.into_iter().map(|change| vec![change]);
+                    groups.extend(each.map(|group| (group, GroupAttempt::Counted)));
                 }
                 committed => {
                     group.into_iter().for_each(|change| change.end(committed.clone()));
@@ -87,11 +88,18 @@ impl WriterTask {
         }
     }
 
-    async fn repeat(&mut self, group: &mut [Change]) -> Result<(), Error> {
-        let (mut attempt, mut pause) = (GroupAttempt::First, PAUSES.0);
+    async fn repeat(
+        &mut self,
+        group: &mut [Change],
+        mut attempt: GroupAttempt,
+    ) -> Result<(), Error> {
+        let mut pause = PAUSES.0;
         loop {
             match self.attempt(group, attempt).await {
                 Ok(()) => return Ok(()),
+                Err(failure) if attempt == GroupAttempt::First && failure.may_be_stored() => {
+                    attempt = GroupAttempt::Counted;
+                }
                 Err(SessionFailure::Answered(error)) => return Err(error),
                 Err(SessionFailure::Conflict(_)) => {}
                 Err(SessionFailure::Lost(cause)) => {
