@@ -9,6 +9,9 @@
 //! - Idle: what an entity that nobody calls takes of the memory of its node.
 //! - A read of a state that is in memory, beside a function that returns a constant.
 //! - Takeover: 10,000 entities of a process that died are called by the next one, in the same file or database.
+//!
+//! All of it has its memory from mimalloc, as the demo has: with the allocator of glibc many keys take 1.3 to 1.5 of bare
+//! appends, and an idle entity 1.3 kB, because freed memory is in pieces.
 
 #[path = "support/folder.rs"]
 mod folder;
@@ -55,11 +58,15 @@ const CALLS: usize = 4;
 const AT_ONCE: usize = 256;
 const KEYS: usize = 10_000;
 
-/// How long an entity that is not called has to wait until it rests: a node looks every second for those.
-const RESTS: Duration = Duration::from_millis(2500);
+/// How long an entity that is not called has to wait until it rests: a node looks every second for those, and lets go of
+/// its writer when that has ended.
+const RESTS: Duration = Duration::from_millis(4500);
 
 /// How often all workloads are measured, in turn: a round has seconds of work in it.
 const ROUNDS: usize = 20;
+
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let folder = Folder::new(Path::new(env!("CARGO_TARGET_TMPDIR")));

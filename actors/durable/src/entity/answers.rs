@@ -26,10 +26,7 @@ pub(super) struct CallKey {
 }
 
 impl CallKey {
-    /// The call of a function with a key.
-    ///
-    /// # Errors
-    /// InvalidRequest if the key and the names of its user are too long to be recorded.
+    /// The call of a function with a key; InvalidRequest if that and the names of its user are too long to be recorded.
     pub(super) fn new(
         root: &Path,
         caller: &Caller,

@@ -234,8 +234,7 @@ impl EntityOwner {
                 Err(_) => timer::sleep_until(clock::now() + POLL / 10).await,
             }
         };
-        let with = (Arc::clone(journal), lease);
-        match OwnedEntity::new(kind, name, (claimed, &loaded), with) {
+        match OwnedEntity::new(kind, name, (claimed, &loaded), lease) {
             Ok(entity) => Ok(entity),
             Err(reason) => Err(self.pause(name, claimed, reason).await),
         }

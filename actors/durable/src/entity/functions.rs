@@ -43,7 +43,8 @@ impl Durable {
         functions: &'a mut Functions<E>,
         key: &'static str,
     ) -> EntityFunctions<'a, E> {
-        let kind = EntityKind::new(functions.interface(), key, StateForm::of::<E>());
+        let journal = Arc::clone(&self.shared.journal);
+        let kind = EntityKind::new(functions.interface(), key, StateForm::of::<E>(), journal);
         let kind = Arc::new(kind);
         self.shared.add_entities(Arc::clone(&kind));
         EntityFunctions { functions, shared: Arc::clone(&self.shared), kind }

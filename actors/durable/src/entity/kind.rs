@@ -6,7 +6,7 @@ use std::sync::Arc;
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::iface::IfaceVer;
 use asyncsteps_journal::request::{Loaded, Program};
-use asyncsteps_journal::{Event, Path};
+use asyncsteps_journal::{Event, Journal, Path};
 use serde_json::{Map, Value};
 
 use super::state::{AnyState, Draft, StateForm};
@@ -39,6 +39,7 @@ pub(crate) struct EntityKind {
     pub(super) form: StateForm,
     /// Where its records are.
     pub(super) root: Path,
+    pub(super) journal: Arc<dyn Journal>,
 }
 
 /// An entity: its key, and its name in the journal.
@@ -51,10 +52,16 @@ pub(super) struct EntityName {
 }
 
 impl EntityKind {
-    pub(super) fn new(interface: &IfaceVer, parameter: &'static str, form: StateForm) -> Self {
+    pub(super) fn new(
+        interface: &IfaceVer,
+        parameter: &'static str,
+        form: StateForm,
+        journal: Arc<dyn Journal>,
+    ) -> Self {
         let name = format!("{}:{}", interface.iface(), interface.version().major);
         let interface = interface.to_string();
-        Self { root: Path::template(&name), name: name.into(), interface, parameter, form }
+        let root = Path::template(&name);
+        Self { root, name: name.into(), interface, parameter, form, journal }
     }
 
     /// The name of one of its functions for the executor.

@@ -11,7 +11,7 @@ use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_journal::record::{Done, Ended, Ending, Iteration, Keys};
 use asyncsteps_journal::request::{Claimed, Disposition, Loaded, StoredSignal};
-use asyncsteps_journal::{Epoch, Event, Journal, Path, Record, Uid, Value, ValueError};
+use asyncsteps_journal::{Epoch, Event, Path, Record, Uid, Value, ValueError};
 use tokio::sync::Notify;
 
 use super::answers::{Answers, CallKey, StoredAnswer};
@@ -24,7 +24,7 @@ use crate::answered::answered;
 use crate::lease::Lease;
 use crate::run::last_append;
 use crate::until::until;
-use crate::writer::{AppendAnswer, FlowWriter, RecordTicket, Stopped};
+use crate::writer::{AppendAnswer, FlowWriter, RecordTicket, RestingWriter, Stopped};
 
 /// An entity that this node owns.
 pub(crate) struct OwnedEntity {
@@ -33,7 +33,7 @@ pub(crate) struct OwnedEntity {
     pub(super) claimed: Claimed,
     /// The number of its flow.
     number: u64,
-    pub(super) writer: Rc<FlowWriter>,
+    writer: RefCell<RestingWriter>,
     lease: Rc<Lease>,
     /// As the next call finds it.
     latest: RefCell<AnyState>,
@@ -74,7 +74,7 @@ impl OwnedEntity {
         kind: &Arc<EntityKind>,
         name: &EntityName,
         (claimed, loaded): (Claimed, &Loaded),
-        (journal, lease): (Arc<dyn Journal>, Rc<Lease>),
+        lease: Rc<Lease>,
     ) -> Result<Rc<Self>, String> {
         let Claimed { uid, epoch, .. } = claimed;
         let (form, version) = (kind.form, loaded.flow.version);
@@ -84,7 +84,8 @@ impl OwnedEntity {
         let unseen = unseen.map(|asked| asked.number);
         let seen = unseen.map_or(loaded.inbox.last, |number| number.saturating_sub(1));
         let next = loaded.next();
-        let writer = FlowWriter::new(journal, (uid, epoch, form.version), next, seen);
+        let writer =
+            FlowWriter::new(Arc::clone(&kind.journal), (uid, epoch, form.version), next, seen);
         let state = kind.stored_state(loaded)?;
         let (mut last_change, mut answers, mut sent) = (None, None, None);
         for stored in &loaded.records {
@@ -113,7 +114,7 @@ impl OwnedEntity {
             claimed,
             number: loaded.flow.number,
             name: name.clone(),
-            writer,
+            writer: RefCell::new(RestingWriter::Awake(writer)),
             lease,
             latest: RefCell::new(Rc::clone(&state)),
             calls: Cell::new(calls),
@@ -136,6 +137,11 @@ impl OwnedEntity {
         }))
     }
 
+    fn writer(&self) -> Rc<FlowWriter> {
+        let Claimed { uid, epoch, .. } = self.claimed;
+        self.writer.borrow_mut().awake(&self.kind.journal, (uid, epoch, self.kind.form.version))
+    }
+
     /// The token of this owner.
     pub(super) fn fence(&self) -> FencingToken {
         let (lock, key) = (Arc::clone(self.kind.name()), Arc::clone(&self.name.key));
@@ -144,7 +150,7 @@ impl OwnedEntity {
 
     /// Whether this node still owns it, as far as that is known.
     pub(super) fn is_owned(&self) -> bool {
-        clock::now() < self.lease.until() && !self.writer.has_stopped()
+        clock::now() < self.lease.until() && !self.writer().has_stopped()
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -159,7 +165,7 @@ impl OwnedEntity {
     /// The inbox has entries up to this number: requests of other nodes.
     pub(super) fn wanted(&self, inbox: u64) {
         self.is_wanted.set(true);
-        self.writer.tell_inbox(inbox);
+        self.writer().tell_inbox(inbox);
     }
 
     /// Takes no further calls.
@@ -211,12 +217,12 @@ impl OwnedEntity {
     /// leave nothing behind, whatever keys they name.
     pub(super) async fn release(self: &Rc<Self>) {
         self.unused().await;
-        let journal = self.writer.journal();
+        let journal = &self.kind.journal;
         loop {
             match self.append_last().await {
                 // a cancel came meanwhile
                 AppendAnswer::Unseen => {
-                    self.writer.has_news();
+                    self.writer().has_news();
                     continue;
                 }
                 AppendAnswer::Written(_) if !self.is_recorded() => {
@@ -241,12 +247,13 @@ impl OwnedEntity {
 
     /// Appends that this node is done with it.
     async fn append_last(&self) -> AppendAnswer {
-        let inbox = match self.has_inbox || self.writer.has_unseen() {
+        let inbox = match self.has_inbox || self.writer().has_unseen() {
             // requests to give it back, each of which is done with it
-            true => answered(|| self.writer.journal().inbox(self.claimed.uid)).await.ok(),
+            true => answered(|| self.kind.journal.inbox(self.claimed.uid)).await.ok(),
             false => None,
         };
-        let answer = self.writer.append_last(|entry| {
+        let writer = self.writer();
+        let answer = writer.append_last(|entry| {
             match self.is_recorded() {
                 true => entry.then = Disposition::Release,
                 false => entry.records = vec![ended(&self.kind)],
@@ -268,13 +275,13 @@ impl OwnedEntity {
         self.settle();
         self.unstored.borrow_mut().shrink_to_fit();
         self.figures.rest();
-        self.writer.rest();
+        self.writer.borrow_mut().rest();
     }
 
     /// The node does not own it any more.
     pub(super) fn lose(&self) {
         self.is_leaving.set(true);
-        self.writer.stop(Stopped::Lost);
+        self.writer().stop(Stopped::Lost);
     }
 
     /// The state for a call that may change it.
@@ -291,7 +298,7 @@ impl OwnedEntity {
     /// Notices what has been stored, whoever waited for it.
     fn settle(&self) {
         let mut unstored = self.unstored.borrow_mut();
-        while unstored.front().is_some_and(|(record, _)| self.writer.is_stored(*record))
+        while unstored.front().is_some_and(|(record, _)| self.writer().is_stored(*record))
             && let Some((_, state)) = unstored.pop_front()
         {
             self.stored.replace(state);
@@ -308,10 +315,7 @@ impl OwnedEntity {
         self.sent.borrow().contains(&message.0)
     }
 
-    /// What is stored for a call that ends so.
-    ///
-    /// # Errors
-    /// InternalError if it cannot be stored.
+    /// What is stored for a call that ends so; InternalError if it cannot be stored.
     pub(super) fn prepare(&self, changes: Changes) -> Result<PreparedCall, Error> {
         let mail = self.mail(&changes)?;
         let Changes { state, answer, withdrawn, has_failed, .. } = changes;
@@ -335,7 +339,7 @@ impl OwnedEntity {
             self.calls.set(self.calls.get() + 1);
             let (index, replaced) = (self.calls.get(), self.record.get());
             let event = Event::Iteration(Iteration { index, state });
-            if replaced.is_some_and(|record| self.writer.is_waiting(record)) {
+            if replaced.is_some_and(|record| self.writer().is_waiting(record)) {
                 // it is never written by itself
                 self.unstored.borrow_mut().pop_back();
             }
@@ -384,7 +388,7 @@ impl OwnedEntity {
     }
 
     fn add(&self, path: Path, event: Event, replaced: &[RecordTicket]) -> RecordTicket {
-        self.writer.add(Record::new(path, event), replaced)
+        self.writer().add(Record::new(path, event), replaced)
     }
 
     fn not_stored(&self, what: &str, error: ValueError) -> Error {
@@ -470,9 +474,9 @@ impl Committed {
     /// Completes when its changes are stored, and all that it saw.
     pub(super) async fn stored(self) -> Result<(), Stopped> {
         let Self { entity, withdrawn } = self;
-        entity.writer.stored().await?;
+        entity.writer().stored().await?;
         // they would stay until their time
-        cancel(withdrawn, entity.writer.journal());
+        cancel(withdrawn, &entity.kind.journal);
         Ok(())
     }
 }

@@ -134,10 +134,8 @@ impl EntityOwner {
     }
 
     /// The entity, as soon as this node owns it. One that was never called is made if the call may change it, and is
-    /// `None` for a call that reads: so who reads many keys leaves nothing behind.
-    ///
-    /// # Errors
-    /// [`MOVED`] if another node of this process owns it; the errors of the journal.
+    /// `None` for a call that reads: so who reads many keys leaves nothing behind. The error is [`MOVED`] if another node
+    /// of this process owns it.
     pub(super) async fn owned(
         self: Rc<Self>,
         kind: Arc<EntityKind>,

@@ -23,11 +23,8 @@ use crate::caller;
 use crate::shared::DurableShared;
 use crate::submit::error_of_submit;
 
-/// The requests that are the messages, each of which is carried out if the entity says then that it has sent it.
-///
-/// # Errors
-/// InternalError if one could not be carried out: the interface has not its function, or that does not take its
-/// parameters.
+/// The requests that are the messages, each of which is carried out if the entity says then that it has sent it;
+/// InternalError if one could not be: the interface has not its function, or that does not take its parameters.
 pub(super) fn requests(
     mail: &Mail,
     shared: &DurableShared,

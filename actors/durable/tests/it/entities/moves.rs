@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use asyncsteps_journal::LEASE;
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
-use asyncsteps_journal::request::FlowState;
-use asyncsteps_journal::{Journal, request::Query};
+use asyncsteps_journal::request::{FlowState, Query};
+use asyncsteps_journal::{Epoch, Journal, LEASE};
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -121,6 +120,25 @@ fn an_entity_without_calls_is_given_back_and_costs_a_row() {
         assert_eq!(state().await, FlowState::Ready);
         assert_eq!(process.add("a", 1).await.expect("it is added"), 2);
         drop(process.durable);
+    });
+}
+
+#[test]
+fn an_entity_that_rests_goes_on_where_it_was() {
+    run(async {
+        let journal = memory();
+        let one = Process::start(journal.clone()).await;
+        let add = json!({ "name": "a", "add": 1 });
+        for round in 1..4 {
+            assert_eq!(one.keyed("ann", "k", add.clone()).await, Ok(json!(1)));
+            assert_eq!(one.add("a", 10).await.expect("it is added"), 1 + 10 * round);
+            // its writer ends, and a later look of the node lets go of that
+            sleep(Duration::from_secs(5)).await;
+            let all = journal.list(Query { limit: 10, ..Query::default() }).await;
+            assert_eq!(all.expect("they are listed")[0].epoch, Epoch::new(1), "it stays");
+        }
+        let other = Process::start(journal).await;
+        assert_eq!(other.all("a").await, [1, 10, 10, 10]);
     });
 }
 

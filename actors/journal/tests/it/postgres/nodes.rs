@@ -1,7 +1,7 @@
 //! Several nodes share a journal.
 
 use std::collections::HashSet;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use asyncsteps_journal::postgres::{Config, Options, Postgres};

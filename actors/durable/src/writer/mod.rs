@@ -1,5 +1,7 @@
 //! Appends the records of one flow to the journal.
 
+mod resting;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
@@ -16,6 +18,8 @@ use asyncsteps_journal::{
 use tokio::sync::Notify;
 
 use crate::until::until;
+
+pub(crate) use resting::RestingWriter;
 
 /// The pauses between repetitions of an append that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -275,7 +279,6 @@ impl FlowWriter {
                 (queue.failed.is_some(), !queue.waiting.is_empty())
             };
             if failed || !waits && self.rests.replace(false) {
-                self.queue.borrow_mut().stored_as.shrink_to_fit();
                 self.is_spawned.set(false);
                 return;
             }
