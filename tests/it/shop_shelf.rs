@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use asyncsteps_core::Error;
+use asyncsteps_journal::TokioClock;
 use asyncsteps_journal::memory::Memory;
-use asyncsteps_journal::{Clock, Timestamp};
 use asyncsteps_support::client;
 use asyncsteps_support::shop::{Data, Shop};
 use executor_demo::bank::{Bank, LinkOptions};
 use executor_demo::store::Store;
 use futures_util::future::{Either, select};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::shop_cuts::Process;
 
@@ -95,21 +95,11 @@ fn callers_over_the_wire_do_not_reach_the_shelf() {
     }
 }
 
-/// The time of day, of tokio's clock.
-#[derive(Debug)]
-struct VirtualClock(Instant);
-
-impl Clock for VirtualClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_000_000_000).after(self.0.elapsed())
-    }
-}
-
 #[actix::test]
 async fn what_an_order_that_is_lost_has_reserved_comes_back() {
     tokio::time::pause();
     let store = Store::open(":memory:".as_ref()).expect("a database");
-    let journal = Memory::new(VirtualClock(Instant::now()));
+    let journal = Memory::new(TokioClock::start());
     let [one, _other] = two_processes(&store, journal, 10).await;
     let reserve = async |order| {
         let reserve = json!({ "sku": "apple", "order": order, "qty": 3 });

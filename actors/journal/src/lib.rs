@@ -140,6 +140,6 @@ pub use limits::Limits;
 pub use path::{ParsePathError, Path, PathPart};
 pub use record::{Event, Record, StoredRecord};
 pub use request::{LEASE, POLL, Registered};
-pub use time::{Clock, Jump, Reading, SystemClock, Timestamp};
+pub use time::{Clock, Jump, Reading, SystemClock, Timestamp, TokioClock};
 pub use transaction::{Database, Transaction};
 pub use value::{Value, ValueError};

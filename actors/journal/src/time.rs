@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use minicbor::{Decode, Encode};
+use tokio::time::Instant;
 
 /// A time of day, in milliseconds since 1970 (UTC). Stored times must mean the same after a
 /// restart, so times that only one process understands are of no use here.
@@ -82,6 +83,25 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is where the journals read the clock")]
     fn now(&self) -> Timestamp {
         SystemTime::now().into()
+    }
+}
+
+/// The clock of tokio. A test that [pauses](tokio::time::pause) it has journals in virtual time, in which waits of months take
+/// no time.
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock(Instant);
+
+impl TokioClock {
+    /// The clock begins now, at some time of day.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_000_000_000).after(self.0.elapsed())
     }
 }
 

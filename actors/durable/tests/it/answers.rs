@@ -13,13 +13,13 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::{Ending, Failure};
-use asyncsteps_journal::{Clock, LEASE, Limits, Uid};
+use asyncsteps_journal::{Clock, LEASE, Limits, TokioClock, Uid};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::node::{TestClock, run};
+use crate::node::run;
 
 /// How long a caller waits.
 const LIMIT: Duration = Duration::from_millis(500);
@@ -31,7 +31,7 @@ const BOOK: &str = "test.hotel:1.0:book";
 
 #[derive(Clone)]
 struct Hotel {
-    clock: TestClock,
+    clock: TokioClock,
     /// Whether a room was reserved, and given back, by key.
     rooms: Arc<Mutex<BTreeMap<String, (bool, bool)>>>,
 }
@@ -123,7 +123,7 @@ fn patient(steps: &Steps<Hotel, Stay>) -> Returns<String> {
 
 impl Hotel {
     fn new() -> Self {
-        Self { clock: TestClock::start(), rooms: Arc::default() }
+        Self { clock: TokioClock::start(), rooms: Arc::default() }
     }
 
     fn rooms(&self) -> MutexGuard<'_, BTreeMap<String, (bool, bool)>> {

@@ -19,8 +19,9 @@ use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use serde_json::json;
 
 use crate::lab::{Nothing, soon};
-use crate::node::{Crash, TestClock, Until, run_until};
+use crate::node::{Crash, Until, run_until};
 use crate::programs::Node;
+use asyncsteps_journal::TokioClock;
 
 /// A function under test, in this process of the bank.
 pub(crate) type Planned = fn(&Steps<Bank, Nothing>, &Bank) -> Returns<String>;
@@ -36,7 +37,7 @@ pub(crate) struct Entry {
 #[derive(Clone)]
 pub(crate) struct Bank {
     books: Arc<Mutex<Vec<Entry>>>,
-    clock: TestClock,
+    clock: TokioClock,
     /// Which program the process has.
     pub(crate) program: &'static str,
     pub(crate) lock: sync::Mutex,
@@ -63,7 +64,7 @@ impl Bank {
         let options = mutex::Options { max: 1, max_queue: None };
         Self {
             books: Arc::default(),
-            clock: TestClock::start(),
+            clock: TokioClock::start(),
             program: "",
             lock: sync::Mutex::new(options),
             place: sync::Mutex::new(options),

@@ -9,7 +9,8 @@ use asyncsteps_executor::{Cx, Returns, Steps};
 
 use crate::bank::{Bank, End, Planned, deals, hold, undoes};
 use crate::lab::Nothing;
-use crate::node::{Crash, Kind, TestClock, run};
+use crate::node::{Crash, Kind, run};
+use asyncsteps_journal::TokioClock;
 
 const LIMIT: Duration = Duration::from_millis(300);
 
@@ -140,7 +141,7 @@ fn a_step_that_gets_its_lock_after_a_cancel_does_not_keep_it_from_what_was_begun
             let journal = bank.journal();
             let deadline = limit.map(|limit| Duration::from_millis(limit + 30));
             let options = deadline.into_iter().fold(Options::default(), |options, deadline| {
-                options.deadline(TestClock::start().now().after(deadline))
+                options.deadline(TokioClock::start().now().after(deadline))
             });
             let uid = bank.submit(&journal, options).await;
             let crash = Crash { append: 1, kind: Kind::AfterStored };

@@ -9,11 +9,11 @@ use asyncsteps_durable::journal::record::Ending;
 use asyncsteps_durable::journal::request::Resume;
 use asyncsteps_executor::{Cx, Either, Returns, Steps};
 use asyncsteps_journal::memory::Memory;
-use asyncsteps_journal::{Clock, Uid};
+use asyncsteps_journal::{Clock, TokioClock, Uid};
 
 use crate::bank::{Bank, End, Entry, deals, hold, stays, undoes};
 use crate::lab::{Nothing, soon};
-use crate::node::{Crash, Kind, TestClock, run};
+use crate::node::{Crash, Kind, run};
 
 /// What ends the replay; each is a program of the order as well.
 const WAYS: [&str; 12] = [
@@ -147,7 +147,7 @@ async fn order_with(way: &'static str, crashes: &[Crash]) -> bool {
     let case = format!("{way}: {crashes:?}");
     let journal = bank.journal();
     let deadline =
-        (way == "deadline").then(|| TestClock::start().now().after(Duration::from_secs(30)));
+        (way == "deadline").then(|| TokioClock::start().now().after(Duration::from_secs(30)));
     let options = deadline.into_iter().fold(Options::default(), Options::deadline);
     let uid = bank.submit(&journal, options).await;
     let (mut next, mut all_happened) = (bank.clone(), true);

@@ -12,14 +12,14 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::request::{FlowState, Query};
-use asyncsteps_journal::{Clock, Journal as _, LEASE, Limits, Timestamp, Uid};
+use asyncsteps_journal::{Clock, Journal as _, LEASE, Limits, Timestamp, TokioClock, Uid};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::node::{TestClock, run};
+use crate::node::run;
 
 /// How long a call of the bank may take.
 const BANK: Duration = Duration::from_millis(600);
@@ -139,7 +139,7 @@ async fn count(durable: &Durable, state: FlowState) -> usize {
 /// The clock of a server, which goes on while a process is held up.
 #[derive(Clone, Debug)]
 struct ServerClock {
-    clock: TestClock,
+    clock: TokioClock,
     ahead: Arc<AtomicU64>,
 }
 
@@ -152,7 +152,7 @@ impl Clock for ServerClock {
 #[test]
 fn a_flow_that_cannot_be_loaded_at_once_is_loaded_later() {
     run(async {
-        let clock = TestClock::start();
+        let clock = TokioClock::start();
         let back = clock.now().after(LEASE / 2);
         let journal = Memory::new(clock).faults(move |operation| {
             let is_away = operation == Operation::Load && clock.now() < back;
@@ -168,7 +168,7 @@ fn a_flow_that_cannot_be_loaded_at_once_is_loaded_later() {
 #[test]
 fn a_process_that_was_held_up_past_its_lease_accepts_requests() {
     run(async {
-        let clock = TestClock::start();
+        let clock = TokioClock::start();
         let server = ServerClock { clock, ahead: Arc::default() };
         let ahead = Arc::clone(&server.ahead);
         let journal = Memory::new(server);
@@ -186,7 +186,7 @@ fn a_process_that_was_held_up_past_its_lease_accepts_requests() {
 #[test]
 fn a_request_runs_whose_caller_leaves_while_it_is_stored() {
     run(async {
-        let clock = TestClock::start();
+        let clock = TokioClock::start();
         let (durable, executor) = process(Memory::new(clock));
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         assert_eq!(submit(&durable, "ann").now_or_never(), None, "it is being stored");
@@ -199,7 +199,7 @@ fn a_request_runs_whose_caller_leaves_while_it_is_stored() {
 fn requests_wait_in_the_journal_while_a_node_has_no_room() {
     run(async {
         const REQUESTS: usize = 1_800;
-        let clock = TestClock::start();
+        let clock = TokioClock::start();
         let (durable, executor) = process(Memory::new(clock));
         let node = durable.start(&executor).await.expect("the journal gives a lease");
         join_all((0..REQUESTS).map(|_| submit(&durable, "slow"))).await;
@@ -217,7 +217,7 @@ fn requests_wait_in_the_journal_while_a_node_has_no_room() {
 #[test]
 fn the_time_limit_of_a_body_begins_when_its_beginning_is_stored() {
     run(async {
-        let clock = TestClock::start();
+        let clock = TokioClock::start();
         let back = clock.now().after(SLOW * 3);
         let journal = Memory::new(clock).faults(move |operation| {
             let is_away = operation == Operation::Append && clock.now() < back;
@@ -242,7 +242,7 @@ fn the_time_limit_of_a_body_begins_when_its_beginning_is_stored() {
 fn what_succeeded_in_time_has_succeeded_however_long_it_takes_to_store_it() {
     for function in ["pay", "payNested", "payWithin"] {
         run(async {
-            let clock = TestClock::start();
+            let clock = TokioClock::start();
             // the journal stalls while the bank answers
             let (from, to) = (clock.now().after(BANK / 12), clock.now().after(BANK * 3));
             let journal = Memory::new(clock).faults(move |operation| {
@@ -262,7 +262,7 @@ fn what_succeeded_in_time_has_succeeded_however_long_it_takes_to_store_it() {
 fn a_request_whose_records_the_journal_refuses_waits_for_an_operator() {
     run(async {
         let limits = Limits { records: 1, ..Limits::default() };
-        let (durable, executor) = process(Memory::new(TestClock::start()).limits(limits));
+        let (durable, executor) = process(Memory::new(TokioClock::start()).limits(limits));
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         let uid = submit(&durable, "ann").await;
         tokio::time::sleep(SLOW).await;

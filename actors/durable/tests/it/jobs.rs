@@ -18,7 +18,7 @@ use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
-use asyncsteps_journal::{Clock, LEASE, Timestamp};
+use asyncsteps_journal::{Clock, LEASE, Timestamp, TokioClock};
 use expect_test::expect_file;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -277,7 +277,7 @@ async fn lists_have_pages() -> Result<(), Error> {
 #[actix::test]
 async fn lists_are_of_a_user_and_of_a_time() -> Result<(), Error> {
     tokio::time::pause();
-    let (executor, _node) = start_with(Memory::new(VirtualClock::start())).await;
+    let (executor, _node) = start_with(Memory::new(TokioClock::start())).await;
     let mut uids = Vec::new();
     for user in [ANN, BOB, OPERATOR, ANN] {
         let submission = json!({ "function": WORK, "params": { "seconds": 1 } });
@@ -489,7 +489,7 @@ async fn an_operator_settles_what_a_paused_job_has_begun() -> Result<(), Error> 
 #[actix::test]
 async fn a_running_job_is_due_when_its_wait_ends_or_its_next_attempt_begins() -> Result<(), Error> {
     tokio::time::pause();
-    let (executor, _node) = start_with(Memory::new(VirtualClock::start())).await;
+    let (executor, _node) = start_with(Memory::new(TokioClock::start())).await;
     for (function, due) in [("pause", Some(60.0)), ("retry", Some(31.0)), ("limit", None)] {
         let function = format!("test.work:1.0:{function}");
         let submission = json!({ "function": function, "params": { "seconds": 1 } });
@@ -511,7 +511,7 @@ async fn a_running_job_is_due_when_its_wait_ends_or_its_next_attempt_begins() ->
 #[actix::test]
 async fn a_suspect_says_why_it_is_one_and_how_many_are_before_it() -> Result<(), Error> {
     tokio::time::pause();
-    let journal = Memory::new(VirtualClock::start());
+    let journal = Memory::new(TokioClock::start());
     let (executor, node) = start_with(journal.clone()).await;
     let mut uids = Vec::new();
     for _ in 0..4 {
@@ -532,22 +532,6 @@ async fn a_suspect_says_why_it_is_one_and_how_many_are_before_it() -> Result<(),
     assert_eq!(shown, [(Some("running"), None), suspect(1.0), suspect(2.0), suspect(3.0)]);
     assert_eq!(jobs[3]["reason"], "its owner died while an effect of it was open");
     Ok(())
-}
-
-/// The time of day, of tokio's clock.
-#[derive(Clone, Copy, Debug)]
-struct VirtualClock(tokio::time::Instant);
-
-impl VirtualClock {
-    fn start() -> Self {
-        Self(tokio::time::Instant::now())
-    }
-}
-
-impl Clock for VirtualClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_000_000_000).after(self.0.elapsed())
-    }
 }
 
 #[actix::test]

@@ -12,7 +12,8 @@ use asyncsteps_journal::memory::Memory;
 use serde_json::{Value, json};
 
 use crate::jobs::{ANN, BOB, OPERATOR, ask};
-use crate::node::{TestClock, run};
+use crate::node::run;
+use asyncsteps_journal::TokioClock;
 
 const FUNCTION: &str = "test.letters:1.0:letter";
 
@@ -25,7 +26,7 @@ fn answered(steps: &Steps<(), ()>) -> Returns<()> {
 }
 
 async fn start() -> (Durable, Executor, Node) {
-    let durable = Durable::new(Memory::new(TestClock::start()));
+    let durable = Durable::new(Memory::new(TokioClock::start()));
     let interface = Interface::new("test.letters:1.0".parse().expect("a name"));
     let builder = Executor::builder().service(interface, (), |functions| {
         durable.on(functions, "letter", letter);

@@ -14,7 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::jobs::{ANN, OPERATOR, ask};
-use crate::node::{TestClock, run};
+use crate::node::run;
+use asyncsteps_journal::TokioClock;
 
 const FUNCTION: &str = "test.reports:1.0:report";
 
@@ -73,7 +74,7 @@ async fn results(executor: &Executor) -> Result<Vec<String>, Error> {
 fn a_schedule_begins_requests_until_it_is_removed() {
     run(async {
         // it is 13:46:40
-        let journal = Memory::new(TestClock::start());
+        let journal = Memory::new(TokioClock::start());
         let (executor, node) = process(&journal).await;
         let (other, other_node) = process(&journal).await;
         let stored = ask(&executor, OPERATOR, "schedule", sales("sales")).await.expect("stored");
@@ -105,7 +106,7 @@ fn a_schedule_begins_requests_until_it_is_removed() {
 fn a_schedule_that_is_replaced_begins_its_own_request_at_the_next_time() {
     run(async {
         // it is 13:46:40
-        let journal = Memory::new(TestClock::start());
+        let journal = Memory::new(TokioClock::start());
         let (executor, _node) = process(&journal).await;
         let (_other, _other_node) = process(&journal).await;
         ask(&executor, OPERATOR, "schedule", sales("sales")).await.expect("stored");
@@ -148,7 +149,7 @@ fn a_schedule_that_is_replaced_begins_its_own_request_at_the_next_time() {
 #[test]
 fn a_page_of_schedules_has_room_in_an_answer() {
     run(async {
-        let (executor, _node) = process(&Memory::new(TestClock::start())).await;
+        let (executor, _node) = process(&Memory::new(TokioClock::start())).await;
         let name = |n: usize| format!("{n:03}{}", "x".repeat(252));
         let mut long = sales(&name(0));
         let minutes: Vec<_> = (0..60).map(|minute| minute.to_string()).collect();
@@ -181,7 +182,7 @@ fn a_page_of_schedules_has_room_in_an_answer() {
 #[test]
 fn schedules_are_listed_by_name_in_pages() {
     run(async {
-        let (executor, _node) = process(&Memory::new(TestClock::start())).await;
+        let (executor, _node) = process(&Memory::new(TokioClock::start())).await;
         for name in ["b", "z", "a"] {
             let mut schedule = sales(name);
             schedule["time_zone"] = json!("Europe/Berlin");
@@ -216,7 +217,7 @@ fn schedules_are_listed_by_name_in_pages() {
 #[test]
 fn wrong_schedules_are_told_and_only_operators_have_them() {
     run(async {
-        let (executor, _node) = process(&Memory::new(TestClock::start())).await;
+        let (executor, _node) = process(&Memory::new(TokioClock::start())).await;
         for (function, params) in [
             ("schedule", sales("sales")),
             ("unschedule", json!({ "name": "sales" })),
@@ -256,7 +257,7 @@ fn wrong_schedules_are_told_and_only_operators_have_them() {
 /// Declares a schedule, and what `end` does with it is the last thing that its process does; returns what another process
 /// carried out within twenty minutes.
 async fn after_the_end_of_a_process(end: (&str, Value)) -> Vec<String> {
-    let journal = Memory::new(TestClock::start());
+    let journal = Memory::new(TokioClock::start());
     let (executor, node) = process(&journal).await;
     ask(&executor, OPERATOR, "schedule", sales("sales")).await.expect("stored");
     tokio::time::sleep(MINUTE).await;

@@ -9,11 +9,11 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::StoredSchedule;
-use asyncsteps_journal::{Journal as _, Keys, Value};
+use asyncsteps_journal::{Journal as _, Keys, TokioClock, Value};
 use serde_json::json;
 
 use crate::jobs::{ANN, BOB, OPERATOR, ask};
-use crate::node::{TestClock, run};
+use crate::node::run;
 
 fn letter(steps: &Steps<(), ()>) -> Returns<String> {
     steps.run("write", async |_, ()| Ok("dear ann".to_owned())).recorded().returns()
@@ -41,7 +41,7 @@ async fn submit(executor: &Executor) -> serde_json::Value {
 #[test]
 fn a_list_has_what_can_be_read_and_nothing_of_others() {
     run(async {
-        let journal = Memory::new(TestClock::start());
+        let journal = Memory::new(TokioClock::start());
         let key = |id| Keys::new([(id, &[7; 32])]).expect("a key");
         let (_durable, executor, node) = start(journal.clone().keys(key("lost"))).await;
         submit(&executor).await;
@@ -63,7 +63,7 @@ fn a_list_has_what_can_be_read_and_nothing_of_others() {
 #[test]
 fn a_schedule_of_a_user_is_erased_if_this_program_cannot_begin_it() {
     run(async {
-        let journal = Memory::new(TestClock::start());
+        let journal = Memory::new(TokioClock::start());
         let (durable, _executor, _node) = start(journal.clone()).await;
         let stored = |name: &str, form: &serde_json::Value| StoredSchedule {
             name: name.to_owned(),

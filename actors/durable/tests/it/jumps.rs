@@ -13,12 +13,12 @@ use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::FlowState;
-use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, Uid};
+use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, TokioClock, Uid};
 use serde_json::json;
 
 use crate::lab::Nothing;
 use crate::log::logged;
-use crate::node::{TestClock, run};
+use crate::node::run;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -30,13 +30,13 @@ const WAIT: Duration = Duration::from_secs(30);
 /// A clock that jumps.
 #[derive(Clone, Debug)]
 struct JumpingClock {
-    clock: TestClock,
+    clock: TokioClock,
     ahead: Arc<AtomicI64>,
 }
 
 impl JumpingClock {
     fn start() -> Self {
-        Self { clock: TestClock::start(), ahead: Arc::default() }
+        Self { clock: TokioClock::start(), ahead: Arc::default() }
     }
 
     /// It is so much ahead from now on.

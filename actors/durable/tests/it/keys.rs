@@ -14,7 +14,8 @@ use asyncsteps_journal::request::Query;
 use serde_json::{Map, Value, json};
 
 use crate::lab::Nothing;
-use crate::node::{TestClock, run};
+use crate::node::run;
+use asyncsteps_journal::TokioClock;
 
 struct Counter;
 
@@ -61,7 +62,7 @@ async fn send(executor: &Executor, kind: ChannelKind, key: Option<&'static str>)
 }
 
 fn process() -> (Durable, Executor) {
-    let clock = TestClock::start();
+    let clock = TokioClock::start();
     let durable = Durable::new(Memory::new(clock));
     let interface = Interface::new("test.counter:1.0".parse().expect("it is a name"));
     let executor = Executor::builder().service(interface, Counter, |functions| {

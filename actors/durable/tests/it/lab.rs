@@ -8,12 +8,12 @@ use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Functions, Service};
-use asyncsteps_journal::Uid;
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::record::Ending;
+use asyncsteps_journal::{TokioClock, Uid};
 use serde_json::json;
 
-use crate::node::{Crash, Kind, TestClock, Until, run_until};
+use crate::node::{Crash, Kind, Until, run_until};
 
 type Define = dyn Fn(u32, &Durable, &mut Functions<Lab>) + Send + Sync;
 
@@ -21,7 +21,7 @@ type Define = dyn Fn(u32, &Durable, &mut Functions<Lab>) + Send + Sync;
 #[derive(Clone)]
 pub(crate) struct Lab {
     counts: Arc<Mutex<BTreeMap<String, u32>>>,
-    clock: TestClock,
+    clock: TokioClock,
     /// Which program the process has.
     pub(crate) program: u32,
     /// Makes its functions durable, as this program has them.
@@ -42,7 +42,7 @@ impl Lab {
         functions: impl Fn(u32, &Durable, &mut Functions<Self>) + Send + Sync + 'static,
     ) -> Self {
         let functions = Arc::new(functions);
-        Self { counts: Arc::default(), clock: TestClock::start(), program: 1, functions }
+        Self { counts: Arc::default(), clock: TokioClock::start(), program: 1, functions }
     }
 
     pub(crate) fn with_program(self, program: u32) -> Self {

@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use asyncsteps_core::{BodyResult, Error, Retry};
 use asyncsteps_executor::plan::Given;
 use asyncsteps_executor::{Cx, Returns, Steps};
-use asyncsteps_journal::{Clock, Timestamp};
+use asyncsteps_journal::{Clock, Timestamp, TokioClock};
 
 use crate::lab::{Lab, Nothing, at_each_record, result, soon};
-use crate::node::{TestClock, run};
+use crate::node::run;
 
 /// A number and a time, as they were drawn in front of the steps that they decide on.
 type Drawn = (u64, u64);
@@ -124,7 +124,7 @@ fn numbers_and_times_are_the_same_whenever_a_request_goes_on() {
 fn a_time_is_that_of_the_clock_of_the_requests() {
     let lab = Lab::new(|durable, functions| _ = durable.on(functions, "drawn", drawn));
     run(async move {
-        let clock = TestClock::start();
+        let clock = TokioClock::start();
         let journal = lab.journal();
         let uid = lab.submit(&journal, "drawn", asyncsteps_durable::Options::default()).await;
         let (ending, _) = lab.ended(&journal, uid, &[]).await;

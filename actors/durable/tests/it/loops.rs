@@ -9,10 +9,10 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Either, Executor, Returns, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::record::Ending;
-use asyncsteps_journal::{Event, Journal, Limits};
+use asyncsteps_journal::{Event, Journal, Limits, TokioClock};
 
 use crate::lab::{Lab, Nothing, at_each_record, result, soon};
-use crate::node::{Crash, Kind, TestClock, Until, run, run_until};
+use crate::node::{Crash, Kind, Until, run, run_until};
 
 fn lab() -> Lab {
     Lab::new(|durable, functions| {
@@ -392,7 +392,7 @@ fn a_loop_says_that_its_state_is_recorded() {
             })
             .returns()
     };
-    let durable = Durable::new(Memory::new(TestClock::start()));
+    let durable = Durable::new(Memory::new(TokioClock::start()));
     let interface = Interface::new("test.vague:1.0".parse().expect("it is a name"));
     let executor = Executor::builder().service(interface, (), |functions| {
         durable.on(functions, "vague", vague);

@@ -4,30 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use asyncsteps_journal::Uid;
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::Ending;
-use asyncsteps_journal::{Clock, Timestamp, Uid};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use asyncsteps_durable::Durable;
 use asyncsteps_executor::Executor;
-
-/// The time of day, of tokio's clock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TestClock(Instant);
-
-impl TestClock {
-    pub(crate) fn start() -> Self {
-        Self(Instant::now())
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_000_000_000).after(self.0.elapsed())
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crash {

@@ -16,11 +16,11 @@ use asyncsteps_durable::journal::request::Resume;
 use asyncsteps_executor::plan::Erased;
 use asyncsteps_executor::{Cx, Returns, Step, Steps};
 use asyncsteps_journal::memory::Memory;
-use asyncsteps_journal::{Clock, Uid};
+use asyncsteps_journal::{Clock, TokioClock, Uid};
 
 use crate::bank::{Bank, End, Entry, deals, hold, undoes};
 use crate::lab::{Nothing, soon};
-use crate::node::{Crash, Kind as At, TestClock, run};
+use crate::node::{Crash, Kind as At, run};
 
 /// A step of a function. Its name is its place among its siblings.
 #[derive(Clone)]
@@ -452,7 +452,7 @@ async fn request(seed: u64) -> Came {
     let bank = Bank::new(function).with_nodes(nodes);
     let journal = bank.journal();
     let deadline =
-        (way == "deadline").then(|| TestClock::start().now().after(Duration::from_secs(61)));
+        (way == "deadline").then(|| TokioClock::start().now().after(Duration::from_secs(61)));
     let options = deadline.into_iter().fold(Options::default(), Options::deadline);
     let uid = bank.submit(&journal, options).await;
     for (number, crash) in crashes.into_iter().enumerate() {

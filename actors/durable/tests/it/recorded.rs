@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::jobs::{ANN, OPERATOR, ask};
-use crate::node::{TestClock, run};
+use crate::node::run;
+use asyncsteps_journal::TokioClock;
 
 fn greeting(steps: &Steps<(), ()>) -> Returns<String> {
     steps
@@ -69,7 +70,7 @@ async fn state(durable: &Durable, uid: Uid) -> (FlowState, String) {
 #[test]
 fn a_request_waits_for_a_missing_key_and_goes_on_with_it() {
     run(async {
-        let journal = Memory::new(TestClock::start());
+        let journal = Memory::new(TokioClock::start());
         let (durable, node) = process(&journal, &["a"]).await;
         let options = Options::default().caller(User::new("ann", SecurityLevel::SafeOps));
         let submit = durable.submit("test.greeter:1.0:greeting", json!({}), options);
@@ -94,7 +95,7 @@ fn a_request_waits_for_a_missing_key_and_goes_on_with_it() {
 #[test]
 fn sensitive_fields_of_a_result_are_for_its_user() {
     run(async {
-        let journal = Memory::new(TestClock::start());
+        let journal = Memory::new(TokioClock::start());
         let durable = Durable::new(journal.clone());
         let interface = Interface::new("test.parcels:1.0".parse().expect("it is a name"));
         let builder = Executor::builder().service(interface, (), |functions| {

@@ -8,12 +8,12 @@ use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
-use asyncsteps_journal::{Clock, Timestamp};
+use asyncsteps_journal::{Clock, Timestamp, TokioClock};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::node::{TestClock, run};
+use crate::node::run;
 
 const FUNCTION: &str = "test.reports:1.0:report";
 
@@ -23,7 +23,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The reports that were made, by when and for whom.
 #[derive(Clone)]
 struct Reports {
-    clock: TestClock,
+    clock: TokioClock,
     made: Arc<Mutex<Vec<(Timestamp, String)>>>,
 }
 
@@ -50,7 +50,7 @@ fn report(steps: &Steps<Reports, Report>) -> Returns<()> {
 
 impl Reports {
     fn new() -> Self {
-        Self { clock: TestClock::start(), made: Arc::default() }
+        Self { clock: TokioClock::start(), made: Arc::default() }
     }
 
     /// A process with the function.

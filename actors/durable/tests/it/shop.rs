@@ -13,7 +13,7 @@ use asyncsteps_journal::record::Ending;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::node::TestClock;
+use asyncsteps_journal::TokioClock;
 
 pub(crate) const ORDER: &str = "test.shop:1.0:order";
 
@@ -24,7 +24,7 @@ pub(crate) const FAILURES: [&str; 6] = ["", "charge", "mail", "carrier", "slow",
 #[derive(Clone)]
 pub(crate) struct World {
     facts: Arc<Mutex<Facts>>,
-    clock: TestClock,
+    clock: TokioClock,
 }
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ struct Facts {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self { facts: Arc::default(), clock: TestClock::start() }
+        Self { facts: Arc::default(), clock: TokioClock::start() }
     }
 
     pub(crate) fn journal(&self) -> Memory {

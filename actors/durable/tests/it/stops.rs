@@ -18,7 +18,8 @@ use asyncsteps_executor::{Cx, Executor, Returns, Step, Steps};
 use crate::bank::{Bank, End, Planned, deals, hold, stays, undoes};
 use crate::lab::Nothing;
 use crate::log::logged;
-use crate::node::{TestClock, run};
+use crate::node::run;
+use asyncsteps_journal::TokioClock;
 
 fn undo_hangs(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
     steps
@@ -228,7 +229,7 @@ async fn assert_left(answer: Result<String, Error>, durable: &Durable, name: &st
 #[test]
 fn a_caller_whose_request_is_loaded_when_the_executor_closes_is_answered() {
     run(async {
-        let clock = TestClock::start();
+        let clock = TokioClock::start();
         let back = clock.now().after(Duration::from_millis(500));
         let journal = Memory::new(clock).faults(move |operation| {
             let is_away = operation == Operation::Load && clock.now() < back;

@@ -12,7 +12,7 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Either, Executor, Returns, Service, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query};
-use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, Uid};
+use asyncsteps_journal::{Clock, Journal as _, LEASE, Timestamp, TokioClock, Uid};
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 use crate::bank::hold;
 use crate::lab::Nothing;
-use crate::node::{TestClock, run};
+use crate::node::run;
 
 /// How long an order takes.
 const ORDER: Duration = Duration::from_millis(250);
@@ -29,7 +29,7 @@ const ORDER: Duration = Duration::from_millis(250);
 /// The clock of the journal, which goes on while the process is held up.
 #[derive(Clone, Debug)]
 struct ServerClock {
-    clock: TestClock,
+    clock: TokioClock,
     ahead: Arc<AtomicU64>,
 }
 
@@ -148,7 +148,7 @@ fn rooms() -> [Mutex; 3] {
 
 impl Shop {
     fn new() -> Self {
-        let clock = ServerClock { clock: TestClock::start(), ahead: Arc::default() };
+        let clock = ServerClock { clock: TokioClock::start(), ahead: Arc::default() };
         let journal = Memory::new(clock.clone());
         Self { journal, clock, rooms: rooms(), killed: Arc::default() }
     }
@@ -227,7 +227,7 @@ async fn flows(durable: &Durable) -> Vec<FlowInfo> {
 }
 
 /// How long it takes until all orders have ended.
-async fn recovered(durable: &Durable, clock: TestClock) -> Duration {
+async fn recovered(durable: &Durable, clock: TokioClock) -> Duration {
     let begun = clock.now();
     let uids: Vec<_> = flows(durable).await.into_iter().map(|flow| flow.uid).collect();
     for uid in uids {

@@ -9,14 +9,14 @@ use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
-use asyncsteps_journal::Uid;
 use asyncsteps_journal::limits::VALUE_BYTES;
 use asyncsteps_journal::request::FlowState;
+use asyncsteps_journal::{TokioClock, Uid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::lab::{Nothing, result, soon};
-use crate::node::{Crash, Kind, TestClock, Until, run, run_until};
+use crate::node::{Crash, Kind, Until, run, run_until};
 
 struct Bank {
     /// What the charge fails with.
@@ -91,7 +91,7 @@ async fn submitted(journal: &Memory, start: impl Fn(Memory) -> (Durable, Executo
 async fn seen(raise: fn() -> Error, find: fn(&Error) -> String) -> (String, BTreeSet<String>) {
     let mut after = BTreeSet::new();
     for append in 1.. {
-        let journal = Memory::new(TestClock::start());
+        let journal = Memory::new(TokioClock::start());
         let start = |journal| process(journal, Bank { raise, find });
         let uid = submitted(&journal, start).await;
         let crash = Crash { append, kind: Kind::AfterStored };
@@ -208,7 +208,7 @@ fn pay_at_new_bank(steps: &Steps<NewBank, Nothing>) -> Returns<String> {
 #[test]
 fn a_program_that_cannot_read_a_recorded_error_waits_for_an_operator() {
     run(async {
-        let journal = Memory::new(TestClock::start());
+        let journal = Memory::new(TokioClock::start());
         let start = |journal| {
             let raise = || Error::caused_by("InternalError", BankError::NoCard(7));
             process(journal, Bank { raise, find: bank_error })

@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::flow::FlowEnd;
@@ -90,6 +91,7 @@ pub struct TestRequest {
     params: Map<String, Value>,
     caller: Caller,
     channel: Channel,
+    key: Option<Arc<str>>,
     undoes_twice: bool,
 }
 
@@ -107,6 +109,7 @@ impl TestRequest {
             params: Map::new(),
             caller: Caller::default(),
             channel: Channel::local(),
+            key: None,
             undoes_twice: false,
         }
     }
@@ -138,6 +141,11 @@ impl TestRequest {
     /// which is secure.
     pub fn channel(self, channel: Channel) -> Self {
         Self { channel, ..self }
+    }
+
+    /// The [key](super::IDEMPOTENCY_KEY) of the request, as a client over HTTP sends it.
+    pub fn key(self, key: &str) -> Self {
+        Self { key: Some(key.into()), ..self }
     }
 
     /// Runs each successful undo of the request a second time when it is [called](Self::call), with the same outcome
@@ -251,10 +259,10 @@ impl TestRequest {
     }
 
     fn into_incoming(self) -> Incoming {
-        let Self { function, params, caller, channel, undoes_twice } = self;
+        let Self { function, params, caller, channel, key, undoes_twice } = self;
         let mut incoming = Incoming::new(Request::new(&function, params), channel);
         incoming.0.parts.undoes_twice = undoes_twice;
-        incoming.with_caller(caller)
+        incoming.with_caller(caller).with_key(key)
     }
 }
 

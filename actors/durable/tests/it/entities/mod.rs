@@ -25,15 +25,13 @@ use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Incoming, ReplyBody, Returns, Service, Steps};
-use asyncsteps_journal::Journal;
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::postgres::{self, Postgres};
 use asyncsteps_journal::sqlite::{self, Sqlite};
+use asyncsteps_journal::{Journal, TokioClock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use crate::node::TestClock;
 
 /// Counters by name.
 struct Counters;
@@ -229,5 +227,5 @@ async fn opened(journal: &str) -> Durable {
 }
 
 fn memory() -> Memory {
-    Memory::new(TestClock::start())
+    Memory::new(TokioClock::start())
 }
