@@ -1,7 +1,6 @@
 //! A group of changes in one transaction.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use futures_util::future::{try_join, try_join_all, try_join3};
 
@@ -36,9 +35,9 @@ const FORGET_SIGNALS: &str = "DELETE FROM signal s USING unnest($1::bigint[], $2
 /// What is known of a group before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupAttempt {
-    /// None of it is stored, most probably: if it turns out that some may be, it is written as [counted](Self::Counted).
+    /// None of it is stored, most probably.
     First,
-    /// Some entries may be stored: their records are counted.
+    /// Some entries may be stored.
     Counted,
     /// The same, and all of it may be: its answer was lost.
     Repeated,
@@ -55,9 +54,6 @@ pub(super) struct Group<'a> {
 
 /// Flows that are locked: as they were, and as they are to be.
 type Heads = HashMap<Uid, (FlowHead, FlowHead)>;
-
-/// How many records of entries are stored, by the place of the entry in its group.
-type Known = HashMap<i64, u64>;
 
 /// How a group ends.
 #[derive(Clone, Copy)]
@@ -84,16 +80,16 @@ impl Group<'_> {
     ) -> Result<(), SessionFailure> {
         // nodes, then flows, then keys: in this order they are locked everywhere
         let owners = submits::owners(changes);
-        let (now, alive, (mut heads, known)) = if owners.is_empty() {
-            let (now, locked) = try_join(moment(self.session), self.lock(changes)).await?;
-            (now, HashSet::new(), locked)
+        let (now, alive, mut heads) = if owners.is_empty() {
+            let (now, heads) = try_join(moment(self.session), self.heads(changes)).await?;
+            (now, HashSet::new(), heads)
         } else {
             let now = moment(self.session).await?;
             let alive = alive(self.session, &owners, now).await?;
-            (now, alive, self.lock(changes).await?)
+            (now, alive, self.heads(changes).await?)
         };
         claims::claim(self.session, changes, &self.limits, now).await?;
-        let (mut pending, mut index) = (PendingRows::default(), 0);
+        let mut pending = PendingRows::default();
         for change in changes.iter_mut() {
             match change {
                 Change::Submit(_) | Change::Claim(_) => {}
@@ -101,15 +97,8 @@ impl Group<'_> {
                     let EncodedBatch { batch, records } = &asked.request;
                     let mut answers = Vec::with_capacity(batch.len());
                     for (entry, records) in batch.iter().zip(records) {
-                        let known = known.get(&index).copied().unwrap_or(0);
-                        let context = (known, now, &self.limits);
-                        let answer = append(entry, records, &mut heads, &mut pending, context);
-                        if let (GroupAttempt::First, Err(why)) = (self.attempt, &answer) {
-                            // it may be the repetition of one that was written
-                            return Err(SessionFailure::Conflict(Arc::new(why.clone())));
-                        }
-                        answers.push(answer);
-                        index += 1;
+                        let rows = (&mut heads, &mut pending);
+                        answers.push(self.append(entry, records, rows, now).await?);
                     }
                     asked.answer = Some(Ok(answers));
                 }
@@ -146,25 +135,13 @@ impl Group<'_> {
     /// Looks whether an entry was written, in an open transaction: it waits for one that may be at it.
     pub(super) async fn find(&self, change: Change) -> Result<Found, SessionFailure> {
         let changes = [change];
-        let (heads, known) = self.lock(&changes).await?;
+        let heads = self.heads(&changes).await?;
         let [Change::Append(asked)] = &changes else { return Ok(Ok(None)) };
         let Some(entry) = asked.request.batch.first() else { return Ok(Ok(None)) };
         let Some((head, _)) = heads.get(&entry.uid) else {
             return Ok(Err(Refused::NoFlow(entry.uid).into()));
         };
-        Ok(check::repeated(entry, known.get(&0).copied().unwrap_or(0), head))
-    }
-
-    /// Locks the flows of a group, and counts how many records of each entry are stored, by the entry's place in the
-    /// group, unless none is. Both are sent at once: the server counts when the flows are locked.
-    async fn lock(&self, changes: &[Change]) -> Result<(Heads, Known), SessionFailure> {
-        match self.attempt {
-            // the server plans the count each time, which takes longer than the rest of an append
-            GroupAttempt::First => Ok((self.heads(changes).await?, Known::new())),
-            GroupAttempt::Counted | GroupAttempt::Repeated => {
-                try_join(self.heads(changes), self.known_records(changes)).await
-            }
-        }
+        Ok(check::repeated(entry, self.stored(entry, &heads).await?, head))
     }
 
     /// Locks the flows of a group, in the order of their uid.
@@ -191,34 +168,35 @@ impl Group<'_> {
         rows.iter().map(locked).collect()
     }
 
-    async fn known_records(&self, changes: &[Change]) -> Result<Known, SessionFailure> {
-        let batches = changes.iter().filter_map(|change| match change {
-            Change::Append(asked) => Some(&asked.request.batch),
-            Change::Submit(_)
-            | Change::Signal(_)
-            | Change::Cancel(_)
-            | Change::Resume(_)
-            | Change::Claim(_) => None,
-        });
-        let (mut indices, mut uids, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut firsts, mut ends) = (Vec::new(), Vec::new());
-        for (index, entry) in (0_i64..).zip(batches.flatten()) {
-            indices.push(index);
-            uids.push(entry.uid.as_bytes().as_slice());
-            epochs.push(int(entry.epoch.get()));
-            firsts.push(int(entry.first));
-            ends.push(int(entry.first.saturating_add(entry.records.len() as u64)));
+    /// The answer to an entry. It is taken to be new at first: if its flow refuses it, it may be the repetition of one that
+    /// has ended the flow, and if it is written twice, the numbers of its records are taken.
+    async fn append(
+        &self,
+        entry: &Append,
+        records: &Result<Vec<Encoded>, Refused>,
+        (heads, pending): (&mut Heads, &mut PendingRows),
+        now: Moment,
+    ) -> Result<Result<Appended, NotWritten>, SessionFailure> {
+        if self.attempt == GroupAttempt::First {
+            let written = append(entry, records, heads, pending, (0, now, &self.limits));
+            if written.is_ok() {
+                return Ok(written);
+            }
         }
-        if indices.is_empty() {
-            return Ok(Known::new());
-        }
-        let sql = "SELECT e.index, stored.count FROM unnest($1::bigint[], $2::bytea[], \
-             $3::bigint[], $4::bigint[], $5::bigint[]) AS e (index, uid, epoch, first, past) \
-             CROSS JOIN LATERAL (SELECT count(*) FROM record r \
-             WHERE r.flow = (SELECT number FROM flow f WHERE f.uid = e.uid) AND r.epoch = e.epoch \
-             AND r.sequence >= e.first AND r.sequence < e.past) AS stored";
-        let rows = self.session.query(sql, &[&indices, &uids, &epochs, &firsts, &ends]).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect()
+        let stored = self.stored(entry, heads).await?;
+        Ok(append(entry, records, heads, pending, (stored, now, &self.limits)))
+    }
+
+    /// How many records of an entry are stored.
+    async fn stored(&self, entry: &Append, heads: &Heads) -> Result<u64, SessionFailure> {
+        let Some((flow, _)) = heads.get(&entry.uid) else { return Ok(0) };
+        let sql = "SELECT count(*) FROM record \
+                   WHERE flow = $1 AND epoch = $2 AND sequence >= $3 AND sequence < $4";
+        let (flow, epoch) = (int(flow.number), int(entry.epoch.get()));
+        let end = entry.first.saturating_add(entry.records.len() as u64);
+        let rows = self.session.query(sql, &[&flow, &epoch, &int(entry.first), &int(end)]).await?;
+        let row = rows.first().ok_or_else(super::tables::foreign)?;
+        Ok(unsigned(row.try_get(0)?))
     }
 
     async fn signal(

@@ -77,7 +77,7 @@ async fn connect(config: &Config) -> Result<Connected, SessionFailure> {
 pub(super) enum SessionFailure {
     /// The connection is lost: the request may have been done.
     Lost(Cause),
-    /// It came into the way of another one, or may be its repetition, and nothing was done.
+    /// It came into the way of another one, and nothing was done.
     Conflict(Cause),
     /// It was answered with an error, and nothing was done.
     Answered(Error),
@@ -91,16 +91,11 @@ impl SessionFailure {
         Some(Self::Conflict(Arc::new(answer.clone())))
     }
 
-    /// Whether rows of the request may be there already.
-    pub(super) fn may_be_stored(&self) -> bool {
-        let is_taken = |error: &tokio_postgres::Error| {
-            error.code().is_some_and(|code| *code == SqlState::UNIQUE_VIOLATION)
-        };
-        match self {
-            Self::Conflict(_) => true,
-            Self::Answered(Error::Storage(cause)) => cause.downcast_ref().is_some_and(is_taken),
-            Self::Answered(_) | Self::Lost(_) => false,
-        }
+    /// Whether a row of the request is there already.
+    pub(super) fn is_stored(&self) -> bool {
+        let Self::Answered(Error::Storage(cause)) = self else { return false };
+        let error = cause.downcast_ref::<tokio_postgres::Error>();
+        error.and_then(tokio_postgres::Error::code) == Some(&SqlState::UNIQUE_VIOLATION)
     }
 
     /// The error for an asker who has to repeat the request.

@@ -252,7 +252,7 @@ where
 impl<T, F> OpenTransaction<T, F> {
     fn group<'a>(&'a self, session: &'a JournalSession) -> Group<'a> {
         let super::PostgresState { program, limits, .. } = &*self.work.journal.0;
-        Group { session, program: *program, limits: *limits, attempt: GroupAttempt::Counted }
+        Group { session, program: *program, limits: *limits, attempt: GroupAttempt::First }
     }
 
     /// The entry as a change of its flow.

@@ -97,7 +97,7 @@ impl WriterTask {
         loop {
             match self.attempt(group, attempt).await {
                 Ok(()) => return Ok(()),
-                Err(failure) if attempt == GroupAttempt::First && failure.may_be_stored() => {
+                Err(failure) if attempt == GroupAttempt::First && failure.is_stored() => {
                     attempt = GroupAttempt::Counted;
                 }
                 Err(SessionFailure::Answered(error)) => return Err(error),
