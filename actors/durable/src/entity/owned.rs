@@ -150,7 +150,7 @@ impl OwnedEntity {
 
     /// Whether this node still owns it, as far as that is known.
     pub(super) fn is_owned(&self) -> bool {
-        clock::now() < self.lease.until() && !self.writer().has_stopped()
+        clock::now() < self.lease.until() && !self.writer.borrow().has_stopped()
     }
 
     pub(super) fn is_leaving(&self) -> bool {

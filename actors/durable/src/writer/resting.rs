@@ -43,6 +43,14 @@ impl RestingWriter {
         writer
     }
 
+    /// Whether the flow cannot append any more: one that rests has not noticed that.
+    pub(crate) fn has_stopped(&self) -> bool {
+        match self {
+            Self::Awake(writer) => writer.has_stopped(),
+            Self::Rests { .. } => false,
+        }
+    }
+
     /// Nothing more is added for long. Called again when all is stored, it keeps as little as it can.
     pub(crate) fn rest(&mut self) {
         let Self::Awake(writer) = self else { return };

@@ -38,6 +38,11 @@ impl<Q, A> AskedChange<Q, A> {
         (Self { request, answer: None, asker }, answer)
     }
 
+    /// Whether its answer is waited for.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.asker.is_closed()
+    }
+
     /// Sends the answer that was found, or the error of the transaction.
     fn end(self, committed: Result<(), Error>) {
         let answer = committed.and_then(|()| self.answer.unwrap_or(Err(Error::Closed)));
@@ -50,12 +55,12 @@ impl Change {
     /// Whether its answer is waited for.
     pub(super) fn is_wanted(&self) -> bool {
         match self {
-            Self::Submit(asked) => !asked.asker.is_closed(),
-            Self::Append(asked) => !asked.asker.is_closed(),
-            Self::Signal(asked) => !asked.asker.is_closed(),
-            Self::Cancel(asked) => !asked.asker.is_closed(),
-            Self::Resume(asked) => !asked.asker.is_closed(),
-            Self::Claim(asked) => !asked.asker.is_closed(),
+            Self::Submit(asked) => asked.is_wanted(),
+            Self::Append(asked) => asked.is_wanted(),
+            Self::Signal(asked) => asked.is_wanted(),
+            Self::Cancel(asked) => asked.is_wanted(),
+            Self::Resume(asked) => asked.is_wanted(),
+            Self::Claim(asked) => asked.is_wanted(),
         }
     }
 
@@ -67,6 +72,18 @@ impl Change {
             Self::Cancel(asked) => asked.end(committed),
             Self::Resume(asked) => asked.end(committed),
             Self::Claim(asked) => asked.end(committed),
+        }
+    }
+
+    /// The entries that it appends.
+    pub(super) fn entries(&self) -> &[Append] {
+        match self {
+            Self::Append(asked) => &asked.request.batch,
+            Self::Submit(_)
+            | Self::Signal(_)
+            | Self::Cancel(_)
+            | Self::Resume(_)
+            | Self::Claim(_) => &[],
         }
     }
 

@@ -77,8 +77,10 @@ pub(super) async fn claim(
     now: Moment,
 ) -> Result<(), SessionFailure> {
     let asked = changes.iter_mut().filter_map(|change| match change {
-        Change::Claim(asked) => Some(asked),
-        Change::Submit(_)
+        // a node that has gone would keep what it was given until its lease ends
+        Change::Claim(asked) if asked.is_wanted() => Some(asked),
+        Change::Claim(_)
+        | Change::Submit(_)
         | Change::Append(_)
         | Change::Signal(_)
         | Change::Cancel(_)
@@ -107,17 +109,29 @@ pub(super) async fn claim(
         };
         asked.answer.is_none()
     });
-    let chosen = asked.iter().map(|asked| Box::pin(chosen(session, &asked.request)));
-    let chosen = try_join_all(chosen).await?;
-    let (mut taken, mut saved) = (HashSet::new(), Vec::new());
-    for (asked, mut chosen) in asked.iter_mut().zip(chosen) {
-        // the rows that a claim locks are no obstacle to another one of its transaction
-        chosen.retain(|head| taken.insert(head.number));
-        let claimed = chosen.iter_mut().map(|head| head.claim(&asked.request));
-        asked.answer = Some(Ok(claimed.collect()));
-        saved.append(&mut chosen);
+    while !asked.is_empty() {
+        let chosen = asked.iter().map(|asked| Box::pin(chosen(session, &asked.request)));
+        let mut chosen = try_join_all(chosen).await?.into_iter();
+        let (mut taken, mut saved) = (HashSet::new(), Vec::new());
+        asked.retain_mut(|asked| {
+            let mut flows = chosen.next().unwrap_or_default();
+            if !asked.is_wanted() {
+                return false;
+            }
+            // the rows that a claim locks are no obstacle to another one of its transaction
+            let has_found = !flows.is_empty();
+            flows.retain(|head| taken.insert(head.number));
+            if has_found && flows.is_empty() {
+                return true;
+            }
+            let claimed = flows.iter_mut().map(|head| head.claim(&asked.request));
+            asked.answer = Some(Ok(claimed.collect()));
+            saved.append(&mut flows);
+            false
+        });
+        save_all(session, &saved).await?;
     }
-    save_all(session, &saved).await
+    Ok(())
 }
 
 /// The flows for a claim.

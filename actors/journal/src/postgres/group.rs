@@ -28,6 +28,9 @@ const INSERT_RECORDS: &str = "INSERT INTO record (flow, epoch, sequence, path, k
 const TAKE_SIGNALS: &str = "UPDATE signal s SET value = NULL FROM unnest($1::bigint[], $2::bigint[]) \
      AS taken (flow, number) WHERE s.flow = taken.flow AND s.number = taken.number";
 
+/// How many futures `try_join_all` polls in their order: of more some may not be sent when it waits.
+const AT_ONCE: usize = 30;
+
 /// Of taken signals only the last ones are known.
 const FORGET_SIGNALS: &str = "DELETE FROM signal s USING unnest($1::bigint[], $2::bigint[]) \
      AS old (flow, number) WHERE s.flow = old.flow AND s.number <= old.number AND s.value IS NULL";
@@ -89,6 +92,7 @@ impl Group<'_> {
             (now, alive, self.heads(changes).await?)
         };
         claims::claim(self.session, changes, &self.limits, now).await?;
+        let mut stored = self.stored_before(changes, &heads).await?.into_iter();
         let mut pending = PendingRows::default();
         for change in changes.iter_mut() {
             match change {
@@ -98,6 +102,7 @@ impl Group<'_> {
                     let mut answers = Vec::with_capacity(batch.len());
                     for (entry, records) in batch.iter().zip(records) {
                         let rows = (&mut heads, &mut pending);
+                        let entry = (entry, stored.next());
                         answers.push(self.append(entry, records, rows, now).await?);
                     }
                     asked.answer = Some(Ok(answers));
@@ -172,19 +177,31 @@ impl Group<'_> {
     /// has ended the flow, and if it is written twice, the numbers of its records are taken.
     async fn append(
         &self,
-        entry: &Append,
+        (entry, stored): (&Append, Option<u64>),
         records: &Result<Vec<Encoded>, Refused>,
         (heads, pending): (&mut Heads, &mut PendingRows),
         now: Moment,
     ) -> Result<Result<Appended, NotWritten>, SessionFailure> {
-        if self.attempt == GroupAttempt::First {
-            let written = append(entry, records, heads, pending, (0, now, &self.limits));
-            if written.is_ok() {
-                return Ok(written);
-            }
+        let known = stored.unwrap_or(0);
+        let written = append(entry, records, heads, pending, (known, now, &self.limits));
+        if stored.is_some() || written.is_ok() {
+            return Ok(written);
         }
-        let stored = self.stored(entry, heads).await?;
-        Ok(append(entry, records, heads, pending, (stored, now, &self.limits)))
+        let known = self.stored(entry, heads).await?;
+        Ok(append(entry, records, heads, pending, (known, now, &self.limits)))
+    }
+
+    /// How many records of each entry are stored; nothing if they are taken to be new.
+    async fn stored_before(
+        &self,
+        changes: &[Change],
+        heads: &Heads,
+    ) -> Result<Vec<u64>, SessionFailure> {
+        if self.attempt == GroupAttempt::First {
+            return Ok(Vec::new());
+        }
+        let entries = changes.iter().flat_map(Change::entries);
+        try_join_all(entries.map(|entry| self.stored(entry, heads))).await
     }
 
     /// How many records of an entry are stored.
@@ -312,8 +329,14 @@ impl Group<'_> {
                 new.removed += removed.get(&int(new.number)).copied().unwrap_or(0);
             }
             let changed = heads.values().filter(|(old, new)| old != new);
-            let saved = try_join_all(changed.map(|(_, new)| save(self.session, new)));
-            try_join3(pending.take_signals(self.session), saved, end).await
+            let saves: Vec<_> = changed.map(|(_, new)| save(self.session, new)).collect();
+            let (is_small, saved) = (saves.len() <= AT_ONCE, try_join_all(saves));
+            let taken = pending.take_signals(self.session);
+            if is_small {
+                return try_join3(taken, saved, end).await.map(|_| ());
+            }
+            try_join(taken, saved).await?;
+            end.await
         };
         try_join(pending.insert_records(self.session, self.program), rest).await?;
         Ok(())

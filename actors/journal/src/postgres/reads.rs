@@ -24,10 +24,16 @@ pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead,
     head(rows.first().ok_or(Refused::NoFlow(uid))?)
 }
 
+const RECORDS: &str = "SELECT r.epoch, r.sequence, p.name, r.path, r.kind, r.body \
+     FROM record r LEFT JOIN program p ON p.id = r.program \
+     WHERE r.flow = $1 AND ($2::bigint = 0 OR r.kind = $2) ORDER BY r.epoch, r.sequence";
+
 /// The head is read first: entries that come into the inbox afterwards are not counted as seen. It is read again behind
 /// the records, which are of its version then.
 pub(super) async fn load(session: &JournalSession, uid: Uid) -> Result<Loaded, SessionFailure> {
     let mut head = flow(session, uid).await?;
+    // one that is not prepared would be sent behind the others
+    session.prepare(RECORDS).await?;
     loop {
         // they are sent at once, in this order
         let (records, inbox) = (records(session, &head, 0), inbox(session, &head));
@@ -45,10 +51,7 @@ pub(super) async fn records(
     flow: &FlowHead,
     kind: u8,
 ) -> Result<Vec<StoredRecord>, SessionFailure> {
-    let sql = "SELECT r.epoch, r.sequence, p.name, r.path, r.kind, r.body \
-               FROM record r LEFT JOIN program p ON p.id = r.program \
-               WHERE r.flow = $1 AND ($2::bigint = 0 OR r.kind = $2) ORDER BY r.epoch, r.sequence";
-    let rows = session.query(sql, &[&int(flow.number), &i64::from(kind)]).await?;
+    let rows = session.query(RECORDS, &[&int(flow.number), &i64::from(kind)]).await?;
     let read = |row: &tokio_postgres::Row| {
         let epoch = Epoch::new(unsigned(row.try_get(0)?));
         let id = RecordId { epoch, sequence: unsigned(row.try_get(1)?) };

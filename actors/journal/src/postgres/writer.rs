@@ -77,9 +77,11 @@ impl WriterTask {
         while let Some((mut group, attempt)) = groups.pop_front() {
             let committed = self.repeat(&mut group, attempt).await;
             match committed {
-                Err(_) if group.len() > 1 => {
-                    let each = group.into_iter().map(|change| vec![change]);
-                    groups.extend(each.map(|group| (group, GroupAttempt::Counted)));
+                Err(error) if group.len() > 1 => {
+                    let is_lost = matches!(error, Error::AnswerLost(_));
+                    let attempt =
+                        if is_lost { GroupAttempt::Repeated } else { GroupAttempt::Counted };
+                    groups.extend(group.into_iter().map(|change| (vec![change], attempt)));
                 }
                 committed => {
                     group.into_iter().for_each(|change| change.end(committed.clone()));
@@ -99,6 +101,10 @@ impl WriterTask {
                 Ok(()) => return Ok(()),
                 Err(failure) if attempt == GroupAttempt::First && failure.is_stored() => {
                     attempt = GroupAttempt::Counted;
+                }
+                // what was done before that is not known
+                Err(SessionFailure::Answered(error)) if attempt == GroupAttempt::Repeated => {
+                    return Err(Error::AnswerLost(Arc::new(error)));
                 }
                 Err(SessionFailure::Answered(error)) => return Err(error),
                 Err(SessionFailure::Conflict(_)) => {}

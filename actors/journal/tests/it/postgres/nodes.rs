@@ -25,6 +25,7 @@ fn several_nodes_share_a_journal() {
     let Some(server) = Server::start() else { return };
     run(async {
         each_flow_is_claimed_by_one_node(&server).await;
+        nodes_of_one_process_get_flows_at_the_same_time(&server).await;
         what_one_node_submits_wakes_another(&server).await;
         no_flow_is_taken_for_a_lease_after_the_server_started(&server).await;
         a_claim_that_is_dropped_leaves_nothing_locked(&server).await;
@@ -80,6 +81,25 @@ async fn each_flow_is_claimed_by_one_node(server: &Server) {
     assert_eq!(given.iter().collect::<HashSet<_>>().len(), FLOWS, "none is given twice");
 }
 
+async fn nodes_of_one_process_get_flows_at_the_same_time(server: &Server) {
+    let journal = connect(server, "together").await;
+    join_all((0..30).map(|_| journal.submit(submit(FirstOwner::Any)))).await;
+    let register = async |_| journal.register(LEASE).await.expect("a node").node;
+    let nodes = join_all((0..3).map(register)).await;
+    // they are written as one group
+    let claims = nodes.iter().map(async |node| {
+        let claimed = claim(&journal, *node, 10).await.expect("the node lives");
+        claimed.into_iter().map(|claimed| claimed.uid).collect::<HashSet<_>>()
+    });
+    let given = join_all(claims).await;
+    assert!(given.iter().all(|given| given.len() == 10), "{given:?}");
+    assert_eq!(
+        given.into_iter().flatten().collect::<HashSet<_>>().len(),
+        30,
+        "none is given twice"
+    );
+}
+
 async fn what_one_node_submits_wakes_another(server: &Server) {
     let (one, other) = (connect(server, "wakes").await, connect(server, "wakes").await);
     let mut changes = other.changes();
@@ -121,7 +141,7 @@ async fn a_claim_that_is_dropped_leaves_nothing_locked(server: &Server) {
                 if dropped.as_mut().poll(&mut cx).is_ready() {
                     break;
                 }
-                // the connection has its turn
+                // the server answers meanwhile
                 other.status(uid).await.expect("the flow");
             }
         }
@@ -132,7 +152,7 @@ async fn a_claim_that_is_dropped_leaves_nothing_locked(server: &Server) {
             owner = other.status(uid).await.expect("the flow").flow.owner;
         }
         assert!([Some(node), Some(next)].contains(&owner));
-        one.renew(node, LEASE).await.expect("its connection is there again");
+        one.renew(node, LEASE).await.expect("it keeps its lease");
     }
 }
 
