@@ -9,9 +9,9 @@
 //! flows for the length of its lease, because none could renew before.
 //!
 //! Requests that change flows are written in groups, one commit for all that came meanwhile, and claims in groups of their
-//! own. If the connection is lost, the group is repeated until the server has answered: so such a request never fails with
-//! a lost answer, and waits as long as the server is unreachable. Leases and trims may fail with one, and are safe to
-//! repeat. Reads fail at once.
+//! own. If the connection is lost, the group is repeated until the server has answered, and waits as long as that is
+//! unreachable. If the answer then is an error, such as that of a full disk, such a request fails with a lost answer; so may
+//! leases and trims. All of them are safe to repeat. Reads fail at once.
 //!
 //! Nodes notify each other of work by `NOTIFY`, outside of the transactions that append. A notice can be lost with a
 //! connection, so nodes look by themselves each [`POLL`](crate::POLL).
