@@ -6,6 +6,8 @@
 //!   as the journal did, in one thread and without answers. Both are `synchronous=FULL`.
 //! - Processor: the time that the process of such a crowd takes, on a file system in memory.
 //! - Step: the same for steps of durable requests, which the executor carries out.
+//! - By hand: what is the least that sequential appends, and the processor time of one, can take with an event loop that
+//!   does not wait for the disk: a task asks a thread for a row, and the thread answers all that it has committed together.
 //! - PostgreSQL: a flow of durable steps beside a transaction of one row by bare tokio-postgres, in a server of its
 //!   own; left out where PostgreSQL is not installed.
 //! - Relaxed: the crowd of durable steps without a flush for each, beside durare on SQLite at its own setting,
@@ -23,8 +25,11 @@ mod support;
 
 use std::env;
 use std::fs::{self, File};
+use std::iter;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use actix_rt::SystemRunner;
@@ -46,6 +51,7 @@ use peers::Peer;
 use rusqlite::{Connection, params};
 use support::Bench;
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 use tokio_postgres::{Client, NoTls, Statement};
 
 /// Flows of the crowd.
@@ -86,6 +92,8 @@ fn main() {
     relaxed(&mut bench, &folder, &system);
     if env::args().all(|arg| arg != "--test") {
         bench.count("processor time of a row, bare rusqlite", bare_micros(), "us", "");
+        let micros = asked_micros(&runtime);
+        bench.count("processor time of a row asked of a thread", micros, "us", "");
         let micros = processor_micros(&runtime);
         bench.count("processor time of an append", micros, "us", "at most 10");
         let micros = step_micros(&system);
@@ -121,6 +129,11 @@ fn sequential<'a>(
     (0..WARM).for_each(|_| bare.commit(1));
     bench.add("sequential: bare rusqlite", Some(base), 1, "", move |iterations| {
         (0..iterations).for_each(|_| bare.commit(1));
+    });
+    let asked = Asked::start(&folder.file("asked-one"));
+    runtime.block_on(asked.rows(1, WARM));
+    bench.add("sequential: row asked of a thread", Some(base), 1, "", move |iterations| {
+        runtime.block_on(asked.rows(1, u64::from(iterations)));
     });
     let journal = open(&folder.file("sequential"));
     let mut flow = runtime.block_on(Flow::start(&journal));
@@ -354,6 +367,20 @@ fn bare_micros() -> f64 {
     micros
 }
 
+/// The same for rows that tasks ask a thread for.
+fn asked_micros(runtime: &Runtime) -> f64 {
+    let folder = in_memory();
+    let asked = Asked::start(&folder.file("asked"));
+    runtime.block_on(asked.rows(FLOWS, 20));
+    let before = processor_ticks();
+    runtime.block_on(asked.rows(FLOWS, PROCESSOR_APPENDS));
+    let ticks = processor_ticks() - before;
+    // as for appends
+    #[expect(clippy::cast_precision_loss, reason = "these are small numbers")]
+    let micros = ticks as f64 * 10_000.0 / (PROCESSOR_APPENDS as f64 * FLOWS as f64);
+    micros
+}
+
 /// The processor time of a durable step, on a file system in memory.
 fn step_micros(system: &SystemRunner) -> f64 {
     const ORDERS: usize = 20;
@@ -439,6 +466,37 @@ impl Bare {
             }
         }
         change.commit().expect("a commit");
+    }
+}
+
+/// The same in a thread, which is asked for rows. It ends with this.
+struct Asked(mpsc::Sender<oneshot::Sender<()>>);
+
+impl Asked {
+    fn start(file: &Path) -> Self {
+        let mut bare = Bare::open(file);
+        let (asked, todo) = mpsc::channel::<oneshot::Sender<()>>();
+        thread::spawn(move || {
+            while let Ok(first) = todo.recv() {
+                let group: Vec<_> = iter::once(first).chain(todo.try_iter()).collect();
+                bare.commit(group.len() as u64);
+                // an asker may have left
+                group.into_iter().for_each(|asker| _ = asker.send(()));
+            }
+        });
+        Self(asked)
+    }
+
+    /// So many tasks ask for so many rows each, one after the other.
+    async fn rows(&self, tasks: usize, rows: u64) {
+        let ask = async |_| {
+            for _ in 0..rows {
+                let (asker, answer) = oneshot::channel();
+                self.0.send(asker).expect("the thread runs");
+                answer.await.expect("it is committed");
+            }
+        };
+        join_all((0..tasks).map(ask)).await;
     }
 }
 
