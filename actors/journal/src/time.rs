@@ -86,7 +86,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The clock of tokio. A test that [pauses](tokio::time::pause) it has journals in virtual time, in which waits of months take
+/// The clock of tokio. A test that pauses it (`tokio::time::pause`) has journals in virtual time, in which waits of months take
 /// no time.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioClock(Instant);
