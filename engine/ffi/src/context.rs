@@ -29,8 +29,8 @@ pub(crate) struct Context {
     views: RefCell<BTreeMap<String, Box<Value>>>,
     /// The memory that lives as long as the root.
     pub(crate) memory: RefCell<MemoryBlocks>,
-    /// The last value of each [`Text`], which foreign code may point to.
-    texts: RefCell<[CString; 3]>,
+    /// The last value of each [`Text`] that was asked for, which foreign code may point to.
+    texts: RefCell<[Option<CString>; 3]>,
     /// The error that ended the flow.
     last_error: RefCell<Option<Error>>,
     /// The flow is cancelled or freed, so that its turn ends with the running callback.
@@ -146,10 +146,10 @@ impl Context {
         let text = c_text(&text);
         let kept = &mut self.texts.borrow_mut()[which as usize];
         // foreign code may point to a text that has not changed
-        if *kept != text {
-            *kept = text;
+        if kept.as_ref() != Some(&text) {
+            *kept = Some(text);
         }
-        kept.as_ptr().cast_mut().cast()
+        kept.as_deref().unwrap_or_default().as_ptr().cast_mut().cast()
     }
 }
 

@@ -10,7 +10,6 @@ use asyncsteps_core::{Flow, Outcome};
 
 use crate::abi::HandleError;
 use crate::context::Context;
-use crate::end::RootEnd;
 use crate::guard::{Misuse, c_text, report};
 use crate::handle::Handle;
 use crate::host::EventLoop;
@@ -71,8 +70,8 @@ impl Handle {
             let mut remote = self.remote()?;
             let host = remote.host.clone();
             let root = remote.root.as_mut().ok_or(Misuse::NotRoot)?;
-            let (run, end) = root.start(is_own).ok_or(Misuse::Rule("the root is executing"))?;
-            (host.ok_or(Misuse::NotRoot)?, Executing { root: self, run, end })
+            let run = root.start(is_own).ok_or(Misuse::Rule("the root is executing"))?;
+            (host.ok_or(Misuse::NotRoot)?, Executing { root: self, run })
         };
         self.give_up();
         if host.is_same_thread() {
@@ -100,9 +99,10 @@ impl Handle {
 
     pub(crate) fn cancel(self) -> Result<(), Misuse> {
         let (canceller, end, host) = {
-            let remote = self.remote()?;
-            let root = remote.root.as_ref().ok_or(Misuse::NotRoot)?;
-            (root.canceller.clone(), root.end.clone(), remote.host.clone())
+            let mut remote = self.remote()?;
+            let host = remote.host.clone();
+            let root = remote.root.as_mut().ok_or(Misuse::NotRoot)?;
+            (root.canceller.clone(), root.awaited_end(), host)
         };
         canceller.cancel();
         if self.is_same_thread() {
@@ -172,7 +172,6 @@ impl Handle {
 struct Executing {
     root: Handle,
     run: u32,
-    end: Arc<RootEnd>,
 }
 
 impl Executing {
@@ -244,12 +243,16 @@ impl Drop for Executing {
             // values of the flow that stay on this thread must not share the context of the root
             *context = context.detach();
         }
-        // from here on another thread may configure it
+        let mut end = None;
         self.with_root(|root| {
-            root.end();
+            end = root.end();
+            // from here on another thread may configure it
             self.root.unclaim();
         });
-        self.end.signal();
+        // those who wait may use the root
+        if let Some(end) = end {
+            end.signal();
+        }
     }
 }
 
