@@ -1,6 +1,7 @@
 //! The accounting of `Mutex` (FTN12 §1.11.1, §2.3): who is inside, who waits, and who is next.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use smallvec::SmallVec;
@@ -73,31 +74,48 @@ impl<I: Copy + Eq + Hash> Holders<I> {
         }
     }
 
+    /// Counts an entry of an owner that is inside, or of another one if it `may_come`; says whether it is inside.
     #[inline]
-    fn add(&mut self, identity: I) {
+    fn enter(&mut self, identity: I, may_come: bool) -> bool {
         match self {
-            Self::Few(few) => few.push((identity, 1)),
-            Self::Many(many) => {
-                many.insert(identity, 1);
-            }
+            Self::Few(few) => match few.iter_mut().find(|(holder, _)| *holder == identity) {
+                Some((_, entries)) => *entries += 1,
+                None if may_come => few.push((identity, 1)),
+                None => return false,
+            },
+            Self::Many(many) => match many.entry(identity) {
+                Entry::Occupied(mut holder) => *holder.get_mut() += 1,
+                Entry::Vacant(place) if may_come => {
+                    place.insert(1);
+                }
+                Entry::Vacant(_) => return false,
+            },
         }
+        true
     }
 
+    /// Takes an entry back; says whether that was the last one of an owner that was inside.
     #[inline]
-    fn entries(&mut self, identity: I) -> Option<&mut u32> {
+    fn leave(&mut self, identity: I) -> bool {
         match self {
             Self::Few(few) => {
-                few.iter_mut().find(|(holder, _)| *holder == identity).map(|(_, entries)| entries)
+                let at = few.iter().position(|(holder, _)| *holder == identity);
+                let Some(at) = at else { return false };
+                few[at].1 -= 1;
+                let has_left = few[at].1 == 0;
+                if has_left {
+                    few.swap_remove(at);
+                }
+                has_left
             }
-            Self::Many(many) => many.get_mut(&identity),
-        }
-    }
-
-    fn remove(&mut self, identity: I) {
-        match self {
-            Self::Few(few) => few.retain(|(holder, _)| *holder != identity),
             Self::Many(many) => {
-                many.remove(&identity);
+                let Entry::Occupied(mut holder) = many.entry(identity) else { return false };
+                *holder.get_mut() -= 1;
+                let has_left = *holder.get() == 0;
+                if has_left {
+                    holder.remove();
+                }
+                has_left
             }
         }
     }
@@ -142,16 +160,9 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
 
     /// Enters if that takes no waiting; says whether it did.
     pub fn enter(&mut self, identity: I) -> bool {
-        if let Some(entries) = self.holders.entries(identity) {
-            *entries += 1;
-            return true;
-        }
         // with a queue, a free permit is for the first waiter
-        let free = self.has_room() && self.queue.is_empty();
-        if free {
-            self.holders.add(identity);
-        }
-        free
+        let is_free = self.has_room() && self.queue.is_empty();
+        self.holders.enter(identity, is_free)
     }
 
     /// Enters or waits; `waiter` is called only for an owner that has to wait.
@@ -167,13 +178,7 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
     /// An identity that is not inside changes nothing.
     #[must_use = "the next owner has to be woken"]
     pub fn unlock(&mut self, identity: I) -> Option<(I, W)> {
-        let entries = self.holders.entries(identity)?;
-        *entries -= 1;
-        if *entries > 0 {
-            return None;
-        }
-        self.holders.remove(identity);
-        self.admit()
+        if self.holders.leave(identity) { self.admit() } else { None }
     }
 
     /// Leaves the queue; `false` if the ticket is not in the queue any more.
@@ -236,7 +241,7 @@ impl<W, I: Copy + Eq + Hash> Queue<W, I> {
             return None;
         }
         let (identity, waiter) = self.queue.pop()?;
-        self.holders.add(identity);
+        self.holders.enter(identity, true);
         Some((identity, waiter))
     }
 }
