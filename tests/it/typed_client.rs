@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use asyncsteps_core::{BodyResult, Code, Error, codes};
+use asyncsteps_core::{BodyResult, Code, Error, Template, codes};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{
-    Caller, Cx, Executor, Invoker, Service, TypedCall, TypedCallError, TypedClient,
+    Caller, Cx, Executor, Invoker, RequestSteps, Service, TypedCall, TypedCallError, TypedClient,
 };
 use asyncsteps_fabric::http::{Config, HttpFabric, Remote};
 use asyncsteps_fabric::{Client, Endpoint, Fabric, LocalFabric};
+use asyncsteps_support::definition;
 use asyncsteps_support::server::TestServer;
 use expect_test::expect;
 use schemars::JsonSchema;
@@ -154,6 +155,77 @@ async fn it_does_not_matter_where_a_function_is_hosted() {
         let client = calling(Client::new(Arc::new(remote))).client_for(Caller::anonymous());
         check(&client, "no one").await;
     }
+}
+
+/// Answers with the key of its caller.
+#[derive(Serialize)]
+struct Key {}
+
+impl TypedCall for Key {
+    const FUNCTION: &'static str = "test.keys:1.0:key";
+    type Result = String;
+    type Errors = std::convert::Infallible;
+}
+
+const KEYS: &str = r#"{
+    "iface": "test.keys", "version": "1.0", "ftn3rev": "1.9",
+    "funcs": { "key": { "result": "string" } }, "requires": [ "AllowAnonymous" ]
+}"#;
+
+fn keys() -> Executor {
+    let key = Template::build(|asi| {
+        asi.add(|asi, ()| {
+            let key = asi.request()?.idempotency_key()?.unwrap_or("none").to_owned();
+            asi.reply(key)
+        });
+    });
+    let builder = Executor::builder().interface(definition("test.keys:1.0", KEYS), |functions| {
+        functions.add("key", &key);
+    });
+    builder.build().expect("a right service")
+}
+
+#[actix_rt::test]
+async fn the_key_of_a_call_comes_to_where_its_function_is_hosted() {
+    let here = keys();
+    let local = LocalFabric::new();
+    let _guard = local.serve(Endpoint::all(&here), here.clone()).await.expect("it serves");
+    let host = TestServer::start(1, keys);
+    let at = |scheme: &str| {
+        let remote = HttpFabric::new(Config::new()).expect("a fabric");
+        let url = format!("{scheme}://{}/ftn/", host.address);
+        let interface = "test.keys:1.0".parse().expect("a name");
+        remote.register(interface, Remote::new(url)).expect("it is a URL");
+        calling(Client::new(Arc::new(remote)))
+    };
+    let mut seen = String::new();
+    for (place, executor) in [
+        ("here", here),
+        ("local", calling(Client::new(Arc::new(local)))),
+        ("http", at("http")),
+        ("ws", at("ws")),
+    ] {
+        let client = executor.client_for(Caller::anonymous());
+        for client in [client.clone().with_key("k7"), client.clone().with_key(" "), client] {
+            let answer = client.call(Key {}).await.unwrap_or_else(|error| error.to_string());
+            seen += &format!("{place}: {answer}\n");
+        }
+    }
+    expect![[r#"
+        here: k7
+        here: InvalidRequest: The header Idempotency-Key has to be 1 to 128 printable ASCII characters, not only spaces
+        here: none
+        local: k7
+        local: InvalidRequest: The header Idempotency-Key has to be 1 to 128 printable ASCII characters, not only spaces
+        local: none
+        http: k7
+        http: InvalidRequest: The header Idempotency-Key has to be 1 to 128 printable ASCII characters, not only spaces
+        http: none
+        ws: InvokerError: a WebSocket carries no key: the service is to be called by HTTP
+        ws: InvokerError: a WebSocket carries no key: the service is to be called by HTTP
+        ws: none
+    "#]]
+    .assert_eq(&seen);
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

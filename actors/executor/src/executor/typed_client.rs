@@ -1,6 +1,7 @@
 //! Calls whose parameters name their function, result and errors.
 
 use std::fmt;
+use std::sync::Arc;
 
 use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_actors::trace::TraceParent;
@@ -119,11 +120,13 @@ pub struct TypedClient {
     fences: Vec<FencingToken>,
     /// That request was in flight when it made this client.
     is_inside: bool,
+    /// What its functions see as the key of their caller.
+    key: Option<Arc<str>>,
 }
 
 impl TypedClient {
     pub(super) fn new(executor: Executor, caller: Caller) -> Self {
-        Self { executor, caller, trace: None, fences: Vec::new(), is_inside: false }
+        Self { executor, caller, trace: None, fences: Vec::new(), is_inside: false, key: None }
     }
 
     pub(super) fn of_request(
@@ -140,6 +143,27 @@ impl TypedClient {
     #[must_use]
     pub fn as_system(self) -> Self {
         Self { caller: Caller::system(), ..self }
+    }
+
+    /// The same for a call that may have to be made again: with a key of 1 to 128 printable ASCII characters. A function
+    /// that looks at keys, such as one of an entity or a durable one, is carried out once for all calls of a user with the same
+    /// key, wherever it is hosted; others ignore it. Over a WebSocket to a service at a URL there are no keys: such a call
+    /// fails with InvokerError.
+    ///
+    /// ```
+    /// # use asyncsteps_executor::{TypedCall, TypedCallError, TypedClient};
+    /// # async fn reserve<C: TypedCall + Clone>(client: TypedClient, order: C) -> Result<C::Result, TypedCallError<C::Errors>> {
+    /// let client = client.with_key("order-17");
+    /// match client.call(order.clone()).await {
+    ///     // it may have been carried out, or not: the same call again says so
+    ///     Err(error) if error.code() == "CommError" => client.call(order).await,
+    ///     answer => answer,
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_key(self, key: impl Into<Arc<str>>) -> Self {
+        Self { key: Some(key.into()), ..self }
     }
 
     /// Calls the function that the type of the parameters names; returns its result.
@@ -163,6 +187,7 @@ impl TypedClient {
         }
         invocation.is_inside = self.is_inside;
         invocation.fences.clone_from(&self.fences);
+        invocation.key.clone_from(&self.key);
         self.executor.call_typed(Ok(invocation), None).await
     }
 }

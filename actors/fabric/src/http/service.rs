@@ -163,6 +163,10 @@ impl Transport {
         let OutgoingMessage { message, number, trace, key, max_answer } = call;
         match self {
             Self::Http(poster) => poster.exchange(message, (trace, key), max_answer, sent).await,
+            Self::WebSocket(_) if key.is_some() => {
+                let info = "a WebSocket carries no key: the service is to be called by HTTP";
+                Err(CallError::not_made(codes::INVOKER_ERROR, info))
+            }
             Self::WebSocket(socket) => {
                 let number = number.unwrap_or_else(|| socket.number());
                 socket.exchange(number, message, sent).await.map(Some)
