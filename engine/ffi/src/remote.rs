@@ -23,8 +23,8 @@ pub(crate) struct Root {
     pub(crate) phase: RootPhase,
     /// Counts executions.
     pub(crate) run: u32,
-    /// The end of the current execution, if somebody waits for it.
-    end: Option<Arc<RootEnd>>,
+    /// The end of the current execution.
+    pub(crate) end: Option<Arc<RootEnd>>,
 }
 
 /// The phase of a root.
@@ -57,46 +57,20 @@ impl Root {
         self.run == run && matches!(self.phase, RootPhase::Executing | RootPhase::Ending)
     }
 
-    /// Begins an execution and returns its number; `None` during another one.
-    pub(crate) fn start(&mut self, is_own: bool) -> Option<u32> {
+    /// Begins an execution and returns its number and its end; `None` during another one.
+    pub(crate) fn start(&mut self, is_own: bool) -> Option<(u32, Arc<RootEnd>)> {
         if !self.is_idle(is_own) {
             return None;
         }
-        // the handler for the error that ended the execution before may begin this one
-        self.signal_end();
         self.phase = RootPhase::Executing;
         self.run = self.run.wrapping_add(1);
-        Some(self.run)
+        let end = self.end.insert(Arc::default());
+        Some((self.run, Arc::clone(end)))
     }
 
-    /// The end of the current execution, to wait for it; `None` if there is none.
-    pub(crate) fn awaited_end(&mut self) -> Option<Arc<RootEnd>> {
-        match self.phase {
-            RootPhase::Configuring | RootPhase::Over => None,
-            RootPhase::Executing | RootPhase::Ending => {
-                Some(Arc::clone(self.end.get_or_insert_default()))
-            }
-        }
-    }
-
-    /// Ends an execution; returns what those wait for that wait for it.
-    #[must_use = "it has to be signalled"]
-    pub(crate) fn end(&mut self) -> Option<Arc<RootEnd>> {
+    pub(crate) fn end(&mut self) {
         self.phase = RootPhase::Over;
-        self.end.take()
-    }
-
-    fn signal_end(&mut self) {
-        if let Some(end) = self.end.take() {
-            end.signal();
-        }
-    }
-}
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        // it was freed by the handler for the error that ended it
-        self.signal_end();
+        self.end = None;
     }
 }
 

@@ -10,6 +10,7 @@ use asyncsteps_core::{Flow, Outcome};
 
 use crate::abi::HandleError;
 use crate::context::Context;
+use crate::end::RootEnd;
 use crate::guard::{Misuse, c_text, report};
 use crate::handle::Handle;
 use crate::host::EventLoop;
@@ -70,8 +71,8 @@ impl Handle {
             let mut remote = self.remote()?;
             let host = remote.host.clone();
             let root = remote.root.as_mut().ok_or(Misuse::NotRoot)?;
-            let run = root.start(is_own).ok_or(Misuse::Rule("the root is executing"))?;
-            (host.ok_or(Misuse::NotRoot)?, Executing { root: self, run })
+            let (run, end) = root.start(is_own).ok_or(Misuse::Rule("the root is executing"))?;
+            (host.ok_or(Misuse::NotRoot)?, Executing { root: self, run, end })
         };
         self.give_up();
         if host.is_same_thread() {
@@ -99,10 +100,9 @@ impl Handle {
 
     pub(crate) fn cancel(self) -> Result<(), Misuse> {
         let (canceller, end, host) = {
-            let mut remote = self.remote()?;
-            let host = remote.host.clone();
-            let root = remote.root.as_mut().ok_or(Misuse::NotRoot)?;
-            (root.canceller.clone(), root.awaited_end(), host)
+            let remote = self.remote()?;
+            let root = remote.root.as_ref().ok_or(Misuse::NotRoot)?;
+            (root.canceller.clone(), root.end.clone(), remote.host.clone())
         };
         canceller.cancel();
         if self.is_same_thread() {
@@ -172,6 +172,7 @@ impl Handle {
 struct Executing {
     root: Handle,
     run: u32,
+    end: Arc<RootEnd>,
 }
 
 impl Executing {
@@ -243,16 +244,12 @@ impl Drop for Executing {
             // values of the flow that stay on this thread must not share the context of the root
             *context = context.detach();
         }
-        let mut end = None;
+        // from here on another thread may configure it
         self.with_root(|root| {
-            end = root.end();
-            // from here on another thread may configure it
+            root.end();
             self.root.unclaim();
         });
-        // those who wait may use the root
-        if let Some(end) = end {
-            end.signal();
-        }
+        self.end.signal();
     }
 }
 
