@@ -206,23 +206,23 @@ async fn the_key_of_a_call_comes_to_where_its_function_is_hosted() {
         ("ws", at("ws")),
     ] {
         let client = executor.client_for(Caller::anonymous());
-        for client in [client.clone().with_key("k7"), client.clone().with_key(" "), client] {
+        for client in [client.clone().with_key("k7"), client.clone().with_key("k7 "), client] {
             let answer = client.call(Key {}).await.unwrap_or_else(|error| error.to_string());
             seen += &format!("{place}: {answer}\n");
         }
     }
     expect![[r#"
         here: k7
-        here: InvalidRequest: The header Idempotency-Key has to be 1 to 128 printable ASCII characters, not only spaces
+        here: InvalidRequest: The key has to be 1 to 128 printable ASCII characters, without spaces around them
         here: none
         local: k7
-        local: InvalidRequest: The header Idempotency-Key has to be 1 to 128 printable ASCII characters, not only spaces
+        local: InvalidRequest: The key has to be 1 to 128 printable ASCII characters, without spaces around them
         local: none
         http: k7
-        http: InvalidRequest: The header Idempotency-Key has to be 1 to 128 printable ASCII characters, not only spaces
+        http: InvalidRequest: The key has to be 1 to 128 printable ASCII characters, without spaces around them
         http: none
-        ws: InvokerError: a WebSocket carries no key: the service is to be called by HTTP
-        ws: InvokerError: a WebSocket carries no key: the service is to be called by HTTP
+        ws: InvalidRequest: The service of the function takes no keys, being called over a WebSocket
+        ws: InvalidRequest: The key has to be 1 to 128 printable ASCII characters, without spaces around them
         ws: none
     "#]]
     .assert_eq(&seen);

@@ -104,6 +104,8 @@ impl CallError {
         let info = error.info().map(ToOwned::to_owned);
         match error.find::<FailedCall>() {
             Some(_) => Self::answered(error.code().to_owned(), info),
+            // of a call that this one was handed on to
+            None if error.code() == codes::COMM_ERROR => Self::lost(info.unwrap_or_default()),
             None => Self::connect(info.unwrap_or_default()),
         }
     }

@@ -63,7 +63,8 @@ impl<E: Entity> EntityFunctions<'_, E> {
     /// [`Builder::build`](asyncsteps_executor::Builder::build): what has an effect elsewhere is a
     /// [durable function](Durable::on), which calls the entity.
     ///
-    /// A call with the header `Idempotency-Key` has an identity: the same key again, of the same user for the same
+    /// A call with the header `Idempotency-Key`, or of a client [with a key](asyncsteps_executor::TypedClient::with_key), has
+    /// an identity: the same key again, of the same user for the same
     /// function, gets the first answer, as long as it is among the last
     /// [1,000 calls](super::ANSWERS) with a key of the entity. Without one, `OutcomeUnknown` is the answer to a call whose node was lost
     /// while its changes were being stored.

@@ -13,7 +13,7 @@ pub(super) struct Submission {
     pub(super) function: String,
     /// Its parameters; none unless given.
     pub(super) params: Option<Map<String, Value>>,
-    /// The same key again returns the first job: printable ASCII characters, not only spaces.
+    /// The same key again returns the first job: printable ASCII characters, without spaces around them.
     #[schemars(length(min = 1, max = 128))]
     pub(super) key: Option<String>,
     /// When it begins: at most 366 days ahead.

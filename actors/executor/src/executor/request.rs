@@ -15,10 +15,11 @@ use serde_json::{Map, Value};
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
+use super::key::{IDEMPOTENCY_KEY, key_of_header};
 use super::request_parts::RequestParts;
 use super::result_draft::ResultDraft;
 use super::served::{ServedRequest, rule};
-use crate::channel::Channel;
+use crate::channel::{Channel, ChannelKind};
 use crate::raw::{Head, RawFlow, RawInput, RawOutput};
 use crate::security::{SecurityLevel, User};
 
@@ -191,6 +192,18 @@ impl RequestInfo {
     #[must_use]
     pub fn has_header(&self, name: &str) -> bool {
         self.parts.headers.as_ref().is_some_and(|headers| headers.has_header(name))
+    }
+
+    /// The [key](super::IDEMPOTENCY_KEY) of its caller, if it has one. The headers of a WebSocket belong to the connection,
+    /// and not to each request that comes over it.
+    ///
+    /// # Errors
+    /// InvalidRequest with a header that is [no key](super::checked_key).
+    pub fn idempotency_key(&self) -> Result<Option<&str>, Error> {
+        if self.channel().kind() == ChannelKind::WebSocket || !self.has_header(IDEMPOTENCY_KEY) {
+            return Ok(None);
+        }
+        key_of_header(self.header(IDEMPOTENCY_KEY)).map(Some)
     }
 
     /// All headers of an HTTP request, or of the upgrade, with their names in lower case (FTN5 §3.6

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::caller::Caller;
 use super::handle::Executor;
+use super::key::checked_key;
 
 /// The parameters of a function, as a type that names it: what a [`TypedClient`] calls.
 ///
@@ -145,18 +146,21 @@ impl TypedClient {
         Self { caller: Caller::system(), ..self }
     }
 
-    /// The same for a call that may have to be made again: with a key of 1 to 128 printable ASCII characters. A function
-    /// that looks at keys, such as one of an entity or a durable one, is carried out once for all calls of a user with the same
-    /// key, wherever it is hosted; others ignore it. Over a WebSocket to a service at a URL there are no keys: such a call
-    /// fails with InvokerError.
+    /// The same for a call that may have to be made again: with a key of 1 to 128 printable ASCII characters, without
+    /// spaces around them. A function that looks at keys, such as one of an entity or a durable one, is carried out once for
+    /// all calls of a user with the same key, wherever it is hosted; others ignore it.
+    ///
+    /// A service at a URL tells users apart only if it is called [for them](crate::Invoker): else all of its calls are of one
+    /// user, and a key has to be different for each. Over a WebSocket to such a service there are no keys: the call fails with
+    /// InvalidRequest. The [key of a step](crate::Cx::key) can be longer than 128 characters.
     ///
     /// ```
     /// # use asyncsteps_executor::{TypedCall, TypedCallError, TypedClient};
     /// # async fn reserve<C: TypedCall + Clone>(client: TypedClient, order: C) -> Result<C::Result, TypedCallError<C::Errors>> {
     /// let client = client.with_key("order-17");
     /// match client.call(order.clone()).await {
-    ///     // it may have been carried out, or not: the same call again says so
-    ///     Err(error) if error.code() == "CommError" => client.call(order).await,
+    ///     // it may have been carried out, or not: the same call again has the answer
+    ///     Err(error) if ["CommError", "OutcomeUnknown"].contains(&error.code()) => client.call(order).await,
     ///     answer => answer,
     /// }
     /// # }
@@ -169,7 +173,7 @@ impl TypedClient {
     /// Calls the function that the type of the parameters names; returns its result.
     ///
     /// # Errors
-    /// As for [`Executor::call_for`].
+    /// As for [`Executor::call_for`], and InvalidRequest with a [key](Self::with_key) that is none.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call.
@@ -181,6 +185,7 @@ impl TypedClient {
     }
 
     async fn result<C: TypedCall>(&self, call: C) -> Result<C::Result, Error> {
+        self.key.as_deref().map(checked_key).transpose()?;
         let mut invocation = self.executor.invocation(C::FUNCTION, call, self.caller.clone())?;
         if self.trace.is_some() {
             invocation.trace = self.trace;

@@ -29,7 +29,9 @@
 //! function then. WebSocket has no message for that: the function goes on, and its answer is dropped.
 //!
 //! The trace of a call goes along over HTTP, as `traceparent`. A message on a WebSocket has no place for it: FTN3 knows
-//! no such field, and executors refuse unknown ones. There it causes a trace of its own.
+//! no such field, and executors refuse unknown ones. There it causes a trace of its own. For the same reason a call with a
+//! [key](asyncsteps_executor::IDEMPOTENCY_KEY) is made over HTTP only, and refused with InvalidRequest on a WebSocket: it
+//! would be carried out as often as it is sent.
 //!
 //! Where several kinds of fabric are used, [`Routes`](crate::Routes) chooses by interface.
 

@@ -77,7 +77,11 @@ impl Poster {
             request = request.header(IDEMPOTENCY_KEY, &*key);
         }
         let request = request.body(MessageBody::new(message, sent));
-        let request = request.map_err(|error| sent.failure(error.to_string()))?;
+        // a key that is none, of a caller that does not check them
+        let wrong = |error: hyper::http::Error| {
+            CallError::not_made(codes::INVALID_REQUEST, error.to_string())
+        };
+        let request = request.map_err(wrong)?;
         let answer = self.client.request(request).await;
         let answer = answer.map_err(|error| sent.failure(with_causes(&error)))?;
         let (head, body) = answer.into_parts();

@@ -164,8 +164,9 @@ impl Transport {
         match self {
             Self::Http(poster) => poster.exchange(message, (trace, key), max_answer, sent).await,
             Self::WebSocket(_) if key.is_some() => {
-                let info = "a WebSocket carries no key: the service is to be called by HTTP";
-                Err(CallError::not_made(codes::INVOKER_ERROR, info))
+                let info =
+                    "The service of the function takes no keys, being called over a WebSocket";
+                Err(CallError::not_made(codes::INVALID_REQUEST, info))
             }
             Self::WebSocket(socket) => {
                 let number = number.unwrap_or_else(|| socket.number());

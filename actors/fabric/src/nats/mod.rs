@@ -39,7 +39,7 @@
 //! | `Ftn-Uid` | what is asked for, the same for all attempts at it ([`Call::with_key`](crate::Call::with_key)); without a key, the reply subject replaces it, which no other attempt has |
 //! | `Ftn-Deadline-Ms` | how long the caller still waits, if the call or its flow has a time limit. Clocks of machines are not compared |
 //! | `Ftn-Fence` | the tokens of the locks that are held around the call, with commas between them, see [`FencingToken`](asyncsteps_actors::sync::FencingToken) |
-//! | `Idempotency-Key` | the key of the caller for its request, which a front forwards |
+//! | `Idempotency-Key` | the key of the caller for its request, as a front or a typed client got it |
 //! | `traceparent` | the trace of the caller |
 //! | `Ftn-Node`, `Ftn-Mac` | the node that calls, and its proof, see [`Trust`] |
 //! | `Ftn-Unsigned` | the user of the call did not sign the request that it forwards (FTN3 §2.4) |
