@@ -1,7 +1,8 @@
 //! What hosting a flow costs: a one-step flow with its reply, time limits, waiting flows.
 //!
 //! The baseline is the same written by hand: a task on the same thread that sends one value through a
-//! channel. `Actor::start()` is actix's own way to have an actor per request.
+//! channel. `Actor::start()` is actix's own way to have an actor per request. Rows `by hand` are what the same work costs at
+//! least.
 
 #[path = "support/memory.rs"]
 mod memory;
@@ -9,15 +10,18 @@ mod support;
 
 use std::cell::RefCell;
 use std::env;
+use std::future::poll_fn;
 use std::hint::black_box;
 use std::process::Command;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, ActorContext, Context};
 use actix_rt::SystemRunner;
 use asyncsteps_actors::flow::{FlowHandle, spawn_flow, start_flow};
-use asyncsteps_core::{Completion, Flow, Template};
+use asyncsteps_core::{Completion, Error, Flow, Progress, Template, Time};
+use asyncsteps_counted_heap::{Heap, measure};
 use memory::resident_bytes;
 use support::Bench;
 use tokio::sync::oneshot;
@@ -45,6 +49,9 @@ impl Actor for Once {
         ctx.stop();
     }
 }
+
+#[global_allocator]
+static HEAP: Heap = Heap;
 
 fn main() {
     let arbiter = actix_rt::System::new();
@@ -83,6 +90,13 @@ fn main() {
             }
         });
     });
+    bench.add("a flow in a task, by hand", Some(bare), 1, "", |iterations| {
+        arbiter.block_on(async {
+            for _ in 0..iterations {
+                black_box(by_hand(&template).await.is_ok());
+            }
+        });
+    });
     let inline = "hosted flow, done in its first turn";
     bench.add(inline, Some(bare), 1, "at most 0.4", |iterations| {
         arbiter.block_on(async {
@@ -108,6 +122,26 @@ fn main() {
         bench.count("a million of them: to resume each", resume, "ns", "at most 500");
     }
     bench.finish();
+}
+
+/// A flow that the engine runs in a task, without an actor: nobody can look at it, cancel it or limit it, and there is no
+/// time in it. A hosted flow cannot cost less.
+async fn by_hand(template: &Template) -> Result<u32, Error> {
+    let (reply, answer) = oneshot::channel();
+    let mut execution = template.flow().execute();
+    actix_rt::spawn(async move {
+        let outcome = poll_fn(|cx| match execution.run(Time::ZERO, cx.waker()) {
+            Progress::Done(outcome) => Poll::Ready(outcome),
+            Progress::Ready => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Progress::Waiting => Poll::Pending,
+        });
+        // the bench waits for it
+        let _ = reply.send(outcome.await.into_result());
+    });
+    answer.await.expect("the task ends")
 }
 
 /// Flows, one after the other, that wait for a completion which comes when they are waiting.
@@ -147,7 +181,7 @@ fn heap_of_waiting_flow<T>(arbiter: &SystemRunner, ask: fn(&FlowHandle) -> T) ->
     let asked = RefCell::new(Vec::with_capacity(WAITING as usize));
     let completions: Rc<RefCell<Vec<Completion>>> = Rc::default();
     completions.borrow_mut().reserve(WAITING as usize);
-    let info = allocation_counter::measure(|| {
+    let info = measure(|| {
         arbiter.block_on(async {
             for _ in 0..WAITING {
                 let flow = waiting(&completions);
@@ -158,7 +192,7 @@ fn heap_of_waiting_flow<T>(arbiter: &SystemRunner, ask: fn(&FlowHandle) -> T) ->
             tokio::task::yield_now().await;
         });
     });
-    info.bytes_current as f64 / f64::from(WAITING)
+    info.bytes_kept as f64 / f64::from(WAITING)
 }
 
 /// Figures of many waiting flows. The memory that they leave behind would change all others.

@@ -9,7 +9,7 @@
 //! - By hand: what is the least that sequential appends, and the processor time of one, can take with an event loop that
 //!   does not wait for the disk: a task asks a thread for a row, and the thread answers all that it has committed together.
 //! - PostgreSQL: a flow of durable steps beside a transaction of one row by bare tokio-postgres, in a server of its
-//!   own; left out where PostgreSQL is not installed.
+//!   own; left out where PostgreSQL is not installed. By hand: a row of a flow that is locked and looked at before.
 //! - Relaxed: the crowd of durable steps without a flush for each, beside durare on SQLite at its own setting,
 //!   in a process of its own (`benches/peers/durare`).
 //! - Recovery: a hundred thousand requests that were in flight when their process died are ended by the next, beside a
@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use actix_rt::SystemRunner;
 use asyncsteps_actors::clock;
+use asyncsteps_counted_heap::Heap;
 use asyncsteps_durable::{self as durable, Durable, Node};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
@@ -52,6 +53,7 @@ use rusqlite::{Connection, params};
 use support::Bench;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Statement};
 
 /// Flows of the crowd.
@@ -75,6 +77,9 @@ const ROUNDS: usize = 20;
 
 /// Pages that `fdatasync` writes before it begins at the first again, as a log of SQLite does.
 const PAGES: u64 = 1000;
+
+#[global_allocator]
+static HEAP: Heap = Heap;
 
 fn main() {
     let folder = Folder::new(Path::new(env!("CARGO_TARGET_TMPDIR")));
@@ -194,11 +199,19 @@ fn crowd<'a>(
 
 /// One flow of durable steps with its journal in PostgreSQL.
 fn postgres<'a>(bench: &mut Bench<'a>, server: &Server, system: &'a SystemRunner) {
-    let mut bare = system.block_on(BarePostgres::open(server));
+    let mut bare = system.block_on(BarePostgres::open(server, "bare"));
     let base = bench.add("PostgreSQL: bare tokio-postgres", None, 1, "", move |iterations| {
         system.block_on(async {
             for _ in 0..iterations {
                 bare.commit().await;
+            }
+        });
+    });
+    let mut by_hand = system.block_on(BarePostgres::open(server, "by_hand"));
+    bench.add("PostgreSQL: row of a flow by hand", Some(base), 1, "", move |iterations| {
+        system.block_on(async {
+            for _ in 0..iterations {
+                by_hand.append().await;
             }
         });
     });
@@ -500,23 +513,50 @@ impl Asked {
     }
 }
 
-/// A table of records in PostgreSQL without a journal.
+/// A table of records in PostgreSQL without a journal, and one of flows.
 struct BarePostgres {
     db: Client,
+    lock: Statement,
     insert: Statement,
+    note: Statement,
     next: i64,
 }
 
 impl BarePostgres {
-    async fn open(server: &Server) -> Self {
+    async fn open(server: &Server, name: &str) -> Self {
         let (db, connection) = server.config().connect(NoTls).await.expect("a server");
         actix_rt::spawn(connection);
-        let table = "CREATE TABLE bare (flow BIGINT, epoch BIGINT, sequence BIGINT, path TEXT, kind INTEGER, \
-                     program INTEGER, body BYTEA, PRIMARY KEY (flow, epoch, sequence))";
-        db.batch_execute(table).await.expect("a table");
-        let insert = "INSERT INTO bare VALUES (1, 1, $1, $2, 3, 1, $3)";
-        let insert = db.prepare(insert).await.expect("a statement");
-        Self { db, insert, next: 0 }
+        let tables = format!(
+            "CREATE TABLE {name} (flow BIGINT, epoch BIGINT, sequence BIGINT, path TEXT, kind INTEGER, \
+             program INTEGER, body BYTEA, PRIMARY KEY (flow, epoch, sequence)); \
+             CREATE TABLE {name}_flow (id BIGINT PRIMARY KEY, epoch BIGINT, last BIGINT); \
+             INSERT INTO {name}_flow VALUES (1, 1, 0)"
+        );
+        db.batch_execute(&tables).await.expect("tables");
+        let lock = format!(
+            "SELECT epoch, last, clock_timestamp()::TEXT FROM {name}_flow WHERE id = 1 FOR UPDATE"
+        );
+        let insert = format!("INSERT INTO {name} VALUES (1, 1, $1, $2, 3, 1, $3)");
+        let note = format!("UPDATE {name}_flow SET last = $1 WHERE id = 1");
+        let lock = db.prepare(&lock).await.expect("a statement");
+        let insert = db.prepare(&insert).await.expect("a statement");
+        let note = db.prepare(&note).await.expect("a statement");
+        Self { db, lock, insert, note, next: 0 }
+    }
+
+    /// What a durable step does at least: its flow is locked, and looked at whether it is still its owner's, before its
+    /// record is written, and what it has is noted. The server is waited for twice.
+    async fn append(&mut self) {
+        self.next += 1;
+        let path = format!("demo.shop:order/items#{}", self.next);
+        let begun = self.db.batch_execute("BEGIN");
+        let locked = self.db.query_one(&self.lock, &[]);
+        let (_, flow) = futures_util::try_join!(begun, locked).expect("the flow");
+        assert_eq!((flow.get::<_, i64>(0), flow.get::<_, i64>(1)), (1, self.next - 1));
+        let values: [&(dyn ToSql + Sync); 3] = [&self.next, &path, &&[7_u8; 30][..]];
+        let row = self.db.execute(&self.insert, &values);
+        let noted = self.db.execute(&self.note, &values[..1]);
+        futures_util::try_join!(row, noted, self.db.batch_execute("COMMIT")).expect("a commit");
     }
 
     async fn commit(&mut self) {

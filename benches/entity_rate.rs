@@ -30,6 +30,7 @@ use std::time::Duration;
 use actix_rt::SystemRunner;
 use asyncsteps_actors::clock;
 use asyncsteps_core::BodyResult;
+use asyncsteps_counted_heap::Heap;
 use asyncsteps_durable::entity::{Entity, EntityCx as _};
 use asyncsteps_durable::{Durable, Node};
 use asyncsteps_executor::typed::Interface;
@@ -66,7 +67,7 @@ const RESTS: Duration = Duration::from_millis(4500);
 const ROUNDS: usize = 20;
 
 #[global_allocator]
-static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static HEAP: Heap = Heap;
 
 fn main() {
     let folder = Folder::new(Path::new(env!("CARGO_TARGET_TMPDIR")));

@@ -2,8 +2,10 @@
 //!
 //! The servers are in a process of their own with a thread each, so that their processor time can be
 //! told from that of the client. The baselines are bare handlers on actix-web and on hyper that read
-//! and write the same JSON with `serde_json::Value` in the same process.
+//! and write the same JSON with `serde_json::Value` in the same process. Rows `by hand` are what an executor does at least.
 
+#[path = "workloads/echo_by_hand.rs"]
+mod echo_by_hand;
 #[path = "workloads/echo_servers.rs"]
 mod echo_servers;
 #[path = "support/server.rs"]
@@ -14,6 +16,7 @@ use std::hint::black_box;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -26,7 +29,8 @@ use asyncsteps_support::client::post_with;
 use asyncsteps_support::conform;
 use asyncsteps_support::ws::{frame, opcode};
 use asyncsteps_transport::http::{self, ServerLimits};
-use echo_servers::{bare, serve_hyper};
+use echo_by_hand::ByHand;
+use echo_servers::{bare, hyper_echo, serve_hyper};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use server::{CONNECTIONS, Load, ServerProcess, client_end, connect};
@@ -60,11 +64,12 @@ fn main() {
     let is_test = env::args().any(|arg| arg == "--test");
     let server = Server::start();
     let arbiter = actix_rt::System::new();
-    let Addresses { own, mounted, hyper } = server.addresses;
+    let Addresses { own, mounted, hyper, by_hand } = server.addresses;
     let bare_request = post_with("/bare", HTTP, ECHO.as_bytes());
     let request = post_with("/ftn/", HTTP, ECHO.as_bytes());
     let mut bare_load = Load::http(mounted, bare_request.clone());
     let mut hyper_load = Load::http(hyper, bare_request.clone());
+    let mut by_hand_loads = [(); 2].map(|()| Load::http(by_hand, bare_request.clone()));
     let mut load = Load::http(own, request.clone());
     let mut other_load = Load::http(own, request.clone());
     let mut mounted_load = Load::http(mounted, request.clone());
@@ -86,6 +91,12 @@ fn main() {
     bench.add(echo, Some(on_hyper), 1, "at most 1.2", |requests| {
         server.cpu_of(requests, &mut other_load)
     });
+    for ((of, base), load) in
+        [("actix-web", bare), ("hyper", on_hyper)].into_iter().zip(&mut by_hand_loads)
+    {
+        let echo = format!("HTTP echo by hand on hyper : bare {of}, processor time");
+        bench.add(echo, Some(base), 1, "", |requests| server.cpu_of(requests, load));
+    }
     bench.add("HTTP echo, mounted, processor time", Some(bare), 1, "", |requests| {
         server.cpu_of(requests, &mut mounted_load)
     });
@@ -118,14 +129,21 @@ fn main() {
         let (up, down) = raw_growth(&server);
         bench.count("1 GiB of raw upload: memory growth", up, "MiB", "at most 8");
         bench.count("1 GiB of raw download: memory growth", down, "MiB", "at most 8");
-        let [bare_late, late, ratio] =
-            late_at_half_of_maximum([(hyper, &bare_request), (own, &request)]);
+        let [bare_late, late, by_hand_late] = late_at_half_of_maximum([
+            (hyper, &bare_request),
+            (own, &request),
+            (by_hand, &bare_request),
+        ]);
         bench.count("p99 at half of the maximum: bare hyper", bare_late, "us", "");
         bench.count("p99 at half of the maximum", late, "us", "");
-        bench.count("p99 at half of the maximum : bare hyper", ratio, "", "at most 1.3");
+        bench.count("p99 at half of the maximum : hyper", late / bare_late, "", "at most 1.3");
+        let ratio = by_hand_late / bare_late;
+        bench.count("p99 at half of the maximum, by hand on hyper : hyper", ratio, "", "");
         let tcp = idle_bytes(&server, || used(own, &request));
+        let on_hyper = idle_bytes(&server, || used(hyper, &bare_request));
         let socket = idle_bytes(&server, || upgraded(own));
         bench.count("idle connection, TCP", tcp, "bytes", "6,000");
+        bench.count("idle connection, TCP: bare hyper", on_hyper, "bytes", "");
         bench.count("idle connection, WebSocket", socket, "bytes", "8,000");
         let unread = unread_memory(&server, own, &request);
         bench.count("2,000 x 400 pipelined requests, nothing read", unread, "MiB", "at most 150");
@@ -149,9 +167,9 @@ fn checking() -> impl FnMut() {
 #[expect(clippy::print_stdout, reason = "the other process reads it")]
 async fn serve() {
     let executor: Executor = conform::executor();
-    let [own_listener, mounted, hyper] =
-        [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
-    for listener in [&own_listener, &mounted, &hyper] {
+    let [own_listener, mounted, hyper, by_hand] =
+        [(); 4].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
+    for listener in [&own_listener, &mounted, &hyper, &by_hand] {
         println!("{}", listener.local_addr().expect("an address"));
     }
     let service = http::service("/ftn/", executor);
@@ -166,7 +184,15 @@ async fn serve() {
     let handle = server.handle();
     actix_rt::spawn(server);
     let on_hyper = Arbiter::new();
-    on_hyper.spawn(serve_hyper(hyper));
+    on_hyper.spawn(serve_hyper(hyper, |_| hyper_echo));
+    let hand = Arbiter::new();
+    hand.spawn_fn(move || {
+        let state = ByHand::new();
+        actix_rt::spawn(serve_hyper(by_hand, move |client| {
+            let state = Rc::clone(&state);
+            move |request| Rc::clone(&state).handle(client, request)
+        }));
+    });
     let limits =
         ServerLimits { keep_alive: PATIENCE, head_timeout: PATIENCE, ..ServerLimits::default() };
     let own = http::Server::new(service).workers(NonZeroUsize::MIN).limits(limits);
@@ -174,6 +200,7 @@ async fn serve() {
     own.run_until(client_end()).await.expect("no error of the server");
     handle.stop(false).await;
     on_hyper.stop();
+    hand.stop();
 }
 
 /// The server process.
@@ -191,13 +218,15 @@ struct Addresses {
     mounted: SocketAddr,
     /// hyper, with the bare handler.
     hyper: SocketAddr,
+    /// hyper, with what an executor does at least.
+    by_hand: SocketAddr,
 }
 
 impl Server {
     fn start() -> Self {
         let mut process = ServerProcess::start(&[SERVE]);
-        let [own, mounted, hyper] = [(); 3].map(|()| process.address());
-        Self { process, addresses: Addresses { own, mounted, hyper } }
+        let [own, mounted, hyper, by_hand] = [(); 4].map(|()| process.address());
+        Self { process, addresses: Addresses { own, mounted, hyper, by_hand } }
     }
 
     fn cpu_of(&self, requests: u32, load: &mut Load) -> Duration {
@@ -343,25 +372,23 @@ fn unread_memory(server: &Server, address: SocketAddr, request: &[u8]) -> f64 {
     }
 }
 
-/// How late the answers to the first and to the second request come, all but one in a hundred of
-/// them, in microseconds, and how much later the second ones.
+/// How late the answers to each of these requests come, all but one in a hundred of them, in microseconds.
 ///
 /// They take turns in many rounds, of which the quarter with the shortest times counts: what else the
 /// machine does stops servers for longer than answers take, and a hundredth of all is soon late by it.
-fn late_at_half_of_maximum(requests: [(SocketAddr, &[u8]); 2]) -> [f64; 3] {
+fn late_at_half_of_maximum<const N: usize>(requests: [(SocketAddr, &[u8]); N]) -> [f64; N] {
     const ROUNDS: usize = 40;
     let mut paces = requests.map(|(address, request)| Pace::new(address, request));
-    let mut late = [(); 2].map(|()| Vec::with_capacity(ROUNDS));
+    let mut late = [(); N].map(|()| Vec::with_capacity(ROUNDS));
     for _ in 0..ROUNDS {
         for (late, pace) in late.iter_mut().zip(&mut paces) {
             late.push(pace.late().as_secs_f64() * 1e6);
         }
     }
-    let [first, second] = late.map(|mut values| {
+    late.map(|mut values| {
         values.sort_by(f64::total_cmp);
         values[ROUNDS / 4]
-    });
-    [first, second, second / first]
+    })
 }
 
 /// Requests at half of the rate that the server can do.

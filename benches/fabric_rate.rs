@@ -2,10 +2,12 @@
 //! one of the executor.
 //!
 //! Two nodes of each kind are processes of their own, with a thread each. The baseline is async-nats alone:
-//! the same bytes, echoed.
+//! the same bytes, echoed. The row by hand is what a typed call takes at least: both ends read and write JSON, and the
+//! function is found by its name.
 
 mod support;
 
+use std::collections::HashMap;
 use std::env;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
@@ -24,8 +26,9 @@ use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 use support::Bench;
 
-/// Has this program be a node of the baseline, or a node.
+/// Has this program be a node of the baseline, one by hand, or a node.
 const BARE: &str = "--bare";
+const BY_HAND: &str = "--by-hand";
 const SERVE: &str = "--serve";
 
 /// Has this program be a caller of the baseline, or a caller, to be looked at by a profiler, as nodes can be:
@@ -56,11 +59,27 @@ struct Echo {
     opt: Option<String>,
 }
 
+/// The message of a call by hand.
+#[derive(Serialize, Deserialize)]
+struct Message<'a> {
+    f: &'a str,
+    p: Echo,
+}
+
+/// The answer to it.
+#[derive(Serialize, Deserialize)]
+struct Answer {
+    r: Echo,
+}
+
 fn main() {
     let args: Vec<String> = env::args().collect();
     let of = |mode: &str| args.iter().skip_while(|arg| *arg != mode).nth(1);
     if let Some(url) = of(BARE) {
         return actix_rt::System::new().block_on(echo(url));
+    }
+    if let Some(url) = of(BY_HAND) {
+        return actix_rt::System::new().block_on(typed_echo(url));
     }
     if let Some(url) = of(SERVE) {
         return actix_rt::System::new().block_on(serve(url));
@@ -79,7 +98,7 @@ fn main() {
     }
     let Some(server) = Server::start() else { return };
     let url = &*server.url;
-    let _nodes = [BARE, BARE, SERVE, SERVE].map(|mode| Node::start(mode, url));
+    let _nodes = [BARE, BARE, BY_HAND, BY_HAND, SERVE, SERVE].map(|mode| Node::start(mode, url));
     let arbiter = actix_rt::System::new();
     let (bare, fabric) = arbiter.block_on(async {
         let bare = async_nats::connect(url).await.expect("it connects");
@@ -96,6 +115,10 @@ fn main() {
     });
     bench.add("typed echo of a node, 64 at once", Some(baseline), CALLS, "at most 1.18", |times| {
         arbiter.block_on(repeat(times * CALLS, || call(&fabric)));
+    });
+    let id = "typed echo by hand, 64 at once";
+    bench.add(id, Some(baseline), CALLS, "", |times| {
+        arbiter.block_on(repeat(times * CALLS, || typed_request(&bare)));
     });
     let within = bench.add("call of the executor", None, 1, "", |times| {
         arbiter.block_on(async {
@@ -128,17 +151,19 @@ fn main() {
         },
     );
     if !env::args().any(|arg| arg == "--test") {
-        let [bare_late, late] = arbiter.block_on(async {
-            let mut times = [Vec::new(), Vec::new()];
+        let [bare_late, late, by_hand_late] = arbiter.block_on(async {
+            let mut times = [Vec::new(), Vec::new(), Vec::new()];
             for _ in 0..PARTS {
                 times[0].extend(timed(|| request(&bare)).await);
                 times[1].extend(timed(|| call(&fabric)).await);
+                times[2].extend(timed(|| typed_request(&bare)).await);
             }
             times.map(p99)
         });
         bench.count("p99, 64 at once: bare", bare_late, "us", "");
         bench.count("p99, 64 at once", late, "us", "");
-        bench.count("p99, 64 at once : bare", late / bare_late, "", "at most 1.3");
+        bench.count("p99, 64 at once : bare", late / bare_late, "", "at most 1.4");
+        bench.count("p99 by hand, 64 at once : bare", by_hand_late / bare_late, "", "");
     }
     bench.finish();
 }
@@ -170,6 +195,13 @@ fn params() -> Echo {
 async fn request(client: &async_nats::Client) {
     let answer = client.request("bench.echo", Bytes::from_static(MESSAGE.as_bytes())).await;
     assert!(answer.is_ok_and(|answer| answer.payload.len() == MESSAGE.len()));
+}
+
+async fn typed_request(client: &async_nats::Client) {
+    let message = serde_json::to_vec(&Message { f: FUNCTION, p: params() }).expect("JSON");
+    let answer = client.request("bench.typed", message.into()).await.expect("an answer");
+    let answer: Answer = serde_json::from_slice(&answer.payload).expect("JSON");
+    assert_eq!(answer.r.n, 1);
 }
 
 async fn call(fabric: &impl Fabric) {
@@ -212,6 +244,24 @@ async fn echo(url: &str) {
     while let Some(request) = requests.next().await {
         let Some(reply) = request.reply else { continue };
         client.publish(reply, request.payload).await.expect("it is connected");
+    }
+}
+
+/// A node by hand, with one function.
+#[expect(clippy::print_stdout, reason = "the parent waits for it")]
+async fn typed_echo(url: &str) {
+    let functions: HashMap<&str, fn(Echo) -> Echo> = HashMap::from([(FUNCTION, black_box as _)]);
+    let client = async_nats::connect(url).await.expect("it connects");
+    let requests = client.queue_subscribe("bench.typed", "bench".to_owned()).await;
+    let mut requests = requests.expect("it subscribes");
+    client.flush().await.expect("it subscribes");
+    println!("ready");
+    while let Some(request) = requests.next().await {
+        let Some(reply) = request.reply else { continue };
+        let Ok(message) = serde_json::from_slice::<Message<'_>>(&request.payload) else { continue };
+        let Some(function) = functions.get(message.f) else { continue };
+        let answer = serde_json::to_vec(&Answer { r: function(message.p) }).expect("JSON");
+        client.publish(reply, answer.into()).await.expect("it is connected");
     }
 }
 

@@ -3,6 +3,8 @@
 //! The callbacks are Rust functions with the calling convention of C.
 #![expect(unsafe_code, reason = "the binary interface is made of pointers")]
 
+#[path = "workloads/roots_by_hand.rs"]
+mod roots_by_hand;
 mod support;
 #[path = "workloads/waits.rs"]
 #[expect(dead_code, reason = "other benches use the rest")]
@@ -14,6 +16,7 @@ use std::hint::black_box;
 use std::ptr;
 
 use asyncsteps_core::{AsyncSteps, Flow, run_to_end};
+use asyncsteps_counted_heap::{Heap, measure};
 use asyncsteps_ffi::Binary;
 use asyncsteps_ffi::abi::{
     Execute, FutoInArgs, FutoInAsyncSteps, FutoInAsyncStepsAPI, FutoInBinaryValue, FutoInData,
@@ -35,6 +38,16 @@ const DRIVEN: i32 = 1;
 
 type Bsi = *mut FutoInAsyncSteps;
 
+/// So many roots: in Rust, through the table on a loop, and by hand.
+struct RootsIn {
+    rust: fn(u32),
+    table: fn(*mut AsyncStepsLoop, u32),
+    hand: fn(u32),
+}
+
+#[global_allocator]
+static HEAP: Heap = Heap;
+
 fn main() {
     let mut bench = Bench::new("ffi_cost");
     let per = u32::try_from(ITERATIONS).unwrap_or(u32::MAX);
@@ -49,11 +62,10 @@ fn main() {
         bench.add(format!("{id}, by the table"), Some(baseline), per, target, move |iterations| {
             (0..iterations).for_each(|_| by_table());
         });
-        for (how, heap) in [
-            ("in Rust", allocation_counter::measure(|| run(native))),
-            ("by the table", allocation_counter::measure(by_table)),
-        ] {
-            let each = heap.count_total as f64 / f64::from(per);
+        for (how, heap) in
+            [("in Rust", measure(|| run(native))), ("by the table", measure(by_table))]
+        {
+            let each = heap.count as f64 / f64::from(per);
             bench.count(format!("{id}, {how}: allocations"), each, "", "");
         }
     };
@@ -63,7 +75,7 @@ fn main() {
     pair("add, callback, number to the next", "", native_results, binary_results);
     pair("nested add and callback", "", native_nested, binary_nested);
     let tool = asyncsteps_loop_new(DRIVEN);
-    let mut pair = |id: &str, target, native: fn(u32), binary: fn(*mut AsyncStepsLoop, u32)| {
+    let mut roots = |id: &str, target, RootsIn { rust: native, table: binary, hand }: RootsIn| {
         let baseline = bench.add(format!("{id}, in Rust"), None, ROOTS, "", move |iterations| {
             (0..iterations).for_each(|_| native(ROOTS));
         });
@@ -76,9 +88,31 @@ fn main() {
                 (0..iterations).for_each(|_| binary(tool, ROOTS));
             },
         );
+        bench.add(format!("{id}, by hand"), Some(baseline), ROOTS, "", move |iterations| {
+            (0..iterations).for_each(|_| hand(ROOTS));
+        });
+        for (how, heap) in [
+            ("in Rust", measure(|| native(ROOTS))),
+            ("by the table", measure(|| binary(tool, ROOTS))),
+        ] {
+            let each = heap.count as f64 / f64::from(ROOTS);
+            bench.count(format!("{id}, {how}: allocations"), each, "", "");
+        }
     };
-    pair("root made, run, freed", "at most 2", waits::simple_on_manual, binary_simple);
-    pair("root that waits", "at most 1.4", waits::roots_on_manual, binary_waits);
+    roots(
+        "root made, run, freed",
+        "at most 2",
+        RootsIn {
+            rust: waits::simple_on_manual,
+            table: binary_simple,
+            hand: roots_by_hand::simple,
+        },
+    );
+    roots(
+        "root that waits",
+        "at most 1.4",
+        RootsIn { rust: waits::roots_on_manual, table: binary_waits, hand: roots_by_hand::waiting },
+    );
     bench.finish();
 }
 

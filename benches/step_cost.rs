@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use asyncsteps_core::{Completion, Execution, Flow, Progress, Time};
+use asyncsteps_counted_heap::{Heap, measure};
 use steps::{Fixture, WORKLOADS, Workload};
 use support::Bench;
 
@@ -34,6 +35,9 @@ const ROOTS: u32 = 30_000;
 /// Iterations of a loop.
 const ITERATIONS: u32 = 1_000;
 
+#[global_allocator]
+static HEAP: Heap = Heap;
+
 fn main() {
     let fixture = Fixture::new();
     let mut bench = Bench::new("step_cost");
@@ -44,9 +48,9 @@ fn main() {
         bench.add(*id, Some(by_hand), *per, target, |iterations| {
             (0..iterations).for_each(|_| run(&fixture));
         });
-        let heap = allocation_counter::measure(|| run(&fixture));
-        bench.count(format!("{id}: allocations"), heap.count_total as f64, "", "");
-        bench.count(format!("{id}: allocated"), heap.bytes_total as f64, "bytes", "");
+        let heap = measure(|| run(&fixture));
+        bench.count(format!("{id}: allocations"), heap.count as f64, "", "");
+        bench.count(format!("{id}: allocated"), heap.bytes as f64, "bytes", "");
     }
     add_waiting(&mut bench);
     bench.finish();
@@ -69,9 +73,9 @@ fn add_waiting(bench: &mut Bench<'_>) {
         (0..iterations).for_each(|_| loopers.round());
     });
     let (mut kept, slot) = (None, Slot::default());
-    let heap = allocation_counter::measure(|| kept = Some(Box::new(waiting_root(&slot))));
-    bench.count("waiting flow, two queued: heap", heap.bytes_current as f64, "bytes", "384");
-    bench.count("waiting flow, two queued: allocations", heap.count_current as f64, "", "3");
+    let heap = measure(|| kept = Some(Box::new(waiting_root(&slot))));
+    bench.count("waiting flow, two queued: heap", heap.bytes_kept as f64, "bytes", "384");
+    bench.count("waiting flow, two queued: allocations", heap.count_kept as f64, "", "3");
 }
 
 type Call = Box<dyn FnOnce(&Cell<u64>)>;

@@ -13,10 +13,15 @@
 //!   limit and a rate limit around a timeout.
 //! - Deadlock detection: the contended workload with it on, beside off; once as it is, and once with
 //!   owners that have another lock already, whose waits have to be watched.
+//!
+//! Rows `by hand` are what the same work costs at least: who is inside, in a map behind a lock, since locks of one owner
+//! nest and are looked at; a period behind a lock, and a look at the clock; a tokio Semaphore in the steps of flows. What
+//! steps cost at least shows an object that does nothing.
 
 mod support;
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -28,10 +33,12 @@ use std::time::Duration;
 
 use actix::Arbiter;
 use actix_rt::SystemRunner;
+use asyncsteps_actors::clock;
 use asyncsteps_actors::flow::{FlowHandle, start_flow};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle, deadlock};
 use asyncsteps_core::sync::{ISync, Section, limiter, mutex, throttle};
 use asyncsteps_core::{AsyncSteps, Error, Flow, Observer, StepEnd, StepRef, StepResult, Template};
+use asyncsteps_counted_heap::{Heap, measure};
 use governor::{Quota, RateLimiter};
 use support::Bench;
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -95,6 +102,9 @@ impl ISync for Nothing {
     }
 }
 
+#[global_allocator]
+static HEAP: Heap = Heap;
+
 fn main() {
     let arbiter = actix_rt::System::new();
     let mut bench = Bench::new("sync_cost");
@@ -136,6 +146,15 @@ fn free<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
             }
         });
         black_box(&others);
+    });
+    let inside: parking_lot::Mutex<HashMap<u32, u32>> =
+        parking_lot::Mutex::new((0..500).map(|owner| (owner, 1)).collect());
+    let id = "free: 500 others inside, by hand";
+    bench.add(id, Some(base), 1, "", move |iterations| {
+        for owner in 500..500 + iterations {
+            *inside.lock().entry(black_box(owner)).or_default() += 1;
+            black_box(inside.lock().remove(&owner));
+        }
     });
     let mutex = Mutex::new(mutex::Options::default());
     let target = "at most 2 more than no lock";
@@ -217,6 +236,28 @@ fn contended<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     bench.add("16 owners: Mutex in flows", Some(base), OWNERS, "at most 1.3", move |iterations| {
         run_all(arbiter, || visits(&mutex, iterations, let_others_run));
     });
+    let semaphore = Arc::new(Semaphore::new(1));
+    let id = "16 owners: tokio Semaphore in flows, by hand";
+    bench.add(id, Some(base), OWNERS, "", move |iterations| {
+        run_all(arbiter, || by_hand(&semaphore, iterations));
+    });
+}
+
+/// Passes through a section that a semaphore guards, again and again.
+fn by_hand(semaphore: &Arc<Semaphore>, count: u32) -> Flow {
+    let semaphore = Arc::clone(semaphore);
+    let mut flow = Flow::new();
+    flow.repeat(count as usize, move |asi, _| {
+        let (semaphore, inside) = (Arc::clone(&semaphore), Rc::new(Cell::new(None)));
+        let enters = Rc::clone(&inside);
+        asi.await_(async move {
+            enters.set(semaphore.acquire_owned().await.ok());
+            Ok::<_, Error>(())
+        });
+        let_others_run(asi);
+        asi.add(move |_, ()| drop(inside.take()));
+    });
+    flow
 }
 
 /// Two threads that do the same work at the same time.
@@ -394,6 +435,18 @@ fn entries<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
             black_box(governor.check().is_ok());
         }
     });
+    let period = parking_lot::Mutex::new((clock::now(), 0_u32));
+    bench.add("entry: a period, by hand", Some(base), 1, "", move |iterations| {
+        for _ in 0..iterations {
+            let now = clock::now();
+            let (began, entered) = &mut *period.lock();
+            if now.saturating_since(*began) > Duration::from_secs(1) {
+                (*began, *entered) = (now, 0);
+            }
+            *entered += 1;
+            black_box(*entered < PLENTY);
+        }
+    });
     let options = throttle::Options { max: PLENTY, ..throttle::Options::default() };
     let throttle = arbiter.block_on(async { Throttle::start(options) });
     let outside = throttle.clone();
@@ -406,14 +459,37 @@ fn entries<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
     bench.add("entry: Throttle in a template", Some(base), STEPS, "at most 3", move |iterations| {
         (0..iterations).for_each(|_| run(arbiter, template.flow()));
     });
-    bench.add("entry: Throttle in a flow", Some(base), 1, "at most 3", move |iterations| {
+    bench.add("entry: Throttle in a flow", Some(base), 1, "at most 5", move |iterations| {
         let flow = visits(&throttle, iterations, |_| {});
         run(arbiter, flow);
     });
+    let template = steps(&Nothing);
+    bench.add("entry: nothing, in a template", Some(base), STEPS, "", move |iterations| {
+        (0..iterations).for_each(|_| run(arbiter, template.flow()));
+    });
+    bench.add("entry: nothing, in a flow", Some(base), 1, "", move |iterations| {
+        run(arbiter, visits(&Nothing, iterations, |_| {}));
+    });
+}
+
+/// How long the step in a limiter may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn limited_step(asi: &mut AsyncSteps) -> StepResult {
+    asi.set_timeout(LIMIT);
+    asi.success(black_box(1))
+}
+
+/// A template of such steps in a limiter.
+fn limited<O: ISync + Clone + Send + Sync + 'static>(object: &O) -> Template {
+    Template::build(|asi| {
+        for _ in 0..STEPS {
+            asi.sync(object, |asi, ()| limited_step(asi));
+        }
+    })
 }
 
 fn limiters<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
-    const LIMIT: Duration = Duration::from_secs(10);
     let second = Duration::from_secs(1);
     let mut service = arbiter.block_on(async {
         ServiceBuilder::new()
@@ -437,29 +513,22 @@ fn limiters<'a>(bench: &mut Bench<'a>, arbiter: &'a SystemRunner) {
         ..limiter::Options::default()
     };
     let limiter = arbiter.block_on(async { Limiter::start(options) });
-    let step = |asi: &mut AsyncSteps| {
-        asi.set_timeout(LIMIT);
-        asi.success(black_box(1))
-    };
-    let template = Template::build(|asi| {
-        for _ in 0..STEPS {
-            asi.sync(&limiter, move |asi, ()| step(asi));
-        }
-    });
-    bench.add(
-        "limiter: Limiter in a template",
-        Some(base),
-        STEPS,
-        "at most 1.5",
-        move |iterations| {
+    for (id, template, target) in [
+        ("limiter: Limiter in a template", limited(&limiter), "at most 1.5"),
+        ("limiter: nothing, in a template", limited(&Nothing), ""),
+    ] {
+        bench.add(id, Some(base), STEPS, target, move |iterations| {
             (0..iterations).for_each(|_| {
                 arbiter
                     .block_on(async { start_flow::<i32>(template.flow()).await.expect("it ends") });
             });
-        },
-    );
+        });
+    }
     bench.add("limiter: Limiter in a flow", Some(base), 1, "at most 1.5", move |iterations| {
-        run(arbiter, visits(&limiter, iterations, move |asi| drop(step(asi))));
+        run(arbiter, visits(&limiter, iterations, |asi| drop(limited_step(asi))));
+    });
+    bench.add("limiter: nothing, in a flow", Some(base), 1, "", move |iterations| {
+        run(arbiter, visits(&Nothing, iterations, |asi| drop(limited_step(asi))));
     });
 }
 
@@ -502,6 +571,6 @@ fn heap_after_keys(arbiter: &SystemRunner) -> f64 {
         run(arbiter, flow);
     };
     visit(0);
-    let info = allocation_counter::measure(|| (0..1_000_000).for_each(visit));
-    info.bytes_current as f64
+    let info = measure(|| (0..1_000_000).for_each(visit));
+    info.bytes_kept as f64
 }

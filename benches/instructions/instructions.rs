@@ -53,6 +53,10 @@ const TOLERANCE: f64 = 1.02;
 /// Has this program run one workload so often: `--one NAME OPERATIONS`.
 const ONE: &str = "--one";
 
+/// What the demo and the template have their memory from.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A workload that does so many operations.
 struct Counted {
     id: &'static str,
@@ -87,6 +91,8 @@ fn workloads() -> Vec<Counted> {
     add("simple on Manual, as a promise", (1_000, 5_000), waits::promises_on_manual);
     add("waiting on Manual, per root", (1_000, 5_000), waits::roots_on_manual);
     add("wait loop on Manual, per iteration", (2_000, 20_000), waits::loops_on_manual);
+    add("waiting on Manual, per task by hand", (1_000, 5_000), waits::tasks_on_manual);
+    add("wait loop on Manual, per iteration by hand", (2_000, 20_000), waits::task_loops_on_manual);
     add("hosted flow, first turn", (1_000, 5_000), hosted_at_once);
     add("hosted flow, spawned", (1_000, 5_000), hosted_later);
     add("function as a template, in process", (200, 1_200), functions::of_template);
@@ -94,6 +100,7 @@ fn workloads() -> Vec<Counted> {
     add("the demo's order, in process", (200, 1_200), order::as_plan);
     add("the demo's order as one body, in process", (200, 1_200), order::as_one_body);
     add("HTTP request", (100, 600), echo::in_process);
+    add("HTTP request to a bare handler", (100, 600), echo::bare_in_process);
     add("request to an axum router", (200, 1_200), router::requests);
     add("HTTP echo over TCP", (200, 1_200), echo::own);
     add("HTTP echo over TCP, mounted", (200, 1_200), echo::mounted);

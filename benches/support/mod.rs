@@ -117,11 +117,13 @@ impl<'a> Bench<'a> {
     fn report(&self) {
         let mut tsv = "workload\tvalue\tunit\tbaseline\tratio\ttarget\n".to_owned();
         println!(
-            "{:<44} {:>9} {:<5} {:>9} {:>7}  target",
-            "workload", "value", "", "baseline", "ratio"
+            "{:<44} {:>9} {:<5} {:>9} {:>7} {:>15}  target",
+            "workload", "value", "", "baseline", "ratio", "p25 .. p75"
         );
-        for [id, value, unit, baseline, ratio, target] in self.rows() {
-            println!("{id:<44} {value:>9} {unit:<5} {baseline:>9} {ratio:>7}  {target}");
+        for Row { id, value, unit, baseline, ratio, quarters, target } in self.rows() {
+            println!(
+                "{id:<44} {value:>9} {unit:<5} {baseline:>9} {ratio:>7} {quarters:>15}  {target}"
+            );
             // writing to a string cannot fail
             let _ = writeln!(tsv, "{id}\t{value}\t{unit}\t{baseline}\t{ratio}\t{target}");
         }
@@ -133,31 +135,46 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn rows(&self) -> impl Iterator<Item = [String; 6]> {
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let times = self.workloads.iter().map(|workload| {
-            let value = number(median(workload.times.iter().copied()));
+            let times = Sorted::new(workload.times.iter().copied());
             let baseline = workload.baseline.map(|at| &self.workloads[at].times);
-            let ratio = baseline.map(|baseline| {
-                number(median(workload.times.iter().zip(baseline).map(|(time, base)| time / base)))
+            let ratios = baseline.map(|baseline| {
+                Sorted::new(workload.times.iter().zip(baseline).map(|(time, base)| time / base))
             });
-            let baseline = baseline.map(|times| number(median(times.iter().copied())));
-            let (baseline, ratio) = (baseline.unwrap_or_default(), ratio.unwrap_or_default());
-            [
-                workload.id.clone(),
-                value,
-                "ns".to_owned(),
-                baseline,
-                ratio,
-                workload.target.to_owned(),
-            ]
+            let baseline = baseline.map(|times| Sorted::new(times.iter().copied()).median());
+            Row {
+                id: &workload.id,
+                value: number(times.median()),
+                unit: "ns",
+                baseline: baseline.map(number).unwrap_or_default(),
+                ratio: ratios.as_ref().map(|ratios| number(ratios.median())).unwrap_or_default(),
+                quarters: ratios.as_ref().unwrap_or(&times).quarters(),
+                target: workload.target,
+            }
         });
-        let counts = self.counts.iter().map(|count| {
-            let none = String::new;
-            let (unit, target) = (count.unit.to_owned(), count.target.to_owned());
-            [count.id.clone(), number(count.value), unit, none(), none(), target]
+        let counts = self.counts.iter().map(|count| Row {
+            id: &count.id,
+            value: number(count.value),
+            unit: count.unit,
+            target: count.target,
+            ..Row::default()
         });
         times.chain(counts)
     }
+}
+
+/// A line of the table.
+#[derive(Default)]
+struct Row<'a> {
+    id: &'a str,
+    value: String,
+    unit: &'a str,
+    baseline: String,
+    ratio: String,
+    /// The middle half of all rounds is between these two: of the ratio, or of the value of a row without one.
+    quarters: String,
+    target: &'a str,
 }
 
 impl Workload<'_> {
@@ -184,10 +201,28 @@ fn timed<T: Taken>(mut run: impl FnMut(u32) -> T) -> impl FnMut(u32) -> Duration
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// The values of all rounds, in ascending order.
+struct Sorted(Vec<f64>);
+
+impl Sorted {
+    fn new(values: impl Iterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        Self(values)
+    }
+
+    fn median(&self) -> f64 {
+        self.quarter(2)
+    }
+
+    /// The value that so many quarters of all are below.
+    fn quarter(&self, number: usize) -> f64 {
+        self.0.get(self.0.len() * number / 4).copied().unwrap_or(f64::NAN)
+    }
+
+    fn quarters(&self) -> String {
+        format!("{} .. {}", number(self.quarter(1)), number(self.quarter(3)))
+    }
 }
 
 fn number(value: f64) -> String {

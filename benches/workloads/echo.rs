@@ -13,7 +13,7 @@ use asyncsteps_executor::{Executor, builtin};
 use asyncsteps_transport::http::{self, Server};
 use tokio::sync::oneshot;
 
-use crate::echo_servers::{bare, serve_hyper};
+use crate::echo_servers::{bare, hyper_echo, serve_hyper};
 
 const PING: &str = r#"{"f":"futoin.anonping:1.0:ping","p":{"echo":7}}"#;
 
@@ -36,6 +36,20 @@ pub(crate) fn in_process(requests: u32) {
         let service = test::init_service(app).await;
         for _ in 0..requests {
             let request = test::TestRequest::post().uri("/ftn/").set_payload(PING).to_request();
+            let answer = test::call_and_read_body(&service, request).await;
+            assert_eq!(answer, r#"{"r":{"echo":7}}"#);
+        }
+    });
+}
+
+/// The same through a handler of actix-web: what a request costs at least where the service is mounted, without an
+/// executor.
+pub(crate) fn bare_in_process(requests: u32) {
+    System::new().block_on(async {
+        let app = App::new().route("/bare", web::post().to(bare));
+        let service = test::init_service(app).await;
+        for _ in 0..requests {
+            let request = test::TestRequest::post().uri("/bare").set_payload(PING).to_request();
             let answer = test::call_and_read_body(&service, request).await;
             assert_eq!(answer, r#"{"r":{"echo":7}}"#);
         }
@@ -103,7 +117,7 @@ pub(crate) fn bare_on_hyper(requests: u32) {
     let (listener, address) = listener();
     System::new().block_on(async {
         let arbiter = Arbiter::new();
-        arbiter.spawn(serve_hyper(listener));
+        arbiter.spawn(serve_hyper(listener, |_| hyper_echo));
         client(requests, move || (connect(address), post("/"))).await;
         arbiter.stop();
     });

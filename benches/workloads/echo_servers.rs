@@ -1,6 +1,6 @@
 //! The same echo written by hand on actix-web and on hyper: baselines of benches.
 
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 
 use actix_web::HttpResponse;
 use http_body_util::{BodyExt, Full};
@@ -12,19 +12,25 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 
-/// Serves connections on hyper.
-pub(crate) async fn serve_hyper(listener: TcpListener) {
+/// Serves connections on hyper, each by a handler of its own, which `handler` makes for the address of the client.
+pub(crate) async fn serve_hyper<H, F>(listener: TcpListener, handler: impl Fn(IpAddr) -> H)
+where
+    H: Fn(Request<Incoming>) -> F + 'static,
+    F: Future<Output = Result<Response<Full<Bytes>>, hyper::Error>> + 'static,
+{
     listener.set_nonblocking(true).expect("a socket option");
     let listener = actix_rt::net::TcpListener::from_std(listener).expect("a listener");
-    while let Ok((stream, _)) = listener.accept().await {
+    while let Ok((stream, peer)) = listener.accept().await {
         stream.set_nodelay(true).expect("a socket option");
-        let connection =
-            http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(bare_on_hyper));
+        let service = service_fn(handler(peer.ip()));
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         actix_rt::spawn(connection);
     }
 }
 
-async fn bare_on_hyper(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
+pub(crate) async fn hyper_echo(
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
     let body = request.into_body().collect().await?.to_bytes();
     let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
         let mut refused = Response::new(Full::default());

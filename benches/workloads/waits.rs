@@ -8,6 +8,7 @@ use std::task::Waker;
 
 use asyncsteps_core::tool::{AsyncTool, Manual};
 use asyncsteps_core::{AsyncSteps, Completion, Execution, Flow, Progress, Time};
+use tokio::sync::oneshot;
 
 /// How many roots loop at the same time.
 const LOOPERS: u32 = 1_000;
@@ -114,6 +115,50 @@ pub(crate) fn roots_on_manual(roots: u32) {
     (0..roots).for_each(|_| complete(&waiting));
     settle(&tool);
     assert!(tool.is_empty());
+}
+
+/// The same as tasks of a step each, written by hand: nothing can be added, cancelled, limited or looked at.
+pub(crate) fn tasks_on_manual(roots: u32) {
+    let (tool, mut waiting) = (Manual::new(Time::ZERO), VecDeque::new());
+    for _ in 0..roots {
+        let (complete, completed) = oneshot::channel::<i32>();
+        waiting.push_back(complete);
+        tool.spawn(async move {
+            black_box(completed.await.is_ok());
+        });
+    }
+    settle(&tool);
+    for complete in waiting {
+        complete.send(1).expect("it waits");
+    }
+    settle(&tool);
+    assert!(tool.is_empty());
+}
+
+/// The same in endless loops.
+pub(crate) fn task_loops_on_manual(iterations: u32) {
+    type Completions = Rc<RefCell<VecDeque<oneshot::Sender<i32>>>>;
+    let (tool, waiting) = (Manual::new(Time::ZERO), Completions::default());
+    for _ in 0..LOOPERS {
+        let waiting = Rc::clone(&waiting);
+        tool.spawn(async move {
+            loop {
+                let (complete, completed) = oneshot::channel();
+                waiting.borrow_mut().push_back(complete);
+                black_box(completed.await.is_ok());
+            }
+        });
+    }
+    settle(&tool);
+    for _ in 0..iterations / LOOPERS {
+        for _ in 0..LOOPERS {
+            let complete = waiting.borrow_mut().pop_front().expect("a task waits");
+            complete.send(1).expect("it still waits");
+        }
+        settle(&tool);
+    }
+    assert_eq!(waiting.borrow().len(), LOOPERS as usize);
+    tool.clear();
 }
 
 /// Endless loops; a driver completes all that wait, and lets the loop run.

@@ -93,10 +93,10 @@ fn stuck_handlers_take_no_more_than_the_budget_and_further_requests_are_refused_
     };
     // the last hundred refused requests are kept to be looked at
     arbiter.block_on(refuse(150..300));
-    let flood = allocation_counter::measure(|| arbiter.block_on(refuse(300..REQUESTS)));
+    let flood = asyncsteps_counted_heap::measure(|| arbiter.block_on(refuse(300..REQUESTS)));
     // one request at a time, and its answer
-    assert!(flood.bytes_max < 64 << 10, "{} bytes at once", flood.bytes_max);
-    assert!(flood.bytes_current.unsigned_abs() < 4 << 10, "{} bytes kept", flood.bytes_current);
+    assert!(flood.bytes_at_once < 64 << 10, "{} bytes at once", flood.bytes_at_once);
+    assert!(flood.bytes_kept.unsigned_abs() < 4 << 10, "{} bytes kept", flood.bytes_kept);
     let usage = budget.usage();
     assert_eq!((usage.running, usage.queued, usage.clients), (100, 50, 1));
     assert_eq!((usage.admitted, usage.refused), (100, (REQUESTS - 150) as u64));

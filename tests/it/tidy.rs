@@ -195,7 +195,11 @@ fn unsafe_code_lives_in_the_binary_interface_only() {
     // elsewhere the lints deny it, unless a file expects it
     let expects = concat!("expect(unsafe", "_code");
     for place in ["executor-demo", "tests", "engine/steps/tests"] {
-        forbid(place, &[expects], "foreign code is called in engine/ffi and its bench");
+        forbid(
+            place,
+            &[expects],
+            "foreign code is called in engine/ffi and its bench, an allocator is beside it",
+        );
     }
 }
 
