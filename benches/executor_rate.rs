@@ -29,7 +29,7 @@ use asyncsteps_support::client::post_with;
 use asyncsteps_support::conform;
 use asyncsteps_support::ws::{frame, opcode};
 use asyncsteps_transport::http::{self, ServerLimits};
-use echo_by_hand::ByHand;
+use echo_by_hand::{ByHand, serve_web_sockets};
 use echo_servers::{bare, hyper_echo, serve_hyper};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -64,7 +64,7 @@ fn main() {
     let is_test = env::args().any(|arg| arg == "--test");
     let server = Server::start();
     let arbiter = actix_rt::System::new();
-    let Addresses { own, mounted, hyper, by_hand } = server.addresses;
+    let Addresses { own, mounted, hyper, by_hand, sockets_by_hand } = server.addresses;
     let bare_request = post_with("/bare", HTTP, ECHO.as_bytes());
     let request = post_with("/ftn/", HTTP, ECHO.as_bytes());
     let mut bare_load = Load::http(mounted, bare_request.clone());
@@ -74,6 +74,7 @@ fn main() {
     let mut other_load = Load::http(own, request.clone());
     let mut mounted_load = Load::http(mounted, request.clone());
     let mut sockets = web_sockets(own);
+    let mut hand_sockets = web_sockets(sockets_by_hand);
     let mut bursts = bursts(own);
     let executor = arbiter.block_on(async { conform::executor() });
     let mut check = checking();
@@ -102,6 +103,9 @@ fn main() {
     });
     let one = bench.add("WebSocket echo, processor time", Some(bare), 1, "3,000 ns", |requests| {
         server.cpu_of(requests, &mut sockets)
+    });
+    bench.add("WebSocket echo by hand, processor time", Some(bare), 1, "", |requests| {
+        server.cpu_of(requests, &mut hand_sockets)
     });
     let burst = "WebSocket echo in a burst of 10 : alone, processor time";
     bench.add(burst, Some(one), 1, "at most 0.5", |requests| server.cpu_of(requests, &mut bursts));
@@ -167,9 +171,9 @@ fn checking() -> impl FnMut() {
 #[expect(clippy::print_stdout, reason = "the other process reads it")]
 async fn serve() {
     let executor: Executor = conform::executor();
-    let [own_listener, mounted, hyper, by_hand] =
-        [(); 4].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
-    for listener in [&own_listener, &mounted, &hyper, &by_hand] {
+    let [own_listener, mounted, hyper, by_hand, sockets_by_hand] =
+        [(); 5].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
+    for listener in [&own_listener, &mounted, &hyper, &by_hand, &sockets_by_hand] {
         println!("{}", listener.local_addr().expect("an address"));
     }
     let service = http::service("/ftn/", executor);
@@ -192,6 +196,7 @@ async fn serve() {
             let state = Rc::clone(&state);
             move |request| Rc::clone(&state).handle(client, request)
         }));
+        actix_rt::spawn(serve_web_sockets(sockets_by_hand));
     });
     let limits =
         ServerLimits { keep_alive: PATIENCE, head_timeout: PATIENCE, ..ServerLimits::default() };
@@ -220,13 +225,15 @@ struct Addresses {
     hyper: SocketAddr,
     /// hyper, with what an executor does at least.
     by_hand: SocketAddr,
+    /// WebSockets with the same.
+    sockets_by_hand: SocketAddr,
 }
 
 impl Server {
     fn start() -> Self {
         let mut process = ServerProcess::start(&[SERVE]);
-        let [own, mounted, hyper, by_hand] = [(); 4].map(|()| process.address());
-        Self { process, addresses: Addresses { own, mounted, hyper, by_hand } }
+        let [own, mounted, hyper, by_hand, sockets_by_hand] = [(); 5].map(|()| process.address());
+        Self { process, addresses: Addresses { own, mounted, hyper, by_hand, sockets_by_hand } }
     }
 
     fn cpu_of(&self, requests: u32, load: &mut Load) -> Duration {

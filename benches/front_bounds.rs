@@ -1,7 +1,11 @@
-//! What clients that misbehave cost others, and when they are gone: the limits of connections.
+//! What clients that misbehave cost others, and when they are gone: the limits of connections. What a limiter makes of
+//! eight times as many requests as it lets in.
 //!
 //! The server is in this process with one worker. Those that misbehave have an address of their own,
 //! because clients share what is scarce.
+//!
+//! Too many: a function works for a millisecond, and a limiter lets a hundred in each second, which is a tenth of a core.
+//! Requests are sent when it is their time, whether others were answered or not, and are late from then.
 
 #[expect(dead_code, reason = "it has counts alone, and no workloads")]
 mod support;
@@ -11,10 +15,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use asyncsteps_actors::clock;
+use asyncsteps_actors::sync::Limiter;
+use asyncsteps_core::Template;
+use asyncsteps_core::sync::limiter;
+use asyncsteps_executor::{Executor, RequestSteps};
 use asyncsteps_support::client::{Connection, message, ping, post};
 use asyncsteps_support::server::TestServer;
 use asyncsteps_support::stream::{Stream, server_config};
-use asyncsteps_support::{PATIENCE, conform};
+use asyncsteps_support::{PATIENCE, conform, definition};
 use asyncsteps_transport::http::ServerLimits;
 use serde_json::json;
 use support::Bench;
@@ -32,6 +41,21 @@ const TLS_SECONDS: u32 = 8;
 /// Clients that send many requests, and how many.
 const CLIENTS: usize = 2_000;
 const REQUESTS: usize = 400;
+
+/// How long a limited function works, and how many of its requests are let in each second.
+const WORK: Duration = Duration::from_millis(1);
+const CAPACITY: u32 = 100;
+
+/// Connections over which its requests are sent: none waits for another one.
+const LINES: u32 = 64;
+
+/// How late an answer or a refusal is in time.
+const IN_TIME: Duration = Duration::from_secs(1);
+
+const LIMITED: &str = r#"{
+    "iface": "bench.limited", "version": "1.0", "ftn3rev": "1.9",
+    "funcs": { "work": { "result": "boolean" } }, "requires": [ "AllowAnonymous" ]
+}"#;
 
 fn main() {
     let is_test = env::args().any(|arg| arg == "--test");
@@ -75,7 +99,97 @@ fn main() {
         "ms",
         "at most 100",
     );
+    let server = TestServer::start(1, limited);
+    let seconds = if is_test { 1 } else { 5 };
+    let [calm, flood] =
+        [CAPACITY / 2, CAPACITY * 8].map(|rate| send(server.address, rate, seconds));
+    let id = "8 x what a limiter lets in: answered or refused in a second";
+    bench.count(id, flood.in_time() * 100.0, "%", "100");
+    let answered = flood.answered.len() as f64 / f64::from(CAPACITY * seconds);
+    bench.count("8 x what a limiter lets in: answered, of that", answered, "", "");
+    let late = millis(p99(calm.answered));
+    bench.count("half of what a limiter lets in: p99", late, "ms", "");
+    let ratio = millis(p99(flood.answered)) / late;
+    bench.count("8 x what a limiter lets in: p99 of the answered : half", ratio, "", "2");
     bench.finish();
+}
+
+/// An executor with a limited function.
+fn limited() -> Executor {
+    let limiter = Limiter::start(limiter::Options {
+        concurrent: 4,
+        rate: CAPACITY / 10,
+        period: Duration::from_millis(100),
+        ..limiter::Options::default()
+    });
+    let work = Template::build(|asi| {
+        asi.sync(&limiter, |asi, ()| {
+            let begun = clock::now();
+            while clock::now().saturating_since(begun) < WORK {}
+            asi.reply(true)
+        });
+    });
+    let definition = definition("bench.limited:1.0", LIMITED);
+    let builder = Executor::builder().interface(definition, |functions| {
+        functions.add("work", &work);
+    });
+    builder.build().expect("a right service")
+}
+
+/// What became of requests: how late the answers and the refusals came.
+#[derive(Default)]
+struct Outcomes {
+    sent: usize,
+    answered: Vec<Duration>,
+    refused: Vec<Duration>,
+}
+
+impl Outcomes {
+    fn in_time(&self) -> f64 {
+        let all = self.answered.iter().chain(&self.refused);
+        all.filter(|late| **late <= IN_TIME).count() as f64 / self.sent as f64
+    }
+}
+
+/// Sends so many requests of the limited function in a second.
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
+fn send(address: SocketAddr, rate: u32, seconds: u32) -> Outcomes {
+    let request = message("bench.limited:1.0:work", &json!({}));
+    let pause = Duration::from_secs(1) / rate;
+    let start = Instant::now();
+    let line = |line: u32| {
+        let request = request.clone();
+        thread::spawn(move || {
+            let (mut client, mut outcomes) = (Connection::open(address), Outcomes::default());
+            for number in (line..rate * seconds).step_by(LINES as usize) {
+                let due = start + pause * number;
+                while let Some(early) = due.checked_duration_since(Instant::now()) {
+                    thread::park_timeout(early);
+                }
+                let answer = client.post(&request);
+                let is_refused = answer.text().contains("DefenseRejected");
+                assert!(is_refused || answer.text().contains("true"), "{}", answer.text());
+                let list = if is_refused { &mut outcomes.refused } else { &mut outcomes.answered };
+                list.push(due.elapsed());
+                outcomes.sent += 1;
+            }
+            outcomes
+        })
+    };
+    let lines: Vec<_> = (0..LINES).map(line).collect();
+    let mut all = Outcomes::default();
+    for line in lines {
+        let outcomes = line.join().expect("each request is answered");
+        all.sent += outcomes.sent;
+        all.answered.extend(outcomes.answered);
+        all.refused.extend(outcomes.refused);
+    }
+    all
+}
+
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() * 99 / 100]
 }
 
 fn echo() -> Vec<u8> {

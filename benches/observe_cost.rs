@@ -8,6 +8,7 @@
 mod server;
 mod support;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,6 +17,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 use std::{env, io, thread};
 
+use asyncsteps_actors::clock;
 use asyncsteps_console::Console;
 use asyncsteps_core::Template;
 use asyncsteps_executor::observe::Sampling;
@@ -47,6 +49,9 @@ const WAYS: [(&str, &str, &str); 7] = [
 /// Processor time of a turn, and how many there are.
 const TURN: Duration = Duration::from_millis(1_100);
 const ROUNDS: usize = 12;
+
+/// How many events are kept by hand.
+const KEPT: usize = 4_096;
 
 const HTTP: &str = "Content-Type: application/futoin+json\r\n";
 const ECHO: &str = r#"{"f":"bench.echo:1.0:echo","p":{"msg":"hi"}}"#;
@@ -86,6 +91,15 @@ fn main() {
             off = Some(at);
         }
     }
+    // what is recorded of a request at least: eight events with their times
+    let mut events = VecDeque::from([(clock::now(), 0_u64); KEPT]);
+    let id = "eight events in a ring, by hand : HTTP echo";
+    bench.add(id, off, 1, "", move |requests| {
+        for number in 0..u64::from(requests) * 8 {
+            events.pop_front();
+            events.push_back((clock::now(), black_box(number)));
+        }
+    });
     bench.count("HTTP echo: bytes of a request", request.len() as f64, "bytes", "");
     bench.finish();
 }
