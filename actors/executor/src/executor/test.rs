@@ -144,7 +144,7 @@ impl TestRequest {
     }
 
     /// The [key](super::IDEMPOTENCY_KEY) of the request, as a client over HTTP sends it: 1 to 128 printable characters of
-    /// ASCII. A function that looks at keys answers another one with InvalidRequest.
+    /// ASCII, without spaces around them. A function that looks at keys answers another one with InvalidRequest.
     pub fn key(self, key: &str) -> Self {
         Self { key: Some(key.into()), ..self }
     }

@@ -150,7 +150,7 @@ impl TypedClient {
     /// spaces around them. A function that looks at keys, such as one of an entity or a durable one, is carried out once for
     /// all calls of a user with the same key, wherever it is hosted; others ignore it.
     ///
-    /// A service at a URL tells users apart only if it is called [for them](crate::Invoker): else all of its calls are of one
+    /// A service at a URL tells users apart only if it is registered with `on_behalf_of_users`: else all calls of it are of one
     /// user, and a key has to be different for each. Over a WebSocket to such a service there are no keys: the call fails with
     /// InvalidRequest. The [key of a step](crate::Cx::key) can be longer than 128 characters.
     ///
