@@ -7,6 +7,8 @@ use std::sync::Arc;
 use asyncsteps_actors::sync::{Call, Calling, calling, fences};
 use asyncsteps_core::{Added, AsyncSteps, Error, codes};
 use asyncsteps_futoin::iface::FunctionName;
+use futures_util::FutureExt;
+use futures_util::future::{self, Either};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -117,7 +119,7 @@ impl Executor {
     pub fn invoke(
         &self,
         invocation: Invocation,
-    ) -> impl Future<Output = Result<Option<Value>, Error>> + 'static {
+    ) -> impl Future<Output = Result<Option<Value>, Error>> + use<> {
         self.carry(invocation, None)
     }
 
@@ -127,8 +129,15 @@ impl Executor {
         invocation: Result<Invocation, Error>,
         call: Option<Arc<Call>>,
     ) -> impl Future<Output = Result<T, Error>> + use<T> {
-        let carried = invocation.map(|invocation| self.carry(invocation, call));
-        async move { read_result(carried?.await?.unwrap_or_default()) }
+        // an async block would have room for the call twice
+        match invocation {
+            Ok(invocation) => {
+                let read =
+                    |result: Result<Option<Value>, _>| read_result(result?.unwrap_or_default());
+                Either::Left(self.carry(invocation, call).map(read))
+            }
+            Err(error) => Either::Right(future::ready(Err(error))),
+        }
     }
 
     fn carry(

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::types::Machine;
 use crate::error::Error;
-use crate::observe::{StepEnd, StepRef, UndoneStep};
+use crate::observe::{Observer, StepEnd, StepRef, UndoneStep};
 use crate::stack::{AsyncSteps, Role};
 
 /// An event of a step, for an [`Observer`](crate::Observer).
@@ -81,13 +81,13 @@ impl Machine {
         }
     }
 
-    /// An iteration is shown as its loop, so it neither begins nor ends. An observer that panics is
-    /// not called again.
+    /// An iteration is shown as its loop, so it neither begins nor ends.
     #[inline(never)]
     pub(super) fn tell_observer(&mut self, event: ReportedEvent<'_>) {
         let is_iteration = self.asi.strand.top.flags.is(Role::Iteration);
         let step = self.step_ref();
-        let Some(mut observer) = self.asi.cold().observer.take() else { return };
+        let called = CalledObserver(&mut self.asi.cold().observer);
+        let Some(observer) = called.0 else { return };
         match event {
             ReportedEvent::Begin | ReportedEvent::End(_) if is_iteration => {}
             ReportedEvent::Begin => observer.begin(step),
@@ -96,7 +96,7 @@ impl Machine {
             ReportedEvent::End(end) => observer.end(step, end),
             ReportedEvent::CancelFailed(error) => observer.cancel_failed(step, error),
         }
-        self.asi.cold().observer = Some(observer);
+        mem::forget(called);
     }
 
     fn step_ref(&self) -> StepRef {
@@ -110,5 +110,14 @@ impl Machine {
             location: strand.top.location(),
             moment: self.asi.moment,
         }
+    }
+}
+
+/// The observer of a flow while it is called; one that panics is not called again.
+struct CalledObserver<'a>(&'a mut Option<Box<dyn Observer>>);
+
+impl Drop for CalledObserver<'_> {
+    fn drop(&mut self) {
+        *self.0 = None;
     }
 }
