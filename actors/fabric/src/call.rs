@@ -88,11 +88,6 @@ impl Call {
         Self { node: Some(node), ..self }
     }
 
-    /// The same, carried out by any node.
-    pub(crate) fn on_any_node(self) -> Self {
-        Self { node: None, ..self }
-    }
-
     /// The function.
     #[must_use]
     pub fn function(&self) -> &FunctionName {

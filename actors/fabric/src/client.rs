@@ -94,7 +94,10 @@ impl Client {
         let policy = self.policies.get(call.function().as_str()).unwrap_or(&self.others);
         let ends = call.time_limit.and_then(|limit| Instant::now().checked_add(limit));
         let attempts = CallAttempts { fabric: &*self.fabric, policy: *policy, ends };
-        match self.placements.get(call.function().as_str()) {
+        let placement = self.placements.get(call.function().as_str());
+        // in a box: it moves through many futures
+        let call = Box::new(call);
+        match placement {
             Some(placement) if call.node.is_none() => attempts.make_placed(call, placement).await,
             _ => attempts.make(call).await,
         }
@@ -111,7 +114,7 @@ struct CallAttempts<'a> {
 }
 
 impl CallAttempts<'_> {
-    async fn make(self, call: Call) -> Result<Response, CallError> {
+    async fn make(self, call: Box<Call>) -> Result<Response, CallError> {
         let call = self.keyed(call);
         let mut before = None;
         for _ in 1..self.policy.attempts {
@@ -128,35 +131,41 @@ impl CallAttempts<'_> {
 
     /// The same for a call that has its place. If that is one of its key, and the node is gone, the rest of
     /// the attempts go to any node.
-    async fn make_placed(self, call: Call, placement: &Placement) -> Result<Response, CallError> {
+    async fn make_placed(
+        self,
+        mut call: Box<Call>,
+        placement: &Placement,
+    ) -> Result<Response, CallError> {
         let Some(node) = placement.node(&call, || self.fabric.live_nodes()) else {
             return self.make(call).await;
         };
         let is_bound = matches!(placement, Placement::Node(_)) || self.policy.attempts < 2;
+        call.node = Some(node);
         if is_bound {
-            return self.make(call.on_node(node)).await;
+            return self.make(call).await;
         }
         // a call that this node carries out itself was carried out: another attempt needs no copy
         // of it
-        let call = match self.policy.is_idempotent {
+        let mut call = match self.policy.is_idempotent {
             true => self.keyed(call),
-            false => match self.fabric.call_here(self.limited(call.on_node(node.clone()))) {
+            false => match self.fabric.call_here(self.limited(call)) {
                 Ok(called) => return called.await,
-                Err(call) => *call,
+                Err(call) => call,
             },
         };
-        match self.attempt(call.clone().on_node(node)).await {
+        match self.attempt(call.clone()).await {
             Err(error) if self.may_repeat(&error) => {
                 let attempts = self.policy.attempts - 1;
                 let others = Self { policy: self.policy.attempts(attempts), ..self };
-                others.make(call.on_any_node()).await.map_err(|last| last.after(Some(error)))
+                call.node = None;
+                others.make(call).await.map_err(|last| last.after(Some(error)))
             }
             result => result,
         }
     }
 
     /// One attempt, and another one in parallel if the first takes long.
-    async fn attempt(self, call: Call) -> Result<Response, CallError> {
+    async fn attempt(self, call: Box<Call>) -> Result<Response, CallError> {
         let Some(pause) = self.policy.hedge_after else { return self.once(call).await };
         let first = Box::pin(self.once(call.clone()));
         let first = match select(first, Box::pin(tokio::time::sleep(pause))).await {
@@ -172,14 +181,15 @@ impl CallAttempts<'_> {
         }
     }
 
-    async fn once(self, call: Call) -> Result<Response, CallError> {
+    async fn once(self, call: Box<Call>) -> Result<Response, CallError> {
         self.fabric.call(self.limited(call)).await
     }
 
     /// The same call with the time limit of an attempt.
-    fn limited(self, call: Call) -> Call {
-        let limit = [self.time_left(), self.policy.attempt_timeout].into_iter().flatten().min();
-        Call { time_limit: limit, ..call }
+    fn limited(self, mut call: Box<Call>) -> Call {
+        call.time_limit =
+            [self.time_left(), self.policy.attempt_timeout].into_iter().flatten().min();
+        *call
     }
 
     fn time_left(self) -> Option<Duration> {
@@ -201,11 +211,11 @@ impl CallAttempts<'_> {
     }
 
     /// The same call with a key that all attempts have, if there may be several that are carried out.
-    fn keyed(self, call: Call) -> Call {
-        match &call.key {
-            None if self.policy.is_idempotent => call.with_key(random::id()),
-            _ => call,
+    fn keyed(self, mut call: Box<Call>) -> Box<Call> {
+        if call.key.is_none() && self.policy.is_idempotent {
+            call.key = Some(random::id().into());
         }
+        call
     }
 }
 

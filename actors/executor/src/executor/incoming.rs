@@ -13,6 +13,8 @@ use super::caller::Caller;
 use super::client_limits::ClientPermit;
 use super::invoker::Invocation;
 use super::key::IDEMPOTENCY_KEY;
+use super::refused::Refused;
+use super::reply::Reply;
 use super::request::RequestInfo;
 use super::request_parts::RequestParts;
 use super::result_draft::ResultDraft;
@@ -182,6 +184,14 @@ impl Incoming {
     pub fn with_client_permit(mut self, client_permit: ClientPermit) -> Self {
         self.0.parts.client_permit = client_permit;
         self
+    }
+
+    /// The reply to it if it is refused instead of dispatched, such as with what
+    /// [`Executor::admit`](super::Executor::admit) says.
+    #[must_use]
+    pub fn refused(&self, refused: &Refused) -> Reply {
+        let request = &self.0.parts.request;
+        Reply::refused(refused, request.rid(), request.coding())
     }
 }
 

@@ -10,7 +10,6 @@ use asyncsteps_actors::random;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::subjects::push_number;
 use crate::node::NodeId;
 
 /// The token of the inbox that probes come to.
@@ -162,7 +161,7 @@ impl CallWait<'_> {
         let mut subject = String::with_capacity(inbox.len() + 21);
         subject += inbox;
         subject.push('.');
-        push_number(&mut subject, *token);
+        subject += itoa::Buffer::new().format(*token);
         subject
     }
 

@@ -7,6 +7,7 @@ use async_nats::{HeaderMap, Message, StatusCode};
 use asyncsteps_core::codes;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 use super::calls::CallWait;
 use super::connection::NotSent;
@@ -18,51 +19,50 @@ impl Link {
     ///
     /// Dropping the future abandons the answer, and notifies the node that carries the call out, if that
     /// is known.
-    pub(super) async fn call(
+    pub(super) fn call(
         &self,
         subject: String,
         headers: HeaderMap,
         payload: Bytes,
         limit: Duration,
-    ) -> Result<Message, CallError> {
+    ) -> impl Future<Output = Result<Message, CallError>> {
         let waits = self.calls.begin().ok_or_else(|| {
             CallError::not_made(codes::DEFENSE_REJECTED, "too many calls are under way")
-        })?;
-        self.send(waits, subject, headers, payload, limit).await
+        });
+        answer(waits.and_then(|waits| self.send(waits, subject, headers, payload)), limit)
     }
 
     /// The same with a message of the node itself, for which there is always room.
-    pub(super) async fn exchange(
+    pub(super) fn exchange(
         &self,
         subject: String,
         headers: HeaderMap,
         payload: Bytes,
         limit: Duration,
-    ) -> Result<Message, CallError> {
-        self.send(self.calls.begin_own(), subject, headers, payload, limit).await
+    ) -> impl Future<Output = Result<Message, CallError>> {
+        answer(self.send(self.calls.begin_own(), subject, headers, payload), limit)
     }
 
-    async fn send(
-        &self,
-        waits: CallWait<'_>,
+    fn send<'a>(
+        &'a self,
+        waits: CallWait<'a>,
         subject: String,
         headers: HeaderMap,
         payload: Bytes,
-        limit: Duration,
-    ) -> Result<Message, CallError> {
+    ) -> Result<SentCall<'a>, CallError> {
         if !self.is_connected() {
             return Err(CallError::connect("the NATS server cannot be reached"));
         }
-        let mut sent = SentCall { link: self, waits };
-        let answered = tokio::time::timeout(limit, sent.carry_out(subject, headers, payload));
-        match answered.await {
-            Ok(answered) => answered,
-            Err(_) => Err(CallError::lost("no answer in time")),
-        }
+        let message = OutboundMessage {
+            subject: subject.into(),
+            reply: Some(waits.reply_subject().into()),
+            payload,
+            headers: (!headers.is_empty()).then_some(headers),
+        };
+        let sending = Some(self.connection.publish(message));
+        Ok(SentCall { link: self, waits, sending })
     }
-}
 
-impl Link {
     /// Waits until the server has taken everything that was sent so far, including subscriptions: it takes messages in
     /// order, and this sends one to the node itself.
     pub(super) async fn settle(&self) -> Result<(), CallError> {
@@ -72,30 +72,34 @@ impl Link {
     }
 }
 
+/// Waits for the answer to a call, at most so long.
+async fn answer(
+    sent: Result<SentCall<'_>, CallError>,
+    limit: Duration,
+) -> Result<Message, CallError> {
+    let mut sent = sent?;
+    match tokio::time::timeout(limit, sent.answer()).await {
+        Ok(answered) => answered,
+        Err(_) => Err(CallError::lost("no answer in time")),
+    }
+}
+
 /// A message on its way.
 struct SentCall<'a> {
     link: &'a Link,
     waits: CallWait<'a>,
+    /// Until the connection has taken the message.
+    sending: Option<BoxFuture<'a, Result<(), NotSent>>>,
 }
 
 impl SentCall<'_> {
-    async fn carry_out(
-        &mut self,
-        subject: String,
-        headers: HeaderMap,
-        payload: Bytes,
-    ) -> Result<Message, CallError> {
-        let message = OutboundMessage {
-            subject: subject.into(),
-            reply: Some(self.waits.reply_subject().into()),
-            payload,
-            headers: (!headers.is_empty()).then_some(headers),
-        };
-        let published = self.link.connection.publish(message).await;
-        published.map_err(|error| match error {
-            NotSent::TooLarge => CallError::not_made(codes::INVALID_REQUEST, error.to_string()),
-            NotSent::Ended(info) => CallError::connect(info),
-        })?;
+    async fn answer(&mut self) -> Result<Message, CallError> {
+        if let Some(sending) = self.sending.take() {
+            sending.await.map_err(|error| match error {
+                NotSent::TooLarge => CallError::not_made(codes::INVALID_REQUEST, error.to_string()),
+                NotSent::Ended(info) => CallError::connect(info),
+            })?;
+        }
         let lost = || CallError::lost("the connection to the NATS server was lost");
         let message = self.waits.answer().await.ok_or_else(lost)?;
         let is_empty = message.payload.is_empty();

@@ -4,6 +4,8 @@ use async_nats::{HeaderMap, HeaderValue, Message};
 use asyncsteps_core::codes;
 use asyncsteps_executor::Invocation;
 use asyncsteps_executor::message::{Coding, Message as FutoInMessage, Request};
+use futures_util::FutureExt;
+use futures_util::future::{self, Either};
 
 use super::headers::{DEADLINE, FENCE, KEY, TRACE, UID, UNSIGNED, from_fences, millis};
 use super::link::Link;
@@ -17,47 +19,59 @@ pub(super) fn make_call(
     link: &Link,
     call: Call,
 ) -> impl Future<Output = Result<Response, CallError>> + '_ {
+    let node = call.node.clone();
+    // an async block would have room for the call and for all that is made of it
+    match send(link, call) {
+        Ok(answer) => Either::Left(answer.map(move |answered| {
+            read_answer(&answered.map_err(|error| error.of_node(node.as_ref()))?)
+        })),
+        Err(error) => Either::Right(future::ready(Err(error))),
+    }
+}
+
+/// Sends a call as soon as its answer is waited for.
+fn send(
+    link: &Link,
+    call: Call,
+) -> Result<impl Future<Output = Result<Message, CallError>> + '_, CallError> {
     let own_limit = time_left(&call);
     let limit = own_limit.unwrap_or(link.config.call_timeout);
-    async move {
-        if limit.is_zero() {
-            return Err(CallError::not_made(codes::TIMEOUT, "no time is left for the call"));
-        }
-        let Call { invocation, key: uid, node, .. } = call;
-        let Invocation { function, params, caller, trace, fences, key, .. } = invocation;
-        let subject = link.subjects.call(&function, node.as_ref());
-        let mut request = Request::to(function, params);
-        let obf = on_behalf_of(&caller);
-        let acts_for_user = obf.is_some();
-        if let Some(obf) = obf {
-            request = request.with_obf(obf);
-        }
-        let mut payload = Vec::with_capacity(256);
-        request.write(Coding::Json, None, &mut payload);
-        let mut headers = HeaderMap::new();
-        for (name, key) in [(UID, uid), (KEY, key)] {
-            if let Some(key) = key {
-                headers.insert(name, key_header(&key)?);
-            }
-        }
-        if own_limit.is_some() {
-            headers.insert(DEADLINE, HeaderValue::from(millis(limit)));
-        }
-        if !fences.is_empty() {
-            headers.insert(FENCE, from_fences(&fences));
-        }
-        if let Some(trace) = trace {
-            headers.insert(TRACE, trace.to_string());
-        }
-        if acts_for_user {
-            if !caller.is_signed() {
-                headers.insert(UNSIGNED, "1");
-            }
-            link.config.trust.sign(&mut headers, &link.node, &subject, &payload);
-        }
-        let answered = link.call(subject, headers, payload.into(), limit).await;
-        read_answer(&answered.map_err(|error| error.of_node(node.as_ref()))?)
+    if limit.is_zero() {
+        return Err(CallError::not_made(codes::TIMEOUT, "no time is left for the call"));
     }
+    let Call { invocation, key: uid, node, .. } = call;
+    let Invocation { function, params, caller, trace, fences, key, .. } = invocation;
+    let subject = link.subjects.call(&function, node.as_ref());
+    let mut request = Request::to(function, params);
+    let obf = on_behalf_of(&caller);
+    let acts_for_user = obf.is_some();
+    if let Some(obf) = obf {
+        request = request.with_obf(obf);
+    }
+    let mut payload = Vec::with_capacity(256);
+    request.write(Coding::Json, None, &mut payload);
+    let mut headers = HeaderMap::new();
+    for (name, key) in [(UID, uid), (KEY, key)] {
+        if let Some(key) = key {
+            headers.insert(name, key_header(&key)?);
+        }
+    }
+    if own_limit.is_some() {
+        headers.insert(DEADLINE, HeaderValue::from(millis(limit)));
+    }
+    if !fences.is_empty() {
+        headers.insert(FENCE, from_fences(&fences));
+    }
+    if let Some(trace) = trace {
+        headers.insert(TRACE, trace.to_string());
+    }
+    if acts_for_user {
+        if !caller.is_signed() {
+            headers.insert(UNSIGNED, "1");
+        }
+        link.config.trust.sign(&mut headers, &link.node, &subject, &payload);
+    }
+    Ok(link.call(subject, headers, payload.into(), limit))
 }
 
 /// A key as a header.

@@ -37,17 +37,22 @@ pub(super) fn admit(
 
 impl OwnCall {
     /// Carries the call out, within its time limit.
-    pub(super) async fn carry_out(mut self, call: Call) -> Result<Response, CallError> {
+    pub(super) fn carry_out(self, call: Call) -> impl Future<Output = Result<Response, CallError>> {
+        let Self { server, mut entered } = self;
         let Call { invocation, time_limit, .. } = call;
-        let called = self.server.executor.invoke(invocation);
-        let result = tokio::select! {
-            biased;
-            result = called => result.map(Response::new).map_err(|error| CallError::of_flow(&error)),
-            () = wait(time_limit) => Err(CallError::lost("no answer in time")),
-            () = ended(&self.server) => return Err(CallError::cancelled()),
-        };
-        self.entered.finish();
-        result
+        let called = server.executor.invoke(invocation);
+        async move {
+            let result = tokio::select! {
+                biased;
+                result = called => {
+                    result.map(Response::new).map_err(|error| CallError::of_flow(&error))
+                }
+                () = wait(time_limit) => Err(CallError::lost("no answer in time")),
+                () = ended(&server) => return Err(CallError::cancelled()),
+            };
+            entered.finish();
+            result
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Request, Response, Rid};
 use asyncsteps_executor::observe::Traffic;
 use asyncsteps_executor::security::Refusal;
-use asyncsteps_executor::{Caller, Direction, Executor, Incoming, Reply, ReplyBody};
+use asyncsteps_executor::{Direction, Executor, Incoming, Reply, ReplyBody};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -19,41 +19,78 @@ use super::link::Link;
 /// More than the headers of an error have, without its code.
 const ERROR_HEADERS: usize = 128;
 
+/// The bytes of an answer, and its error code.
+type Answer = (Bytes, Option<String>);
+
 /// Carries out a request, and answers it. One whose deadline has passed is not carried out.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the request; it is not answered.
-pub(super) async fn carry_out(
+pub(super) fn carry_out<'a>(
+    link: &'a Link,
+    executor: &'a Executor,
+    traffic: &'a Traffic,
+    message: Message,
+    reply: Subject,
+    deadline: Option<Instant>,
+) -> impl Future<Output = ()> + use<'a> {
+    let channel = Channel::new(ChannelKind::Node);
+    let deadline = deadline.map(clock::time);
+    // before the future, which would have room for each part of the message
+    let received = receive(link, executor, &channel, message, &reply, deadline);
+    async move {
+        let (bytes, error) = match received {
+            Ok(incoming) => {
+                into_bytes(link, dispatch(executor, &channel, incoming, deadline).await)
+            }
+            Err(answer) => answer,
+        };
+        executor.trace_message(&bytes, Direction::Out, &channel);
+        answer(link, traffic, reply, bytes, error.as_deref()).await;
+    }
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// The answer, if it is not to be carried out.
+fn receive(
     link: &Link,
     executor: &Executor,
-    traffic: &Traffic,
+    channel: &Channel,
     message: Message,
-    deadline: Option<Instant>,
-) {
-    let Message { subject, reply: Some(reply_to), payload, headers, .. } = message else { return };
-    let channel = Channel::new(ChannelKind::Node);
-    executor.trace_message(&payload, Direction::In, &channel);
-    let deadline = deadline.map(clock::time);
+    reply: &Subject,
+    deadline: Option<Time>,
+) -> Result<Incoming, Answer> {
+    let Message { subject, payload, headers, .. } = message;
+    executor.trace_message(&payload, Direction::In, channel);
+    let refused = |refusal| Err(into_bytes(link, executor.refuse(refusal, channel)));
+    let request = match Request::parse(&payload) {
+        Ok(request) => request,
+        Err(refusal) => return refused(refusal),
+    };
+    // permissions of the server are by subject
+    if !is_of(link, &subject, &request) {
+        return refused(request.refuse("The subject is not that of the function"));
+    }
+    if deadline.is_some_and(|deadline| deadline <= clock::now()) {
+        let (rid, coding) = (request.rid(), request.coding());
+        return Err(error_bytes(codes::TIMEOUT, "The time of the request is over", rid, coding));
+    }
     let headers = headers.unwrap_or_default();
-    let (bytes, error) = match Request::parse(&payload) {
-        Err(refusal) => into_bytes(link, executor.refuse(refusal, &channel)),
-        // permissions of the server are by subject
-        Ok(request) if !is_of(link, &subject, &request) => {
-            let refusal = request.refuse("The subject is not that of the function");
-            into_bytes(link, executor.refuse(refusal, &channel))
-        }
-        Ok(request) if deadline.is_some_and(|deadline| deadline <= clock::now()) => {
-            let (rid, coding) = (request.rid(), request.coding());
-            error_bytes(codes::TIMEOUT, "The time of the request is over", rid, coding)
-        }
-        Ok(request) => {
-            let caller = link.config.trust.caller(&request, &headers, &subject, &payload);
-            let beside = (headers, reply_to.clone(), deadline, caller);
-            into_bytes(link, dispatch(executor, &channel, request, beside, payload).await)
+    let caller = link.config.trust.caller(&request, &headers, &subject, &payload);
+    let fences = match fences(&headers) {
+        Ok(fences) => fences,
+        Err(wrong) => {
+            return refused(Refusal::new(codes::INVALID_REQUEST, wrong.to_string()).into());
         }
     };
-    executor.trace_message(&bytes, Direction::Out, &channel);
-    answer(link, traffic, reply_to, bytes, error.as_deref()).await;
+    let mut incoming =
+        Incoming::new(request, channel.clone()).with_size(payload.len()).with_fences(fences);
+    if let Some(caller) = caller {
+        incoming = incoming.with_caller(caller);
+    }
+    Ok(incoming.with_headers(Rc::new(CallHeaders::new(headers, reply.clone()))))
 }
 
 /// Sends an answer, with its error code for tools that do not read FutoIn messages.
@@ -81,36 +118,21 @@ fn is_of(link: &Link, subject: &str, request: &Request) -> bool {
 async fn dispatch(
     executor: &Executor,
     channel: &Channel,
-    request: Request,
-    (headers, reply_to, deadline, caller): (HeaderMap, Subject, Option<Time>, Option<Caller>),
-    payload: Bytes,
+    mut incoming: Incoming,
+    deadline: Option<Time>,
 ) -> Reply {
-    let fences = match fences(&headers) {
-        Ok(fences) => fences,
-        Err(wrong) => {
-            let refusal = Refusal::new(codes::INVALID_REQUEST, wrong.to_string());
-            return executor.refuse(refusal.into(), channel);
-        }
-    };
-    let permit = match executor.admit(channel).await {
-        Ok(permit) => permit,
-        Err(refused) => return Reply::refused(&refused, request.rid(), request.coding()),
-    };
-    let mut incoming =
-        Incoming::new(request, channel.clone()).with_size(payload.len()).with_client_permit(permit);
-    incoming = incoming.with_fences(fences);
+    match executor.admit(channel).await {
+        Ok(permit) => incoming = incoming.with_client_permit(permit),
+        Err(refused) => return incoming.refused(&refused),
+    }
     if let Some(deadline) = deadline {
         incoming = incoming.with_time_left(deadline.saturating_since(clock::now()));
     }
-    if let Some(caller) = caller {
-        incoming = incoming.with_caller(caller);
-    }
-    drop(payload);
-    executor.dispatch(incoming.with_headers(Rc::new(CallHeaders::new(headers, reply_to)))).await
+    executor.dispatch(incoming).await
 }
 
 /// The bytes of a reply, and its error code; an InternalError if it is larger than the server takes.
-fn into_bytes(link: &Link, reply: Reply) -> (Bytes, Option<String>) {
+fn into_bytes(link: &Link, reply: Reply) -> Answer {
     match reply.into_parts().1 {
         ReplyBody::Message(message) => {
             let error = message.response().code().map(ToOwned::to_owned);
@@ -135,7 +157,7 @@ fn error_bytes(
     text: &'static str,
     rid: Option<&Rid>,
     coding: Coding,
-) -> (Bytes, Option<String>) {
+) -> Answer {
     let mut bytes = Vec::with_capacity(128);
     Response::error(code, Some(text)).with_rid(rid).write(coding, None, &mut bytes);
     (bytes.into(), Some(code.to_owned()))

@@ -94,25 +94,12 @@ impl Subjects {
 
 /// `demo-bank.1.2.`: the name of the interface is one token.
 fn push_version(subject: &mut String, iface: &str, version: Version) {
-    let mut words = iface.split('.');
-    subject.extend(words.next());
-    for word in words {
-        subject.push('-');
-        *subject += word;
-    }
+    subject.extend(iface.chars().map(|letter| if letter == '.' { '-' } else { letter }));
     for number in [version.major, version.minor] {
         subject.push('.');
-        push_number(subject, number.into());
+        *subject += itoa::Buffer::new().format(number);
     }
     subject.push('.');
-}
-
-/// Writes a number: subjects are made for each call, and this is four times as fast as formatting.
-pub(super) fn push_number(text: &mut String, number: u64) {
-    if number >= 10 {
-        push_number(text, number / 10);
-    }
-    text.push(char::from(b"0123456789"[(number % 10) as usize]));
 }
 
 #[cfg(test)]

@@ -76,11 +76,11 @@ impl NatsWorker {
             self.executor.count_unanswerable(&Channel::new(ChannelKind::Node));
             return;
         }
-        let worker = Rc::clone(self);
+        let (worker, to) = (Rc::clone(self), reply.clone());
         let mut request: Pin<Box<_>> = Box::pin(async move {
             let AdmittedRequest { message, deadline, mut entered, _load } = admitted;
             let Self { link, executor, traffic, .. } = &*worker;
-            carry_out(link, executor, traffic, message, deadline).await;
+            carry_out(link, executor, traffic, message, to, deadline).await;
             entered.finish();
         });
         if request.as_mut().now_or_never().is_some() {
