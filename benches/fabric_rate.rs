@@ -3,16 +3,17 @@
 //!
 //! Two nodes of each kind are processes of their own, with a thread each. The baseline is async-nats alone:
 //! the same bytes, echoed. The row by hand is what a typed call takes at least: both ends read and write JSON, and the
-//! function is found by its name.
+//! function is found by its name. Instructions are counted by valgrind, of one caller and one node.
 
 mod support;
 
 use std::collections::HashMap;
 use std::env;
 use std::hint::black_box;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{self, Child, Command, Stdio};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use asyncsteps_executor::{Caller, Executor};
@@ -26,15 +27,19 @@ use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 use support::Bench;
 
-/// Has this program be a node of the baseline, one by hand, or a node.
+/// Has this program be a node of the baseline, one by hand, or a node, until its input ends: `--serve URL`.
 const BARE: &str = "--bare";
 const BY_HAND: &str = "--by-hand";
 const SERVE: &str = "--serve";
 
-/// Has this program be a caller of the baseline, or a caller, to be looked at by a profiler, as nodes can be:
-/// `--call URL CALLS`.
+/// Has this program be a caller of such a node: `--call URL CALLS`.
 const REQUEST: &str = "--request";
+const TYPED_REQUEST: &str = "--typed-request";
 const CALL: &str = "--call";
+
+/// What is echoed by the baseline, and by hand.
+const BARE_SUBJECT: &str = "bench.echo";
+const TYPED_SUBJECT: &str = "bench.typed";
 
 /// Calls under way at once.
 const AT_ONCE: usize = 64;
@@ -45,6 +50,9 @@ const CALLS: u32 = 1024;
 /// Calls of each kind whose times are looked at, in parts that take turns.
 const TIMED: usize = 100_000;
 const PARTS: usize = 10;
+
+/// Calls of a process whose instructions are counted: what the second makes more is what calls cost.
+const COUNTED: [u32; 2] = [1_000, 5_000];
 
 const FUNCTION: &str = "conform.main:1.2:echo";
 
@@ -74,31 +82,16 @@ struct Answer {
 
 fn main() {
     let args: Vec<String> = env::args().collect();
-    let of = |mode: &str| args.iter().skip_while(|arg| *arg != mode).nth(1);
-    if let Some(url) = of(BARE) {
-        return actix_rt::System::new().block_on(echo(url));
-    }
-    if let Some(url) = of(BY_HAND) {
-        return actix_rt::System::new().block_on(typed_echo(url));
-    }
-    if let Some(url) = of(SERVE) {
-        return actix_rt::System::new().block_on(serve(url));
-    }
-    if let Some(url) = of(CALL) {
-        return actix_rt::System::new().block_on(async {
-            let fabric = NatsFabric::connect(Config::new(url)).await.expect("it joins");
-            repeat(times(&args), || call(&fabric)).await;
-        });
-    }
-    if let Some(url) = of(REQUEST) {
-        return actix_rt::System::new().block_on(async {
-            let bare = async_nats::connect(url).await.expect("it connects");
-            repeat(times(&args), || request(&bare)).await;
-        });
+    if let [_, mode, url, rest @ ..] = &*args
+        && [BARE, BY_HAND, SERVE, REQUEST, TYPED_REQUEST, CALL].contains(&&**mode)
+    {
+        let calls = rest.first().map_or(0, |calls| calls.parse().expect("a number of calls"));
+        return actix_rt::System::new().block_on(be(mode, url, calls));
     }
     let Some(server) = Server::start() else { return };
     let url = &*server.url;
-    let _nodes = [BARE, BARE, BY_HAND, BY_HAND, SERVE, SERVE].map(|mode| Node::start(mode, url));
+    let _nodes =
+        [BARE, BARE, BY_HAND, BY_HAND, SERVE, SERVE].map(|mode| Node::start(own(), mode, url));
     let arbiter = actix_rt::System::new();
     let (bare, fabric) = arbiter.block_on(async {
         let bare = async_nats::connect(url).await.expect("it connects");
@@ -164,13 +157,84 @@ fn main() {
         bench.count("p99, 64 at once", late, "us", "");
         bench.count("p99, 64 at once : bare", late / bare_late, "", "at most 1.4");
         bench.count("p99 by hand, 64 at once : bare", by_hand_late / bare_late, "", "");
+        if Command::new("valgrind").arg("--version").output().is_ok() {
+            count_instructions(&mut bench);
+        }
     }
     bench.finish();
 }
 
-/// How many calls a caller makes: the last argument.
-fn times(args: &[String]) -> u32 {
-    args.last().and_then(|times| times.parse().ok()).expect("a number of calls")
+/// Carries out a part of the bench that has a process of its own.
+async fn be(mode: &str, url: &str, calls: u32) {
+    match mode {
+        BARE => answer(url, BARE_SUBJECT, Some).await,
+        BY_HAND => answer(url, TYPED_SUBJECT, carries_out_typed()).await,
+        SERVE => serve(url).await,
+        CALL => {
+            let fabric = NatsFabric::connect(Config::new(url)).await.expect("it joins");
+            repeat(calls, || call(&fabric)).await;
+        }
+        _ => {
+            let bare = async_nats::connect(url).await.expect("it connects");
+            match mode {
+                REQUEST => repeat(calls, || request(&bare)).await,
+                _ => repeat(calls, || typed_request(&bare)).await,
+            }
+        }
+    }
+}
+
+/// Counts what a call takes of its caller and of its node.
+fn count_instructions(bench: &mut Bench<'_>) {
+    let kinds = [
+        ("bare", REQUEST, BARE, ["", ""]),
+        ("by hand", TYPED_REQUEST, BY_HAND, ["", ""]),
+        ("a node", CALL, SERVE, ["at most 18,000", "at most 20,000"]),
+    ];
+    for (kind, caller, node, [of_caller, of_node]) in kinds {
+        let [less, more] = COUNTED.map(|calls| instructions(caller, node, calls));
+        let per_call = |end: usize| (more[end] - less[end]) / f64::from(COUNTED[1] - COUNTED[0]);
+        let id = format!("instructions of a call, {kind}");
+        bench.count(format!("{id}: caller"), per_call(0), "", of_caller);
+        bench.count(format!("{id}: node"), per_call(1), "", of_node);
+    }
+}
+
+/// The instructions of a process that makes so many calls, and of the node that carries them out.
+fn instructions(caller: &str, node: &str, calls: u32) -> [f64; 2] {
+    let server = Server::start().expect("it was started before");
+    let call = |mut program: Command| {
+        let made = program.args([caller, &server.url, &calls.to_string()]).output();
+        let made = made.expect("it was started before");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        made.stderr
+    };
+    let at_full_speed = Node::start(own(), node, &server.url);
+    let of_caller = collected(&call(valgrind()));
+    drop(at_full_speed);
+    let node = Node::start(valgrind(), node, &server.url);
+    call(own());
+    [of_caller, collected(&node.end())]
+}
+
+/// What callgrind says at the end of a process.
+fn collected(errors: &[u8]) -> f64 {
+    let text = String::from_utf8_lossy(errors);
+    let line = text.lines().find_map(|line| line.split_once("Collected : "));
+    line.and_then(|(_, count)| count.trim().parse().ok()).expect("callgrind counts")
+}
+
+/// This program.
+fn own() -> Command {
+    Command::new(env::current_exe().expect("a program has a path"))
+}
+
+/// The same, with its instructions counted.
+fn valgrind() -> Command {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(own().get_program());
+    valgrind.stderr(Stdio::piped());
+    valgrind
 }
 
 /// A client whose calls are sticky to keys that its own process owns: it is the only node of its fabric.
@@ -193,13 +257,13 @@ fn params() -> Echo {
 }
 
 async fn request(client: &async_nats::Client) {
-    let answer = client.request("bench.echo", Bytes::from_static(MESSAGE.as_bytes())).await;
+    let answer = client.request(BARE_SUBJECT, Bytes::from_static(MESSAGE.as_bytes())).await;
     assert!(answer.is_ok_and(|answer| answer.payload.len() == MESSAGE.len()));
 }
 
 async fn typed_request(client: &async_nats::Client) {
     let message = serde_json::to_vec(&Message { f: FUNCTION, p: params() }).expect("JSON");
-    let answer = client.request("bench.typed", message.into()).await.expect("an answer");
+    let answer = client.request(TYPED_SUBJECT, message.into()).await.expect("an answer");
     let answer: Answer = serde_json::from_slice(&answer.payload).expect("JSON");
     assert_eq!(answer.r.n, 1);
 }
@@ -233,71 +297,85 @@ fn p99(mut times: Vec<Duration>) -> f64 {
     times[times.len() * 99 / 100].as_secs_f64() * 1e6
 }
 
-/// A node of the baseline.
-#[expect(clippy::print_stdout, reason = "the parent waits for it")]
-async fn echo(url: &str) {
+/// A node of the baseline, or one by hand.
+async fn answer(
+    url: &str,
+    subject: &'static str,
+    mut carry_out: impl FnMut(Bytes) -> Option<Bytes>,
+) {
     let client = async_nats::connect(url).await.expect("it connects");
-    let requests = client.queue_subscribe("bench.echo", "bench".to_owned()).await;
+    let requests = client.queue_subscribe(subject, "bench".to_owned()).await;
     let mut requests = requests.expect("it subscribes");
     client.flush().await.expect("it subscribes");
-    println!("ready");
+    say_ready();
     while let Some(request) = requests.next().await {
         let Some(reply) = request.reply else { continue };
-        client.publish(reply, request.payload).await.expect("it is connected");
+        let Some(answer) = carry_out(request.payload) else { continue };
+        client.publish(reply, answer).await.expect("it is connected");
     }
 }
 
-/// A node by hand, with one function.
-#[expect(clippy::print_stdout, reason = "the parent waits for it")]
-async fn typed_echo(url: &str) {
+/// Finds the function of a message, and carries it out.
+fn carries_out_typed() -> impl FnMut(Bytes) -> Option<Bytes> {
     let functions: HashMap<&str, fn(Echo) -> Echo> = HashMap::from([(FUNCTION, black_box as _)]);
-    let client = async_nats::connect(url).await.expect("it connects");
-    let requests = client.queue_subscribe("bench.typed", "bench".to_owned()).await;
-    let mut requests = requests.expect("it subscribes");
-    client.flush().await.expect("it subscribes");
-    println!("ready");
-    while let Some(request) = requests.next().await {
-        let Some(reply) = request.reply else { continue };
-        let Ok(message) = serde_json::from_slice::<Message<'_>>(&request.payload) else { continue };
-        let Some(function) = functions.get(message.f) else { continue };
-        let answer = serde_json::to_vec(&Answer { r: function(message.p) }).expect("JSON");
-        client.publish(reply, answer.into()).await.expect("it is connected");
+    move |request| {
+        let message: Message<'_> = serde_json::from_slice(&request).ok()?;
+        let function = functions.get(message.f)?;
+        let answer = serde_json::to_vec(&Answer { r: function(message.p) });
+        Some(answer.expect("JSON").into())
     }
 }
 
 /// A node.
-#[expect(clippy::print_stdout, reason = "the parent waits for it")]
 async fn serve(url: &str) {
     let executor = conform::executor();
     let fabric = NatsFabric::connect(Config::new(url)).await.expect("it joins");
     let guard = fabric.serve(Endpoint::all(&executor), executor).await.expect("it serves");
-    println!("ready");
-    // until it is killed
+    say_ready();
+    // until its process ends
     std::future::pending::<()>().await;
     drop(guard);
 }
 
-/// This program as a node; it is killed when this is dropped.
+/// Notifies the parent that the node is ready; its process ends when the parent ends its input.
+#[expect(clippy::print_stdout, reason = "the parent waits for it")]
+fn say_ready() {
+    thread::spawn(|| {
+        // an error is an end too
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        process::exit(0);
+    });
+    println!("ready");
+}
+
+/// This program as a node, until this is dropped.
 struct Node(Child);
 
 impl Node {
-    fn start(mode: &str, url: &str) -> Self {
-        let program = env::current_exe().expect("a program has a path");
-        let mut command = Command::new(program);
-        let started = command.args([mode, url]).stdout(Stdio::piped()).spawn();
-        let mut process = started.expect("it was started before");
+    fn start(mut program: Command, mode: &str, url: &str) -> Self {
+        let program = program.args([mode, url]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = program.spawn().expect("it was started before");
         let mut line = String::new();
         let output = process.stdout.take().expect("it is piped");
         BufReader::new(output).read_line(&mut line).expect("it says that it is ready");
         assert_eq!(line.trim(), "ready");
         Self(process)
     }
+
+    /// Ends it; returns what it wrote as errors.
+    fn end(mut self) -> Vec<u8> {
+        let mut errors = Vec::new();
+        drop(self.0.stdin.take());
+        let written = self.0.stderr.take().expect("it is piped");
+        BufReader::new(written).read_to_end(&mut errors).expect("it ends");
+        errors
+    }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
+        drop(self.0.stdin.take());
         // it may be gone already
-        let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
@@ -326,7 +404,7 @@ impl Server {
         let url = format!("nats://127.0.0.1:{}", port.expect("it says where it listens"));
         lines.by_ref().find(|line| line.contains("Server is ready")).expect("it is ready");
         // it writes no more unless something is wrong
-        std::thread::spawn(move || lines.for_each(drop));
+        thread::spawn(move || lines.for_each(drop));
         Some(Self { process, url })
     }
 }
