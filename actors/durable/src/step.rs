@@ -275,7 +275,8 @@ impl StepRecorder for DurableStep {
         Box::pin(async move {
             stored.await;
             if let Some(path) = path {
-                Rc::clone(&flow).commits(path).await;
+                // in a box, because most steps commit nothing and need no room for it
+                Box::pin(Rc::clone(&flow).commits(path)).await;
             }
             if kind == Some(Kind::Once) {
                 flow.lease.valid().await;

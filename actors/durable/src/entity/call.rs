@@ -13,6 +13,7 @@ use asyncsteps_executor::RequestSteps;
 use asyncsteps_executor::message::Response;
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_journal::{Error as JournalError, Refused};
+use futures_util::TryFutureExt;
 use serde_json::{Map, Value};
 
 use super::answers::CallKey;
@@ -199,7 +200,7 @@ impl EntityCall {
             return then(self, asi, Some(entity));
         }
         let owned = owner.owned(Arc::clone(&self.kind), self.name.clone(), self.form);
-        asi.await_(async move { owned.await.map(|entity| (entity,)) }).named("claim");
+        asi.await_(owned.map_ok(|entity| (entity,))).named("claim");
         asi.add(move |asi, (entity,): (Option<Rc<OwnedEntity>>,)| then(self, asi, entity));
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The work of a step when a request comes to it, with its options.
 
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -263,10 +264,13 @@ where
     /// Runs an attempt of the body; in a request that a host records, as the host has it.
     async fn run(&self, run: RunContext, cx: Context, input: A) -> Result<With<T>, StepError> {
         let cx = Cx::of(cx.in_attempt(run.attempt));
-        let body = async { (self.body.call)(&cx, input).await.map_err(coded::<S>) };
-        let result = match cx.context.recorded() {
-            Some(step) => step.run(run.attempt, self.said.result, body).await?,
-            None => body.await?,
+        let result = {
+            // pinned here, because each async function that took it would have room for it once more
+            let body = pin!(async { (self.body.call)(&cx, input).await.map_err(coded::<S>) });
+            match cx.context.recorded() {
+                Some(step) => step.run(run.attempt, self.said.result, body).await?,
+                None => body.await?,
+            }
         };
         Ok((cx.context, result))
     }
