@@ -186,8 +186,8 @@ impl Incoming {
         self
     }
 
-    /// The reply to it if it is refused instead of dispatched, such as with what
-    /// [`Executor::admit`](super::Executor::admit) says.
+    /// The reply to this request when it is refused and not dispatched, for example because
+    /// [`Executor::admit`](super::Executor::admit) refused it.
     #[must_use]
     pub fn refused(&self, refused: &Refused) -> Reply {
         let request = &self.0.parts.request;

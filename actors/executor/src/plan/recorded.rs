@@ -90,14 +90,13 @@ impl RecordedStep {
         self.memory.keys(attempt, numbers).map(drop)
     }
 
-    /// Runs an attempt of the body, and makes the host store its result.
+    /// Runs an attempt of the body, which the host has let begin, and makes the host store its result.
     pub(super) async fn run<T>(
         &self,
         attempt: u32,
         codec: Option<Codec<T>>,
         body: impl Future<Output = BodyResult<T>>,
     ) -> BodyResult<T> {
-        let _running = self.memory.begin(attempt).await?;
         let result = self.watched(body).await?;
         if let Some(codec) = codec {
             // an effect without a storable result was done all the same

@@ -152,7 +152,7 @@ async fn undone<S: Service, P>(
     cx: &Cx<S, P>,
     undo: impl Future<Output = BodyResult<()>>,
 ) -> Result<(), StepError> {
-    let undo = pin!(async { undo.await.map_err(coded::<S>) });
+    let undo = async { undo.await.map_err(coded::<S>) };
     match cx.context.recorded() {
         Some(step) => step.undo(undo).await,
         None => undo.await,

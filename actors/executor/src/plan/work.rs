@@ -265,9 +265,15 @@ where
     async fn run(&self, run: RunContext, cx: Context, input: A) -> Result<With<T>, StepError> {
         let cx = Cx::of(cx.in_attempt(run.attempt));
         let result = {
-            // pinned here, because each async function that took it would have room for it once more
+            let recorded = cx.context.recorded();
+            // it is dropped after what the body holds
+            let _running = match recorded {
+                Some(step) => Some(step.memory.begin(run.attempt).await?),
+                None => None,
+            };
+            // pinned here: each async function that took it would keep room for it once more
             let body = pin!(async { (self.body.call)(&cx, input).await.map_err(coded::<S>) });
-            match cx.context.recorded() {
+            match recorded {
                 Some(step) => step.run(run.attempt, self.said.result, body).await?,
                 None => body.await?,
             }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::calls::CallWait;
+use super::calls::{CallWait, NatsCalls};
 use super::connection::NotSent;
 use super::link::Link;
 use crate::call_error::CallError;
@@ -26,10 +26,7 @@ impl Link {
         payload: Bytes,
         limit: Duration,
     ) -> impl Future<Output = Result<Message, CallError>> {
-        let waits = self.calls.begin().ok_or_else(|| {
-            CallError::not_made(codes::DEFENSE_REJECTED, "too many calls are under way")
-        });
-        answer(waits.and_then(|waits| self.send(waits, subject, headers, payload)), limit)
+        self.send(message(subject, headers, payload), NatsCalls::begin, limit)
     }
 
     /// The same with a message of the node itself, for which there is always room.
@@ -40,27 +37,29 @@ impl Link {
         payload: Bytes,
         limit: Duration,
     ) -> impl Future<Output = Result<Message, CallError>> {
-        answer(self.send(self.calls.begin_own(), subject, headers, payload), limit)
+        let begin = |calls| Some(NatsCalls::begin_own(calls));
+        self.send(message(subject, headers, payload), begin, limit)
     }
 
-    fn send<'a>(
+    async fn send<'a>(
         &'a self,
-        waits: CallWait<'a>,
-        subject: String,
-        headers: HeaderMap,
-        payload: Bytes,
-    ) -> Result<SentCall<'a>, CallError> {
+        mut message: OutboundMessage,
+        begin: impl FnOnce(&'a NatsCalls) -> Option<CallWait<'a>>,
+        limit: Duration,
+    ) -> Result<Message, CallError> {
+        let waits = begin(&self.calls).ok_or_else(|| {
+            CallError::not_made(codes::DEFENSE_REJECTED, "too many calls are under way")
+        })?;
         if !self.is_connected() {
             return Err(CallError::connect("the NATS server cannot be reached"));
         }
-        let message = OutboundMessage {
-            subject: subject.into(),
-            reply: Some(waits.reply_subject().into()),
-            payload,
-            headers: (!headers.is_empty()).then_some(headers),
-        };
+        message.reply = Some(waits.reply_subject().into());
         let sending = Some(self.connection.publish(message));
-        Ok(SentCall { link: self, waits, sending })
+        let mut sent = SentCall { link: self, waits, sending };
+        match tokio::time::timeout(limit, sent.answer()).await {
+            Ok(answered) => answered,
+            Err(_) => Err(CallError::lost("no answer in time")),
+        }
     }
 
     /// Waits until the server has taken everything that was sent so far, including subscriptions: it takes messages in
@@ -72,23 +71,17 @@ impl Link {
     }
 }
 
-/// Waits for the answer to a call, at most so long.
-async fn answer(
-    sent: Result<SentCall<'_>, CallError>,
-    limit: Duration,
-) -> Result<Message, CallError> {
-    let mut sent = sent?;
-    match tokio::time::timeout(limit, sent.answer()).await {
-        Ok(answered) => answered,
-        Err(_) => Err(CallError::lost("no answer in time")),
-    }
+/// A message without its reply subject.
+fn message(subject: String, headers: HeaderMap, payload: Bytes) -> OutboundMessage {
+    let headers = (!headers.is_empty()).then_some(headers);
+    OutboundMessage { subject: subject.into(), reply: None, payload, headers }
 }
 
-/// A message on its way.
+/// A message that is sent, or being sent.
 struct SentCall<'a> {
     link: &'a Link,
     waits: CallWait<'a>,
-    /// Until the connection has taken the message.
+    /// Gives the message to the connection; taken by the first poll.
     sending: Option<BoxFuture<'a, Result<(), NotSent>>>,
 }
 

@@ -29,7 +29,7 @@ pub(super) fn make_call(
     }
 }
 
-/// Sends a call as soon as its answer is waited for.
+/// Writes a call; the future sends it and waits for its answer.
 fn send(
     link: &Link,
     call: Call,

@@ -36,7 +36,7 @@ pub(super) fn carry_out<'a>(
 ) -> impl Future<Output = ()> + use<'a> {
     let channel = Channel::new(ChannelKind::Node);
     let deadline = deadline.map(clock::time);
-    // before the future, which would have room for each part of the message
+    // outside of the async block, which would keep room for each part of the message
     let received = receive(link, executor, &channel, message, &reply, deadline);
     async move {
         let (bytes, error) = match received {
