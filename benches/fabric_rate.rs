@@ -5,6 +5,10 @@
 //! the same bytes, echoed. The row by hand is what a typed call takes at least: both ends read and write JSON, and the
 //! function is found by its name. Instructions are counted by valgrind, of one caller and one node.
 
+#[path = "support/callgrind.rs"]
+mod callgrind;
+#[path = "support/late.rs"]
+mod late;
 mod support;
 
 use std::collections::HashMap;
@@ -23,7 +27,9 @@ use asyncsteps_fabric::{
 };
 use asyncsteps_support::conform;
 use bytes::Bytes;
+use callgrind::{collected, counted};
 use futures_util::stream::{self, StreamExt};
+use late::p99;
 use serde::{Deserialize, Serialize};
 use support::Bench;
 
@@ -94,7 +100,7 @@ fn main() {
         [BARE, BARE, BY_HAND, BY_HAND, SERVE, SERVE].map(|mode| Node::start(own(), mode, url));
     let arbiter = actix_rt::System::new();
     let (bare, fabric) = arbiter.block_on(async {
-        let bare = async_nats::connect(url).await.expect("it connects");
+        let bare = connect(url).await;
         (bare, NatsFabric::connect(Config::new(url)).await.expect("it joins"))
     });
     let executor = arbiter.block_on(async { conform::executor() });
@@ -151,7 +157,7 @@ fn main() {
                 times[1].extend(timed(|| call(&fabric)).await);
                 times[2].extend(timed(|| typed_request(&bare)).await);
             }
-            times.map(p99)
+            times.map(|times| p99(times).as_secs_f64() * 1e6)
         });
         bench.count("p99, 64 at once: bare", bare_late, "us", "");
         bench.count("p99, 64 at once", late, "us", "");
@@ -174,14 +180,19 @@ async fn be(mode: &str, url: &str, calls: u32) {
             let fabric = NatsFabric::connect(Config::new(url)).await.expect("it joins");
             repeat(calls, || call(&fabric)).await;
         }
+        REQUEST => {
+            let bare = connect(url).await;
+            repeat(calls, || request(&bare)).await;
+        }
         _ => {
-            let bare = async_nats::connect(url).await.expect("it connects");
-            match mode {
-                REQUEST => repeat(calls, || request(&bare)).await,
-                _ => repeat(calls, || typed_request(&bare)).await,
-            }
+            let bare = connect(url).await;
+            repeat(calls, || typed_request(&bare)).await;
         }
     }
+}
+
+async fn connect(url: &str) -> async_nats::Client {
+    async_nats::connect(url).await.expect("it connects")
 }
 
 /// Counts what a call takes of its caller and of its node.
@@ -210,31 +221,16 @@ fn instructions(caller: &str, node: &str, calls: u32) -> [f64; 2] {
         made.stderr
     };
     let at_full_speed = Node::start(own(), node, &server.url);
-    let of_caller = collected(&call(valgrind()));
+    let of_caller = collected(&call(counted()));
     drop(at_full_speed);
-    let node = Node::start(valgrind(), node, &server.url);
+    let node = Node::start(counted(), node, &server.url);
     call(own());
     [of_caller, collected(&node.end())]
-}
-
-/// What callgrind says at the end of a process.
-fn collected(errors: &[u8]) -> f64 {
-    let text = String::from_utf8_lossy(errors);
-    let line = text.lines().find_map(|line| line.split_once("Collected : "));
-    line.and_then(|(_, count)| count.trim().parse().ok()).expect("callgrind counts")
 }
 
 /// This program.
 fn own() -> Command {
     Command::new(env::current_exe().expect("a program has a path"))
-}
-
-/// The same, with its instructions counted.
-fn valgrind() -> Command {
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(own().get_program());
-    valgrind.stderr(Stdio::piped());
-    valgrind
 }
 
 /// A client whose calls are sticky to keys that its own process owns: it is the only node of its fabric.
@@ -291,19 +287,13 @@ async fn timed<F: Future<Output = ()>>(one: impl Fn() -> F) -> Vec<Duration> {
     stream::iter(0..TIMED / PARTS).map(timed).buffer_unordered(AT_ONCE).collect().await
 }
 
-/// In microseconds.
-fn p99(mut times: Vec<Duration>) -> f64 {
-    times.sort_unstable();
-    times[times.len() * 99 / 100].as_secs_f64() * 1e6
-}
-
 /// A node of the baseline, or one by hand.
 async fn answer(
     url: &str,
     subject: &'static str,
     mut carry_out: impl FnMut(Bytes) -> Option<Bytes>,
 ) {
-    let client = async_nats::connect(url).await.expect("it connects");
+    let client = connect(url).await;
     let requests = client.queue_subscribe(subject, "bench".to_owned()).await;
     let mut requests = requests.expect("it subscribes");
     client.flush().await.expect("it subscribes");

@@ -7,6 +7,8 @@
 //! Too many: a function works for a millisecond, and a limiter lets a hundred in each second, which is a tenth of a core.
 //! Requests are sent when it is their time, whether others were answered or not, and are late from then.
 
+#[path = "support/late.rs"]
+mod late;
 #[expect(dead_code, reason = "it has counts alone, and no workloads")]
 mod support;
 
@@ -25,6 +27,7 @@ use asyncsteps_support::server::TestServer;
 use asyncsteps_support::stream::{Stream, server_config};
 use asyncsteps_support::{PATIENCE, conform, definition};
 use asyncsteps_transport::http::ServerLimits;
+use late::p99;
 use serde_json::json;
 use support::Bench;
 
@@ -185,11 +188,6 @@ fn send(address: SocketAddr, rate: u32, seconds: u32) -> Outcomes {
         all.refused.extend(outcomes.refused);
     }
     all
-}
-
-fn p99(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() * 99 / 100]
 }
 
 fn echo() -> Vec<u8> {

@@ -12,6 +12,8 @@
 
 #[path = "../workloads/async_steps.rs"]
 mod async_steps;
+#[path = "../support/callgrind.rs"]
+mod callgrind;
 #[path = "../workloads/dropping.rs"]
 mod dropping;
 #[path = "../workloads/echo.rs"]
@@ -43,6 +45,7 @@ use std::{env, str};
 
 use asyncsteps_actors::flow::{spawn_flow, start_flow};
 use asyncsteps_core::Template;
+use callgrind::{collected, counted};
 use steps::{Fixture, WORKLOADS};
 use templates::{ALL, NONE, Policies, STEPS};
 
@@ -235,19 +238,11 @@ fn count_all() -> Option<Vec<(&'static str, f64)>> {
     Some(rows)
 }
 
-/// The instructions of a process that does so many operations.
+/// The instructions of a process that does so many operations; `None` without valgrind.
 fn count(id: &str, operations: u32) -> Option<f64> {
-    let own = env::current_exe().expect("a program has a path");
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(own)
-        .args([ONE, id, &operations.to_string()])
-        .output()
-        .ok()?;
+    let output = counted().args([ONE, id, &operations.to_string()]).output().ok()?;
     assert!(output.status.success(), "{id}: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
-    collected.and_then(|(_, number)| number.trim().parse().ok())
+    Some(collected(&output.stderr))
 }
 
 /// The baseline of the repository.

@@ -149,6 +149,12 @@ fn has_one_history(
     here
 }
 
+/// Each of two seeds has one, and they differ.
+fn each_seed_has_one_history(test: &str, scenario: impl Fn(&mut Cluster) -> Result<(), String>) {
+    let [seven, two] = [7, 2].map(|seed| has_one_history(test, seed, &scenario));
+    assert_ne!(seven, two, "the seed decides");
+}
+
 /// In this history a node submits a request to itself, hears no answer, and cannot reach the journal when it releases what it
 /// may own.
 #[test]
