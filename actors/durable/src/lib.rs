@@ -191,5 +191,8 @@ pub mod prelude {
     pub use crate::{ThenTransacts as _, Transacts as _};
 }
 
+#[doc = include_str!("docs/failover.md")]
+pub mod failover {}
+
 #[doc = include_str!("docs/durable.md")]
 pub mod guide {}

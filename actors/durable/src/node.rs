@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::answered::{answered, answered_or_lost};
 use crate::entity::{CurrentLease, EntityOwner};
 use crate::flow::{DurableFlow, LeaveReason};
-use crate::lease::Lease;
+use crate::lease::{Lease, LeaseRequest};
 use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
 use crate::shared::{DurableShared, Given, GivenRequest, LocalNode};
@@ -66,10 +66,7 @@ impl Node {
         shared: Arc<DurableShared>,
         executor: Executor,
     ) -> Result<Self, Error> {
-        let asked = clock::now();
-        let Registered { node: incarnation, time } = shared.journal.register(LEASE).await?;
-        shared.read_clock(time);
-        let lease = Rc::new(Lease::new(incarnation, asked, LEASE, time));
+        let lease = register(&shared).await?;
         let (current, number) = (Rc::new(RefCell::new(Rc::clone(&lease))), shared.next_number());
         let inner = Rc::new(NodeState {
             entities: EntityOwner::start(&shared, number, Rc::clone(&current)),
@@ -84,9 +81,8 @@ impl Node {
             changed: Notify::new(),
         });
         let (orders, given) = mpsc::unbounded_channel();
-        inner.add_to_process(incarnation, orders);
-        let task =
-            actix_rt::spawn(Rc::clone(&inner).serve(LeasedNode { incarnation, lease }, given));
+        inner.add_to_process(lease.node, orders);
+        let task = actix_rt::spawn(Rc::clone(&inner).serve(LeasedNode { lease }, given));
         Ok(Self { inner, task })
     }
 
@@ -139,26 +135,33 @@ impl Drop for Node {
 
 /// A node between two losses of its lease.
 struct LeasedNode {
-    incarnation: Incarnation,
     lease: Rc<Lease>,
+}
+
+/// A lease for a node of this process.
+async fn register(shared: &DurableShared) -> Result<Rc<Lease>, Error> {
+    let request = LeaseRequest::new(&*shared.journal);
+    let Registered { node, time } = shared.journal.register(LEASE).await?;
+    shared.read_clock(time);
+    Ok(Rc::new(Lease::new(node, request, LEASE, (time, &*shared.journal))))
 }
 
 impl LeasedNode {
     /// Renews the lease as long as that works, and leaves its flows when it has ended.
     async fn keep(&self, shared: &DurableShared) {
         loop {
-            timer::sleep_until(clock::now() + LEASE / 3).await;
+            self.lease.is_due(LEASE).await;
             while clock::now() < self.lease.until() {
-                let asked = clock::now();
+                let request = LeaseRequest::new(&*shared.journal);
                 let renewed = tokio::select! {
                     biased;
-                    renewed = shared.journal.renew(self.incarnation, LEASE) => renewed,
+                    renewed = shared.journal.renew(self.lease.node, LEASE) => renewed,
                     () = timer::sleep_until(self.lease.until()) => return,
                 };
                 match renewed {
                     Ok(time) => {
                         shared.read_clock(time);
-                        self.lease.renew(asked, LEASE, time);
+                        self.lease.renew(request, LEASE, time);
                         break;
                     }
                     Err(Error::Refused(Refused::NoLease(_))) => return,
@@ -213,7 +216,7 @@ impl NodeState {
         mut given: mpsc::UnboundedReceiver<Given>,
     ) {
         loop {
-            let listed = NodeGuard(&self.shared, term.incarnation);
+            let listed = NodeGuard(&self.shared, term.lease.node);
             tokio::select! {
                 biased;
                 () = term.keep(&self.shared) => {}
@@ -234,15 +237,12 @@ impl NodeState {
     /// Registers until that works.
     async fn begin(&self) -> (LeasedNode, mpsc::UnboundedReceiver<Given>) {
         loop {
-            let asked = clock::now();
-            match self.shared.journal.register(LEASE).await {
-                Ok(Registered { node: incarnation, time }) => {
+            match register(&self.shared).await {
+                Ok(lease) => {
                     let (orders, given) = mpsc::unbounded_channel();
-                    self.shared.read_clock(time);
-                    self.add_to_process(incarnation, orders);
-                    let lease = Rc::new(Lease::new(incarnation, asked, LEASE, time));
+                    self.add_to_process(lease.node, orders);
                     self.lease.replace(Rc::clone(&lease));
-                    return (LeasedNode { incarnation, lease }, given);
+                    return (LeasedNode { lease }, given);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the journal gives no lease: trying again");
@@ -287,7 +287,7 @@ impl NodeState {
     /// Takes as many flows as there is room for, and notifies flows of news. The term has begun at this time.
     async fn claim(self: &Rc<Self>, term: &LeasedNode, begun: Time) -> Result<(), Error> {
         let journal = &self.shared.journal;
-        for news in journal.news(term.incarnation).await? {
+        for news in journal.news(term.lease.node).await? {
             match self.flows.borrow().get(&news.uid) {
                 Some(flow) => flow.writer.tell_inbox(news.inbox),
                 None => self.entities.hears(news),
@@ -327,7 +327,7 @@ impl NodeState {
             Err(error) => panic!("the system gives no random bytes: {error}"),
         };
         let claim = Claim {
-            node: term.incarnation,
+            node: term.lease.node,
             ticket,
             programs: self.shared.programs(),
             limit,
@@ -370,7 +370,7 @@ impl NodeState {
     ) {
         let mut place = (self.count.get() < AT_ONCE && !self.suspects.is_alone())
             .then(|| FlowCountGuard::new(self));
-        let (node, incarnation) = (Rc::clone(self), term.incarnation);
+        let (node, incarnation) = (Rc::clone(self), term.lease.node);
         let lease = Rc::clone(&term.lease);
         actix_rt::spawn(async move {
             let journal = &node.shared.journal;

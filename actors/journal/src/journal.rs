@@ -167,6 +167,14 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// and a change may be missed: look each [`POLL`](crate::POLL) as well.
     fn changes(&self) -> watch::Receiver<u64>;
 
+    /// A number that changes when the session begins or ends by which other nodes know that this process lives. When it
+    /// has been gone for [`GONE`](crate::GONE), others may have the flows of its nodes. So a node relies on its lease
+    /// only as long as the number is the one before it asked for it; else it renews the lease first. It never changes
+    /// where one process uses the journal, or where nodes die with their leases alone.
+    fn session(&self) -> watch::Receiver<u64> {
+        watch::channel(0).1
+    }
+
     /// The database in which steps commit their [`Transaction`](crate::Transaction)s, if the journal has
     /// one. A journal around another one returns the database of the other.
     fn database(&self) -> Option<Database> {

@@ -92,7 +92,8 @@
 //! [claims](Journal::claim) flows as its admission allows, whenever [`changes`](Journal::changes) reports work and each
 //! [`POLL`]. A claim raises the epoch, so what the node [loads](Journal::load) afterwards is complete. If the lease has
 //! expired, or an append is answered with [`NotWritten::Stale`], the node drops the flow as if it had crashed: without
-//! handlers, without undo.
+//! handlers, without undo. If its process dies, the lease ends early: when its [session](Journal::session) has been gone
+//! for [`GONE`]. A node that only stands still has its lease to the end.
 //!
 //! A flow whose owner dies while an effect was open (an [`Intent`](Event::Intent) without an end) is a suspect: it
 //! may be what killed it. A node has few of these at once ([`Claim::suspects`](request::Claim::suspects)), and
@@ -139,7 +140,7 @@ pub use keys::{InvalidKeys, Keys};
 pub use limits::Limits;
 pub use path::{ParsePathError, Path, PathPart};
 pub use record::{Event, Record, StoredRecord};
-pub use request::{LEASE, POLL, Registered};
+pub use request::{GONE, LEASE, POLL, Registered};
 pub use time::{Clock, Jump, Reading, SystemClock, Timestamp, TokioClock};
 pub use transaction::{Database, Transaction};
 pub use value::{Value, ValueError};

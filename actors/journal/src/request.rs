@@ -445,9 +445,13 @@ pub struct Status {
 }
 
 /// How long the lease of a node is, unless something speaks for another time: 10 s. Renewed each third,
-/// it survives two lost renewals; the flows of a node that died go on after it.
+/// it survives two lost renewals; the flows of a node that stands still go on after it.
 pub const LEASE: Duration = Duration::from_secs(10);
 
 /// How often a node looks for work, news and due times, unless [`changes`](crate::Journal::changes) notifies it
 /// earlier: once a second, because a notice may be lost with a connection.
 pub const POLL: Duration = Duration::from_secs(1);
+
+/// How long the [session](crate::Journal::session) of a process is gone at least, before the leases of its nodes end:
+/// 0.4 s, in which a process that lives has a new one.
+pub const GONE: Duration = Duration::from_millis(400);

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_cluster::store;
+use asyncsteps_cluster::store::{self, LockStore as _};
 use asyncsteps_core::sim::Random;
-use asyncsteps_journal::Journal as _;
 use asyncsteps_journal::memory::{self, Memory};
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query};
+use asyncsteps_journal::{GONE, Journal as _};
 use futures_util::FutureExt as _;
 
 use crate::context::NodeContext;
-use crate::disk::Disk;
+use crate::disk::{Disk, NodeNames};
 use crate::faults::{Faults, NodeFault};
 use crate::figures::{RunFigures, Struck};
 use crate::history::ClusterHistory;
@@ -69,6 +69,10 @@ enum ClusterEvent {
     Room(usize),
     /// Nothing is wrong any more with the way between a node and the network.
     Passes,
+    /// The session of a node has been gone for [`GONE`], unless the node has another one.
+    Gone(usize, NodeNames),
+    /// A node has a session again.
+    Session(usize),
 }
 
 impl Cluster {
@@ -205,7 +209,12 @@ impl Cluster {
     /// Nothing goes wrong any more: nodes that are down start, stopped ones go on, and clocks are right.
     pub fn heal(&mut self) {
         self.faults(Faults::none());
-        self.events.retain(|_, event| matches!(event, ClusterEvent::Runs(_)));
+        self.events.retain(|_, event| {
+            matches!(
+                event,
+                ClusterEvent::Runs(_) | ClusterEvent::Gone(..) | ClusterEvent::Session(_)
+            )
+        });
         self.ahead = 0;
         self.network.heal();
         for number in 0..self.nodes.len() {
@@ -273,6 +282,8 @@ impl Cluster {
             ClusterEvent::Fast(node) => self.nodes[node].disk.state().set_stall(None),
             ClusterEvent::Room(node) => self.nodes[node].disk.state().set_full(false),
             ClusterEvent::Passes => self.network.pass(self.now),
+            ClusterEvent::Gone(node, names) => self.notice(node, names),
+            ClusterEvent::Session(node) => self.begin_session(node),
         }
     }
 
@@ -321,6 +332,7 @@ impl Cluster {
                 node.machine =
                     Some(NodeMachine::new(Birth { start, context, seed, wall, processor }));
                 node.phase = NodePhase::Runs;
+                node.disk.begin_session();
             }
             NodePhase::Stands(since, until) if until <= now => node.go_on(since, now),
             NodePhase::Runs | NodePhase::Stands(..) | NodePhase::Down(_) | NodePhase::LeftOut => {}
@@ -341,6 +353,14 @@ impl Cluster {
         let node = &mut self.nodes[number];
         match fault {
             NodeFault::Kill(down) => self.kill(number, down),
+            NodeFault::NoticedKill(down) => {
+                self.end_session(number);
+                self.kill(number, down);
+            }
+            NodeFault::SessionLost(time) => {
+                self.end_session(number);
+                self.plan(self.now + time, ClusterEvent::Session(number));
+            }
             NodeFault::Stop(time) => {
                 let until = self.now + time;
                 node.phase = NodePhase::Stands(self.now, until);
@@ -378,6 +398,35 @@ impl Cluster {
             self.network.kill(number);
             self.nodes[number].kill(until);
             self.plan(until, ClusterEvent::Runs(number));
+        }
+    }
+
+    /// The session of a node ends, which the others notice if it stays so.
+    fn end_session(&mut self, number: usize) {
+        let names = self.nodes[number].disk.end_session();
+        self.plan(self.now + GONE, ClusterEvent::Gone(number, names));
+    }
+
+    /// A node that lives has a session again.
+    fn begin_session(&self, number: usize) {
+        let SimNode { phase, disk, .. } = &self.nodes[number];
+        if matches!(phase, NodePhase::Runs | NodePhase::Stands(..)) {
+            disk.begin_session();
+        }
+    }
+
+    /// The leases of a node end whose session is gone.
+    fn notice(&self, number: usize, names: NodeNames) {
+        if !self.nodes[number].disk.is_gone(names) {
+            return;
+        }
+        if let Some(node) = names.incarnation {
+            self.journal.end_lease(node);
+        }
+        let is_dead = self.nodes[number].machine.is_none();
+        if let Some(node) = names.holder.filter(|_| is_dead) {
+            // a store in memory answers at once
+            let _ = self.locks.leave(node).now_or_never();
         }
     }
 

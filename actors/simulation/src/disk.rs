@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::clock;
+use asyncsteps_cluster::store::ClusterNodeId;
 use asyncsteps_core::sim::Random;
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::Event;
@@ -49,10 +50,23 @@ pub(crate) struct DiskState {
     is_full: bool,
     /// How much longer operations take, which begin from now on.
     stall: Option<Duration>,
-    /// Who the node is now.
+    /// Who the node is now: in the journal, and among those that have locks.
     pub(crate) incarnation: Option<Incarnation>,
+    pub(crate) holder: Option<ClusterNodeId>,
+    /// Whether it has a session, by which others know that it lives.
+    has_session: bool,
+    /// The number of the session that the journal has for its lease.
+    leased: Option<u64>,
     /// How many records of an intent it wrote.
     pub(crate) effects: usize,
+}
+
+/// Who a node was when it lost its session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeNames {
+    session: u64,
+    pub(crate) incarnation: Option<Incarnation>,
+    pub(crate) holder: Option<ClusterNodeId>,
 }
 
 /// The time of day of the journal, as it is while an operation of this node is done.
@@ -114,6 +128,9 @@ impl Disk {
             is_full: false,
             stall: None,
             incarnation: None,
+            holder: None,
+            has_session: false,
+            leased: None,
             effects: 0,
         };
         let state = Arc::new(Mutex::new(state));
@@ -125,6 +142,40 @@ impl Disk {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock()
+    }
+
+    /// The node has a new session, which takes the place of the last one.
+    pub(crate) fn begin_session(&self) {
+        self.memory.change_session();
+        let session = *self.memory.session().borrow();
+        let state = &mut *self.state();
+        state.has_session = true;
+        state.leased = state.leased.map(|_| session);
+    }
+
+    /// The session is gone; returns who the node is without it.
+    pub(crate) fn end_session(&self) -> NodeNames {
+        let session = *self.memory.session().borrow();
+        self.memory.change_session();
+        let state = &mut *self.state();
+        state.has_session = false;
+        NodeNames { session, incarnation: state.incarnation, holder: state.holder }
+    }
+
+    /// Whether the lease of the node is still known by the session that is gone.
+    pub(crate) fn is_gone(&self, names: NodeNames) -> bool {
+        let state = &*self.state();
+        state.incarnation == names.incarnation && state.leased == Some(names.session)
+    }
+
+    /// The journal has a lease of the node, and its session.
+    fn leased(&self, session: Option<u64>) {
+        self.state().leased = session;
+    }
+
+    fn present(&self) -> Option<u64> {
+        let session = *self.memory.session().borrow();
+        self.state().has_session.then_some(session)
     }
 
     /// Does something within the time that the disk takes, and notes it: others see it before who has asked for it, long
@@ -234,17 +285,30 @@ impl Journal for Disk {
 
     fn register(&self, lease: Duration) -> Answer<'_, Registered> {
         self.after_latency("register", async move {
+            let session = self.present();
             let registered = self.memory.register(lease).await;
+            self.leased(session);
             self.state().incarnation = registered.as_ref().ok().map(|registered| registered.node);
             registered
         })
     }
 
     fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading> {
-        self.after_latency("renew", self.memory.renew(node, lease))
+        self.after_latency("renew", async move {
+            let session = self.present();
+            let renewed = self.memory.renew(node, lease).await;
+            if renewed.is_ok() {
+                self.leased(session);
+            }
+            renewed
+        })
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.memory.changes()
+    }
+
+    fn session(&self) -> watch::Receiver<u64> {
+        self.memory.session()
     }
 }

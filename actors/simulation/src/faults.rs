@@ -11,6 +11,9 @@ use crate::network::NetworkCut;
 const MOST_DOWN: Duration = Duration::from_secs(20);
 const MOST_STOP: Duration = Duration::from_secs(30);
 
+/// How long a node that runs is without a session, at the most.
+const MOST_GONE: Duration = Duration::from_secs(2);
+
 /// How long something is wrong with the way between a node and the network, at the most.
 const MOST_CUT: Duration = Duration::from_secs(10);
 
@@ -27,6 +30,7 @@ pub struct Faults {
     errors: f64,
     losses: f64,
     partitions: f64,
+    sessions: f64,
     most_jump: Duration,
     most_stall: Duration,
 }
@@ -44,12 +48,13 @@ impl Faults {
             errors: 0.0,
             losses: 0.0,
             partitions: 0.0,
+            sessions: 0.0,
             most_jump: Duration::from_secs(25 * 3600),
             most_stall: Duration::from_secs(2),
         }
     }
 
-    /// Each kind of fault: a kill, a loss of the connection and a partition in 100 s; a stop, a jump and a drift of the
+    /// Each kind of fault: a kill, a loss of the connection or of the session and a partition in 100 s; a stop, a jump and a drift of the
     /// clock and a full disk in 200 s; a stall of the journal in 50 s; and an operation in 10 s that fails or whose answer
     /// is lost.
     pub const fn all() -> Self {
@@ -63,11 +68,13 @@ impl Faults {
             errors: 0.1,
             losses: 0.01,
             partitions: 0.01,
+            sessions: 0.01,
             ..Self::none()
         }
     }
 
-    /// A node is killed, and starts again within 20 s.
+    /// A node is killed, and starts again within 20 s. Half of the kills are noticed by the end of its session with the
+    /// journal, the others by that of its lease.
     pub const fn kills(self, per_second: f64) -> Self {
         Self { kills: per_second, ..self }
     }
@@ -113,6 +120,12 @@ impl Faults {
         Self { partitions: per_second, ..self }
     }
 
+    /// The session of a node with the journal ends, and the node has a new one within 2 s: too late for its lease, at
+    /// times.
+    pub const fn session_losses(self, per_second: f64) -> Self {
+        Self { sessions: per_second, ..self }
+    }
+
     pub(crate) fn is_none(&self) -> bool {
         *self == Self { most_jump: self.most_jump, most_stall: self.most_stall, ..Self::none() }
     }
@@ -122,6 +135,8 @@ impl Faults {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NodeFault {
     Kill(Duration),
+    /// The same, and its session has ended.
+    NoticedKill(Duration),
     Stop(Duration),
     /// Its clock is this number of milliseconds ahead from now on, or behind.
     Jump(i64),
@@ -134,6 +149,7 @@ pub(crate) enum NodeFault {
     NotDone,
     AnswerLost,
     Cut(NetworkCut, Duration),
+    SessionLost(Duration),
 }
 
 impl NodeFault {
@@ -141,6 +157,7 @@ impl NodeFault {
     pub(crate) const fn kind(self) -> FaultKind {
         match self {
             Self::Kill(_) => FaultKind::Kill,
+            Self::NoticedKill(_) => FaultKind::NoticedKill,
             Self::Stop(_) => FaultKind::Stop,
             Self::Jump(_) => FaultKind::Jump,
             Self::JournalJump(_) => FaultKind::JournalJump,
@@ -153,6 +170,7 @@ impl NodeFault {
             Self::Cut(NetworkCut::Silent | NetworkCut::Mute | NetworkCut::Deaf, _) => {
                 FaultKind::Partition
             }
+            Self::SessionLost(_) => FaultKind::SessionLoss,
         }
     }
 }
@@ -161,6 +179,9 @@ impl fmt::Display for NodeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kill(down) => write!(f, "is killed, down for {down:?}"),
+            Self::NoticedKill(down) => {
+                write!(f, "is killed, which the others notice, down for {down:?}")
+            }
             Self::Stop(time) => write!(f, "stands still for {time:?}"),
             Self::Jump(by) => write!(f, "its clock is {by} ms ahead"),
             Self::JournalJump(by) => write!(f, "the clock of the journal is {by} ms ahead"),
@@ -175,6 +196,7 @@ impl fmt::Display for NodeFault {
             Self::Cut(NetworkCut::Deaf, time) => {
                 write!(f, "what is sent to it is lost for {time:?}")
             }
+            Self::SessionLost(time) => write!(f, "it has no session for {time:?}"),
         }
     }
 }
@@ -183,8 +205,10 @@ impl fmt::Display for NodeFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// A node is killed.
+    /// A node is killed, and has the rest of its lease.
     Kill,
+    /// A node is killed, and the others notice.
+    NoticedKill,
     /// A node is paused for a time.
     Stop,
     /// The time of day of a node jumps.
@@ -205,12 +229,15 @@ pub enum FaultKind {
     ConnectionLoss,
     /// Messages of a node or to it are lost, without notice.
     Partition,
+    /// A node that runs loses its session with the journal.
+    SessionLoss,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Kill,
+        Self::NoticedKill,
         Self::Stop,
         Self::Jump,
         Self::JournalJump,
@@ -221,6 +248,7 @@ impl FaultKind {
         Self::AnswerLost,
         Self::ConnectionLoss,
         Self::Partition,
+        Self::SessionLoss,
     ];
 }
 
@@ -250,6 +278,7 @@ impl FaultSchedule {
             rates.errors,
             rates.losses,
             rates.partitions,
+            rates.sessions,
         ];
         let mut faults = Vec::new();
         for (kind, rate) in kinds.into_iter().enumerate() {
@@ -260,6 +289,7 @@ impl FaultSchedule {
             let at = Duration::from_millis(random.below(1000) as u64);
             let is_first = random.one_in(2);
             let fault = match kind {
+                0 if is_first => NodeFault::NoticedKill(random.within(MOST_DOWN)),
                 0 => NodeFault::Kill(random.within(MOST_DOWN)),
                 1 => NodeFault::Stop(random.within(MOST_STOP)),
                 2 => {
@@ -273,10 +303,11 @@ impl FaultSchedule {
                 6 if is_first => NodeFault::NotDone,
                 6 => NodeFault::AnswerLost,
                 7 => NodeFault::Cut(NetworkCut::Lost, random.within(MOST_CUT)),
-                _ => {
+                8 => {
                     let cuts = [NetworkCut::Silent, NetworkCut::Mute, NetworkCut::Deaf];
                     NodeFault::Cut(cuts[random.below(cuts.len())], random.within(MOST_CUT))
                 }
+                _ => NodeFault::SessionLost(random.within(MOST_GONE)),
             };
             faults.push((self.count, at, fault));
             self.count += 1;

@@ -48,7 +48,12 @@ impl NodeLocks {
 
 impl LockStore for NodeLocks {
     fn register(&self, lease: Duration) -> Answer<'_, ClusterNodeId> {
-        self.ask("lock register", self.locks.register(lease))
+        let registers = async move {
+            let registered = self.locks.register(lease).await;
+            self.disk.state().holder = registered.as_ref().ok().copied();
+            registered
+        };
+        self.ask("lock register", Box::pin(registers))
     }
 
     fn renew(&self, node: ClusterNodeId, lease: Duration) -> Answer<'_, bool> {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use asyncsteps_actors::sync::{CallerFences, FencingToken};
 use asyncsteps_actors::{clock, timer, trace};
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, Time, codes};
-use asyncsteps_executor::RequestSteps;
 use asyncsteps_executor::message::Response;
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
+use asyncsteps_executor::{FrontWait, RequestSteps};
 use asyncsteps_journal::{Error as JournalError, Refused};
 use futures_util::TryFutureExt;
 use serde_json::{Map, Value};
@@ -66,6 +66,8 @@ struct EntityCall {
     fences: Vec<FencingToken>,
     /// When its time is over.
     limit: Option<Time>,
+    /// It has its turn, and waits until the node owns the entity.
+    claims: Cell<bool>,
     /// The function has ended well, and what it sends could not be stored.
     is_unsent: Cell<bool>,
     /// The steps of the function.
@@ -91,7 +93,7 @@ impl EntityCall {
             unreachable!("a front is only run for a function that is behind it")
         };
         let (shared, kind) = (Arc::clone(shared), Arc::clone(kind));
-        let is_unsent = Cell::new(false);
+        let (claims, is_unsent) = (Cell::new(false), Cell::new(false));
         Ok(Self {
             shared,
             kind,
@@ -103,6 +105,7 @@ impl EntityCall {
             message,
             fences,
             limit,
+            claims,
             is_unsent,
             steps,
         })
@@ -115,7 +118,7 @@ impl EntityCall {
             use CallForm::{Changes, Reads, ReadsStored};
             match (self.form, Place::of(&self.shared, &self.name)) {
                 (ReadsStored, _) => self.read_stored(asi),
-                (Changes, Place::Here(owner)) => self.change(asi, owner),
+                (Changes, Place::Here(owner)) => self.change(asi, owner)?,
                 (Reads, Place::Here(owner)) => return self.with_entity(asi, owner, Self::read),
                 (Changes | Reads, Place::There(node)) => {
                     let hop = self.hop(asi)?;
@@ -175,9 +178,10 @@ impl EntityCall {
 
     /// Adds the steps of a call that may change the state: its turn, and then the wait for the storage, during which
     /// others have theirs.
-    fn change(self: Rc<Self>, asi: &mut AsyncSteps, owner: Rc<EntityOwner>) {
+    fn change(self: Rc<Self>, asi: &mut AsyncSteps, owner: Rc<EntityOwner>) -> Result<(), Error> {
         let turn = self.shared.entities.turns.key(&self.name.full);
         let call = Rc::clone(&self);
+        asi.request_mut()?.wait(Rc::<Self>::clone(&self));
         asi.sync(&turn, move |asi, ()| {
             call.with_entity(asi, owner, |call, asi, entity| match entity {
                 Some(entity) => call.turn(asi, entity),
@@ -186,6 +190,7 @@ impl EntityCall {
         })
         .named("turn");
         asi.add(move |asi, (ended,): (Ended,)| self.store(asi, ended));
+        Ok(())
     }
 
     /// Goes on with the entity: at once if the node owns it, or as soon as it does; with `None` if the call only reads,
@@ -199,6 +204,8 @@ impl EntityCall {
         if let Some(entity) = owner.known(&self.name) {
             return then(self, asi, Some(entity));
         }
+        self.claims.set(true);
+        asi.request_mut()?.wait(Rc::<Self>::clone(&self));
         let owned = owner.owned(Arc::clone(&self.kind), self.name.clone(), self.form);
         asi.await_(owned.map_ok(|entity| (entity,))).named("claim");
         asi.add(move |asi, (entity,): (Option<Rc<OwnedEntity>>,)| then(self, asi, entity));
@@ -376,6 +383,17 @@ impl EntityCall {
         let Some(key) = &self.key else { return Ok(None) };
         let (caller, key) = (asi.request()?.caller(), (self.function, &**key));
         CallKey::new(&self.kind.root, &caller, key, &self.params).map(Some)
+    }
+}
+
+impl FrontWait for EntityCall {
+    fn too_late(&self) -> Error {
+        let entity = &self.name.full;
+        let info = match self.claims.get() {
+            true => format!("the time ended while the node that owns {entity} had not released it"),
+            false => format!("the time ended while other calls of {entity} were before this one"),
+        };
+        Error::with_info(codes::DEFENSE_REJECTED, info)
     }
 }
 

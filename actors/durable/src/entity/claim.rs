@@ -70,7 +70,7 @@ impl EntityOwner {
         while clock::now() < given_up {
             changes.mark_unchanged();
             let lease = Rc::clone(&self.lease.borrow());
-            if clock::now() >= lease.until() {
+            if !lease.is_valid() {
                 // it is renewed, or the node begins anew; what it took now it would not own
                 timer::sleep_until(clock::now() + PAUSE).await;
                 continue;

@@ -150,7 +150,17 @@ impl OwnedEntity {
 
     /// Whether this node still owns it, as far as that is known.
     pub(super) fn is_owned(&self) -> bool {
-        clock::now() < self.lease.until() && !self.writer.borrow().has_stopped()
+        self.lease.is_valid() && !self.writer.borrow().has_stopped()
+    }
+
+    /// Whether that is not known until the lease is renewed.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        clock::now() < self.lease.until() && self.lease.is_in_doubt()
+    }
+
+    /// Completes when it is known.
+    pub(super) async fn settled(&self) {
+        self.lease.settled().await;
     }
 
     pub(super) fn is_leaving(&self) -> bool {

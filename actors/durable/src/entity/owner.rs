@@ -153,6 +153,7 @@ impl EntityOwner {
                     }
                 }
                 Some(Owning::Owns(entity)) if entity.is_owned() => return Ok(Some(entity)),
+                Some(Owning::Owns(entity)) if entity.is_in_doubt() => entity.settled().await,
                 Some(Owning::Owns(entity)) => {
                     entity.lose();
                     self.forget(&entity);

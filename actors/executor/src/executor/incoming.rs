@@ -83,6 +83,7 @@ impl Incoming {
             head: None,
             result: ResultDraft::default(),
             response: None,
+            waits: None,
         }))
     }
 

@@ -101,7 +101,7 @@ pub use outcome::{RequestOutcome, RequestOver};
 pub use refusals::RefusedRequest;
 pub use refused::{RefusalReason, Refused};
 pub use reply::{Message, Reply, ReplyBody};
-pub use request::{ParamType, RequestInfo, RequestSteps};
+pub use request::{FrontWait, ParamType, RequestInfo, RequestSteps};
 pub use request_checks::RequestChecks;
 pub use served::ServedRequest;
 pub(crate) use signals::InboxGuard;

@@ -39,6 +39,15 @@ pub struct RequestInfo {
     pub(super) result: ResultDraft,
     /// The response with the result, once it is written.
     pub(super) response: Option<Response>,
+    /// Present until the function behind a front begins, if that waits for something.
+    pub(super) waits: Option<Rc<dyn FrontWait>>,
+}
+
+/// A front that waits for something before it has its function [begin](RequestInfo::begin_with).
+pub trait FrontWait {
+    /// The answer of a request whose time ends meanwhile, instead of InternalError without a text: a code by which its
+    /// caller knows that nothing was carried out, and what it waited for.
+    fn too_late(&self) -> Error;
 }
 
 impl RequestInfo {
@@ -89,6 +98,12 @@ impl RequestInfo {
         self.params = params;
         self.result = ResultDraft::default();
         self.response = None;
+        self.waits = None;
+    }
+
+    /// The front waits from now on, until the function begins.
+    pub fn wait(&mut self, front: Rc<dyn FrontWait>) {
+        self.waits = Some(front);
     }
 
     /// The result variables as far as they are set; a map that the last step returns is added to them,

@@ -61,9 +61,13 @@ impl FlowOwner for RequestFlowOwner {
             exchange.hand_over();
         }
         let end = if is_ordered { FlowEnd::Cancelled } else { end };
-        let (written, head) = match execution.extension_mut::<RequestInfo>() {
-            Some(info) => (info.response.take(), info.take_head()),
-            None => (None, None),
+        let (written, head, waited) = match execution.extension_mut::<RequestInfo>() {
+            Some(info) => (info.response.take(), info.take_head(), info.waits.take()),
+            None => (None, None, None),
+        };
+        let end = match (end, waited) {
+            (FlowEnd::Expired(_), Some(front)) => FlowEnd::Done(Outcome::Error(front.too_late())),
+            (end, _) => end,
         };
         // a value that the flow returned may panic when it is dropped
         let response = guarded("the result of a function panicked", || self.response(written, end))

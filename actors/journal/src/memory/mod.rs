@@ -39,6 +39,7 @@ pub struct Memory {
     faults: Arc<Mutex<dyn Faults>>,
     clock: Arc<dyn Clock>,
     changes: watch::Sender<u64>,
+    session: watch::Sender<u64>,
 }
 
 impl Default for Memory {
@@ -56,6 +57,7 @@ impl Memory {
             faults: Arc::new(Mutex::new(NoFaults)),
             clock: Arc::new(clock),
             changes: watch::Sender::new(0),
+            session: watch::Sender::new(0),
         }
     }
 
@@ -77,13 +79,27 @@ impl Memory {
     /// The same journal seen by this clock, as by another machine.
     #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
-        Self { clock: Arc::new(clock), ..self }
+        Self { clock: Arc::new(clock), session: watch::Sender::new(0), ..self }
     }
 
-    /// The same journal with faults, which are asked before each operation of this clone and its clones.
+    /// The same journal as seen by another machine, with faults, which are asked before each operation of this clone and
+    /// its clones.
     #[must_use]
     pub fn faults(self, faults: impl Faults) -> Self {
-        Self { faults: Arc::new(Mutex::new(faults)), ..self }
+        let faults = Arc::new(Mutex::new(faults));
+        Self { faults, session: watch::Sender::new(0), ..self }
+    }
+
+    /// The [session](Journal::session) of this clone and its clones begins or ends.
+    pub fn change_session(&self) {
+        self.session.send_modify(|number| *number += 1);
+    }
+
+    /// Ends the lease of a node at once, as when its [session](Journal::session) has been gone for
+    /// [`GONE`](crate::GONE).
+    pub fn end_lease(&self, node: Incarnation) {
+        self.store.lock().end_lease(node);
+        self.changes.send_modify(|number| *number += 1);
     }
 
     fn answer<'a, T: Send + 'a>(
@@ -216,5 +232,9 @@ impl Journal for Memory {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    fn session(&self) -> watch::Receiver<u64> {
+        self.session.subscribe()
     }
 }

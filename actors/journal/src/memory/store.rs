@@ -365,6 +365,12 @@ impl MemoryStore {
         Registered { node, time }
     }
 
+    pub(super) fn end_lease(&mut self, node: Incarnation) {
+        if let Some(ends) = self.nodes.get_mut(&node) {
+            *ends = Timestamp::default();
+        }
+    }
+
     /// A node looks at the clock: returns the time that leases run by, and the reading of the node.
     fn look(&mut self, wall: Timestamp, look: Look) -> (Timestamp, Reading) {
         let reading;

@@ -7,6 +7,7 @@ use futures_util::future::{try_join_all, try_join4};
 use tokio_postgres::types::ToSql;
 
 use super::change::Change;
+use super::presence::ServerSession;
 use super::session::{JournalSession, SessionFailure};
 use super::tables::{head, head_columns, lease_is_over, look, moment, save};
 use crate::check;
@@ -23,11 +24,13 @@ use crate::time::{Reading, Timestamp};
 pub(super) async fn register(
     session: &JournalSession,
     lease: Duration,
+    presence: Option<ServerSession>,
 ) -> Result<Registered, SessionFailure> {
     let (seen, time) = look(session, Look::Register).await?;
-    let sql = "INSERT INTO node (ends, lease) VALUES ($1, $2) RETURNING id";
-    let lease = lease_millis(lease);
-    let rows = session.query(sql, &[&(millis(seen) + lease), &lease]).await?;
+    let sql =
+        "INSERT INTO node (ends, lease, session, server) VALUES ($1, $2, $3, $4) RETURNING id";
+    let (lease, (number, server)) = (lease_millis(lease), columns(presence));
+    let rows = session.query(sql, &[&(millis(seen) + lease), &lease, &number, &server]).await?;
     let node = rows.first().ok_or_else(super::tables::foreign)?.try_get(0)?;
     Ok(Registered { node: Incarnation::new(unsigned(node)), time })
 }
@@ -36,16 +39,26 @@ pub(super) async fn renew(
     session: &JournalSession,
     node: Incarnation,
     lease: Duration,
+    presence: Option<ServerSession>,
 ) -> Result<Reading, SessionFailure> {
     let (seen, time) = look(session, Look::Renew).await?;
     let sql = concat!(
-        "UPDATE node SET lease = $2, ends = $3::bigint + $2 WHERE id = $1 AND NOT ",
+        "UPDATE node SET lease = $2, ends = $3::bigint + $2, session = $4, server = $5 \
+         WHERE id = $1 AND NOT ",
         lease_is_over!("$3")
     );
-    match session.execute(sql, &[&int(node.get()), &lease_millis(lease), &millis(seen)]).await? {
+    let (node_id, (number, server)) = (int(node.get()), columns(presence));
+    let values: [&(dyn ToSql + Sync); 5] =
+        [&node_id, &lease_millis(lease), &millis(seen), &number, &server];
+    match session.execute(sql, &values).await? {
         0 => Err(Refused::NoLease(node).into()),
         _ => Ok(time),
     }
+}
+
+/// The session of a node, as it is in its row.
+fn columns(session: Option<ServerSession>) -> (Option<i64>, Option<i64>) {
+    session.map(|session| (session.number, session.server)).unzip()
 }
 
 fn lease_millis(lease: Duration) -> i64 {

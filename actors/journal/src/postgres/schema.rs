@@ -1,8 +1,8 @@
 //! The tables.
 
-use super::schedules;
 use super::session::{JournalSession, SessionFailure};
 use super::tables::{encoded, uid};
+use super::{presence, schedules};
 use crate::error::Error;
 use crate::id::RecordId;
 use crate::limits::BATCH;
@@ -124,6 +124,7 @@ pub(super) async fn set_up(
                 fill_local_ids(session).await?;
             }
             session.batch(schedules::TABLE).await?;
+            presence::set_up(session, schema).await?;
             session.execute("UPDATE format SET number = $1", &[&FORMAT]).await?;
             let insert = "INSERT INTO program (name) VALUES ($1) ON CONFLICT DO NOTHING";
             session.execute(insert, &[&program]).await?;

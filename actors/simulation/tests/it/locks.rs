@@ -336,7 +336,7 @@ fn locks(cluster: &mut Cluster) -> Result<usize, String> {
     world.check()?;
     world.0.excludes.store(false, Ordering::Relaxed);
     cluster
-        .faults(Faults::all().kills(0.02).stops(0.04).slow_disk(0.1, 4 * SECOND).disk_errors(5.0));
+        .faults(Faults::all().kills(0.02).stops(0.15).slow_disk(0.1, 4 * SECOND).disk_errors(5.0));
     cluster.run_for(FAULTS);
     cluster.heal();
     mem::take(&mut *lock(&world.0.entries));

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use asyncsteps_journal::memory::{Fault, Memory, Operation};
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::Request;
+use asyncsteps_executor::{Caller, Incoming, ReplyBody};
+use asyncsteps_journal::memory::{Fault, Faults, Memory, Operation};
 use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::{Epoch, Journal, LEASE};
 use futures_util::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{Process, memory};
@@ -51,12 +54,15 @@ fn two_processes_hand_an_entity_over_and_lose_no_call() {
 /// A process whose journal it no longer reaches once this is set.
 async fn cut_off(journal: &Memory) -> (Process, Arc<AtomicBool>) {
     let is_cut = Arc::new(AtomicBool::new(false));
-    let cut = Arc::clone(&is_cut);
-    let faults = move |_: Operation| match cut.load(Ordering::Relaxed) {
+    (Process::start(journal.clone().faults(cut_by(&is_cut))).await, is_cut)
+}
+
+fn cut_by(is_cut: &Arc<AtomicBool>) -> impl Faults {
+    let cut = Arc::clone(is_cut);
+    move |_: Operation| match cut.load(Ordering::Relaxed) {
         true => Fault::NotDone,
         false => Fault::None,
-    };
-    (Process::start(journal.clone().faults(faults)).await, is_cut)
+    }
 }
 
 #[test]
@@ -74,6 +80,71 @@ fn the_entities_of_a_dead_node_go_on_after_its_lease() {
         let sums = join_all(names.iter().map(|name| other.add(name, 1))).await;
         assert!(sums.into_iter().all(|sum| sum.is_ok_and(|sum| sum == 2)));
         assert!(begun.elapsed() < LEASE + Duration::from_secs(5), "{:?}", begun.elapsed());
+    });
+}
+
+/// A call that has so much time, as its caller learns how it ended.
+async fn add_within(process: &Process, time: Duration, add: &Value) -> Result<Value, String> {
+    let Value::Object(params) = add.clone() else { panic!("parameters are a map") };
+    let request = Request::new("test.counters:1.0:add", params);
+    let incoming = Incoming::new(request, Channel::local()).with_caller(Caller::system());
+    match process.executor.dispatch(incoming.with_time_left(time)).await.into_parts().1 {
+        ReplyBody::Message(message) => {
+            let result = message.response().clone().into_result();
+            result.map_err(|error| {
+                format!("{}: {}", error.code, error.description.unwrap_or_default())
+            })
+        }
+        ReplyBody::Nothing | ReplyBody::Raw(_) => panic!("it is answered with a message"),
+    }
+}
+
+#[test]
+fn a_caller_whose_time_ends_before_its_turn_learns_what_it_waited_for() {
+    run(async {
+        let journal = memory();
+        let (one, is_cut) = cut_off(&journal).await;
+        let add = |millis: u32| json!({ "name": "a", "add": 1, "millis": millis });
+        let second = Duration::from_secs(1);
+        let calls = [add(800), add(0), add(0)];
+        let calls = join_all(calls.iter().map(|add| add_within(&one, second, add))).await;
+        let queued = "DefenseRejected: the time ended while other calls of test.counters:1@a were before this one";
+        // the first one is not answered in its time, and the others do not begin
+        assert_eq!(calls[1..], [Err(queued.to_owned()), Err(queued.to_owned())]);
+        assert_eq!(one.sum("a").await, 0);
+        one.add("a", 1).await.expect("it is added");
+
+        is_cut.store(true, Ordering::Relaxed);
+        let other = Process::start(journal.clone()).await;
+        let owned = "DefenseRejected: the time ended while the node that owns test.counters:1@a had not released it";
+        assert_eq!(add_within(&other, second, &add(0)).await, Err(owned.to_owned()));
+        // as the code says, it may be repeated
+        sleep(LEASE).await;
+        assert_eq!(add_within(&other, second, &add(0)).await, Ok(json!(2)));
+    });
+}
+
+#[test]
+fn a_node_whose_session_is_gone_answers_nothing_from_memory() {
+    run(async {
+        let journal = memory();
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let machine = journal.clone().faults(cut_by(&is_cut));
+        let one = Process::start(machine.clone()).await;
+        one.add("a", 1).await.expect("it is added");
+        // without its session it renews at once, which it cannot
+        is_cut.store(true, Ordering::Relaxed);
+        machine.change_session();
+        let entity = journal.list(Query { limit: 1, ..Query::default() }).await;
+        journal.end_lease(entity.expect("it is there")[0].owner.expect("it is owned"));
+        let other = Process::start(journal.clone()).await;
+        let begun = Instant::now();
+        assert_eq!(other.add("a", 10).await.expect("it is added"), 11);
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        let read = tokio::time::timeout(Duration::from_secs(5), one.sum("a")).await;
+        assert!(read.is_err(), "{read:?}");
+        is_cut.store(false, Ordering::Relaxed);
+        assert_eq!(one.sum("a").await, 11);
     });
 }
 

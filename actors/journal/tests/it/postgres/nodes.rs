@@ -27,6 +27,7 @@ fn several_nodes_share_a_journal() {
         each_flow_is_claimed_by_one_node(&server).await;
         nodes_of_one_process_get_flows_at_the_same_time(&server).await;
         what_one_node_submits_wakes_another(&server).await;
+        the_flows_of_a_process_that_ends_are_taken_before_the_end_of_its_lease(&server).await;
         no_flow_is_taken_for_a_lease_after_the_server_started(&server).await;
         a_claim_that_is_dropped_leaves_nothing_locked(&server).await;
         a_jump_of_the_server_moves_no_lease_and_no_wait(&server).await;
@@ -107,6 +108,52 @@ async fn what_one_node_submits_wakes_another(server: &Server) {
     changes.changed().await.expect("the journal is there");
     one.submit(submit(FirstOwner::Any)).await.expect("a new flow");
     changes.changed().await.expect("the journal is there");
+}
+
+/// Waits until a node of the process is known by a session, and this one is another than before.
+async fn session(client: &tokio_postgres::Client, node: Incarnation, before: Option<i64>) -> i64 {
+    let sql = "SELECT session FROM node WHERE id = $1 AND session IS DISTINCT FROM $2";
+    let node = i64::try_from(node.get()).expect("a number");
+    loop {
+        if let Some(row) = client.query_opt(sql, &[&node, &before]).await.expect("the table")
+            && let Some(session) = row.get(0)
+        {
+            return session;
+        }
+    }
+}
+
+async fn the_flows_of_a_process_that_ends_are_taken_before_the_end_of_its_lease(server: &Server) {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let connect = async || connect(server, "dies").await;
+    let (dies, lives, other) = (connect().await, connect().await, connect().await);
+    let client = raw(server, "dies").await;
+    let begin = async |journal: &Postgres| {
+        let mut sessions = journal.session();
+        sessions.wait_for(|number| *number > 0).await.expect("the journal is there");
+        let node = journal.register(HOUR).await.expect("a node").node;
+        (start(journal, node).await, node, session(&client, node, None).await)
+    };
+    let (_, living, before) = begin(&lives).await;
+    let (lost, ..) = begin(&dies).await;
+    let node = other.register(HOUR).await.expect("a node").node;
+    // this one loses its session, and has another one before it counts as dead
+    let ends = "SELECT pg_terminate_backend(pid) FROM pg_locks \
+                WHERE locktype = 'advisory' AND (classid::bigint << 32) + objid::bigint = $1";
+    assert_eq!(client.execute(ends, &[&before]).await.expect("a lock"), 1);
+    session(&client, living, Some(before)).await;
+    drop(dies);
+
+    let mut changes = other.changes();
+    let claimed = loop {
+        let claimed = claim(&other, node, 9).await.expect("the node lives");
+        if !claimed.is_empty() {
+            break claimed;
+        }
+        changes.changed().await.expect("the journal is there");
+    };
+    assert_eq!(claimed.iter().map(|claimed| claimed.uid).collect::<Vec<_>>(), [lost]);
+    lives.renew(living, HOUR).await.expect("it has its lease");
 }
 
 async fn no_flow_is_taken_for_a_lease_after_the_server_started(server: &Server) {
