@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
+use asyncsteps_actors::watched::WatchedValue;
 use asyncsteps_core::{Error, Interrupter};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::store::ClusterNodeId;
-use crate::watched::WatchedValue;
 
 /// The code of the error that ends a section whose lock was lost: the node could not renew its lease in
 /// time. The steps inside of the section are cancelled, and undone with the lock taken again.

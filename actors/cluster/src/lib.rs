@@ -47,7 +47,6 @@ mod shares;
 pub mod sql;
 pub mod store;
 mod throttle;
-mod watched;
 
 #[doc = include_str!("docs/cluster.md")]
 pub mod guide {}

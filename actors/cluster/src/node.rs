@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
+use asyncsteps_actors::watched::WatchedValue;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Mutex, oneshot};
@@ -17,7 +18,6 @@ use crate::keys::StateTable;
 use crate::lease_term::LeaseTerm;
 use crate::notices::Notices;
 use crate::store::{LockId, LockStore, Taken};
-use crate::watched::WatchedValue;
 
 /// The number of renewals after which unused rows are removed.
 const TRIM: u64 = 100;

@@ -1,6 +1,6 @@
 //! The state that the handles and nodes of a process share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use asyncsteps_actors::clock;
@@ -43,7 +43,7 @@ struct DurableState {
     /// The entities of each interface that has some.
     kinds: Vec<Arc<EntityKind>>,
     /// The functions of entities that get messages, by their name in the journal.
-    messages: HashMap<String, MessageFunction>,
+    messages: BTreeMap<String, MessageFunction>,
     schedules: Vec<Arc<ScheduledRequests>>,
     nodes: Vec<LocalNode>,
     last_node: u64,

@@ -1,6 +1,6 @@
 //! Several fabrics behind one, chosen by interface.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use crate::serve_guard::{ServeGuard, Serving};
 )]
 #[must_use = "a client calls over it"]
 pub struct Routes {
-    by_interface: HashMap<Box<str>, Arc<dyn Fabric>>,
+    by_interface: BTreeMap<Box<str>, Arc<dyn Fabric>>,
     others: Option<Arc<dyn Fabric>>,
 }
 

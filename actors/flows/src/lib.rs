@@ -25,7 +25,8 @@
 //! - [`pool`]: arbiters for flows, placement and shutdown; [`drain`]: counting flows in flight
 //! - [`budget`]: admission, fair among clients
 //! - [`sync`](mod@sync): locks and their messages
-//! - [`clock`] and [`timer`]: the time of an arbiter; [`random`]: random names; [`latency`]: distributions of times
+//! - [`clock`] and [`timer`]: the time of an arbiter; [`random`]: random names; [`latency`]: distributions of times;
+//!   [`watched`]: a value whose waiters wake in order
 //! - [`span`]: spans of flows and steps through `tracing`; [`trace`]: the trace that a flow belongs to;
 //!   [`record`]: the history of the steps of a flow
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
@@ -50,3 +51,4 @@ pub mod sync;
 pub mod timer;
 pub mod tool;
 pub mod trace;
+pub mod watched;

@@ -2,6 +2,7 @@
 //! copy: put a service of yours in the place of these two.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ impl Shop {
         steps
             .run("pay", async |cx, ()| cx.ask_bank("pay", cx.key()).await)
             .recorded()
-            .retry(Retry::attempts(5).backoff(SECOND / 10))
+            .retry(Retry::attempts(5).backoff(SECOND / 10).jitter())
             .undo_with(UndoPolicy::default().retry(often()), async |cx, _| {
                 cx.ask_bank("refund", cx.key()).await
             })
@@ -160,32 +161,51 @@ async fn until_ok<T, E, F: Future<Output = Result<T, E>>>(ask: impl Fn() -> F) -
     }
 }
 
+/// Two shops and two banks under all faults.
+fn orders(cluster: &mut Cluster) -> Result<(), String> {
+    let world = World::default();
+    for name in ["bank-1", "bank-2"] {
+        let world = world.clone();
+        cluster.node(name, async move |node| world.clone().bank(node).await);
+    }
+    for name in ["shop-1", "shop-2"] {
+        let world = world.clone();
+        cluster.node(name, async move |node| {
+            let (durable, kept) = world.clone().shop(node).await;
+            let ann = User::new("ann", SecurityLevel::SafeOps);
+            for _ in 0..100 {
+                tokio::time::sleep(SECOND / 2).await;
+                let options = Options::default().caller(&ann);
+                let _ = durable.submit("demo.shop:1.0:order", (), options).await;
+            }
+            kept
+        });
+    }
+    cluster.faults(Faults::all());
+    cluster.run_for(60 * SECOND);
+    cluster.heal();
+    cluster.run_for(120 * SECOND);
+    world.check(cluster)
+}
+
 #[test]
 fn an_order_is_paid_and_sent_or_neither() {
-    let figures = simulate(0..4, |cluster| {
-        let world = World::default();
-        for name in ["bank-1", "bank-2"] {
-            let world = world.clone();
-            cluster.node(name, async move |node| world.clone().bank(node).await);
-        }
-        for name in ["shop-1", "shop-2"] {
-            let world = world.clone();
-            cluster.node(name, async move |node| {
-                let (durable, kept) = world.clone().shop(node).await;
-                let ann = User::new("ann", SecurityLevel::SafeOps);
-                for _ in 0..100 {
-                    tokio::time::sleep(SECOND / 2).await;
-                    let options = Options::default().caller(&ann);
-                    let _ = durable.submit("demo.shop:1.0:order", (), options).await;
-                }
-                kept
-            });
-        }
-        cluster.faults(Faults::all());
-        cluster.run_for(60 * SECOND);
-        cluster.heal();
-        cluster.run_for(120 * SECOND);
-        world.check(cluster)
-    });
-    println!("{figures}");
+    println!("{}", simulate(0..4, orders));
+}
+
+/// So a seed that fails can be run again. Two runs of a hundred seeds take their time.
+#[test]
+fn a_seed_of_the_shop_is_the_same_run_again() {
+    let seeds = if env::var_os("LONG_TESTS").is_some() { 100 } else { 2 };
+    let histories = || {
+        let histories = Mutex::new(BTreeMap::new());
+        simulate(0..seeds, |cluster| {
+            let outcome = orders(cluster);
+            let history = cluster.figures().history;
+            histories.lock().expect("no panic").insert(cluster.seed(), history);
+            outcome
+        });
+        histories.into_inner().expect("no panic")
+    };
+    assert_eq!(histories(), histories());
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
+use asyncsteps_actors::watched::WatchedValue;
 use tokio::sync::futures::Notified;
 use tokio::time::sleep;
 
@@ -12,7 +13,6 @@ use crate::error::Error;
 use crate::lease_term::LeaseTerm;
 use crate::node::ClusterNode;
 use crate::store::{Quota, QuotaShare};
-use crate::watched::WatchedValue;
 
 /// The units of a limit that a node has.
 pub(crate) trait Units: Default + Send + 'static {

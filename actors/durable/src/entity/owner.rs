@@ -1,7 +1,7 @@
 //! The entities that a node owns.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -89,8 +89,8 @@ pub(crate) struct EntityOwner {
     pub(crate) number: u64,
     pub(super) lease: CurrentLease,
     entities: RefCell<HashMap<Arc<str>, Owning>>,
-    /// Those that it owns.
-    owned: RefCell<HashMap<Uid, Rc<OwnedEntity>>>,
+    /// Those that it owns, in the order in which it gives all back.
+    owned: RefCell<BTreeMap<Uid, Rc<OwnedEntity>>>,
     is_ending: Cell<bool>,
     /// When it looked for idle ones.
     looked: Cell<Time>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_nats::Message;
 use asyncsteps_actors::drain::{Drain, DrainGuard};
+use asyncsteps_actors::watched::WatchedValue;
 use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
@@ -13,7 +14,7 @@ use asyncsteps_executor::message::{Coding, Response};
 use asyncsteps_executor::observe::{OpenConnection, Traffic};
 use futures_util::StreamExt;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::connection::Subscription;
@@ -38,7 +39,7 @@ pub(super) struct NodeServer {
     pub(super) executor: Executor,
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) drain: Arc<Drain>,
-    pub(super) phase: watch::Receiver<ServePhase>,
+    pub(super) phase: Arc<WatchedValue<ServePhase>>,
     pub(super) workers: Vec<WorkerHandle>,
     /// The bytes of the requests that are admitted.
     pub(super) bytes: Arc<AtomicUsize>,
@@ -60,6 +61,18 @@ pub(super) enum ServePhase {
     Draining,
     /// No more messages are taken, and requests in flight are cancelled.
     Ended,
+}
+
+impl ServePhase {
+    /// A phase after the first one.
+    fn ends(self) -> Option<Self> {
+        (self != Self::Serving).then_some(self)
+    }
+}
+
+/// Waits until the node serves no more.
+pub(super) async fn ended(phase: &WatchedValue<ServePhase>) {
+    phase.wait_for(|phase| (*phase == ServePhase::Ended).then_some(())).await;
 }
 
 /// An arbiter that carries out requests.
@@ -107,8 +120,8 @@ pub(super) struct LoadGuard {
 impl NodeServer {
     /// Takes the requests of a subscription until serving ends.
     pub(super) async fn take_requests(self: Arc<Self>, mut requests: Box<dyn Subscription>) {
-        let mut phase = self.phase.clone();
         let mut received: u64 = 0;
+        let mut changed = std::pin::pin!(self.phase.wait_for(|phase| phase.ends()));
         loop {
             tokio::select! {
                 biased;
@@ -119,10 +132,9 @@ impl NodeServer {
                     }
                     None => return,
                 },
-                changed = phase.changed() => match (changed, *phase.borrow()) {
-                    (Ok(()), ServePhase::Serving) => {}
-                    (Ok(()), ServePhase::Draining) => break,
-                    (Ok(()), ServePhase::Ended) | (Err(_), _) => return,
+                phase = &mut changed => match phase {
+                    ServePhase::Ended => return,
+                    ServePhase::Serving | ServePhase::Draining => break,
                 },
             }
         }
@@ -235,7 +247,7 @@ impl NodeServer {
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        *self.phase.borrow() != ServePhase::Serving
+        self.phase.with(|phase| *phase != ServePhase::Serving)
     }
 }
 

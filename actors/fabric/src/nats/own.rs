@@ -6,7 +6,7 @@ use asyncsteps_actors::drain::DrainGuard;
 use asyncsteps_executor::iface::FunctionName;
 
 use super::config::Config;
-use super::node_server::{NodeServer, ServePhase};
+use super::node_server::{NodeServer, ended};
 use super::serve::Members;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
@@ -48,16 +48,10 @@ impl OwnCall {
                     result.map(Response::new).map_err(|error| CallError::of_flow(&error))
                 }
                 () = wait(time_limit) => Err(CallError::lost("no answer in time")),
-                () = ended(&server) => return Err(CallError::cancelled()),
+                () = ended(&server.phase) => return Err(CallError::cancelled()),
             };
             entered.finish();
             result
         }
     }
-}
-
-/// Waits until the node serves no more. Most calls are carried out at once, and wait for nothing.
-async fn ended(server: &NodeServer) {
-    // without a sender it has ended too
-    let _ = server.phase.clone().wait_for(|phase| *phase == ServePhase::Ended).await;
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use actix_rt::ArbiterHandle;
 use asyncsteps_actors::clock;
 use asyncsteps_actors::drain::{Drain, Drained};
+use asyncsteps_actors::watched::WatchedValue;
 use asyncsteps_core::codes;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::observe::Protocol;
@@ -15,13 +16,13 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use super::connection::{NotSent, Subscription};
 use super::link::Link;
 use super::micro::Services;
-use super::node_server::{CANCELS_THAT_WAIT, NodeServer, ServePhase, WorkerHandle};
+use super::node_server::{CANCELS_THAT_WAIT, NodeServer, ServePhase, WorkerHandle, ended};
 use super::probe::probe_callers;
 use super::worker::NatsWorker;
 use crate::call_error::CallError;
@@ -50,7 +51,7 @@ pub(super) async fn serve(
     executor: Executor,
 ) -> Result<ServeGuard, CallError> {
     check(&arbiters, &endpoints)?;
-    let (to_phase, phase) = watch::channel(ServePhase::Serving);
+    let phase = Arc::new(WatchedValue::new(ServePhase::Serving));
     let traffic = executor.traffic();
     let workers = arbiters.iter().map(|arbiter| start_worker(arbiter, link, &executor, &phase));
     let server = Arc::new(NodeServer {
@@ -66,12 +67,12 @@ pub(super) async fn serve(
         executor,
         started: time_of_day(),
     });
-    let mut serves = ServingExecutor { server, phase: to_phase, tasks: Vec::new() };
+    let mut serves = ServingExecutor { server, tasks: Vec::new() };
     if let Err(error) = serves.begin(link).await {
         ServeGuard::new(serves).give_up();
         return Err(error);
     }
-    tokio::spawn(drain_at_close(serves.server.executor.clone(), serves.phase.clone()));
+    tokio::spawn(drain_at_close(serves.server.executor.clone(), Arc::clone(&serves.server.phase)));
     members.lock().push(Arc::downgrade(&serves.server));
     Ok(ServeGuard::new(serves))
 }
@@ -102,10 +103,10 @@ fn start_worker(
     arbiter: &ArbiterHandle,
     link: &Arc<Link>,
     executor: &Executor,
-    phase: &watch::Receiver<ServePhase>,
+    phase: &Arc<WatchedValue<ServePhase>>,
 ) -> WorkerHandle {
     let (orders, taken) = mpsc::unbounded_channel();
-    let (link, executor, phase) = (Arc::clone(link), executor.clone(), phase.clone());
+    let (link, executor, phase) = (Arc::clone(link), executor.clone(), Arc::clone(phase));
     // false for an arbiter that is gone: then the orders come back
     let _: bool = arbiter.spawn_fn(move || {
         let worker = Rc::new(NatsWorker::new(link, executor));
@@ -137,26 +138,21 @@ async fn subscribe(
 }
 
 /// An executor that closes takes no more requests from here.
-async fn drain_at_close(executor: Executor, phase: watch::Sender<ServePhase>) {
+async fn drain_at_close(executor: Executor, phase: Arc<WatchedValue<ServePhase>>) {
     tokio::select! {
         biased;
-        () = executor.closing() => {
-            phase.send_if_modified(|phase| {
-                let is_serving = *phase == ServePhase::Serving;
-                if is_serving {
-                    *phase = ServePhase::Draining;
-                }
-                is_serving
-            });
-        }
-        () = phase.closed() => {}
+        () = executor.closing() => phase.change(|phase| {
+            if *phase == ServePhase::Serving {
+                *phase = ServePhase::Draining;
+            }
+        }),
+        () = ended(&phase) => {}
     }
 }
 
 /// An executor that serves, until this is dropped.
 struct ServingExecutor {
     server: Arc<NodeServer>,
-    phase: watch::Sender<ServePhase>,
     /// One for each subscription.
     tasks: Vec<JoinHandle<()>>,
 }
@@ -181,7 +177,7 @@ impl Serving for ServingExecutor {
     fn drain(mut self: Box<Self>, grace: Duration) -> BoxFuture<'static, Drained> {
         Box::pin(async move {
             let ends = tokio::time::Instant::now() + grace;
-            self.phase.send_replace(ServePhase::Draining);
+            self.server.phase.change(|phase| *phase = ServePhase::Draining);
             for task in self.tasks.drain(..) {
                 // it only ends early if the runtime does
                 let _ = task.await;
@@ -189,7 +185,7 @@ impl Serving for ServingExecutor {
             let drain: &Arc<Drain> = &self.server.drain;
             drain.close();
             if tokio::time::timeout_at(ends, drain.idle()).await.is_err() {
-                self.phase.send_replace(ServePhase::Ended);
+                self.server.phase.change(|phase| *phase = ServePhase::Ended);
                 // an arbiter that is stuck is not waited for
                 let _ = tokio::time::timeout(CANCEL_GRACE, drain.idle()).await;
             }
@@ -202,6 +198,6 @@ impl Serving for ServingExecutor {
 
 impl Drop for ServingExecutor {
     fn drop(&mut self) {
-        self.phase.send_replace(ServePhase::Ended);
+        self.server.phase.change(|phase| *phase = ServePhase::Ended);
     }
 }

@@ -8,18 +8,19 @@ use std::sync::Arc;
 
 use async_nats::Subject;
 use asyncsteps_actors::clock;
+use asyncsteps_actors::watched::WatchedValue;
 use asyncsteps_core::{Time, codes};
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Coding, Response};
 use asyncsteps_executor::observe::Traffic;
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::calls::is_of_node;
 use super::link::Link;
-use super::node_server::{AdmittedRequest, ServePhase, WorkerOrder};
+use super::node_server::{AdmittedRequest, ServePhase, WorkerOrder, ended};
 use super::request::{answer, carry_out};
 
 /// Carries out requests on its arbiter.
@@ -48,12 +49,9 @@ impl NatsWorker {
     pub(super) async fn run(
         self: Rc<Self>,
         mut orders: mpsc::UnboundedReceiver<WorkerOrder>,
-        mut phase: watch::Receiver<ServePhase>,
+        phase: Arc<WatchedValue<ServePhase>>,
     ) {
-        let mut ended = std::pin::pin!(async move {
-            // without a sender it has ended too
-            let _ = phase.wait_for(|phase| *phase == ServePhase::Ended).await;
-        });
+        let mut ended = std::pin::pin!(ended(&phase));
         loop {
             tokio::select! {
                 biased;

@@ -1,6 +1,7 @@
 //! The accounting of memory that is held for clients in addition to the requests of a budget, without
 //! threads and time.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use foldhash::{HashMap, HashMapExt as _};
@@ -9,7 +10,7 @@ use slab::Slab;
 use super::client::Client;
 
 /// The memory that is held for clients. A holding that waits for its client can be displaced: first the one that has
-/// waited longest among the holdings of the client with the most bytes.
+/// waited longest among the holdings of the client with the most bytes, and of several such clients.
 #[derive(Debug)]
 pub(super) struct Holdings<S> {
     all: Slab<ClientHolding<S>>,
@@ -90,7 +91,8 @@ impl<S> Holdings<S> {
 
     /// Removes the holding that is displaced next, if there is one; returns its bytes.
     pub(super) fn displace(&mut self) -> Option<(usize, S)> {
-        let most = self.clients.values().max_by_key(|of_client| of_client.bytes)?;
+        let rank = |it: &&WaitingHoldings| (it.bytes, Reverse(it.turns.keys().next().copied()));
+        let most = self.clients.values().max_by_key(rank)?;
         let (_, key) = most.turns.first_key_value()?;
         Some(self.remove(*key))
     }

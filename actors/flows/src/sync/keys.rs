@@ -37,10 +37,14 @@ impl<T> KeyTable<T> {
         self.0.remove_if(key, |_, object| object.strong_count() == 0);
     }
 
-    /// All objects in use. They are collected first, because dropping the last handle of one while
+    /// All objects in use, in the order of their keys. They are collected first, because dropping the last handle of one while
     /// the table is locked would lock it again.
     pub(super) fn all(&self) -> Vec<Arc<T>> {
-        self.0.iter().filter_map(|object| object.upgrade()).collect()
+        let objects = self.0.iter();
+        let objects = objects.filter_map(|it| Some((Arc::clone(it.key()), it.upgrade()?)));
+        let mut objects: Vec<_> = objects.collect();
+        objects.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        objects.into_iter().map(|(_, object)| object).collect()
     }
 }
 

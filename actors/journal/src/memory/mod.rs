@@ -38,8 +38,33 @@ pub struct Memory {
     store: Arc<Mutex<MemoryStore>>,
     faults: Arc<Mutex<dyn Faults>>,
     clock: Arc<dyn Clock>,
-    changes: watch::Sender<u64>,
-    session: watch::Sender<u64>,
+    changes: Arc<Mutex<Subscriptions>>,
+    session: Arc<Mutex<Subscriptions>>,
+}
+
+/// A number, and the receivers of its changes, each with a channel of its own: the waiters of one channel wake in a random
+/// order, which a simulation could not repeat.
+#[derive(Default)]
+struct Subscriptions {
+    number: u64,
+    senders: Vec<watch::Sender<u64>>,
+}
+
+impl Subscriptions {
+    fn add(&mut self) -> watch::Receiver<u64> {
+        let (sender, receiver) = watch::channel(self.number);
+        self.senders.retain(|sender| !sender.is_closed());
+        self.senders.push(sender);
+        receiver
+    }
+
+    /// Notifies all of a change, in the order in which they subscribed.
+    fn notify(&mut self) {
+        self.number += 1;
+        for sender in &self.senders {
+            sender.send_replace(self.number);
+        }
+    }
 }
 
 impl Default for Memory {
@@ -56,8 +81,8 @@ impl Memory {
             store: Arc::new(Mutex::new(MemoryStore::new(Limits::default()))),
             faults: Arc::new(Mutex::new(NoFaults)),
             clock: Arc::new(clock),
-            changes: watch::Sender::new(0),
-            session: watch::Sender::new(0),
+            changes: Arc::default(),
+            session: Arc::default(),
         }
     }
 
@@ -79,7 +104,7 @@ impl Memory {
     /// The same journal seen by this clock, as by another machine.
     #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
-        Self { clock: Arc::new(clock), session: watch::Sender::new(0), ..self }
+        Self { clock: Arc::new(clock), session: Arc::default(), ..self }
     }
 
     /// The same journal as seen by another machine, with faults, which are asked before each operation of this clone and
@@ -87,19 +112,19 @@ impl Memory {
     #[must_use]
     pub fn faults(self, faults: impl Faults) -> Self {
         let faults = Arc::new(Mutex::new(faults));
-        Self { faults, session: watch::Sender::new(0), ..self }
+        Self { faults, session: Arc::default(), ..self }
     }
 
     /// The [session](Journal::session) of this clone and its clones begins or ends.
     pub fn change_session(&self) {
-        self.session.send_modify(|number| *number += 1);
+        self.session.lock().notify();
     }
 
     /// Ends the lease of a node at once, as when its [session](Journal::session) has been gone for
     /// [`GONE`](crate::GONE).
     pub fn end_lease(&self, node: Incarnation) {
         self.store.lock().end_lease(node);
-        self.changes.send_modify(|number| *number += 1);
+        self.changes.lock().notify();
     }
 
     fn answer<'a, T: Send + 'a>(
@@ -124,7 +149,7 @@ impl Memory {
                 work(&mut store, moment)
             };
             if operation.may_wake() {
-                self.changes.send_modify(|number| *number += 1);
+                self.changes.lock().notify();
             }
             match fault {
                 Fault::AnswerLost => Err(Error::AnswerLost(Arc::new(Injected))),
@@ -231,10 +256,10 @@ impl Journal for Memory {
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+        self.changes.lock().add()
     }
 
     fn session(&self) -> watch::Receiver<u64> {
-        self.session.subscribe()
+        self.session.lock().add()
     }
 }

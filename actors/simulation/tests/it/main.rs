@@ -6,6 +6,7 @@ mod calls;
 mod entities;
 mod locks;
 mod lost_locks;
+mod repeated;
 mod shop;
 mod world;
 

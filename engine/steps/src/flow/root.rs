@@ -251,8 +251,8 @@ impl Flow {
     }
 
     /// Sets the seed of all choices that the flow makes by chance, so that they can be repeated: the
-    /// jitter of [`Retry`](crate::Retry). By default it is the number of the flow;
-    /// [`sim`](crate::sim) sets one made of its own.
+    /// jitter of [`Retry`](crate::Retry). By default it is the number of the flow, or comes from the
+    /// [seed of the thread](crate::sim::seed_thread); [`sim`](crate::sim) sets one made of its own.
     pub fn seed(&mut self, seed: u64) {
         self.asi.policy_state().random = Some(Random::new(seed));
     }

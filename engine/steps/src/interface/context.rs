@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use crate::error::{Error, StepError, StepFault, StepResult};
 use crate::flow::{Flow, FlowId, Identity};
 use crate::random::Random;
+use crate::sim;
 use crate::stack::{AsyncSteps, Callback, Frame};
 use crate::state::State;
 use crate::time::Time;
@@ -129,8 +130,9 @@ impl AsyncSteps {
 
     /// The chance of this flow, see [`Flow::seed`].
     pub(crate) fn random(&mut self) -> &mut Random {
-        let number = self.flow_id().number();
-        self.policy_state().random.get_or_insert_with(|| Random::new(number))
+        let id = self.flow_id();
+        let seed = || sim::seeded_number().unwrap_or_else(|| id.number());
+        self.policy_state().random.get_or_insert_with(|| Random::new(seed()))
     }
 
     /// The host's time at the beginning of this turn.

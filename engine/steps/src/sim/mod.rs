@@ -30,6 +30,7 @@ pub use check::{check, check_with};
 pub use cut::{cancel_everywhere, cut_everywhere};
 pub use options::Options;
 pub use plan::Cut;
+pub(crate) use seed::seeded_number;
 pub use seed::{fill_seeded, seed_thread};
 pub use started::Started;
 

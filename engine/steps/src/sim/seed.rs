@@ -8,8 +8,8 @@ thread_local! {
     static RANDOM: RefCell<Option<Random>> = const { RefCell::new(None) };
 }
 
-/// Makes the code on this thread draw its random bytes from this seed, instead of from the operating system. For a
-/// simulation of several programs: their random bytes are no secret any more.
+/// Makes the code on this thread draw its random bytes from this seed, instead of from the operating system, and its flows
+/// their [chance](crate::Flow::seed). For a simulation of several programs: their random bytes are no secret any more.
 pub fn seed_thread(seed: u64) {
     RANDOM.set(Some(Random::new(seed)));
 }
@@ -24,4 +24,9 @@ pub fn fill_seeded(bytes: &mut [u8]) -> bool {
         }
         true
     })
+}
+
+/// A number from the seed of the thread; `None` if it has none.
+pub(crate) fn seeded_number() -> Option<u64> {
+    RANDOM.with_borrow_mut(|random| random.as_mut().map(Random::number))
 }

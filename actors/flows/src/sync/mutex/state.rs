@@ -219,7 +219,13 @@ impl Drop for MutexKeyState {
 
 impl Contended for MutexKeyState {
     fn holders(&self) -> Option<Holders> {
-        self.accounting().queue.inside().map(Holder::branch).collect()
+        let inside = self.accounting();
+        let holders: Option<Holders> = inside.queue.inside().map(Holder::branch).collect();
+        // of many they come in a random order, in which the cycle of a deadlock would be looked for
+        holders.map(|mut holders| {
+            holders.sort_unstable_by_key(|holder| (holder.flow, holder.branch));
+            holders
+        })
     }
 
     fn resource(&self) -> Resource {

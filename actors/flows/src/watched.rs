@@ -7,23 +7,25 @@ use tokio::sync::futures::Notified;
 /// A value that tasks wait for. They wake in the order in which they began to wait; the waiters of tokio's `watch` wake in
 /// a random order, which a simulation could not repeat.
 #[derive(Debug, Default)]
-pub(crate) struct WatchedValue<T> {
+pub struct WatchedValue<T> {
     value: Mutex<T>,
     changed: Notify,
 }
 
 impl<T> WatchedValue<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// A value that no task waits for yet.
+    #[must_use]
+    pub fn new(value: T) -> Self {
         Self { value: Mutex::new(value), changed: Notify::new() }
     }
 
     /// Looks at the value, or changes it without waking what waits for it.
-    pub(crate) fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut self.value.lock())
     }
 
     /// Changes the value.
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+    pub fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         let result = change(&mut self.value.lock());
         self.changed.notify_waiters();
         result
@@ -33,7 +35,7 @@ impl<T> WatchedValue<T> {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub(crate) fn changed(&self) -> Notified<'_> {
+    pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
@@ -41,7 +43,7 @@ impl<T> WatchedValue<T> {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub(crate) async fn wait_for<R>(&self, mut look: impl FnMut(&mut T) -> Option<R>) -> R {
+    pub async fn wait_for<R>(&self, mut look: impl FnMut(&mut T) -> Option<R>) -> R {
         loop {
             let changed = self.changed();
             if let Some(result) = look(&mut self.value.lock()) {
