@@ -10,6 +10,10 @@ use crate::repeat::{FaultId, RepeatedRun};
 /// How many runs it may take.
 const MOST_RUNS: usize = 100;
 
+/// How long it may take, but for the run that goes on then: who waits for it has the failure already, and a long test is
+/// ended by a limit of its own.
+pub(crate) const MOST_TIME: Duration = Duration::from_secs(60);
+
 /// The last step when it looks for the time that a failure needs.
 const LEAST_TIME: Duration = Duration::from_secs(1);
 
@@ -37,12 +41,14 @@ impl fmt::Display for FailedRun {
     }
 }
 
-/// Looks for a run with fewer nodes, less time and fewer faults that fails as well; `run` returns how a run failed.
+/// Looks for a run with fewer nodes, less time and fewer faults that fails as well; `run` returns how a run failed, and
+/// `goes_on` whether another one may begin: it hears of the smallest run so far, and how many there were.
 pub(crate) fn shrink(
     first: Box<FailedRun>,
     run: impl Fn(RepeatedRun) -> Option<Box<FailedRun>>,
+    goes_on: impl FnMut(&FailedRun, usize) -> bool,
 ) -> Box<FailedRun> {
-    let mut search = Search { best: first, run, left: MOST_RUNS };
+    let mut search = Search { best: first, run, goes_on, runs: 0, is_over: false };
     search.nodes();
     search.time();
     search.faults();
@@ -50,21 +56,38 @@ pub(crate) fn shrink(
     search.best
 }
 
-struct Search<R> {
+struct Search<R, G> {
     best: Box<FailedRun>,
     run: R,
-    left: usize,
+    goes_on: G,
+    runs: usize,
+    is_over: bool,
 }
 
-impl<R: Fn(RepeatedRun) -> Option<Box<FailedRun>>> Search<R> {
+impl<R, G> Search<R, G>
+where
+    R: Fn(RepeatedRun) -> Option<Box<FailedRun>>,
+    G: FnMut(&FailedRun, usize) -> bool,
+{
     /// Takes a smaller run for the best one if it fails.
     fn fails(&mut self, smaller: RepeatedRun) -> bool {
-        if self.left == 0 {
-            return false;
+        let failed = self.runs(smaller);
+        failed.flatten().map(|failed| self.best = failed).is_some()
+    }
+
+    /// Whether a run holds. One that may not begin is not known to.
+    fn holds(&mut self, run: RepeatedRun) -> bool {
+        self.runs(run).is_some_and(|failed| failed.is_none())
+    }
+
+    /// Runs, and returns how that failed; `None` if the search is over.
+    fn runs(&mut self, run: RepeatedRun) -> Option<Option<Box<FailedRun>>> {
+        self.is_over |= self.runs == MOST_RUNS || !(self.goes_on)(&self.best, self.runs);
+        if self.is_over {
+            return None;
         }
-        self.left -= 1;
-        let failed = (self.run)(smaller);
-        failed.map(|failed| self.best = failed).is_some()
+        self.runs += 1;
+        Some((self.run)(run))
     }
 
     /// Leaves nodes out. A cluster without them has to be right as long as nothing goes wrong: one without any node
@@ -74,7 +97,7 @@ impl<R: Fn(RepeatedRun) -> Option<Box<FailedRun>>> Search<R> {
             let mut smaller = self.best.repeat.clone();
             smaller.without.insert(node);
             let calm = RepeatedRun { only: Some(BTreeSet::new()), ..smaller.clone() };
-            if (self.run)(calm).is_none() {
+            if self.holds(calm) {
                 self.fails(smaller);
             }
         }
@@ -101,7 +124,7 @@ impl<R: Fn(RepeatedRun) -> Option<Box<FailedRun>>> Search<R> {
         let mut parts = 2;
         loop {
             let all: Vec<FaultId> = self.best.struck.iter().map(|struck| struck.id).collect();
-            if all.is_empty() || self.left == 0 {
+            if all.is_empty() || self.is_over {
                 return;
             }
             let size = all.len().div_ceil(parts);
@@ -123,6 +146,8 @@ impl<R: Fn(RepeatedRun) -> Option<Box<FailedRun>>> Search<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::faults::NodeFault;
 
@@ -151,10 +176,27 @@ mod tests {
     #[test]
     fn what_a_failure_does_not_need_is_left_out() {
         let first = fails(RepeatedRun::of(7)).expect("it fails");
-        let smallest = shrink(first, fails).repeat;
+        let smallest = shrink(first, fails, |_, _| true).repeat;
         let until = smallest.until.expect("it is over after the last fault");
         assert!((20..=22).contains(&until.as_secs()), "{until:?}");
         let rest = RepeatedRun { until: None, ..smallest };
         assert_eq!(rest.to_string(), "7 without=b only=0.3,0.5");
+    }
+
+    #[test]
+    fn a_search_ends_when_it_may_not_go_on_with_the_smallest_run_so_far() {
+        for most in 0..20 {
+            let first = fails(RepeatedRun::of(7)).expect("it fails");
+            let (runs, mut smallest) = (Cell::new(0), first.repeat.clone());
+            let run = |repeat| {
+                runs.set(runs.get() + 1);
+                fails(repeat)
+            };
+            let found = shrink(first, run, |best, runs| {
+                smallest = best.repeat.clone();
+                runs < most
+            });
+            assert_eq!((runs.get(), found.repeat), (most, smallest));
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
-use asyncsteps_actors::clock;
+use asyncsteps_actors::clock::{self, Clock};
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 use crate::cluster::Cluster;
 use crate::figures::RunFigures;
 use crate::repeat::{AskedRuns, RepeatedRun};
-use crate::shrink::{FailedRun, shrink};
+use crate::shrink::{FailedRun, MOST_TIME, shrink};
 
 /// After how many seeds a run prints where it is.
 const REPORT: u64 = 100;
@@ -32,8 +32,9 @@ const REPORT: u64 = 100;
 /// later from there), or `7` for one seed with its log.
 ///
 /// # Panics
-/// With the first seed for which the scenario fails or a node panics. The run is made smaller first: without nodes, faults
-/// and time that it does not need. The message has the faults that are left, and the value of `SEEDS` that repeats the run.
+/// With the first seed for which the scenario fails or a node panics. The run is printed, and made smaller: without nodes,
+/// faults and time that it does not need, for a minute. The message has the faults that are left, and the value of `SEEDS`
+/// that repeats the run. A run that does not fail again is not one of its seed, which the message says.
 pub fn simulate(
     seeds: Range<u64>,
     scenario: impl Fn(&mut Cluster) -> Result<(), String> + Sync,
@@ -86,23 +87,51 @@ fn all(
     });
     let failed = std::mem::take(&mut *failed.lock());
     if let Some(first) = failed.into_iter().min_by_key(|failed| failed.repeat.seed) {
-        #[expect(clippy::print_stdout, reason = "that takes a while, and not all who wait need it")]
-        {
-            println!("seed {} fails, and is made smaller", first.repeat.seed);
-        }
-        let smaller = shrink(first, |repeat| run(repeat, scenario).err());
-        panic!("{smaller}\n\n{}", command(&smaller.repeat));
+        fail(first, scenario);
     }
     std::mem::take(&mut *done.lock()).into_iter().sum()
+}
+
+/// Prints a run that failed, makes it smaller, and panics with the smallest one.
+fn fail(
+    first: Box<FailedRun>,
+    scenario: &(dyn Fn(&mut Cluster) -> Result<(), String> + Sync),
+) -> ! {
+    print(&format!("{first}\n\n{}\n", command(&first.repeat)));
+    if run(first.repeat.clone(), scenario).is_ok() {
+        panic!("{first}\n\n{NOT_A_RUN}");
+    }
+    print(&format!("it is made smaller, for {} s", MOST_TIME.as_secs()));
+    let (begun, mut smallest) = (Clock::start(), first.repeat.clone());
+    let smaller = shrink(
+        first,
+        |repeat| run(repeat, scenario).err(),
+        |best, runs| {
+            if best.repeat != smallest {
+                smallest = best.repeat.clone();
+                let (until, faults) = (best.repeat.until, best.struck.len());
+                let until = until.map_or_else(String::new, |until| format!(" until {until:?}"));
+                print(&format!("after {runs} runs: {faults} faults{until}"));
+            }
+            begun.elapsed() < MOST_TIME
+        },
+    );
+    panic!("{smaller}\n\n{}", command(&smaller.repeat));
+}
+
+/// What is wrong with a seed that fails once.
+const NOT_A_RUN: &str = "again, it does not fail: something that the seed does not decide does, such as a `select!` without \
+                         `biased;` or the order of a hash table";
+
+#[expect(clippy::print_stdout, reason = "who waits for it looks at a terminal")]
+fn print(line: &str) {
+    println!("{line}");
 }
 
 /// Prints how many seeds have been run, now and then.
 fn report(done: u64, of: u64) {
     if done < of && done.is_multiple_of(REPORT) {
-        #[expect(clippy::print_stdout, reason = "who waits for it looks at a terminal")]
-        {
-            println!("{done} of {of} seeds hold");
-        }
+        print(&format!("{done} of {of} seeds hold"));
     }
 }
 
@@ -112,10 +141,7 @@ fn endless(from: u64, scenario: &(dyn Fn(&mut Cluster) -> Result<(), String> + S
     loop {
         let figures = all(next..next + REPORT, scenario);
         next += REPORT;
-        #[expect(clippy::print_stdout, reason = "who waits for it looks at a terminal")]
-        {
-            println!("{figures}all seeds below {next} hold: go on with SEEDS={next}..");
-        }
+        print(&format!("{figures}all seeds below {next} hold: go on with SEEDS={next}.."));
     }
 }
 

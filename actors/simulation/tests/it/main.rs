@@ -12,8 +12,9 @@ mod world;
 
 use std::env;
 use std::ops::Range;
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use asyncsteps_journal::request::FlowState;
@@ -183,4 +184,18 @@ fn a_node_that_panics_ends_the_run_whichever_it_is() {
         let text = panicked.downcast_ref::<String>().expect("a formatted text");
         assert!(text.contains("no such node"), "{text}");
     }
+}
+
+#[test]
+fn a_seed_that_fails_once_is_said_to_be_no_run() {
+    let has_failed = AtomicBool::new(false);
+    let run = panic::catch_unwind(AssertUnwindSafe(|| {
+        simulate(0..1, |_| match has_failed.swap(true, Ordering::Relaxed) {
+            false => Err("by chance".to_owned()),
+            true => Ok(()),
+        })
+    }));
+    let panicked = run.expect_err("the first failure");
+    let text = panicked.downcast_ref::<String>().expect("a formatted text");
+    assert!(text.contains("by chance") && text.contains("again, it does not fail"), "{text}");
 }
