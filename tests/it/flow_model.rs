@@ -42,13 +42,14 @@ fn programs() -> u32 {
 struct Tally(Mutex<BTreeMap<&'static str, u32>>);
 
 /// What there is in stories: how lines begin, and what it means.
-const EVENTS: [(&str, &str); 6] = [
+const EVENTS: [(&str, &str); 7] = [
     (">", "steps"),
     ("@", "iterations"),
     ("!", "error handlers"),
     ("x", "cancel handlers"),
     ("-", "dropped values"),
     ("~", "dropped futures"),
+    ("+", "shielded bodies"),
 ];
 
 /// How stories end.

@@ -71,6 +71,7 @@
 
 mod args;
 mod completion;
+mod contained;
 mod error;
 mod extensions;
 mod flow;

@@ -48,6 +48,8 @@ pub trait ReplayHooks {
 
     /// The step fails with this error, or one attempt of a step that is tried again, before the
     /// steps inside of it are undone. `undoes` says whether there is something to undo.
+    ///
+    /// Also when the body of a [shielded](crate::Added::shielded) step fails that was cancelled before.
     fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool);
 }
 

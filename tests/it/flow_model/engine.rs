@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use asyncsteps_core::sync::Mutex;
 use asyncsteps_core::tool::{AsyncTool, Manual};
-use asyncsteps_core::{Args, Arguments, Flow, Outcome, Progress, Time};
+use asyncsteps_core::{Args, Arguments, Execution, Flow, Outcome, Progress, Time};
 
 use super::program::{self, COUNTERS, Id, NEVER, Pause, Program, Story};
 
@@ -52,11 +52,15 @@ pub(crate) fn run(program: &Program) -> Story {
         flow.state_mut().set(counter.to_string(), 0i64);
     }
     let mut execution = flow.execute();
+    let mut bodies = Vec::new();
     let outcome = loop {
         match execution.run(at(world.now.get()), Waker::noop()) {
             Progress::Done(outcome) => break outcome,
             Progress::Ready => continue,
             Progress::Waiting => {}
+        }
+        if world.run(&mut execution, &mut bodies) {
+            continue;
         }
         let outside = world.outside.iterate(at(world.now.get()), Waker::noop());
         let next = outside.into_iter().chain(execution.deadline()).min().map_or(NEVER, nanos);
@@ -70,7 +74,10 @@ pub(crate) fn run(program: &Program) -> Story {
     };
     let state = |counter: usize| execution.state().get(&counter.to_string()).copied();
     let counts = std::array::from_fn(|counter| state(counter).expect("set at the start"));
+    let ended_at = world.now.get();
+    world.run(&mut execution, &mut bodies);
     drop(execution);
+    world.end(bodies);
     for mutex in world.mutexes.borrow().values() {
         assert_eq!((mutex.holders(), mutex.queued()), (0, 0), "a lock is still held");
     }
@@ -79,7 +86,7 @@ pub(crate) fn run(program: &Program) -> Story {
         Outcome::Error(error) => program::shown(error.code(), error.info()),
         Outcome::Cancelled => "cancelled".to_owned(),
     };
-    Story { events: world.events.take(), ending, ended_at: world.now.get(), counts }
+    Story { events: world.events.take(), ending, ended_at, counts }
 }
 
 pub(crate) fn args(values: &[i64]) -> Args {
@@ -96,6 +103,30 @@ pub(crate) fn values(args: Args) -> Vec<i64> {
         0 => Vec::new(),
         1 => args.into_typed::<i64>().map(|one| vec![one]).expect("one number"),
         _ => args.into_typed::<(i64, i64)>().map(|(a, b)| vec![a, b]).expect("two numbers"),
+    }
+}
+
+impl World {
+    /// Runs the shielded bodies of a flow; whether one has ended.
+    fn run(&self, flow: &mut Execution, bodies: &mut Vec<Execution>) -> bool {
+        bodies.extend(flow.take_launched().into_iter().map(Flow::execute));
+        let before = bodies.len();
+        bodies.retain_mut(|body| {
+            !matches!(body.run(at(self.now.get()), Waker::noop()), Progress::Done(_))
+        });
+        bodies.len() < before
+    }
+
+    /// Runs the bodies that the flow has left behind to their end.
+    fn end(&self, mut bodies: Vec<Execution>) {
+        while !bodies.is_empty() {
+            let outside = self.outside.iterate(at(self.now.get()), Waker::noop());
+            self.now.set(nanos(outside.expect("a body has an end")));
+            self.outside.iterate(at(self.now.get()), Waker::noop());
+            bodies.retain_mut(|body| {
+                !matches!(body.run(at(self.now.get()), Waker::noop()), Progress::Done(_))
+            });
+        }
     }
 }
 

@@ -33,6 +33,9 @@ fn node() -> impl Strategy<Value = Node> {
         1 => values().prop_map(Node::Result),
         1 => (wait(), handler(leaf_decision()))
             .prop_map(|(wait, handler)| Node::Await { wait, handler }),
+        2 => (pause(), result(), handler(leaf_decision())).prop_map(|(pause, result, handler)| {
+            Node::Shielded { wait: Wait { pause, result }, handler }
+        }),
         1 => a_loop(BURST_SIZED, body(leaf_end())).prop_map(Node::Loop),
     ];
     leaf.prop_recursive(DEPTH, SIZE, u32::try_from(WIDTH).unwrap_or(1), |inner| {
@@ -174,11 +177,17 @@ fn label() -> impl Strategy<Value = Label> {
 
 fn wait() -> impl Strategy<Value = Wait> {
     let result = prop_oneof![
-        6 => values().prop_map(Outside::Success),
-        3 => any::<bool>().prop_map(Outside::Error),
+        9 => result(),
         1 => Just(Outside::Abandoned),
     ];
     (pause(), result).prop_map(|(pause, result)| Wait { pause, result })
+}
+
+fn result() -> impl Strategy<Value = Outside> {
+    prop_oneof![
+        2 => values().prop_map(Outside::Success),
+        1 => any::<bool>().prop_map(Outside::Error),
+    ]
 }
 
 fn pause() -> impl Strategy<Value = Pause> {

@@ -9,7 +9,7 @@ use super::program::{
     self, Body, Decision, End, Handler, Id, Kind, Late, Leave, Loop, Node, Outside, Program, Step,
     Story, Wait, counter,
 };
-use super::strand::{Abort, Fault, Frame, Ran, Strand, Values};
+use super::strand::{Abort, Alone, Fault, Frame, Ran, Strand, Values};
 
 /// What the program does.
 pub(crate) fn run(program: &Program) -> Story {
@@ -46,7 +46,8 @@ impl Model {
 
     fn node(&mut self, strand: &mut Strand, node: &Node, values: Values) -> Ran {
         match node {
-            Node::Step(step) | Node::Sync(step) => self.step(strand, step, values),
+            Node::Step(step) => self.step(strand, step, values),
+            Node::Sync(step) => self.step_with(strand, step, values, true),
             Node::Loop(looped) => self.a_loop(strand, looped),
             Node::Result(result) => Ok(result.clone()),
             Node::Parallel { branches, handler } => {
@@ -55,11 +56,24 @@ impl Model {
             Node::Await { wait, handler } => {
                 self.frame(strand, handler, |model, strand| model.awaited(strand, wait))
             }
+            Node::Shielded { wait, handler } => {
+                self.frame(strand, handler, |model, strand| model.shielded(strand, wait))
+            }
         }
     }
 
     fn step(&mut self, strand: &mut Strand, step: &Step, values: Values) -> Ran {
-        self.frame(strand, &step.handler, |model, strand| {
+        self.step_with(strand, step, values, false)
+    }
+
+    fn step_with(
+        &mut self,
+        strand: &mut Strand,
+        step: &Step,
+        values: Values,
+        has_lock: bool,
+    ) -> Ran {
+        self.frame_with(strand, &step.handler, has_lock, |model, strand| {
             if values.len() < step.takes.least() {
                 return Err(Fault::internal());
             }
@@ -73,6 +87,16 @@ impl Model {
         &mut self,
         strand: &mut Strand,
         handler: &Option<Handler>,
+        run: impl FnOnce(&mut Self, &mut Strand) -> Ran,
+    ) -> Ran {
+        self.frame_with(strand, handler, false, run)
+    }
+
+    fn frame_with(
+        &mut self,
+        strand: &mut Strand,
+        handler: &Option<Handler>,
+        has_lock: bool,
         run: impl FnOnce(&mut Self, &mut Strand) -> Ran,
     ) -> Ran {
         strand.frames.push(Frame::default());
@@ -90,8 +114,19 @@ impl Model {
         if let Some(id) = strand.top().value {
             self.log(format!("-{id}"));
         }
+        strand.leave_bodies(has_lock);
         strand.frames.pop();
-        ran
+        let values = ran?;
+        self.go_on(strand)?;
+        Ok(values)
+    }
+
+    /// The next step waits for the shielded bodies that keep a lock.
+    fn go_on(&mut self, strand: &mut Strand) -> Result<(), Abort> {
+        match strand.kept_until().filter(|end| *end > self.now) {
+            Some(end) => self.wait(strand, Some(end)).map(drop),
+            None => Ok(()),
+        }
     }
 
     fn handle(&mut self, strand: &mut Strand, handler: &Handler, fault: Fault) -> Ran {
@@ -101,7 +136,10 @@ impl Model {
             Decision::Silent => Err(Abort::Error(fault)),
             Decision::Success(values) => strand.success(values),
             Decision::Error(info) => Err(Fault::raised(handler.id, *info)),
-            Decision::Steps(nodes) => self.steps(strand, nodes, Values::new()),
+            Decision::Steps(nodes) => {
+                self.go_on(strand)?;
+                self.steps(strand, nodes, Values::new())
+            }
             Decision::Leave(leave) => Err(strand.leave(*leave)),
             Decision::Panic | Decision::Wait | Decision::StepsAndSuccess => Err(Fault::internal()),
         }
@@ -180,6 +218,22 @@ impl Model {
         }
     }
 
+    /// A future that goes on when its step is ended from outside.
+    fn shielded(&mut self, strand: &mut Strand, wait: &Wait) -> Ran {
+        let end = wait.pause.end(self.now);
+        let waited = self.wait(strand, Some(end));
+        self.story.events.push((end, format!("+{}", wait.pause.id)));
+        if waited.is_err() {
+            strand.bodies.push(Alone { depth: strand.frames.len(), end, keeps: false });
+        }
+        waited?;
+        match &wait.result {
+            Outside::Success(values) => Ok(values.clone()),
+            Outside::Error(info) => Err(Fault::raised(wait.pause.id, *info)),
+            Outside::Abandoned => unreachable!("a body has an end"),
+        }
+    }
+
     fn a_loop(&mut self, strand: &mut Strand, looped: &Loop) -> Ran {
         strand.loops.push(looped.label);
         let ran = self.iterations(strand, looped);
@@ -197,6 +251,7 @@ impl Model {
                 Err(Abort::Leave(Leave { again, label }))
                     if label.is_none() || label == looped.label =>
                 {
+                    self.go_on(strand)?;
                     if !again {
                         return Ok(Values::new());
                     }
@@ -217,7 +272,7 @@ impl Model {
         let mut trial = self.clone();
         let ends: Vec<(Ran, u64)> = branches
             .iter()
-            .map(|branch| trial.branch(strand.branch(stop), branch, start))
+            .map(|branch| trial.branch(&mut strand.branch(stop), branch, start))
             .collect();
         let failed = |(ran, _): &(Ran, u64)| matches!(ran, Err(Abort::Error(_) | Abort::Leave(_)));
         let first = (0..ends.len()).filter(|at| failed(&ends[*at])).min_by_key(|at| ends[*at].1);
@@ -227,7 +282,9 @@ impl Model {
         for (at, branch) in branches.iter().enumerate() {
             let stop = if Some(at) == first { stop } else { others };
             // how it ends is known from the trial
-            let _ = self.branch(strand.branch(stop), branch, start);
+            let mut inside = strand.branch(stop);
+            let _ = self.branch(&mut inside, branch, start);
+            strand.take_bodies(inside);
             self.stopping = false;
         }
         let cancelled = std::mem::replace(&mut self.stopped, outside);
@@ -257,9 +314,9 @@ impl Model {
     }
 
     /// Runs a branch from the start of its parallel step; gives how it ended, and when.
-    fn branch(&mut self, mut strand: Strand, step: &Step, start: u64) -> (Ran, u64) {
+    fn branch(&mut self, strand: &mut Strand, step: &Step, start: u64) -> (Ran, u64) {
         self.now = start;
-        let ran = self.step(&mut strand, step, Values::new());
+        let ran = self.step(strand, step, Values::new());
         (ran, self.now)
     }
 

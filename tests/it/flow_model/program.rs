@@ -38,6 +38,11 @@ pub(crate) enum Node {
         wait: Wait,
         handler: Option<Handler>,
     },
+    /// The same as a body that nothing outside ends.
+    Shielded {
+        wait: Wait,
+        handler: Option<Handler>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -233,7 +238,7 @@ impl Names {
                     self.body(&mut looped.body);
                 }
                 Node::Result(_) => {}
-                Node::Await { wait, handler } => {
+                Node::Await { wait, handler } | Node::Shielded { wait, handler } => {
                     self.name(&mut wait.pause.id);
                     self.handler(handler);
                 }

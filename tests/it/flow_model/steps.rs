@@ -46,6 +46,15 @@ impl Here {
                 let added = asi.await_(Awaited::new(here, wait));
                 self.handled(added, handler);
             }
+            Node::Shielded { wait, handler } => {
+                let mut added = asi.run(async move |_: Args| {
+                    let result = Awaited::new(here.clone(), wait.clone()).await;
+                    here.log(format!("+{}", wait.pause.id));
+                    Ok(result?)
+                });
+                added.shielded();
+                self.handled(added.untyped(), handler);
+            }
         }
     }
 

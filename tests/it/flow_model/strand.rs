@@ -45,6 +45,17 @@ pub(crate) struct Strand {
     /// When it is cancelled.
     pub(crate) stop: u64,
     pub(crate) is_branch: bool,
+    pub(crate) bodies: Vec<Alone>,
+}
+
+/// A shielded body whose step was ended before it.
+#[derive(Clone)]
+pub(crate) struct Alone {
+    /// How many steps in progress it is inside of.
+    pub(crate) depth: usize,
+    pub(crate) end: u64,
+    /// It keeps the lock of a step that has ended.
+    pub(crate) keeps: bool,
 }
 
 /// What the body of a step in progress has set.
@@ -59,7 +70,7 @@ pub(crate) struct Frame {
 
 impl Strand {
     pub(crate) fn new(stop: u64) -> Self {
-        Self { frames: Vec::new(), loops: Vec::new(), stop, is_branch: false }
+        Self { frames: Vec::new(), loops: Vec::new(), stop, is_branch: false, bodies: Vec::new() }
     }
 
     pub(crate) fn branch(&self, stop: u64) -> Self {
@@ -68,6 +79,26 @@ impl Strand {
 
     pub(crate) fn top(&mut self) -> &mut Frame {
         self.frames.last_mut().expect("a step is in progress")
+    }
+
+    /// The step on top ends: the bodies inside keep its lock, if it has one.
+    pub(crate) fn leave_bodies(&mut self, has_lock: bool) {
+        let depth = self.frames.len();
+        for body in self.bodies.iter_mut().filter(|body| body.depth >= depth) {
+            body.depth = depth - 1;
+            body.keeps |= has_lock;
+        }
+    }
+
+    /// A branch of the step on top has ended.
+    pub(crate) fn take_bodies(&mut self, branch: Self) {
+        let depth = self.frames.len();
+        self.bodies.extend(branch.bodies.into_iter().map(|body| Alone { depth, ..body }));
+    }
+
+    /// When the last body has ended that keeps a lock.
+    pub(crate) fn kept_until(&self) -> Option<u64> {
+        self.bodies.iter().filter(|body| body.keeps).map(|body| body.end).max()
     }
 
     /// The time limit that expires first, and whose it is.

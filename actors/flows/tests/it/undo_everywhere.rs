@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_actors::sync::Mutex;
+use asyncsteps_actors::sync::{Limiter, Mutex};
 use asyncsteps_core::sim::{self, Cut, Options, Random};
+use asyncsteps_core::sync::limiter;
 use asyncsteps_core::{AsyncSteps, Error, Flow, Outcome, Retry, RunContext, Undo, sleep};
 
 fn ms(ms: u64) -> Duration {
@@ -65,6 +66,9 @@ struct Charge {
     /// When it was charged, and when its refund began and ended.
     charged: Option<u32>,
     refund: Option<(u32, u32)>,
+    /// When its body ended, if that is shielded and took place.
+    ended: Option<u32>,
+    is_shielded: bool,
 }
 
 /// A bank that refunds by key, and refuses to charge what was refunded.
@@ -73,6 +77,9 @@ struct Bank {
     charges: RefCell<BTreeMap<u32, Charge>>,
     events: Cell<u32>,
     locks: RefCell<Vec<Mutex>>,
+    /// A shielded body is at the desk, which has one place.
+    is_at_desk: Cell<bool>,
+    is_crowded: Cell<bool>,
 }
 
 impl Bank {
@@ -108,11 +115,16 @@ impl Bank {
         for lock in &*self.locks.borrow() {
             assert_eq!(lock.load().holders, 0, "a lock is held at the end");
         }
+        assert!(!self.is_crowded.get(), "two bodies were at the desk");
         let charges = self.charges.borrow();
         for (key, charge) in charges.iter() {
             let Some(charged) = charge.charged else { continue };
             let is_kept = matches!(outcome, Outcome::Success(_));
             assert!(is_kept || charge.refund.is_some(), "charge {key} is not refunded");
+            if let Some((began, _)) = charge.refund.filter(|_| charge.is_shielded) {
+                let ended = charge.ended.expect("nothing ends a shielded body");
+                assert!(ended < began, "charge {key} is refunded while its body runs");
+            }
             for (older, other) in charges.range(..key) {
                 let (Some((began, _)), Some((_, ended))) = (other.refund, charge.refund) else {
                     continue;
@@ -131,6 +143,8 @@ struct Place {
     bank: Rc<Bank>,
     branch: Vec<u32>,
     lock: Option<Mutex>,
+    /// One shielded body at a time.
+    desk: Limiter,
 }
 
 impl Place {
@@ -138,7 +152,7 @@ impl Place {
     fn inside(&self, lock: Option<Mutex>) -> Self {
         let number = self.bank.event();
         let branch = self.branch.iter().copied().chain([number]).collect();
-        Self { bank: Rc::clone(&self.bank), branch, lock }
+        Self { bank: Rc::clone(&self.bank), branch, lock, desk: self.desk.clone() }
     }
 }
 
@@ -200,16 +214,25 @@ fn add(asi: &mut AsyncSteps, node: &Rc<Node>, place: &Place) {
 
 /// Adds a step that charges, which takes 3 ms, and one that takes its result.
 fn charge(asi: &mut AsyncSteps, form: Form, lock: Option<Mutex>, place: Place) {
-    let Place { bank, branch, .. } = place;
-    let key = bank.event();
-    bank.charges.borrow_mut().insert(key, Charge { branch, ..Charge::default() });
+    let Place { bank, branch, desk, .. } = place;
+    let (key, is_shielded) = (bank.event(), matches!(form, Form::Shielded));
+    let charge = Charge { branch, is_shielded, ..Charge::default() };
+    bank.charges.borrow_mut().insert(key, charge);
     let refunds = Rc::clone(&bank);
     let mut step = asi.run_with(async move |context: RunContext, ()| {
         if matches!(form, Form::Flaky) && context.attempt == 1 {
             Err(Error::new("Flaky"))?;
         }
         bank.charge(key);
+        if !is_shielded {
+            sleep(ms(3)).await;
+            return Ok(());
+        }
+        bank.is_crowded.set(bank.is_crowded.get() || bank.is_at_desk.replace(true));
         sleep(ms(3)).await;
+        bank.is_at_desk.set(false);
+        let ended = bank.event();
+        bank.charges.borrow_mut().get_mut(&key).expect("a key").ended = Some(ended);
         Ok(())
     });
     step.undo(async move |_: Undo<&()>| {
@@ -219,7 +242,7 @@ fn charge(asi: &mut AsyncSteps, form: Form, lock: Option<Mutex>, place: Place) {
     match form {
         Form::Plain => &mut step,
         Form::Flaky => step.retry(Retry::attempts(2).on_code("Flaky")),
-        Form::Shielded => step.shielded(),
+        Form::Shielded => step.shielded().limited(&desk),
     };
 }
 
@@ -231,7 +254,9 @@ fn what_was_charged_is_refunded_wherever_the_flow_is_cut() {
             let root = Rc::new(node(&mut sim.random(), 3));
             sim.log(format_args!("{root:?}"));
             let bank = Rc::<Bank>::default();
-            let place = Place { bank: Rc::clone(&bank), branch: Vec::new(), lock: None };
+            let limits = limiter::Options { max_queue: None, rate: u32::MAX, ..Default::default() };
+            let (branch, desk) = (Vec::new(), Limiter::new(limits));
+            let place = Place { bank: Rc::clone(&bank), branch, lock: None, desk };
             let mut flow = Flow::new();
             flow.add(move |asi, ()| add(asi, &root, &place));
             (flow, move |outcome| bank.check(&outcome))

@@ -152,8 +152,11 @@ impl<'a, A, T> Added<'a, A, T> {
     /// [`timeout`](Self::timeout) cuts it: 30 s if it has none (FTN12 §1.3, §2.2.1 `newInstance`).
     ///
     /// The body stays a part of its flow's request: the request is in flight until the body has ended.
-    /// The step around it ends at once. The result of the body is lost then; an [`undo`](Self::undo)
-    /// of it runs at once too, and learns that its outcome is unknown.
+    /// The step that is ended around it ends at once, and the result of the body is lost. What the step
+    /// and the steps around it hold ([`locked`](Self::locked), [`limited`](Self::limited), a section) is
+    /// held until the body has ended; if the flow goes on, its next step begins behind that. An
+    /// [`undo`](Self::undo) of the step begins when the body has ended, with its result. A body that
+    /// failed by then is not undone, as for any other step.
     pub fn shielded(&mut self) -> &mut Self
     where
         T: Arguments,

@@ -189,7 +189,7 @@ impl Machine {
     }
 
     #[inline]
-    fn complete_with(&mut self, result: Args) {
+    pub(super) fn complete_with(&mut self, result: Args) {
         self.leave(StepEnd::Success);
         self.asi.strand.args = result;
         self.asi.strand.runnable = true;

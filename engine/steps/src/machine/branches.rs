@@ -145,7 +145,7 @@ impl Machine {
         self.asi.strand.args = Args::none();
         self.asi.set_activity(Activity::Plain);
         self.leave(StepEnd::Success);
-        self.asi.strand.runnable = true;
+        self.asi.strand.runnable = !matches!(self.go_on(), Next::Wait);
     }
 
     /// Lets the strand of the branch that completed go on with the next branch of the same step, if

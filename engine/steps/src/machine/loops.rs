@@ -33,6 +33,9 @@ impl Machine {
             return self.complete_with_wait();
         }
         self.leave(StepEnd::Success);
+        if self.asi.cold.is_some() && matches!(self.go_on(), Next::Wait) {
+            return Next::Wait;
+        }
         if self.asi.burst == 0 || self.is_cancelled() { Next::Step } else { self.iterate_inside() }
     }
 
@@ -58,7 +61,7 @@ impl Machine {
             Ok(IterationsEnd::Exhausted) => {
                 self.leave_iteration(Activity::Plain);
                 self.end_loop();
-                return Next::Step;
+                return self.go_on();
             }
             Ok(IterationsEnd::Burst) => {
                 self.leave_iteration(Activity::Looping(body));
@@ -157,7 +160,7 @@ impl Machine {
         if !end.continues {
             self.end_loop();
         }
-        Ok(if self.wait_before_next() { Next::Wait } else { Next::Step })
+        Ok(self.go_on())
     }
 
     #[cold]

@@ -127,7 +127,7 @@ impl Machine {
                     return self.complete_with_wait();
                 }
                 self.leave(StepEnd::Success);
-                Next::Step
+                self.go_on()
             }
         }
     }

@@ -1,16 +1,18 @@
 //! Undoing the steps inside of a step that failed, or of a flow that is cancelled (FTN12 §1.2,
 //! §1.3).
 
+use std::any::Any;
+use std::mem;
 use std::rc::{Rc, Weak};
 
 use super::types::{Machine, Next};
-use crate::args::Args;
+use crate::contained::Contained;
 use crate::error::{Error, codes};
 use crate::flow::Identity;
 use crate::observe::StepEnd;
 use crate::stack::{
-    About, Activity, BranchPath, Flags, Role, Strand, ToUndo, UndoEntry, UndoItem, UndoQueue,
-    UndoWork, Undone,
+    About, Activity, BranchPath, Flags, Locks, Role, ShieldedBody, Strand, ToUndo, UndoEntry,
+    UndoItem, UndoOfStep, UndoQueue, Undone,
 };
 use crate::undo::undo_flow;
 
@@ -20,9 +22,12 @@ impl Machine {
     #[cold]
     pub(super) fn pass_undos_on(&mut self, end: StepEnd<'_>) {
         let (active, level) = (self.asi.active(), self.asi.strand.depth());
+        self.hold_on();
         let extras = self.asi.strand.top.extras.as_ref();
         let is_scope = extras.is_some_and(|extras| extras.is_scope);
-        let undos = &mut self.asi.policy_state().undos;
+        let policies = self.asi.policy_state();
+        policies.alone.raise((active, level));
+        let undos = &mut policies.undos;
         if is_scope && matches!(end, StepEnd::Success | StepEnd::Recovered(_)) {
             drop(undos.take_inside((active, level + 1)));
         } else {
@@ -39,6 +44,7 @@ impl Machine {
         let level = cold.strands.get(parent).map_or(0, Strand::depth) + 1;
         if let Some(policies) = &mut cold.policies {
             policies.undos.move_up(branch, (parent, level));
+            policies.alone.move_up(branch, (parent, level));
         }
     }
 
@@ -112,7 +118,12 @@ impl Machine {
             self.asi.set_activity(activity);
             return Next::Wait;
         };
-        let Some(error) = error else { return self.complete_waiting(Args::none()) };
+        let Some(error) = error else {
+            // it stands before the next step, and passes the result of the last one on
+            let args = mem::take(&mut self.asi.strand.args);
+            self.complete_with(args);
+            return self.go_on();
+        };
         // other branches may have failed meanwhile
         self.asi.last_error = Some(error.clone());
         self.unwind_undone(error)
@@ -129,17 +140,75 @@ impl Machine {
         let entries = self.asi.policy_state().undos.take_after(active, kept);
         self.launch_undos(entries, None);
         if let Some((queue, branch)) = self.undos_before() {
-            queue.append([(branch, UndoItem::Release(self.asi.take_locks()))]);
+            queue.append([(branch, UndoItem::Release(self.take_locks()))]);
         }
     }
 
-    /// Makes the active strand wait for the undos of steps that the end of a loop cancelled, in a
-    /// step of its own; `false` if there is nothing to wait for.
+    /// The step on top is cancelled while its shielded body runs, which goes on.
     #[cold]
-    pub(super) fn wait_before_next(&mut self) -> bool {
-        self.asi.has_undos()
-            && self.undos_before().is_some()
-            && self.enter_wait(|machine| machine.wait_for_undos(None))
+    pub(super) fn leave_alone(&mut self, body: Rc<ShieldedBody>) {
+        body.leave_alone();
+        let inside = (self.asi.active(), self.asi.strand.depth() + 1);
+        if !body.has_ended() {
+            self.asi.policy_state().alone.push(inside, body);
+        }
+    }
+
+    /// The step on top ends, or its attempt: the shielded bodies inside that go on keep its locks.
+    pub(super) fn hold_on(&mut self) {
+        if !self.bodies_inside().is_empty() {
+            drop(self.take_locks());
+        }
+    }
+
+    /// Takes the locks of the step on top, which the shielded bodies inside keep too that go on without their steps.
+    fn take_locks(&mut self) -> Locks {
+        let (bodies, locks) = (self.bodies_inside(), self.asi.take_locks());
+        if bodies.is_empty() || locks.is_empty() {
+            return locks;
+        }
+        let shared: Rc<dyn Any> = Rc::new(locks);
+        bodies.iter().for_each(|body| body.keep(Rc::clone(&shared)));
+        vec![Box::new(shared)]
+    }
+
+    /// The bodies inside of the step on top that go on without their steps.
+    fn bodies_inside(&self) -> Vec<Rc<ShieldedBody>> {
+        let inside = (self.asi.active(), self.asi.strand.depth() + 1);
+        let policies = self.asi.own_policy_state();
+        policies
+            .map(|policies| policies.alone.inside(inside).cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// The next step follows the one that ended, behind what has to be over before it.
+    pub(super) fn go_on(&mut self) -> Next {
+        if self.wait_before_next() { Next::Wait } else { Next::Step }
+    }
+
+    /// Makes the active strand wait, in a step of its own, for the undos of steps that the end of a loop cancelled, and
+    /// for the shielded bodies that keep locks; `false` if there is nothing to wait for.
+    fn wait_before_next(&mut self) -> bool {
+        self.asi.has_undos() && (self.wait_for_undos_before() || self.wait_for_body())
+    }
+
+    #[cold]
+    fn wait_for_undos_before(&mut self) -> bool {
+        self.undos_before().is_some() && self.enter_wait(|machine| machine.wait_for_undos(None))
+    }
+
+    #[cold]
+    fn wait_for_body(&mut self) -> bool {
+        let policies = self.asi.own_policy_state();
+        let body = policies.and_then(|policies| policies.alone.keeping_locks(self.asi.active()));
+        body.is_some_and(|body| {
+            self.enter_wait(|machine| {
+                body.tell(machine.asi.completion());
+                machine.asi.start_activity(Activity::Undoing(None));
+                machine.asi.strand.runnable = false;
+                true
+            })
+        })
     }
 
     /// How many entries the active strand has.
@@ -174,7 +243,7 @@ impl Machine {
         if !undos.any_inside(inside, ToUndo::is_needed) && self.undos_before().is_none() {
             return;
         }
-        let locks = self.asi.take_locks();
+        let locks = self.take_locks();
         if !locks.is_empty() {
             let step = (self.asi.location(), self.asi.branch_path());
             let release = ToUndo::Release(locks);
@@ -202,15 +271,16 @@ impl Machine {
         &mut self,
         entries: Vec<UndoEntry<ToUndo>>,
         why: Option<&Error>,
-    ) -> Vec<(BranchPath, UndoItem<UndoWork>)> {
+    ) -> Vec<(BranchPath, UndoItem<UndoOfStep>)> {
         let flow = self.asi.flow_id();
         let items =
             entries.into_iter().filter_map(|UndoEntry { location, undo, branch, .. }| match undo {
+                ToUndo::Step(undo) if !undo.is_needed() => None,
                 ToUndo::Step(undo) => {
-                    let (is_done, work) =
-                        undo.into_work(Identity { flow, branch: branch.number() })?;
-                    let undone = Undone { location, is_done, why: why.cloned() };
-                    Some((branch, UndoItem::Undo(undone, work)))
+                    let undone = Undone { location, is_done: undo.is_done(), why: why.cloned() };
+                    let of_branch = Identity { flow, branch: branch.number() };
+                    let step = UndoOfStep { step: Contained::new(undo), branch: of_branch };
+                    Some((branch, UndoItem::Undo(undone, step)))
                 }
                 ToUndo::Release(locks) => Some((branch, UndoItem::Release(locks))),
             });
@@ -218,13 +288,13 @@ impl Machine {
     }
 
     /// The undos that come before the rest of the active strand, and the branch that this is.
-    fn undos_before(&self) -> Option<(Rc<UndoQueue<UndoWork>>, BranchPath)> {
+    fn undos_before(&self) -> Option<(Rc<UndoQueue<UndoOfStep>>, BranchPath)> {
         let (queue, branch) = (self.running_undo()?, self.asi.branch_path());
         queue.holds_up(&branch).then_some((queue, branch))
     }
 
     /// The undos that run for the flow.
-    fn running_undo(&self) -> Option<Rc<UndoQueue<UndoWork>>> {
+    fn running_undo(&self) -> Option<Rc<UndoQueue<UndoOfStep>>> {
         let queue = self.asi.own_policy_state().map(|policies| &policies.undo);
         queue.and_then(Weak::upgrade).filter(|queue| !queue.is_over())
     }

@@ -122,7 +122,7 @@ impl Machine {
 
     fn resume(&mut self) -> Next {
         self.asi.strand.runnable = true;
-        Next::Step
+        self.go_on()
     }
 
     /// Calls the error handler of the step on top, once ever.
@@ -195,8 +195,13 @@ impl Machine {
             }
         }
         self.asi.strand.drop_pending();
-        let extras = self.asi.strand.top.extras.as_ref();
-        if extras.is_some_and(|extras| extras.holds_place) {
+        let Some(extras) = self.asi.strand.top.extras.as_mut() else { return };
+        let holds_place = extras.holds_place;
+        if let Some(body) = extras.shielded.take() {
+            self.leave_alone(body);
+        }
+        if holds_place {
+            self.hold_on();
             drop(self.asi.take_locks());
         }
     }

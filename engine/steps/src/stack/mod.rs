@@ -10,14 +10,15 @@
 //! - `strand.rs`, `queued.rs`, `branches.rs`: the operations of these types.
 //! - `walk.rs`: the strands and steps around a step.
 //! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs them.
-//!   `step_undo.rs`: the outcome of a step that can be undone. `undo_queue.rs`: the undos that other flows run for it,
-//!   `undo_order.rs` their order. `branch_path.rs`: where a branch is.
+//!   `step_undo.rs`: the outcome of a step that can be undone. `shielded.rs`: bodies that outlive their steps. `undo_queue.rs`: the undos that
+//!   other flows run for it, `undo_order.rs` their order. `branch_path.rs`: where a branch is.
 
 mod about;
 mod branch_path;
 mod branches;
 mod queued;
 mod shapes;
+mod shielded;
 mod step_undo;
 mod strand;
 mod strands;
@@ -36,8 +37,9 @@ pub(crate) use shapes::{
     About, Activity, Callback, Expired, Flags, Frame, Handler, Iterate, ParallelBranches,
     QueueItem, QueuedStep, RepeatedWork, Retrying, Role, SharedBody, SharedHandler, SharedSteps,
     StepFuture, StepUndo, StepWork, Strand, TemplateRange, TemplateStep, ToUndo, UndoOfFrame,
-    UndoPlan, UndoWork, Unstarted, Waking,
+    UndoOfStep, UndoPlan, UndoWork, Unstarted, Waking,
 };
+pub(crate) use shielded::ShieldedBody;
 pub(crate) use timers::{Purpose, StepTimer};
 pub(crate) use turns::{ActiveTurn, StrandTurn};
 pub(crate) use undo::UndoEntry;

@@ -13,12 +13,14 @@ use std::vec;
 use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
+use super::shielded::{BodiesAlone, ShieldedBody};
 use super::strands::Strands;
 use super::timers::{StepTimers, Timers};
 use super::undo::Undos;
 use super::undo_queue::{Locks, UndoQueue, UndoWorker};
 use super::values::StepValues;
 use crate::args::{Args, ArgsMismatch};
+use crate::contained::Contained;
 use crate::error::{Error, StepFault, StepResult};
 use crate::extensions::Extensions;
 use crate::flow::{Awaitable, FlowId, Identity};
@@ -105,11 +107,13 @@ pub(crate) struct PolicyState {
     /// The undos that the steps of the flow would need.
     pub(crate) undos: Undos<ToUndo>,
     /// The undos that other flows run for this one.
-    pub(crate) undo: Weak<UndoQueue<UndoWork>>,
+    pub(crate) undo: Weak<UndoQueue<UndoOfStep>>,
+    /// The bodies of shielded steps that have ended before them.
+    pub(crate) alone: BodiesAlone,
     /// The flow waits for none of them any more.
     pub(crate) leaves_undos: bool,
     /// The flow exists to run undos of another one.
-    pub(crate) undoes: Option<Rc<UndoWorker<UndoWork>>>,
+    pub(crate) undoes: Option<Rc<UndoWorker<UndoOfStep>>>,
     /// The flow runs the body of a shielded step of another one.
     pub(crate) is_shield: bool,
 }
@@ -211,6 +215,8 @@ pub(crate) struct StepExtras {
     pub(crate) ends_flow: bool,
     /// The step holds a place for one attempt: it is released before anything is undone.
     pub(crate) holds_place: bool,
+    /// The body for which the step waits, which goes on without it.
+    pub(crate) shielded: Option<Rc<ShieldedBody>>,
     /// Is notified if the step fails, or if it is this attempt of one that fails.
     pub(crate) memory: Option<(Rc<dyn ReplayHooks>, Option<u32>)>,
     /// How many levels further out the step of that memory is, of which this one is a part.
@@ -344,6 +350,8 @@ pub(crate) struct StepUndo {
     pub(super) has_begun: bool,
     /// The outcome of an earlier attempt is unknown, so a failure of this one proves little.
     pub(super) was_unknown: bool,
+    /// The body that is shielded, which may end after the step.
+    pub(super) body: Option<Rc<ShieldedBody>>,
 }
 
 /// The outcome of a body.
@@ -369,6 +377,12 @@ pub(crate) trait UndoPlan {
     /// The undo of a step in this branch, with the kept arguments; without a result the outcome is
     /// unknown.
     fn work(self: Arc<Self>, input: Args, result: Option<Args>, branch: Identity) -> UndoWork;
+}
+
+/// A step of this branch that is to be undone, as it turns out when its undo begins.
+pub(crate) struct UndoOfStep {
+    pub(crate) step: Contained<StepUndo>,
+    pub(crate) branch: Identity,
 }
 
 /// An undo that is to be run.

@@ -1,9 +1,12 @@
 //! The outcome of the body of a step that can be undone (FTN12 §1.2, §1.3).
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::shapes::{StepUndo, UndoOutcome, UndoPlan, UndoWork};
+use super::shielded::ShieldedBody;
 use crate::args::{Args, ArgsMismatch};
 use crate::flow::Identity;
 
@@ -25,7 +28,7 @@ impl StepUndo {
     }
 
     fn of(plan: Arc<dyn UndoPlan>, input: Option<Box<Args>>, outcome: UndoOutcome) -> Self {
-        Self { plan, input, outcome, has_begun: false, was_unknown: false }
+        Self { plan, input, outcome, has_begun: false, was_unknown: false, body: None }
     }
 
     /// The body, or another attempt of it, is about to start.
@@ -39,6 +42,11 @@ impl StepUndo {
             self.was_unknown = matches!(self.outcome, UndoOutcome::Unknown);
             self.outcome = UndoOutcome::Unknown;
         }
+    }
+
+    /// The body runs shielded: if the step ends before it, the outcome is that of the body.
+    pub(crate) fn follow(&mut self, body: Rc<ShieldedBody>) {
+        self.body = Some(body);
     }
 
     /// Notes that the outcome of the step is unknown.
@@ -60,13 +68,24 @@ impl StepUndo {
         }
     }
 
+    /// The body that still runs, although the step has ended.
+    pub(crate) fn running(&self) -> Option<Rc<ShieldedBody>> {
+        self.body.clone().filter(|body| !body.has_ended())
+    }
+
+    /// Whether the body succeeded.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.outcome, UndoOutcome::Done(_))
+    }
+
     /// Whether there is something to undo.
     pub(crate) fn is_needed(&self) -> bool {
         !matches!(self.outcome, UndoOutcome::Nothing)
     }
 
     /// The undo of the step in this branch, and whether the step was done; `None` if there is nothing to undo.
-    pub(crate) fn into_work(self, branch: Identity) -> Option<(bool, UndoWork)> {
+    pub(crate) fn into_work(mut self, branch: Identity) -> Option<(bool, UndoWork)> {
+        self.learn_end();
         let result = match self.outcome {
             UndoOutcome::Nothing => return None,
             UndoOutcome::Unknown => None,
@@ -74,5 +93,21 @@ impl StepUndo {
         };
         let input = self.input.map_or_else(Args::none, |input| *input);
         Some((result.is_some(), self.plan.work(input, result, branch)))
+    }
+
+    /// The undo is about to begin: a shielded body has ended, perhaps after its step.
+    fn learn_end(&mut self) {
+        let body = self.body.take().filter(|_| matches!(self.outcome, UndoOutcome::Unknown));
+        let Some(body) = body else { return };
+        match body.take_result() {
+            Some(Ok(result)) => {
+                // a clone that panics leaves the outcome unknown
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.complete(result))) {
+                    mem::forget(payload);
+                }
+            }
+            Some(Err(error)) if body.has_done_nothing(&error) => self.fail(),
+            Some(Err(_)) | None => {}
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::mem;
 use std::num::NonZeroU32;
 use std::panic::Location;
+use std::rc::Rc;
 
 use smallvec::SmallVec;
 use thin_vec::ThinVec;
@@ -217,7 +218,7 @@ impl Strand {
     }
 
     /// The attempts of the step whose undo is notified about the innermost step's future, if it has retries itself.
-    pub(crate) fn attempts(&self) -> Option<&dyn Retrying> {
+    pub(crate) fn attempts(&self) -> Option<&Rc<dyn Retrying>> {
         let is_own = |step: &Frame| step.flags.undo == UndoOfFrame::Own;
         if is_own(&self.top) {
             return None;
@@ -355,8 +356,8 @@ impl Frame {
     }
 
     /// The attempts of the step, if it is tried again.
-    pub(crate) fn attempts(&self) -> Option<&dyn Retrying> {
-        if let Activity::Retrying(attempts) = &self.activity { Some(&**attempts) } else { None }
+    pub(crate) fn attempts(&self) -> Option<&Rc<dyn Retrying>> {
+        if let Activity::Retrying(attempts) = &self.activity { Some(attempts) } else { None }
     }
 
     /// The current attempt of the step, if it has retries.

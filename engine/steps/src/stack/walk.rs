@@ -131,11 +131,14 @@ impl AsyncSteps {
         }
     }
 
-    /// Whether a step of the flow can be undone, or is being undone.
+    /// Whether a step of the flow can be undone, or is being undone, or has ended before its body.
     #[inline]
     pub(crate) fn has_undos(&self) -> bool {
-        self.own_policy_state()
-            .is_some_and(|policies| !policies.undos.is_empty() || policies.undo.strong_count() > 0)
+        self.own_policy_state().is_some_and(|policies| {
+            !policies.undos.is_empty()
+                || policies.undo.strong_count() > 0
+                || !policies.alone.is_empty()
+        })
     }
 
     pub(crate) fn inbox(&mut self) -> &Arc<FlowInbox> {

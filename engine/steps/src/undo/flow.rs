@@ -1,9 +1,10 @@
 //! A flow that runs undos, one after the other.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use crate::args::Arg;
+use crate::args::{Arg, Args};
 use crate::error::Error;
 use crate::location::StepLocation;
 use crate::observe::UndoneStep;
@@ -11,13 +12,13 @@ use crate::outcome::Undo;
 use crate::plan::{AttemptPolicies, PlannedBody, Policies, RetryPolicy};
 use crate::probe::StepProbe;
 use crate::stack::{
-    AsyncSteps, Locks, NextUndo, QueuedStep, UndoItem, UndoWork, UndoWorker, Undone,
+    AsyncSteps, Locks, NextUndo, QueuedStep, UndoItem, UndoOfStep, UndoWork, UndoWorker, Undone,
 };
 
 /// A flow that runs undos as this worker takes them, for the step at this location that failed or was
 /// cancelled. It has the probe of the flow of the step.
 pub(crate) fn undo_flow(
-    worker: UndoWorker<UndoWork>,
+    worker: UndoWorker<UndoOfStep>,
     location: StepLocation,
     probe: Option<Rc<dyn StepProbe>>,
 ) -> AsyncSteps {
@@ -26,7 +27,7 @@ pub(crate) fn undo_flow(
     asi.cold().probe = probe;
     let next = move |asi: &mut AsyncSteps, ()| {
         match worker.start_next() {
-            NextUndo::Start(UndoItem::Undo(undone, work)) => add(asi, undone, work),
+            NextUndo::Start(UndoItem::Undo(undone, step)) => begin(asi, undone, step),
             NextUndo::Start(UndoItem::Release(locks)) => release(asi, locks),
             NextUndo::Start(UndoItem::Tell(waiting)) => {
                 // the step may have been ended from outside meanwhile
@@ -40,6 +41,22 @@ pub(crate) fn undo_flow(
     let undo = QueuedStep::looping_over(location.named("undo"), std::iter::repeat(()), next);
     asi.queue(undo);
     asi
+}
+
+/// Undoes a step, as it turns out to be necessary when its body has ended, if that is shielded.
+fn begin(asi: &mut AsyncSteps, undone: Undone, UndoOfStep { step, branch }: UndoOfStep) {
+    if let Some(body) = step.running() {
+        let location = undone.location;
+        asi.queue(QueuedStep::body(StepLocation::new(location.source(), None), move |asi, _| {
+            asi.poll(Box::pin(poll_fn(move |cx| body.poll_end(cx).map(|()| Ok(Args::none())))));
+            Ok(())
+        }));
+    }
+    asi.add(move |asi, ()| {
+        if let Some((is_done, work)) = step.into_inner().into_work(branch) {
+            add(asi, Undone { is_done, ..undone }, work);
+        }
+    });
 }
 
 /// Adds the step that undoes another one. The host is notified how that ended; if the undo fails

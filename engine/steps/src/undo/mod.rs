@@ -6,9 +6,8 @@
 //!
 //! - `policy.rs`: the options of an undo.
 //! - `run.rs`: an undo as it is defined and as it runs.
-//! - `flow.rs`: the flow that runs undos. `contained.rs`: their values, whose destructors may panic.
+//! - `flow.rs`: the flow that runs undos.
 
-mod contained;
 mod flow;
 mod policy;
 mod run;

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::contained::Contained;
 use super::flow::Unreported;
 use super::policy::UndoPolicy;
 use crate::args::{Args, ArgsMismatch, Arguments};
+use crate::contained::Contained;
 use crate::error::{StepError, StepResult};
 use crate::flow::Identity;
 use crate::location::StepLocation;

@@ -6,11 +6,18 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A value whose destructor may panic. The panic goes to the panic hook, and no further.
-pub(super) struct Contained<T>(Option<T>);
+pub(crate) struct Contained<T>(Option<T>);
 
 impl<T> Contained<T> {
-    pub(super) fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self(Some(value))
+    }
+
+    pub(crate) fn into_inner(mut self) -> T {
+        match self.0.take() {
+            Some(value) => value,
+            None => unreachable!("the value is there until it is dropped"),
+        }
     }
 }
 
