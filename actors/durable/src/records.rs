@@ -181,6 +181,8 @@ impl Records {
                 step.input.clone_from(&intent.input);
                 step.form = intent.form;
             }
+            // a shielded body that ends behind the failure of its step: it is undone as that says
+            Event::Done(_) if matches!(step.end, Some(RecordedEnd::Failed(_))) => {}
             Event::Done(done) => {
                 step.end = Some(RecordedEnd::Done(done.value.clone()));
                 (step.is_open, step.has_body) = (false, true);

@@ -37,6 +37,7 @@ mod schedule;
 mod sections;
 mod settled;
 mod several;
+mod shielded;
 mod shop;
 mod stops;
 mod suspects;
