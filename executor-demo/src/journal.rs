@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use asyncsteps::Executor;
-use asyncsteps::durable::jobs::Jobs;
+use asyncsteps::durable::jobs::{Jobs, JobsFunction};
 use asyncsteps::durable::{Durable, Node};
 use asyncsteps::journal::limits::BATCH;
 use asyncsteps::journal::memory::Memory;
@@ -138,10 +138,14 @@ impl Flows {
 }
 
 /// The interface for jobs. The demo has no users: on the loopback every caller is an operator, and
-/// elsewhere none is, and callers see what callers without a user have submitted.
+/// elsewhere none is, and callers see and cancel what callers without a user have submitted.
 pub(crate) fn jobs(durable: Durable, listens: IpAddr) -> Jobs {
     let jobs = Jobs::new(durable).callers(SecurityLevel::Anonymous);
-    if listens.is_loopback() { jobs.operators(SecurityLevel::Anonymous) } else { jobs }
+    if listens.is_loopback() {
+        return jobs.operators(SecurityLevel::Anonymous).allow(JobsFunction::ALL);
+    }
+    // nothing stands in front of the functions of the demo, and none of them waits for a signal
+    jobs.allow([JobsFunction::Submit, JobsFunction::Cancel])
 }
 
 /// Forgets requests that ended long ago.

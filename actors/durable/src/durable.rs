@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Map;
 
 use crate::answered::answered;
-use crate::caller;
+use crate::caller::{self, Origin};
 use crate::cancels::error_of_cancelled;
 use crate::due::due_of;
 use crate::json;
@@ -89,7 +89,7 @@ impl Durable {
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
         let (program, params) = (self.program(function)?, json::params(&params)?);
-        program.check(&params, &options.caller)?;
+        program.check(&params, &options.caller, options.origin)?;
         self.submit_checked(program, params, options).await
     }
 
@@ -159,7 +159,7 @@ impl Durable {
         function: &str,
         params: impl Serialize,
     ) -> Result<(), NotSubmitted> {
-        self.shared.add_schedule(self.scheduled(schedule, function, params)?);
+        self.shared.add_schedule(self.scheduled(schedule, function, params, None)?);
         Ok(())
     }
 
@@ -169,9 +169,10 @@ impl Durable {
         schedule: Schedule,
         function: &str,
         params: impl Serialize,
+        origin: Option<Origin>,
     ) -> Result<ScheduledRequests, NotSubmitted> {
         let (program, params) = (self.program(function)?, json::params(&params)?);
-        program.check(&params, schedule.caller_of_requests())?;
+        program.check(&params, schedule.caller_of_requests(), origin)?;
         let parameters = json::encode_params(&params)?;
         Ok(ScheduledRequests::new(schedule, program.template, parameters))
     }

@@ -16,6 +16,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::caller::Origin;
 use crate::entity::{EntityKind, EntityOwners, HoppingCall, MESSAGE_VERSION};
 use crate::kept_schedules::KeptSchedules;
 use crate::left::{JournalClock, wall};
@@ -86,10 +87,20 @@ pub(crate) struct MessageFunction {
 type Params = Map<String, serde_json::Value>;
 
 impl DurableFunction {
-    /// Whether its function would refuse a request, as far as that is known.
-    pub(crate) fn check(&self, params: &Params, caller: &Caller) -> Result<(), NotSubmitted> {
+    /// Whether its function would refuse a request of the program itself, or of a caller from outside, as far as that
+    /// is known.
+    pub(crate) fn check(
+        &self,
+        params: &Params,
+        caller: &Caller,
+        origin: Option<Origin>,
+    ) -> Result<(), NotSubmitted> {
         let request = Request::new(&self.function, params.clone());
-        self.checks.check(request, caller).map_err(NotSubmitted::Refused)
+        let checked = match origin {
+            None => self.checks.check(request, caller),
+            Some(_) => self.checks.check_outside(request, caller),
+        };
+        checked.map_err(NotSubmitted::Refused)
     }
 }
 

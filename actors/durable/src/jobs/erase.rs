@@ -4,6 +4,7 @@ use asyncsteps_core::{BodyResult, Error, codes};
 use asyncsteps_executor::Cx;
 use asyncsteps_journal::Uid;
 
+use super::allowed::JobsFunction;
 use super::params::Erasure;
 use super::service::{Jobs, limit};
 use super::types::JobsErased;
@@ -11,6 +12,7 @@ use crate::erase::{Erase, Erased};
 
 impl Jobs {
     pub(super) async fn erase(cx: &Cx<Self, Erasure>) -> BodyResult<JobsErased> {
+        cx.check(JobsFunction::Erase)?;
         let whose = match (cx.params.user.clone(), cx.params.key.clone()) {
             (Some(user), None) => Erase::User(user),
             (None, Some(key)) => Erase::Key(key),

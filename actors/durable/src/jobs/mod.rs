@@ -1,15 +1,21 @@
 //! Durable requests for callers that do not wait for them: as the interface `asyncsteps.jobs:1.0`, over
 //! any transport.
 //!
+//! **What it changes, it changes past the functions in front of the durable ones.** So a function that changes something
+//! answers SecurityError unless it is [allowed](Jobs::allow), a signal is for the senders that its step
+//! [names](asyncsteps_executor::plan::Step::from), and a function that is
+//! [internal](asyncsteps_executor::Functions::internal) is not submitted.
+//!
 //! ```
 //! use asyncsteps_durable::Durable;
-//! use asyncsteps_durable::jobs::Jobs;
+//! use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 //! use asyncsteps_durable::journal::memory::Memory;
 //! use asyncsteps_executor::Executor;
 //!
 //! # actix::System::new().block_on(async {
 //! let durable = Durable::new(Memory::default());
-//! let executor = Jobs::new(durable).host(Executor::builder()).build()?;
+//! let jobs = Jobs::new(durable).allow([JobsFunction::Submit, JobsFunction::Cancel]);
+//! let executor = jobs.host(Executor::builder()).build()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
@@ -34,7 +40,8 @@
 //! ASCII characters. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
 //! would stay in the journal.
 //!
-//! A `signal` is stored when it is answered: the step of the job that waits for this `name` takes the `value`, now or
+//! A `signal` is refused unless each step of the job that waits for this `name` lets the caller send it, whether the job
+//! is the caller's or not. It is stored when it is answered: the step of the job that waits for this `name` takes the `value`, now or
 //! when it comes to it. It is refused with `HasEnded` if the job has ended, and with `TooManySignals` if as many as the
 //! [limits](crate::journal::Limits) allow, or as many bytes of them, have not been taken. A caller that repeats one because it got no answer gives
 //! it an `id` of 32 hexadecimal digits: the same id is not stored again, as long as it waits or is among the last
@@ -62,16 +69,18 @@
 //! [`Sensitive`](asyncsteps_executor::typed::Sensitive) are `[redacted]`. It is null where the process that is asked
 //! does not have the function.
 //!
-//! A caller sees, signals and cancels what the same user has submitted or called, and a caller of the level of
+//! A caller sees and cancels what the same user has submitted or called, and a caller of the level of
 //! [operators](Jobs::operators) everything. Callers without a user are refused, unless
 //! [`callers`](Jobs::callers) admits `SecurityLevel::Anonymous`; then they count as one user.
 
+mod allowed;
 mod erase;
 mod params;
 mod schedules;
 mod service;
 mod types;
 
+pub use allowed::JobsFunction;
 pub use service::{Jobs, JobsError};
 pub use types::{
     ClockJump, Job, JobCancel, JobList, JobResult, JobSchedule, JobSchedules, JobState, JobStatus,

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use asyncsteps_core::{BodyResult, Error, codes};
 use asyncsteps_executor::Cx;
 
+use super::allowed::JobsFunction;
 use super::params::{DeclaredSchedule, NamedSchedule, SchedulesPage, StoredJobSchedule};
 use super::service::{Jobs, JobsError, limit};
 use super::types::{JobSchedule, JobSchedules, number};
 use crate::answered::{answered, answered_or_lost};
+use crate::caller::Origin;
 use crate::durable::Durable;
 use crate::schedule::{Schedule, ScheduledRequests};
 use crate::scheduler::end;
@@ -48,6 +50,7 @@ impl Jobs {
     }
 
     pub(super) async fn schedule(cx: &Cx<Self, DeclaredSchedule>) -> BodyResult<StoredJobSchedule> {
+        cx.check(JobsFunction::Schedule)?;
         let DeclaredSchedule { name, function, params, cron, time_zone } = &*cx.params;
         check_name(&cx.durable, name)?;
         if name.chars().any(char::is_control) {
@@ -65,7 +68,8 @@ impl Jobs {
             })
             .map_err(|error| JobsError::WrongSchedule(error.to_string()))?;
         let schedule = schedule.caller(cx.request().caller());
-        let scheduled = cx.durable.scheduled(schedule, function, params);
+        let origin = Some(Origin::of(cx.request().channel()));
+        let scheduled = cx.durable.scheduled(schedule, function, params, origin);
         let scheduled = match scheduled.and_then(ScheduledRequests::revised) {
             Ok(scheduled) => scheduled,
             Err(NotSubmitted::NoFunction(name)) => return Err(JobsError::NotDurable(name).into()),
@@ -85,6 +89,7 @@ impl Jobs {
     }
 
     pub(super) async fn unschedule(cx: &Cx<Self, NamedSchedule>) -> BodyResult<bool> {
+        cx.check(JobsFunction::Unschedule)?;
         let name = &cx.params.name;
         check_name(&cx.durable, name)?;
         let shared = &cx.durable.shared;

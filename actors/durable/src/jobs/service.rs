@@ -15,6 +15,7 @@ use asyncsteps_journal::{self as journal, Path, Refused, Uid};
 
 use serde_json::Value;
 
+use super::allowed::{JobsFunction, signalled};
 use super::params::{
     Awaited, DeclaredSchedule, Erasure, How, JobFilter, NamedJob, NamedSchedule, Page, Resumed,
     SchedulesPage, SentSignal, Settlement, Settling, StoredJobSchedule, Submission, SubmittedJob,
@@ -49,6 +50,7 @@ pub struct Jobs {
     pub(super) durable: Durable,
     operators: SecurityLevel,
     callers: SecurityLevel,
+    pub(super) allowed: Vec<JobsFunction>,
 }
 
 /// Why the interface does not do something.
@@ -108,11 +110,25 @@ impl Service for Jobs {
 impl Jobs {
     /// The interface for the durable functions of this handle: callers of the level
     /// [`SafeOps`](SecurityLevel::SafeOps) see their own jobs, and callers of the level
-    /// [`PrivilegedOps`](SecurityLevel::PrivilegedOps) all jobs.
+    /// [`PrivilegedOps`](SecurityLevel::PrivilegedOps) all jobs. Nobody changes any, unless that is
+    /// [allowed](Self::allow).
     #[must_use]
     pub fn new(durable: Durable) -> Self {
         let (operators, callers) = (SecurityLevel::PrivilegedOps, SecurityLevel::SafeOps);
-        Self { durable, operators, callers }
+        Self { durable, operators, callers, allowed: Vec::new() }
+    }
+
+    /// Allows these functions in addition, to callers of the level that each needs. A function that is not allowed
+    /// answers SecurityError.
+    ///
+    /// What is allowed here goes past the functions of the service that stand in front of its durable functions, with
+    /// their checks and limits. So a durable function that is called behind another one is
+    /// [internal](asyncsteps_executor::Functions::internal), and a step that waits for a signal names
+    /// [who may send it](asyncsteps_executor::plan::Step::from).
+    #[must_use]
+    pub fn allow(mut self, functions: impl IntoIterator<Item = JobsFunction>) -> Self {
+        self.allowed.extend(functions);
+        self
     }
 
     /// The level that callers need for jobs of others, and to resume any.
@@ -190,6 +206,7 @@ impl Jobs {
     }
 
     async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<SubmittedJob> {
+        cx.check(JobsFunction::Submit)?;
         let Submission { function, params, key, start, deadline } = &*cx.params;
         let request = cx.request();
         let options = Options::default().caller(request.caller()).counted_from(request.channel());
@@ -254,6 +271,7 @@ impl Jobs {
     }
 
     async fn cancel(cx: &Cx<Self, NamedJob>) -> BodyResult<JobCancel> {
+        cx.check(JobsFunction::Cancel)?;
         let uid = visible(cx, &cx.params.uid).await?;
         let user = cx.request().user();
         let by = user.map_or("an anonymous caller", |user| user.local_id());
@@ -264,8 +282,9 @@ impl Jobs {
     }
 
     async fn signal(cx: &Cx<Self, SentSignal>) -> BodyResult<bool> {
+        cx.check(JobsFunction::Signal)?;
         let SentSignal { uid, name, value, id } = &*cx.params;
-        let uid = visible(cx, uid).await?;
+        let uid = signalled(cx, uid, name).await?;
         let wrong = |info: String| Error::with_info(codes::INVALID_REQUEST, info);
         let id = match id {
             Some(id) => id.parse().map_err(|error| wrong(format!("`id`: {error}")))?,
@@ -318,6 +337,7 @@ impl Jobs {
     }
 
     async fn settle(cx: &Cx<Self, Settlement>) -> BodyResult<bool> {
+        cx.check(JobsFunction::Settle)?;
         let Settlement { uid, path, how, result, why } = &*cx.params;
         let wrong = |info: String| Error::with_info(codes::INVALID_REQUEST, info);
         let how = match (how, result) {
@@ -336,11 +356,13 @@ impl Jobs {
     }
 
     async fn undo(cx: &Cx<Self, Undoing>) -> BodyResult<bool> {
+        cx.check(JobsFunction::Undo)?;
         let Undoing { uid, path, why } = &*cx.params;
         settled(cx, (uid, path), Settle::Undo, why.as_deref()).await
     }
 
     async fn resume(cx: &Cx<Self, Resumed>) -> BodyResult<bool> {
+        cx.check(JobsFunction::Resume)?;
         let uid = visible(cx, &cx.params.uid).await?;
         let how = match cx.params.how.unwrap_or(How::Continue) {
             How::Continue => Resume::Continue,
@@ -418,7 +440,7 @@ async fn is_visible<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Erro
 }
 
 /// Whether the caller sees the jobs of all users.
-fn sees_all<P>(cx: &Cx<Jobs, P>) -> bool {
+pub(super) fn sees_all<P>(cx: &Cx<Jobs, P>) -> bool {
     cx.request().level() >= cx.operators
 }
 

@@ -10,7 +10,7 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sim;
 use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::{Error, Retry};
-use asyncsteps_durable::jobs::Jobs;
+use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 use asyncsteps_durable::{Durable, Node};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::security::SecurityLevel;
@@ -63,7 +63,11 @@ async fn start_with(journal: Memory) -> (Executor, Node) {
         durable.on(functions, "retry", retry);
         durable.on(functions, "limit", limit);
     });
-    let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
+    let executor = Jobs::new(durable.clone())
+        .allow(JobsFunction::ALL)
+        .host(builder)
+        .build()
+        .expect("it is complete");
     let node = durable.start(&executor).await.expect("a lease");
     (executor, node)
 }
@@ -383,7 +387,8 @@ async fn callers_without_a_user_are_told_apart_by_address() -> Result<(), Error>
     let builder = Executor::builder().service(interface, (), |functions| {
         durable.on(functions, "work", work);
     });
-    let jobs = Jobs::new(durable.clone()).callers(SecurityLevel::Anonymous);
+    let jobs =
+        Jobs::new(durable.clone()).callers(SecurityLevel::Anonymous).allow([JobsFunction::Submit]);
     let executor = jobs.host(builder).build().expect("it is complete");
     // no node runs: what is stored waits
     let from = |address: &str| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use asyncsteps_durable::jobs::Jobs;
+use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 use asyncsteps_durable::{Durable, Erase, Node, Options, Schedule};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
@@ -35,7 +35,11 @@ async fn start() -> (Durable, Executor, Node) {
     let own = Schedule::new("own", "@yearly").expect("it is right");
     let own = own.caller(User::new("ann", SecurityLevel::SafeOps));
     durable.schedule(own, FUNCTION, json!({})).expect("it is declared");
-    let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
+    let executor = Jobs::new(durable.clone())
+        .allow(JobsFunction::ALL)
+        .host(builder)
+        .build()
+        .expect("it is complete");
     let node = durable.start(&executor).await.expect("a lease");
     (durable, executor, node)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use asyncsteps_core::Error;
-use asyncsteps_durable::jobs::Jobs;
+use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 use asyncsteps_durable::{Durable, Node, Schedule};
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
@@ -45,7 +45,11 @@ async fn process(journal: &Memory) -> (Executor, Node) {
     });
     let yearly = Schedule::new("own", "@yearly").expect("it is right");
     durable.schedule(yearly, FUNCTION, json!({ "of": "all" })).expect("it is declared");
-    let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
+    let executor = Jobs::new(durable.clone())
+        .allow(JobsFunction::ALL)
+        .host(builder)
+        .build()
+        .expect("it is complete");
     let node = durable.start(&executor).await.expect("the journal gives a lease");
     (executor, node)
 }

@@ -1,8 +1,10 @@
 //! The promise: a signal over the wire reaches its request once, and only from those who see the request.
 
 use asyncsteps_core::Error;
-use asyncsteps_durable::jobs::Jobs;
+use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 use asyncsteps_durable::{Durable, Node};
+use asyncsteps_executor::plan::Sender;
+use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Steps};
 use asyncsteps_journal::limits::VALUE_BYTES;
@@ -14,12 +16,18 @@ use crate::jobs::{ANN, BOB, OPERATOR, ask};
 
 /// The second decision after a start, which has no value.
 fn decided(steps: &Steps<(), ()>) -> Returns<String> {
+    let user = |sender: &Sender<()>| sender.is_own() || sender.level() == OPERATOR.1;
     steps
         .wait_signal::<()>("start")
+        .from(user)
         .then_wait_signal::<String>("decision")
+        .from(user)
         .then_wait_signal::<String>("decision")
+        .from(user)
         .returns()
 }
+
+const SYSTEM: (&str, SecurityLevel) = ("a service", SecurityLevel::System);
 
 async fn start() -> (Executor, Node) {
     tokio::time::pause();
@@ -29,7 +37,11 @@ async fn start() -> (Executor, Node) {
     let builder = Executor::builder().service(interface, (), |functions| {
         durable.on(functions, "decided", decided);
     });
-    let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
+    let executor = Jobs::new(durable.clone())
+        .allow(JobsFunction::ALL)
+        .host(builder)
+        .build()
+        .expect("it is complete");
     let node = durable.start(&executor).await.expect("a lease");
     (executor, node)
 }
@@ -75,8 +87,9 @@ async fn wrong_signals_are_told() -> Result<(), Error> {
         (ANN, json!({ "uid": unknown, "name": "start" }), "UnknownJob", &*unknown),
         (ANN, json!({ "uid": "x", "name": "start" }), "UnknownJob", "x"),
         (ANN, json!({ "uid": uid, "name": "" }), "InvalidRequest", "name"),
-        (ANN, json!({ "uid": uid, "name": "a\0" }), "InvalidRequest", "name"),
-        (ANN, json!({ "uid": uid, "name": "\u{e4}".repeat(4000) }), "InvalidRequest", "name"),
+        (ANN, json!({ "uid": uid, "name": "a\0" }), "SecurityError", "takes this signal"),
+        (SYSTEM, json!({ "uid": uid, "name": "a\0" }), "InvalidRequest", "name"),
+        (SYSTEM, json!({ "uid": uid, "name": "\u{e4}".repeat(4000) }), "InvalidRequest", "name"),
         (ANN, json!({ "uid": uid, "name": "start", "id": "7" }), "InvalidRequest", "`id`"),
         (ANN, json!({ "uid": uid, "name": "start", "value": large }), "InvalidRequest", "`value`"),
     ] {
@@ -84,11 +97,11 @@ async fn wrong_signals_are_told() -> Result<(), Error> {
         assert_eq!(refused.code(), code, "{refused}");
         assert!(refused.info().is_some_and(|info| info.contains(text)), "{text}: {refused}");
     }
-    let other = json!({ "uid": uid, "name": "other" });
+    let decision = json!({ "uid": uid, "name": "decision", "value": "wait" });
     for _ in 0..3 {
-        ask(&executor, OPERATOR, "signal", other.clone()).await?;
+        ask(&executor, OPERATOR, "signal", decision.clone()).await?;
     }
-    let refused = ask(&executor, ANN, "signal", other).await.expect_err("three wait");
+    let refused = ask(&executor, ANN, "signal", decision).await.expect_err("three wait");
     assert_eq!(refused.code(), "TooManySignals");
     Ok(())
 }

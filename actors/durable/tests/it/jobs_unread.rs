@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use asyncsteps_durable::jobs::Jobs;
+use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 use asyncsteps_durable::{Durable, Erase, Node};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Steps};
@@ -25,7 +25,11 @@ async fn start(journal: Memory) -> (Durable, Executor, Node) {
     let builder = Executor::builder().service(interface, (), |functions| {
         durable.on(functions, "letter", letter);
     });
-    let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
+    let executor = Jobs::new(durable.clone())
+        .allow(JobsFunction::ALL)
+        .host(builder)
+        .build()
+        .expect("it is complete");
     let node = durable.start(&executor).await.expect("a lease");
     (durable, executor, node)
 }

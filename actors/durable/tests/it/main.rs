@@ -13,6 +13,7 @@ mod forms;
 mod handles;
 mod held_up;
 mod jobs;
+mod jobs_allowed;
 mod jobs_erase;
 mod jobs_schedules;
 mod jobs_signals;

@@ -1,6 +1,6 @@
 //! The promise: what is recorded about people is sealed, and a request that the keys do not open waits for them.
 
-use asyncsteps_durable::jobs::Jobs;
+use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 use asyncsteps_durable::journal::memory::Memory;
 use asyncsteps_durable::journal::request::{FlowState, Resume};
 use asyncsteps_durable::journal::{Keys, Uid};
@@ -101,7 +101,11 @@ fn sensitive_fields_of_a_result_are_for_its_user() {
         let builder = Executor::builder().service(interface, (), |functions| {
             durable.on(functions, "parcel", parcel);
         });
-        let executor = Jobs::new(durable.clone()).host(builder).build().expect("it is complete");
+        let executor = Jobs::new(durable.clone())
+            .allow(JobsFunction::ALL)
+            .host(builder)
+            .build()
+            .expect("it is complete");
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         let submission = json!({ "function": "test.parcels:1.0:parcel" });
         let submitted = ask(&executor, ANN, "submit", submission).await.expect("it is stored");

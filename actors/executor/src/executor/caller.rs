@@ -53,7 +53,7 @@ impl Caller {
         Self { signed: false, ..self }
     }
 
-    pub(super) fn level(&self) -> SecurityLevel {
+    pub(crate) fn level(&self) -> SecurityLevel {
         self.user().map_or(SecurityLevel::Anonymous, User::level)
     }
 

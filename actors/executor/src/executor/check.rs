@@ -22,6 +22,7 @@ use super::over::{QueueTime, Timings};
 use super::refused::{RefusalReason, Refused};
 use super::registry::HostedFunction;
 use super::reply_context::ReplyContext;
+use super::request_checks::Sender;
 use super::request_parts::RequestParts;
 use crate::channel::{Channel, ChannelKind};
 
@@ -263,10 +264,18 @@ impl Shared {
     }
 
     /// The checks of a request that is not dispatched, but stored: see [`RequestChecks`](super::RequestChecks).
-    pub(super) fn check_stored(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
+    pub(super) fn check_stored(
+        &self,
+        request: Request,
+        caller: &Caller,
+        sender: Sender,
+    ) -> Result<(), Refused> {
         let (caller, mut request) = (caller.within(), request);
         let called = request.function_name()?;
         let function = self.registry.resolve(&called, &caller)?;
+        if sender == Sender::Outside {
+            function.check_outside(&caller)?;
+        }
         function.check_conditions(&Channel::local(), &caller, request.coding())?;
         let declared = function.declared();
         let mut params = request.take_params(&called, declared)?;

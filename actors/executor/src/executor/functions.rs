@@ -31,6 +31,7 @@ pub struct Functions<S = ()> {
     declaration: Declaration,
     pub(super) state: Arc<S>,
     implementations: Implementations,
+    internal: BTreeSet<Box<str>>,
     others: Others,
     /// The codes that errors of the service have, if it has handlers.
     pub(super) codes: BTreeSet<&'static str>,
@@ -38,12 +39,16 @@ pub struct Functions<S = ()> {
     errors: Vec<ConfigError>,
 }
 
+/// An interface whose functions fit, and the names of its internal functions.
+type Finished = (Arc<Definition>, Declaration, Implementations, BTreeSet<Box<str>>);
+
 impl<S> Functions<S> {
     pub(super) fn new(declaration: Declaration, state: Arc<S>, checks: RequestChecks) -> Self {
         Self {
             declaration,
             state,
             implementations: Implementations::new(),
+            internal: BTreeSet::new(),
             others: Others::Forgotten,
             codes: BTreeSet::new(),
             checks,
@@ -86,6 +91,30 @@ impl<S> Functions<S> {
         self
     }
 
+    /// Closes a function to callers from outside: they get SecurityError, whatever their level, and cannot
+    /// [submit](crate::recorder) it either. It is called and submitted by the program itself, for whichever user: by the
+    /// function in front of it that checks, limits and decides. A call from another node is from outside unless it has
+    /// the level System.
+    ///
+    /// ```
+    /// # use asyncsteps_executor::{Executor, Returns, Steps};
+    /// # use asyncsteps_executor::typed::Interface;
+    /// # fn book(steps: &Steps<(), ()>) -> Returns<()> { steps.pass().returns() }
+    /// # fn charge(steps: &Steps<(), ()>) -> Returns<()> { steps.pass().returns() }
+    /// # actix::System::new().block_on(async {
+    /// let interface = Interface::new("acme.rides:1.0".parse()?);
+    /// let executor = Executor::builder()
+    ///     .service(interface, (), |functions| {
+    ///         functions.on("book", book).on("charge", charge).internal("charge");
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn internal(&mut self, function: &str) -> &mut Self {
+        self.internal.insert(function.into());
+        self
+    }
+
     /// A host of the function finds a mistake in it, at this place in the source: an error when the executor is built.
     pub fn mistake(&mut self, function: &str, source: &'static Location<'static>, what: String) {
         self.mistakes(function, vec![Mistake { source, what }]);
@@ -117,10 +146,8 @@ impl<S> Functions<S> {
         self.errors.extend(errors);
     }
 
-    /// The definition and its functions, if they fit.
-    pub(super) fn finish(
-        mut self,
-    ) -> Result<(Arc<Definition>, Declaration, Implementations), ConfigError> {
+    /// The definition and its functions, if they fit, and which of these are internal.
+    pub(super) fn finish(mut self) -> Result<Finished, ConfigError> {
         let definition = self.declaration.complete(&self.implementations)?;
         let mut errors = mem::take(&mut self.errors);
         let iface = || definition.id().clone();
@@ -131,6 +158,10 @@ impl<S> Functions<S> {
             } else if let Some(implementation) = implementation {
                 errors.extend(implementation.differences(&definition, name));
             }
+        }
+        for name in self.internal.iter().filter(|name| definition.function(name).is_none()) {
+            let function = name.to_string();
+            errors.push(ConfigError::NoSuchFunction { iface: iface(), function });
         }
         let throws = |code: &str| definition.functions().any(|function| function.throws(code));
         for code in self.codes.iter().filter(|code| !throws(code)) {
@@ -145,7 +176,7 @@ impl<S> Functions<S> {
         }
         match ConfigError::of(errors) {
             Some(error) => Err(error),
-            None => Ok((definition, self.declaration, self.implementations)),
+            None => Ok((definition, self.declaration, self.implementations, self.internal)),
         }
     }
 }

@@ -140,8 +140,9 @@ impl Executor {
             malformed: MessageCount::new(),
         });
         let checking = Arc::downgrade(&shared);
-        shared.registry.checks.set(move |request, caller| {
-            checking.upgrade().map_or(Ok(()), |shared| shared.check_stored(request, caller))
+        shared.registry.checks.set(move |request, caller, sender| {
+            let shared = checking.upgrade();
+            shared.map_or(Ok(()), |shared| shared.check_stored(request, caller, sender))
         });
         Self { shared }
     }

@@ -71,6 +71,8 @@ pub(super) struct HostedFunction {
     implementation: Option<Implementation>,
     conditions: Conditions,
     level: SecurityLevel,
+    /// Whether only the program itself calls it.
+    is_internal: bool,
     /// Whether it represents functions that are hosted elsewhere.
     is_forwarded: bool,
     /// The requests to it, under any of its names.
@@ -118,7 +120,7 @@ impl Registry {
     ) -> Result<(), ConfigError> {
         let mut functions = Functions::new(declaration, state, self.checks.clone());
         define(&mut functions);
-        let (definition, declaration, mut implementations) = functions.finish()?;
+        let (definition, declaration, mut implementations, internal) = functions.finish()?;
         let conditions = Conditions::of(&definition);
         let host = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
@@ -131,6 +133,7 @@ impl Registry {
                     .flatten()
                     .map(|it| it.followed_by(&self.result_step)),
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
+                is_internal: internal.contains(&name),
                 function: Arc::clone(function),
                 conditions,
                 is_forwarded: false,
@@ -343,6 +346,7 @@ impl HostedFunction {
             implementation: Some(template.into()),
             conditions: Conditions::of(definition),
             level: SecurityLevel::Anonymous,
+            is_internal: false,
             is_forwarded: true,
             counts: FunctionCounts::new(),
         })
@@ -384,6 +388,14 @@ impl HostedFunction {
             .ok_or_else(|| Refused::new(codes::NOT_IMPLEMENTED, "Missing function implementation"))
     }
 
+    /// Whether a caller from outside of the program may know the function.
+    pub(super) fn check_outside(&self, caller: &Caller) -> Result<(), Refused> {
+        match self.is_internal && caller.level() < SecurityLevel::System {
+            true => Err(Refused::new(codes::SECURITY_ERROR, "Internal function")),
+            false => Ok(()),
+        }
+    }
+
     /// Whether this caller may call the function over this channel, by a message in this coding. Within
     /// the process values have no coding.
     pub(super) fn check_conditions(
@@ -393,6 +405,9 @@ impl HostedFunction {
         coding: Coding,
     ) -> Result<(), Refused> {
         let refuse = |text| Err(Refused::new(codes::SECURITY_ERROR, text));
+        if channel.kind() != ChannelKind::Local {
+            self.check_outside(caller)?;
+        }
         let conditions = self.conditions;
         if conditions.secure && !channel.is_secure() {
             return refuse("Insecure channel");

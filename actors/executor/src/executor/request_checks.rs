@@ -8,7 +8,16 @@ use super::caller::Caller;
 use super::refused::Refused;
 
 /// The check of a request: the executor's, once it is built.
-type Check = Box<dyn Fn(Request, &Caller) -> Result<(), Refused> + Send + Sync>;
+type Check = Box<dyn Fn(Request, &Caller, Sender) -> Result<(), Refused> + Send + Sync>;
+
+/// Where a request that is to be stored comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// The program itself.
+    Program,
+    /// A caller of the program.
+    Outside,
+}
 
 /// Checks requests as the executor that hosts a function will, for hosts that store requests before they
 /// [dispatch](super::Executor::dispatch) them; see [`Functions::checks`](super::Functions::checks). Cheap to clone, and
@@ -24,15 +33,28 @@ impl RequestChecks {
     /// # Errors
     /// What its caller would get.
     pub fn check(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
-        self.0.get().map_or(Ok(()), |check| check(request, caller))
+        self.checked(request, caller, Sender::Program)
+    }
+
+    /// The same for a request that a caller from outside wants to have stored: one to an
+    /// [internal](super::Functions::internal) function is refused.
+    ///
+    /// # Errors
+    /// What its caller would get.
+    pub fn check_outside(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
+        self.checked(request, caller, Sender::Outside)
     }
 
     /// The executor is built.
     pub(super) fn set(
         &self,
-        check: impl Fn(Request, &Caller) -> Result<(), Refused> + Send + Sync + 'static,
+        check: impl Fn(Request, &Caller, Sender) -> Result<(), Refused> + Send + Sync + 'static,
     ) {
         // an executor is built once
         let _ = self.0.set(Box::new(check));
+    }
+
+    fn checked(&self, request: Request, caller: &Caller, sender: Sender) -> Result<(), Refused> {
+        self.0.get().map_or(Ok(()), |check| check(request, caller, sender))
     }
 }

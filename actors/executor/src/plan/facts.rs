@@ -8,6 +8,7 @@ use asyncsteps_core::Retry;
 use super::form::{Form, UndoForm};
 use super::planned::Define;
 use super::read::Read;
+use super::sender::Senders;
 use super::service::{Service, errors_of};
 use crate::recorder::{ErrorsOfService, Kind};
 
@@ -48,8 +49,8 @@ pub(super) struct Facts {
     pub(super) read_state: Option<Read>,
     /// Defines its steps from its stored input, if it is dynamic.
     pub(super) define: Option<Define>,
-    /// It waits for a signal.
-    pub(super) takes_signals: bool,
+    /// Who may send the signal that it waits for, if it waits for one.
+    pub(super) senders: Option<Senders>,
     /// It returns its input.
     pub(super) passes: bool,
     /// Its result has no information.
@@ -86,7 +87,7 @@ impl Facts {
             has_keys: false,
             read_state: None,
             define: None,
-            takes_signals: false,
+            senders: None,
             passes: form == Form::Pass,
             returns_unit: TypeId::of::<T>() == TypeId::of::<()>(),
             misplaced: Vec::new(),

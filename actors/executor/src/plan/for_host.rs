@@ -1,6 +1,7 @@
 //! The steps of a function for the host of its requests, made of its plan.
 
 use std::panic::Location;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps_core::{Arguments, Error, codes};
@@ -38,7 +39,7 @@ impl Define {
 impl Planned {
     /// The steps of a function whose parameters are `P`.
     pub(super) fn of<P: DeserializeOwned + 'static>(level: &Level) -> Self {
-        Self { steps: level.planned(), reads_params: |params| read::<P>(params).map(|_| ()) }
+        Self { steps: level.planned(), reads_params: |params| Ok(Rc::new(read::<P>(params)?)) }
     }
 }
 
@@ -83,6 +84,7 @@ impl PlannedStep {
             read: facts.read.clone(),
             read_state: facts.read_state.clone(),
             define: facts.define.clone(),
+            senders: facts.senders.clone(),
             errors: facts.errors,
         }
     }

@@ -9,7 +9,6 @@ use asyncsteps_core::{
     Args, Arguments, AsyncSteps, BodyResult, Error, StepError, StepResult, Template,
 };
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use super::answer::AnswerWithin;
 use super::context::{Context, OfFunction, With};
@@ -18,7 +17,7 @@ use super::data::Plan;
 use super::function::{Built, Ended, FunctionOf, Handler, typed};
 use super::mistake::Mistake;
 use super::node::Level;
-use super::planned::Planned;
+use super::planned::{Planned, ReadParams};
 use super::service::{Service, coded, errors_of};
 use super::step::Returns;
 use super::steps::{Defined, Steps};
@@ -155,8 +154,6 @@ struct FunctionTypes {
     input: FirstArgs,
     planned: fn(&Level) -> Planned,
 }
-
-type ReadParams = fn(Map<String, Value>) -> Result<Rc<dyn Any>, Error>;
 
 type FirstArgs = fn(&mut AsyncSteps, Context) -> Result<Args, Error>;
 

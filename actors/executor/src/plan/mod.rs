@@ -10,7 +10,7 @@
 //! - `context.rs`: what goes from step to step; `cx.rs`: what bodies get; `given.rs`: what closures get that choose; `random.rs`: their random numbers; `place.rs`, `around.rs`: where a step is, in its plan
 //!   and in a request.
 //! - `recording.rs`: what a step says for requests that a host [records](crate::recorder); `waits.rs`, `transacted.rs`,
-//!   `retired.rs`: steps for those; `recorded.rs`, `of_body.rs`, `whole.rs`: what is recorded of a request.
+//!   `retired.rs`: steps for those; `sender.rs`: who sends signals; `recorded.rs`, `of_body.rs`, `whole.rs`: what is recorded of a request.
 //! - `planned.rs`, `for_host.rs`: the plan for the host of requests that are recorded.
 //! - `service.rs`: the [`Service`] whose functions share its state; `function.rs`, `handler.rs`: what can handle a
 //!   function, and its plan; `answer.rs`: how long callers wait.
@@ -48,6 +48,7 @@ mod recording;
 mod repeat;
 mod retired;
 mod returns;
+mod sender;
 mod service;
 mod step;
 mod steps;
@@ -75,6 +76,7 @@ pub(crate) use mistake::Mistake;
 pub use planned::{Planned, PlannedStep};
 pub use retired::Retired;
 pub use returns::IntoReturns;
+pub use sender::{MaySend, Sender, SenderOf};
 pub use service::Service;
 pub use step::{Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
 pub use steps::Steps;

@@ -432,7 +432,7 @@ impl Node {
         // the steps inside of a dynamic step are not known before
         let is_dynamic = self.facts.form == Form::Dynamic;
         let is_inside = self.inside.as_ref().is_some_and(|inside| inside.takes_signals);
-        self.facts.takes_signals || is_dynamic || is_inside
+        self.facts.senders.is_some() || is_dynamic || is_inside
     }
 
     fn check(&self, mistakes: &mut Vec<Mistake>) {

@@ -1,6 +1,8 @@
 //! The steps of a function as the host of its requests knows them before one runs.
 
+use std::any::Any;
 use std::panic::Location;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps_core::{Error, RecordedError};
@@ -8,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::form::Form;
 use super::read::Read;
+use super::sender::{SenderOf, Senders};
 use crate::recorder::{ErrorsOfService, Kind, Stored};
 
 /// The steps of a function, for the host of its requests: it compares them with the records of a request, before that
@@ -15,8 +18,11 @@ use crate::recorder::{ErrorsOfService, Kind, Stored};
 #[derive(Debug)]
 pub struct Planned {
     pub(super) steps: Ways,
-    pub(super) reads_params: fn(Map<String, Value>) -> Result<(), Error>,
+    pub(super) reads_params: ReadParams,
 }
+
+/// Reads the parameters of a request, as the type that its function has.
+pub(super) type ReadParams = fn(Map<String, Value>) -> Result<Rc<dyn Any>, Error>;
 
 /// Branches, or ways of which one is taken; a function has one.
 pub(super) type Ways = Vec<Vec<PlannedStep>>;
@@ -45,6 +51,7 @@ pub struct PlannedStep {
     pub(super) read: Option<Read>,
     pub(super) read_state: Option<Read>,
     pub(super) define: Option<Define>,
+    pub(super) senders: Option<Senders>,
     pub(super) errors: ErrorsOfService,
 }
 
@@ -67,11 +74,34 @@ impl Planned {
     /// # Errors
     /// If they are not parameters of the function.
     pub fn read_params(&self, params: Map<String, Value>) -> Result<(), Error> {
-        (self.reads_params)(params)
+        (self.reads_params)(params).map(|_| ())
+    }
+
+    /// Whether a caller from outside may send a signal of this name to a request with these parameters: a step waits for
+    /// it, and each that does allows it.
+    ///
+    /// # Errors
+    /// If they are not parameters of the function.
+    pub fn may_send(
+        &self,
+        signal: &str,
+        sender: &SenderOf,
+        params: Map<String, Value>,
+    ) -> Result<bool, Error> {
+        let (params, mut waits) = ((self.reads_params)(params)?, Vec::new());
+        self.steps.iter().flatten().for_each(|step| step.waits_for(signal, &mut waits));
+        Ok(!waits.is_empty() && waits.iter().all(|senders| senders.allow(sender, &params)))
     }
 }
 
 impl PlannedStep {
+    /// Adds who may send a signal of this name, for each step that waits for it.
+    fn waits_for<'a>(&'a self, signal: &str, waits: &mut Vec<&'a Senders>) {
+        let is_named = self.names.iter().any(|(name, _)| *name == signal);
+        waits.extend(self.senders.as_ref().filter(|_| is_named));
+        self.ways.iter().flatten().for_each(|step| step.waits_for(signal, waits));
+    }
+
     /// Reads a stored result of the step.
     ///
     /// # Errors

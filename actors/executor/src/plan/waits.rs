@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::cx::Cx;
 use super::read::Read;
+use super::sender::{MaySend, Senders};
 use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
@@ -28,7 +29,8 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     ///
     /// A [durable](crate::recorder) request is signalled by its uid, from any process that has its journal. Others are
     /// signalled in their process, with [`Executor::signal`](crate::Executor::signal) and the [id](Cx::id) of the
-    /// request.
+    /// request. That is the program's own code; callers from outside send the signal only if the step says
+    /// [who may](Step::from).
     #[track_caller]
     pub fn wait_signal<T>(&self, name: &'static str) -> Step<S, P, I, I, T>
     where
@@ -66,6 +68,39 @@ where
         T: Clone,
     {
         self::pause(self.into_chain(), name, pause)
+    }
+
+    /// Which callers from outside of the program may send the signal that the step [waits](Steps::wait_signal) for: those
+    /// of a level, or those of whom a closure returns true. None may unless it is said, also no operator. The program's
+    /// own code may always, and so may callers of the level System.
+    ///
+    /// ```
+    /// use asyncsteps_executor::plan::Sender;
+    /// use asyncsteps_executor::security::SecurityLevel;
+    /// use asyncsteps_executor::{Returns, Steps};
+    ///
+    /// struct Ride { driver: String }
+    ///
+    /// fn ride(steps: &Steps<(), Ride>) -> Returns<String> {
+    ///     let is_driver = |sender: &Sender<Ride>| {
+    ///         sender.user().is_some_and(|user| user.local_id() == sender.params.driver)
+    ///     };
+    ///     steps
+    ///         .wait_signal::<()>("delivered").from(is_driver)
+    ///         .then_wait_signal::<String>("checked").from(SecurityLevel::PrivilegedOps)
+    ///         .returns()
+    /// }
+    /// ```
+    ///
+    /// Several steps of one function that wait for one name have to allow the caller, all of them. The host of the
+    /// request asks before it stores the signal, from the parameters alone: so no caller from outside sends a signal to
+    /// a step that is inside of a [dynamic](Self::dynamic) one.
+    pub fn from(mut self, senders: impl MaySend<P>) -> Self {
+        match &mut self.last.facts.senders {
+            Some(of_step) => *of_step = Senders::of(senders),
+            None => self.last.facts.misplaced.push("from"),
+        }
+        self
     }
 
     /// [`wait_signal`](Steps::wait_signal) behind a step.
@@ -132,7 +167,7 @@ where
         let value = cx.context.inbox()?.take(name, within).await;
         T::deserialize(value).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error).into())
     });
-    step.last.facts.takes_signals = true;
+    step.last.facts.senders = Some(Senders::default());
     step.last.facts.kind = Some(Kind::Wait);
     step.last.facts.read = Some(Read::of(Codec::<T>::of_others()));
     step

@@ -1,0 +1,118 @@
+//! What callers may do by `asyncsteps.jobs:1.0`, and which signals they may send.
+
+use asyncsteps_core::{BodyResult, Error, codes};
+use asyncsteps_executor::Cx;
+use asyncsteps_executor::plan::SenderOf;
+use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_journal::record::Started;
+use asyncsteps_journal::request::Loaded;
+use asyncsteps_journal::{self as journal, Refused, Uid};
+
+use super::service::{Jobs, JobsError, sees_all};
+use crate::{caller, records};
+
+/// A function of `asyncsteps.jobs:1.0` that changes something, for [`Jobs::allow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobsFunction {
+    /// `submit`: stores a request of any durable function that is not
+    /// [internal](asyncsteps_executor::Functions::internal) and that the caller may call.
+    Submit,
+    /// `cancel`: ends a job of the caller, for operators any.
+    Cancel,
+    /// `signal`: sends a signal for which a step names the caller, with
+    /// [`from`](asyncsteps_executor::plan::Step::from).
+    Signal,
+    /// `resume`, of operators.
+    Resume,
+    /// `settle`, of operators.
+    Settle,
+    /// `undo`, of operators.
+    Undo,
+    /// `schedule`, of operators.
+    Schedule,
+    /// `unschedule`, of operators.
+    Unschedule,
+    /// `erase`, of operators.
+    Erase,
+}
+
+impl JobsFunction {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Submit,
+        Self::Cancel,
+        Self::Signal,
+        Self::Resume,
+        Self::Settle,
+        Self::Undo,
+        Self::Schedule,
+        Self::Unschedule,
+        Self::Erase,
+    ];
+
+    /// Those that need an operator.
+    pub const OF_OPERATORS: [Self; 6] =
+        [Self::Resume, Self::Settle, Self::Undo, Self::Schedule, Self::Unschedule, Self::Erase];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Cancel => "cancel",
+            Self::Signal => "signal",
+            Self::Resume => "resume",
+            Self::Settle => "settle",
+            Self::Undo => "undo",
+            Self::Schedule => "schedule",
+            Self::Unschedule => "unschedule",
+            Self::Erase => "erase",
+        }
+    }
+}
+
+impl Jobs {
+    /// Refuses what this service does not allow.
+    pub(super) fn check(&self, function: JobsFunction) -> BodyResult<()> {
+        if self.allowed.contains(&function) {
+            return Ok(());
+        }
+        let name = function.name();
+        Err(Error::with_info(codes::SECURITY_ERROR, format!("`{name}` is not allowed here")).into())
+    }
+}
+
+/// The job of this name, if the caller may send it a signal of this name.
+pub(super) async fn signalled<P>(cx: &Cx<Jobs, P>, uid: &str, name: &str) -> BodyResult<Uid> {
+    let unknown = || JobsError::UnknownJob(uid.to_owned());
+    let job: Uid = uid.parse().map_err(|_| unknown())?;
+    let loaded = match cx.durable.shared.journal.load(job).await {
+        Err(journal::Error::Refused(Refused::NoFlow(_))) => return Err(unknown().into()),
+        loaded => loaded?,
+    };
+    let started = records::started(&loaded).ok_or_else(unknown)?;
+    let caller = cx.request().caller();
+    let is_own = caller::is_same(started.user.as_deref(), caller::write(&caller).as_deref());
+    if may_send(cx, (&loaded, started), name, &SenderOf { caller, is_own })? {
+        return Ok(job);
+    }
+    if !is_own && !sees_all(cx) {
+        return Err(unknown().into());
+    }
+    let info = "no step of the job takes this signal from this caller";
+    Err(Error::with_info(codes::SECURITY_ERROR, info).into())
+}
+
+/// Whether the steps of a job take a signal of this name from this caller. It is not known where the process that is
+/// asked does not have the function; then they do not.
+fn may_send<P>(
+    cx: &Cx<Jobs, P>,
+    (loaded, started): (&Loaded, &Started),
+    name: &str,
+    sender: &SenderOf,
+) -> BodyResult<bool> {
+    if cx.request().level() == SecurityLevel::System {
+        return Ok(true);
+    }
+    let Some(program) = cx.durable.shared.program(&loaded.flow.template) else { return Ok(false) };
+    Ok(program.planned.may_send(name, sender, started.parameters.decode()?)?)
+}
