@@ -2,13 +2,21 @@
 //! the deadlock is found like any other (FTN12 §1.11.5).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_actors::sync::deadlock::{self, Deadlock, Resource};
 use asyncsteps_core::sync::mutex::Options;
-use asyncsteps_core::{AsyncSteps, StepResult, Template};
+use asyncsteps_core::{AsyncSteps, StepResult, Template, sleep};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::{CallSteps, Executor, RequestSteps};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{
+    CallSteps, Cx, Executor, RequestSteps, Returns, Service, Steps, TypedCall,
+};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, TryStreamExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -78,6 +86,106 @@ async fn a_function_that_wants_the_lock_of_its_caller_fails_at_once() {
         assert_eq!(text.matches("waits for the call of test.locks:1.0:").count(), calls, "{text}");
         assert_eq!(text.matches(", carried out by flow ").count(), calls, "{text}");
         assert_eq!(text.matches(", held by flow ").count(), 1, "{text}");
+        tokio::time::resume();
+    }
+}
+
+struct Locks(Mutex);
+
+impl Service for Locks {
+    type Errors = ();
+}
+
+/// Calls on with a lock, or without.
+fn call_on(steps: &Steps<Locks, On>) -> Returns<String> {
+    let call = async |cx: &Cx<Locks, On>, ()| match &*cx.params.by {
+        "request" => Ok(cx.request().call("test.typed:1.0:take", ()).await?),
+        "client" => Ok(cx.request().client().call(Take).await?),
+        "system" => Ok(cx.request().executor().call_as_system("test.typed:1.0:take", ()).await?),
+        "asi" => Ok(cx.request().call("test.typed:1.0:passOn", ()).await?),
+        // of several futures, each of which is polled when it is woken
+        "several" => {
+            let (slow, took) =
+                (sleep(Duration::from_millis(1)), cx.request().call("test.typed:1.0:take", ()));
+            let all = FuturesUnordered::new();
+            all.push(slow.map(|()| Ok(String::new())).boxed_local());
+            all.push(took.boxed_local());
+            Ok(all.try_collect::<Vec<String>>().await?.concat())
+        }
+        _ => Ok(cx
+            .request()
+            .call("test.typed:1.0:callOn", json!({ "by": "request", "locked": false }))
+            .await?),
+    };
+    let lock = |cx: &Cx<Locks, On>| cx.params.locked.then(|| cx.0.clone());
+    steps.run("calls", call).locked(lock).returns()
+}
+
+/// The same in a branch.
+fn call_in_branch(steps: &Steps<Locks, On>) -> Returns<(String, ())> {
+    steps.join("both", |both| (both.nested("call", call_on), both.pass())).returns()
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct On {
+    by: String,
+    locked: bool,
+}
+
+#[derive(Serialize)]
+struct Take;
+
+impl TypedCall for Take {
+    const FUNCTION: &'static str = "test.typed:1.0:take";
+    type Result = String;
+    type Errors = std::convert::Infallible;
+}
+
+fn typed(name: &'static str) -> Executor {
+    let mut interface = Interface::new("test.typed:1.0".parse().expect("a name"));
+    interface.allow_anonymous();
+    let service = Locks(Mutex::named(name, Options::default()));
+    let builder = Executor::builder().service(interface, service, |functions| {
+        functions.on("callOn", call_on).on("callInBranch", call_in_branch);
+        functions.on("take", |steps: &Steps<Locks, ()>| {
+            let take = steps.run("take", async |_, ()| Ok("taken".to_owned()));
+            take.locked(|cx| cx.0.clone()).returns()
+        });
+        functions.on("passOn", |steps: &Steps<Locks, ()>| {
+            steps
+                .asi::<String>("on", |asi, _, ()| {
+                    asi.call::<String>("test.typed:1.0:take", ())?;
+                    Ok(())
+                })
+                .returns()
+        });
+    });
+    builder.build().expect("a right configuration")
+}
+
+#[actix::test]
+async fn so_it_does_when_the_body_of_a_typed_function_calls() {
+    for (name, function, by, calls) in [
+        ("by request", "callOn", "request", 1),
+        ("by client", "callOn", "client", 1),
+        ("as system", "callOn", "system", 1),
+        ("by several", "callOn", "several", 1),
+        ("over a body", "callOn", "body", 2),
+        ("over asi", "callOn", "asi", 2),
+        ("in a branch", "callInBranch", "request", 1),
+    ] {
+        tokio::time::pause();
+        let executor = typed(name);
+        let begin = Instant::now();
+        let params = json!({ "by": by, "locked": true });
+        let call = executor.call_as_system::<Value>(&format!("test.typed:1.0:{function}"), params);
+        call.await.expect_err("it would wait for itself");
+        assert!(begin.elapsed().is_zero(), "{name}: it did not wait for the deadline");
+        let text = found(name).to_string();
+        assert_eq!(text.matches("waits for the call of test.typed:1.0:").count(), calls, "{text}");
+        let free = json!({ "by": by, "locked": false });
+        let call = executor.call_as_system::<Value>(&format!("test.typed:1.0:{function}"), free);
+        call.await.expect("the lock is free");
         tokio::time::resume();
     }
 }

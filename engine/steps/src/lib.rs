@@ -131,7 +131,7 @@ pub use outcome::Undo;
 pub use plan::Replayable;
 pub use retry::Retry;
 pub use shared_state::SharedState;
-pub use sleep::{Sleep, sleep, turn_time};
+pub use sleep::{Sleep, ask_step, sleep, turn_time};
 pub use stack::{AsyncSteps, Stack};
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateLoop, TemplateParallel, TemplateSteps};

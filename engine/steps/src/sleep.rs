@@ -1,22 +1,25 @@
-//! A pause inside of an async body (FTN12 §1.13): a timer of the flow whose step polls it.
+//! A pause inside of an async body (FTN12 §1.13): a timer of the flow whose step polls it. And questions of such a body
+//! to its step.
 //!
 //! While a step polls its future, the thread knows the time of the flow's turn and collects the alarms
 //! that are set. The flow keeps them, and they count for its deadline: so a pause needs no clock and
-//! no runtime, and works on every host.
+//! no runtime, and works on every host. A question is answered when the poll returns, and the future is polled again.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::stack::AsyncSteps;
 use crate::time::Time;
 
 thread_local! {
-    static POLLING: Cell<Polling> = const { Cell::new(Polling { now: Time::ZERO, depth: 0, set: 0 }) };
-    /// The alarms that were set and not taken by their flow yet.
-    static SET: RefCell<Vec<Weak<SleepAlarm>>> = const { RefCell::new(Vec::new()) };
+    static POLLING: Cell<Polling> = const { Cell::new(Polling { now: Time::ZERO, depth: 0, left: 0 }) };
+    /// What futures have left and their flow has not taken yet.
+    static LEFT: RefCell<Vec<Left>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The futures of flows that this thread polls.
@@ -26,12 +29,18 @@ struct Polling {
     now: Time,
     /// How many there are, one inside of the poll of the other.
     depth: u32,
-    /// How many alarms the innermost one has set.
-    set: u32,
+    /// How many things the innermost one has left for its flow.
+    left: u32,
+}
+
+/// What a future leaves for the flow whose step polls it.
+pub(crate) enum Left {
+    Alarm(Weak<SleepAlarm>),
+    Question(Box<dyn FnOnce(&mut AsyncSteps)>),
 }
 
 /// When a sleep ends, and what to wake then.
-struct SleepAlarm {
+pub(crate) struct SleepAlarm {
     at: Time,
     waker: RefCell<Waker>,
 }
@@ -80,6 +89,46 @@ pub fn turn_time() -> Option<Time> {
     (polling.depth > 0).then_some(polling.now)
 }
 
+/// Asks the step that polls the calling future, for hosts whose futures depend on the step: which locks are held around
+/// it, and where it is. The question looks at the step and changes nothing; it is answered within the poll. `None`
+/// outside of steps that poll.
+///
+/// ```
+/// use asyncsteps_core::{AsyncSteps, Flow, ask_step, run_to_end};
+///
+/// let mut flow = Flow::new();
+/// flow.run(async |()| Ok(ask_step(|asi| asi.attempt()).await)).named("asks");
+/// assert_eq!(run_to_end::<Option<u32>>(flow)?, Some(1));
+/// # Ok::<(), asyncsteps_core::Error>(())
+/// ```
+///
+/// # Cancel safety
+/// Dropping the future drops the answer.
+pub fn ask_step<T: 'static>(
+    question: impl FnOnce(&mut AsyncSteps) -> T + 'static,
+) -> impl Future<Output = Option<T>> {
+    let (answer, mut question) = (Rc::new(Cell::new(None)), Some(question));
+    poll_fn(move |cx| {
+        let Some(question) = question.take() else {
+            return answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Some(answer)));
+        };
+        if POLLING.get().depth == 0 {
+            return Poll::Ready(None);
+        }
+        let answer = Rc::clone(&answer);
+        leave(Left::Question(Box::new(move |asi| answer.set(Some(question(asi))))));
+        // a future around this one may poll it only when it was woken
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
+fn leave(left: Left) {
+    let polling = POLLING.get();
+    LEFT.with_borrow_mut(|all| all.push(left));
+    POLLING.set(Polling { left: polling.left + 1, ..polling });
+}
+
 /// The future of [`sleep`].
 #[must_use = "a future does nothing before it is polled"]
 pub struct Sleep {
@@ -107,8 +156,7 @@ impl Future for Sleep {
         let alarm =
             SleepAlarm { at: polling.now + self.pause, waker: RefCell::new(cx.waker().clone()) };
         let alarm = self.alarm.insert(Rc::new(alarm));
-        SET.with_borrow_mut(|set| set.push(Rc::downgrade(alarm)));
-        POLLING.set(Polling { set: polling.set + 1, ..polling });
+        leave(Left::Alarm(Rc::downgrade(alarm)));
         Poll::Pending
     }
 }
@@ -129,49 +177,45 @@ impl PollTurn {
     #[inline]
     pub(crate) fn begin(now: Time) -> Self {
         let outer = POLLING.get();
-        POLLING.set(Polling { now, depth: outer.depth + 1, set: 0 });
+        POLLING.set(Polling { now, depth: outer.depth + 1, left: 0 });
         Self { outer }
     }
 
-    /// Ends the poll; returns the alarms that the future has set.
+    /// Ends the poll; returns what the future has left for the flow.
     #[inline]
-    pub(crate) fn end(self) -> Option<Alarms> {
-        if POLLING.get().set == 0 { None } else { Some(Self::take_alarms()) }
+    pub(crate) fn end(self) -> Option<Vec<Left>> {
+        if POLLING.get().left == 0 { None } else { Some(Self::take_left()) }
     }
 
     #[cold]
-    fn take_alarms() -> Alarms {
+    fn take_left() -> Vec<Left> {
         let polling = POLLING.get();
-        POLLING.set(Polling { set: 0, ..polling });
-        Alarms::take(polling.set)
+        POLLING.set(Polling { left: 0, ..polling });
+        LEFT.with_borrow_mut(|all| all.split_off(all.len() - polling.left as usize))
     }
 }
 
 impl Drop for PollTurn {
-    /// Alarms are left if the future panicked: it has ended, and so have they.
+    /// Something is left if the future panicked: it has ended, and so has that.
     #[inline]
     fn drop(&mut self) {
-        if POLLING.get().set > 0 {
-            drop(Self::take_alarms());
+        if POLLING.get().left > 0 {
+            drop(Self::take_left());
         }
         POLLING.set(self.outer);
     }
 }
 
 impl Alarms {
-    /// Takes the alarms that were set last.
-    #[cold]
-    fn take(count: u32) -> Self {
-        Self(SET.with_borrow_mut(|set| set.split_off(set.len() - count as usize)))
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn add(&mut self, more: Self) {
-        self.0.retain(|alarm| alarm.strong_count() > 0);
-        self.0.extend(more.0);
+    pub(crate) fn add(&mut self, alarm: Weak<SleepAlarm>) {
+        if self.0.len() == self.0.capacity() {
+            self.0.retain(|alarm| alarm.strong_count() > 0);
+        }
+        self.0.push(alarm);
     }
 
     /// When the first sleep ends.

@@ -2,9 +2,8 @@
 //! Functions that are hosted elsewhere are called through the invoker.
 
 use std::any::Any;
-use std::sync::Arc;
 
-use asyncsteps_actors::sync::{Call, Calling, calling, fences};
+use asyncsteps_actors::sync::{Calling, calling, fences};
 use asyncsteps_core::{Added, AsyncSteps, Error, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use futures_util::FutureExt;
@@ -105,7 +104,7 @@ impl Executor {
         function: &str,
         params: impl Serialize + 'static,
     ) -> impl Future<Output = Result<T, Error>> + 'static {
-        self.call_typed(self.invocation(function, params, caller), None)
+        self.call_typed(self.invocation(function, params, caller))
     }
 
     /// Makes a call, here or where the function is hosted; returns its result, `None` for a
@@ -120,47 +119,52 @@ impl Executor {
         &self,
         invocation: Invocation,
     ) -> impl Future<Output = Result<Option<Value>, Error>> + use<> {
-        self.carry(invocation, None)
+        self.carry(invocation)
     }
 
-    /// The same, with the result as a type, as a wait of the flow that makes it.
+    /// The same, with the result as a type.
     pub(super) fn call_typed<T: DeserializeOwned + 'static>(
         &self,
         invocation: Result<Invocation, Error>,
-        call: Option<Arc<Call>>,
     ) -> impl Future<Output = Result<T, Error>> + use<T> {
         // an async block would have room for the call twice
         match invocation {
             Ok(invocation) => {
                 let read =
                     |result: Result<Option<Value>, _>| read_result(result?.unwrap_or_default());
-                Either::Left(self.carry(invocation, call).map(read))
+                Either::Left(self.carry(invocation).map(read))
             }
             Err(error) => Either::Right(future::ready(Err(error))),
         }
     }
 
+    /// While a call in the process waits, the deadlock detection knows the flow that waits and the one that it waits for.
     fn carry(
         &self,
         invocation: Invocation,
-        call: Option<Arc<Call>>,
     ) -> impl Future<Output = Result<Option<Value>, Error>> + use<> {
         let (executor, function) = (self.clone(), invocation.function.clone());
         let carried = if is_arbiter() && self.invoker_of(&function).is_none() {
-            Carried::Here(Incoming::of_invocation(invocation, call))
+            Carried::Here(Incoming::of_invocation(invocation))
         } else {
-            Carried::Elsewhere(Box::new((invocation, call)))
+            Carried::Elsewhere(Box::new(invocation))
         };
         async move {
             let message = match carried {
-                Carried::Here(incoming) => executor.carry_out(incoming).await,
-                Carried::Elsewhere(carried) => {
-                    let (invocation, call) = *carried;
+                Carried::Here(incoming) => {
+                    let calling = match calling(&function) {
+                        Some(calling) => calling.await,
+                        None => None,
+                    };
+                    let call = calling.as_ref().map(Calling::call);
+                    executor.carry_out(incoming.with_call(call)).await
+                }
+                Carried::Elsewhere(invocation) => {
                     if let Some(invoker) = executor.invoker_of(&function) {
-                        return invoker.invoke(invocation).await;
+                        return invoker.invoke(*invocation).await;
                     }
                     // in a box, because calls from an arbiter need no room for it
-                    Box::pin(executor.send(Dispatch::of_invocation(invocation, call))).await?
+                    Box::pin(executor.send(Dispatch::of_invocation(*invocation))).await?
                 }
             };
             let Some(message) = message else { return Ok(None) };
@@ -211,7 +215,7 @@ impl Executor {
 /// Where a call is carried out. In a box, where most are not.
 enum Carried {
     Here(Incoming),
-    Elsewhere(Box<(Invocation, Option<Arc<Call>>)>),
+    Elsewhere(Box<Invocation>),
 }
 
 /// The result as the type that was asked for; as it is, if that is JSON.
@@ -294,7 +298,7 @@ impl CallSteps for AsyncSteps {
     }
 }
 
-/// Adds a step that calls. While it waits, the deadlock detection knows the flow that it waits for.
+/// Adds a step that calls.
 #[track_caller]
 fn add_call<'a, T: DeserializeOwned + 'static>(
     asi: &'a mut AsyncSteps,
@@ -304,16 +308,10 @@ fn add_call<'a, T: DeserializeOwned + 'static>(
 ) -> Result<Added<'a>, Error> {
     let executor = asi.request()?.executor();
     let invocation = executor.invocation(function, params, caller);
-    let function: Arc<str> = function.into();
     Ok(asi.add(move |asi, ()| {
-        let calling = calling(asi, &function);
-        let call = calling.as_ref().map(Calling::call);
         let fences = fences(asi);
-        let answer = executor
-            .call_typed::<T>(invocation.map(|it| it.with_fences(fences).inside(true)), call);
-        asi.await_in_place(async move {
-            let _calling = calling;
-            answer.await.map(|result| (result,))
-        });
+        let answer =
+            executor.call_typed::<T>(invocation.map(|it| it.with_fences(fences).inside(true)));
+        asi.await_in_place(answer.map(|result| result.map(|result| (result,))));
     }))
 }

@@ -34,13 +34,13 @@ pub struct Incoming(pub(super) Box<RequestInfo>);
 
 impl Incoming {
     /// A call within the process.
-    pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
+    pub(super) fn of_invocation(invocation: Invocation) -> Self {
         let Invocation { function, params, caller, trace, fences, key, hosted, is_inside } =
             invocation;
         let mut incoming = Self::new(Request::to(function, params), Channel::local());
         incoming.0.parts.hosted = hosted;
         incoming.0.parts.is_inside = is_inside;
-        let incoming = incoming.with_caller(caller).with_fences(fences).with_call(call);
+        let incoming = incoming.with_caller(caller).with_fences(fences);
         incoming.with_key(key).with_trace(trace)
     }
 

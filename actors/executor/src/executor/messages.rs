@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::Message as ActixMessage;
 use asyncsteps_actors::record::Recorded;
-use asyncsteps_actors::sync::{Call, FencingToken};
+use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_actors::trace::{self, TraceParent};
 use asyncsteps_futoin::message::Request;
 use tokio::sync::oneshot;
@@ -25,7 +25,6 @@ use crate::channel::Channel;
 pub struct Dispatch {
     pub(super) request: Request,
     pub(super) caller: Caller,
-    pub(super) call: Option<Arc<Call>>,
     /// The span that makes the call.
     pub(super) trace: Option<TraceParent>,
     /// The tokens of the locks that are held around the call.
@@ -47,23 +46,23 @@ impl Dispatch {
     #[must_use]
     pub fn new(request: Request, caller: impl Into<Caller>) -> Self {
         let (caller, trace) = (caller.into(), trace::current());
-        let (call, fences, key, wanted) = (None, Vec::new(), None, None);
-        Self { request, caller, call, trace, fences, key, is_inside: false, wanted }
+        let (fences, key, wanted) = (Vec::new(), None, None);
+        Self { request, caller, trace, fences, key, is_inside: false, wanted }
     }
 
-    /// A call, as a wait of the flow that makes it.
-    pub(super) fn of_invocation(invocation: Invocation, call: Option<Arc<Call>>) -> Self {
+    /// A call.
+    pub(super) fn of_invocation(invocation: Invocation) -> Self {
         let Invocation { function, params, caller, trace, fences, key, is_inside, .. } = invocation;
         let request = Request::to(function, params);
-        Self { request, caller, call, trace, fences, key, is_inside, wanted: None }
+        Self { request, caller, trace, fences, key, is_inside, wanted: None }
     }
 
     /// The request for the arbiter that carries it out.
     pub(super) fn into_incoming(self) -> Incoming {
-        let Self { request, caller, call, trace, fences, key, is_inside, wanted: _ } = self;
+        let Self { request, caller, trace, fences, key, is_inside, wanted: _ } = self;
         let mut incoming = Incoming::new(request, Channel::local()).with_caller(caller);
         incoming.0.parts.is_inside = is_inside;
-        incoming.with_fences(fences).with_call(call).with_key(key).with_trace(trace)
+        incoming.with_fences(fences).with_key(key).with_trace(trace)
     }
 
     /// The same, cancelled when the sender is dropped.

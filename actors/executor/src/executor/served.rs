@@ -132,8 +132,7 @@ impl ServedRequest {
     /// Calls a function of the executor that serves this request, or of another one through its
     /// [invoker](super::Builder::invoker), for the caller of the request (FTN3 §1.11), see
     /// [`Executor::call_for`]. The call is in the trace of the request, and has the tokens of the locks that the
-    /// caller of the request holds. The detection of deadlocks knows the calls of
-    /// [`CallSteps`](super::CallSteps) only, so where functions lock and call each other, call there.
+    /// caller of the request holds.
     ///
     /// # Errors
     /// As for [`Executor::call_for`].
@@ -151,7 +150,7 @@ impl ServedRequest {
         let (fences, is_inside) = (self.fences.clone(), self.exchange.is_in_flight());
         let invocation = invocation
             .map(|it| it.with_trace(Some(self.trace())).with_fences(fences).inside(is_inside));
-        executor.call_typed(invocation, None).await
+        executor.call_typed(invocation).await
     }
 
     /// Such calls by the type of their parameters, for the caller of the request.

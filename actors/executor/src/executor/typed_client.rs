@@ -193,7 +193,7 @@ impl TypedClient {
         invocation.is_inside = self.is_inside;
         invocation.fences.clone_from(&self.fences);
         invocation.key.clone_from(&self.key);
-        self.executor.call_typed(Ok(invocation), None).await
+        self.executor.call_typed(Ok(invocation)).await
     }
 }
 

@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use asyncsteps_core::{AsyncSteps, Flow, FlowId, Identity};
+use asyncsteps_core::{AsyncSteps, Flow, FlowId, Identity, ask_step};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use smallvec::smallvec;
 
 use super::deadlock::{self, Contended, GraphWait, Holders, HoldsUpCaller, Resource, WaitGuard};
@@ -25,13 +27,21 @@ pub struct Call {
     flow: OnceLock<FlowId>,
 }
 
-/// Enters the call that the running step is about to make into the table of waits; `None` if no other
-/// flow may wait for this one.
-pub fn calling(asi: &mut AsyncSteps, function: &Arc<str>) -> Option<Calling> {
-    if !deadlock::is_enabled() || !mutex::holds_up_others(asi) {
+/// Enters the call that the step which polls the calling future is about to make into the table of waits. `None`, soon or
+/// at once, if no other flow may wait for the flow of the step, or if none polls.
+pub fn calling(function: impl ToString) -> Option<LocalBoxFuture<'static, Option<Calling>>> {
+    if !deadlock::is_enabled() || !mutex::may_hold_up_others() {
         return None;
     }
-    let call = Arc::new(Call { function: Arc::clone(function), flow: OnceLock::new() });
+    let function = function.to_string().into();
+    Some(Box::pin(ask_step(|asi| enter(asi, function)).map(Option::flatten)))
+}
+
+fn enter(asi: &mut AsyncSteps, function: Arc<str>) -> Option<Calling> {
+    if !mutex::holds_up_others(asi) {
+        return None;
+    }
+    let call = Arc::new(Call { function, flow: OnceLock::new() });
     let identity = asi.identity();
     let place = asi.locations().next()?;
     let resource: Arc<Call> = Arc::clone(&call);
@@ -51,7 +61,7 @@ impl Call {
     /// This flow carries out the call.
     pub fn begin(&self, flow: &mut Flow) {
         self.flow.get_or_init(|| flow.id());
-        flow.extend(HoldsUpCaller);
+        flow.extend(HoldsUpCaller::default());
     }
 }
 

@@ -11,7 +11,7 @@ use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, StepError, StepResult};
 use crate::flow::Outcome;
-use crate::sleep::PollTurn;
+use crate::sleep::{Left, PollTurn};
 use crate::stack::{Activity, AsyncSteps, Callback, UndoOfFrame, Waking};
 
 impl AsyncSteps {
@@ -29,9 +29,13 @@ impl AsyncSteps {
         };
         self.begin_poll();
         let mut future = Box::pin(future);
-        let turn = PollTurn::begin(self.now);
-        let polled = future.as_mut().poll(&mut Context::from_waker(waker));
-        self.end_poll(turn);
+        let polled = loop {
+            let turn = PollTurn::begin(self.now);
+            let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+            if !self.end_poll(turn) || polled.is_ready() {
+                break polled;
+            }
+        };
         match polled {
             Poll::Ready(result) => {
                 let result = self.note_result(result);
@@ -49,10 +53,14 @@ impl AsyncSteps {
     /// Polls the future of the running step, where it is; its output completes the step.
     fn poll_again(&mut self, waker: &Waker) -> StepResult {
         self.begin_poll();
-        let turn = PollTurn::begin(self.now);
-        let Some(future) = self.strand.top.future() else { return Ok(()) };
-        let polled = future.as_mut().poll(&mut Context::from_waker(waker));
-        self.end_poll(turn);
+        let polled = loop {
+            let turn = PollTurn::begin(self.now);
+            let Some(future) = self.strand.top.future() else { return Ok(()) };
+            let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+            if !self.end_poll(turn) || polled.is_ready() {
+                break polled;
+            }
+        };
         let Poll::Ready(result) = polled else { return Ok(()) };
         let result = self.note_result(result);
         drop(self.strand.top.take_future());
@@ -108,11 +116,25 @@ impl AsyncSteps {
         }
     }
 
+    /// Takes what the future has left; says whether that was a question, which is answered.
     #[inline(always)]
-    fn end_poll(&mut self, turn: PollTurn) {
-        if let Some(alarms) = turn.end() {
-            self.cold().alarms.add(alarms);
+    fn end_poll(&mut self, turn: PollTurn) -> bool {
+        turn.end().is_some_and(|left| self.take_left(left))
+    }
+
+    #[cold]
+    fn take_left(&mut self, left: Vec<Left>) -> bool {
+        let mut has_asked = false;
+        for left in left {
+            match left {
+                Left::Alarm(alarm) => self.cold().alarms.add(alarm),
+                Left::Question(answer) => {
+                    answer(self);
+                    has_asked = true;
+                }
+            }
         }
+        has_asked
     }
 
     /// Completes the running step with the output of its future.

@@ -33,7 +33,7 @@ use watch::WAITS;
 
 pub use report::{Deadlock, DeadlockWait, Resource};
 
-pub(super) use watch::{Contended, GraphWait, Holders, HoldsUpCaller, WaitGuard};
+pub(super) use watch::{Contended, GraphWait, Holders, HoldsUp, HoldsUpCaller, WaitGuard};
 
 /// Deadlocks that [`last`] knows.
 const KEPT: usize = 16;

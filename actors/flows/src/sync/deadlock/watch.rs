@@ -1,5 +1,8 @@
 //! The table of waits that other flows wait for in turn.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -20,7 +23,38 @@ type Waits = SmallVec<[Arc<GraphWait>; 1]>;
 pub(in crate::sync) type Holders = SmallVec<[Identity; 2]>;
 
 /// Marks a flow that carries out a call while its caller holds locks: others wait for it, too.
-pub(in crate::sync) struct HoldsUpCaller;
+#[derive(Default)]
+pub(in crate::sync) struct HoldsUpCaller {
+    _holds_up: HoldsUp,
+}
+
+thread_local! {
+    static HOLDING_UP: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a reason why flows of this thread hold up others.
+pub(in crate::sync) struct HoldsUp(PhantomData<Rc<()>>);
+
+impl HoldsUp {
+    /// Whether a flow of this thread may hold up others.
+    pub(in crate::sync) fn is_any() -> bool {
+        HOLDING_UP.get() > 0
+    }
+}
+
+impl Default for HoldsUp {
+    fn default() -> Self {
+        HOLDING_UP.set(HOLDING_UP.get() + 1);
+        Self(PhantomData)
+    }
+}
+
+impl Drop for HoldsUp {
+    fn drop(&mut self) {
+        // when the thread ends there may be no count any more
+        let _ = HOLDING_UP.try_with(|count| count.set(count.get() - 1));
+    }
+}
 
 /// A lock or a call that flows wait for.
 pub(in crate::sync) trait Contended: Send + Sync {

@@ -1,6 +1,7 @@
 //! Holding a lock, and waiting for it.
 
 use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,6 +10,7 @@ use asyncsteps_core::sync::mutex::{LockOutcome, Ticket};
 use asyncsteps_core::{Arg, Error};
 
 use super::state::{MutexKeyState, MutexWaiter};
+use crate::sync::deadlock::HoldsUp;
 use crate::sync::waiter::{Holder, LockWaiter, rejected};
 
 /// A lock that was taken outside of flows. Dropping it, on any thread, releases the lock.
@@ -62,6 +64,32 @@ pub(super) struct KeyGuard {
     state: Arc<MutexKeyState>,
     owner: Holder,
     held: GuardState,
+}
+
+/// The guard of a step.
+pub(super) struct StepGuard {
+    guard: KeyGuard,
+    _holds_up: HoldsUp,
+}
+
+impl StepGuard {
+    pub(super) fn new(guard: KeyGuard) -> Self {
+        Self { guard, _holds_up: HoldsUp::default() }
+    }
+}
+
+impl Deref for StepGuard {
+    type Target = KeyGuard;
+
+    fn deref(&self) -> &KeyGuard {
+        &self.guard
+    }
+}
+
+impl DerefMut for StepGuard {
+    fn deref_mut(&mut self) -> &mut KeyGuard {
+        &mut self.guard
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::{Execution, StepLocation};
 
-use super::guard::KeyGuard;
+use super::guard::StepGuard;
 
 /// A mutex, or the mutex of a limiter, that a flow holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct HeldLock {
 /// keep in variables.
 #[must_use]
 pub fn held(flow: &Execution) -> Vec<HeldLock> {
-    let guards = flow.kept::<KeyGuard>().filter(|(.., guard)| guard.is_inside());
+    let guards = flow.kept::<StepGuard>().filter(|(.., guard)| guard.is_inside());
     let held = guards.map(|(branch, step, guard)| HeldLock {
         name: guard.state().name(),
         key: Arc::clone(guard.state().key()),

@@ -16,12 +16,12 @@ pub use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::sync::{ISync, Section};
 use asyncsteps_core::{AsyncSteps, Completion, Stack, StepResult};
 
-use super::deadlock::{self, GraphWait, HoldsUpCaller, WaitOutcome};
+use super::deadlock::{self, GraphWait, HoldsUp, HoldsUpCaller, WaitOutcome};
 use super::load::{KeyReport, Load, LockReport};
 use super::owners::KeyOwners;
 use super::waiter::{Holder, LockWaiter};
 
-use guard::KeyGuard;
+use guard::{KeyGuard, StepGuard};
 use state::{MutexFamily, MutexKeyState, MutexWaiter};
 
 pub use guard::{LockGuard, Locking};
@@ -185,7 +185,7 @@ impl Mutex {
     /// Enters for the running step, until that ends. If that needs waiting, it adds a step that waits
     /// and returns `false`.
     pub(super) fn enter(&self, asi: &mut AsyncSteps) -> bool {
-        let mut guard = KeyGuard::new(&self.0, Holder::Branch(asi.identity()));
+        let mut guard = StepGuard::new(KeyGuard::new(&self.0, Holder::Branch(asi.identity())));
         if guard.enter() {
             asi.hold(guard);
             return true;
@@ -197,7 +197,7 @@ impl Mutex {
 }
 
 /// The step of a flow that has to wait.
-fn wait(asi: &mut AsyncSteps, guard: Stack<KeyGuard>) -> StepResult {
+fn wait(asi: &mut AsyncSteps, guard: Stack<StepGuard>) -> StepResult {
     let state = Arc::clone(asi[guard].state());
     let step = asi.wait_external_for(state);
     let watched = if deadlock::is_enabled() { watched(asi, guard, &step) } else { None };
@@ -215,7 +215,7 @@ fn wait(asi: &mut AsyncSteps, guard: Stack<KeyGuard>) -> StepResult {
 /// The wait as deadlock detection sees it; `None` if no other flow waits for this one: it has no lock.
 fn watched(
     asi: &mut AsyncSteps,
-    guard: Stack<KeyGuard>,
+    guard: Stack<StepGuard>,
     step: &Completion,
 ) -> Option<Arc<GraphWait>> {
     if !holds_up_others(asi) {
@@ -227,9 +227,14 @@ fn watched(
     Some(Arc::new(GraphWait::new(asi, identity, place, state, Some(step.clone()))))
 }
 
+/// Whether other flows may wait for a step of this thread.
+pub(super) fn may_hold_up_others() -> bool {
+    HoldsUp::is_any()
+}
+
 /// Whether other flows may wait for the running step: its flow has a lock, or was called by one that
 /// has.
 pub(super) fn holds_up_others(asi: &AsyncSteps) -> bool {
     asi.extension::<HoldsUpCaller>().is_some()
-        || asi.kept::<KeyGuard>().any(|guard| !guard.is_empty())
+        || asi.kept::<StepGuard>().any(|guard| !guard.is_empty())
 }
