@@ -161,9 +161,9 @@ pub mod executor {
         Direction, Dispatch, Executor, ExecutorActor, FailedCall, FunctionInfo, Functions, Hooks,
         InFlightFilter, InFlightRequest, Incoming, InspectSteps, InterfaceInfo, Invocation,
         Invoker, Invoking, Message, NotHosted, NotSignalled, OldestInFlight, ParamType,
-        ParameterInfo, RefusalReason, Refused, RefusedRequest, Reply, ReplyBody, RequestChecks,
-        RequestInfo, RequestOfFlow, RequestOutcome, RequestOver, RequestState, RequestSteps,
-        ServedRequest,
+        ParameterInfo, Received, RefusalReason, Refused, RefusedRequest, Reply, ReplyBody,
+        RequestChecks, RequestInfo, RequestOfFlow, RequestOutcome, RequestOver, RequestState,
+        RequestSteps, ServedRequest,
     };
 }
 

@@ -30,6 +30,7 @@ mod order;
 mod own_limits;
 mod planned;
 mod programs;
+mod received;
 mod recorded;
 mod replay;
 mod results;

@@ -108,7 +108,9 @@ impl Executor {
             None => TimeLimit::new(deadline, patience),
             Some(_) => TimeLimit::fixed(None),
         };
-        let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
+        let received = parts.received();
+        let called = (called, function);
+        let exchange = Exchange::new(reply_to, called, received, times, span, admission, limit);
         let mut flow = template.flow();
         #[cfg(feature = "test")]
         if parts.undoes_twice {

@@ -21,6 +21,7 @@ use super::admission::Admission;
 use super::handle::Executor;
 use super::in_flight::{InFlightGuard, LocalRequests, Served};
 use super::over::Timings;
+use super::received::ReceivedParts;
 use super::recording::RequestRecording;
 use super::registry::HostedFunction;
 use super::reply::Reply;
@@ -35,6 +36,7 @@ pub(super) struct Exchange {
     pub(super) called: FunctionName,
     pub(super) function: Arc<HostedFunction>,
     pub(super) times: Timings,
+    pub(super) received: ReceivedParts,
     pub(super) span: Span,
     pub(super) recording: Option<RequestRecording>,
     /// The function is hosted elsewhere, and has no result.
@@ -79,8 +81,8 @@ enum End {
 impl Exchange {
     pub(super) fn new(
         reply_to: ReplyContext,
-        called: FunctionName,
-        function: Arc<HostedFunction>,
+        (called, function): (FunctionName, Arc<HostedFunction>),
+        received: ReceivedParts,
         times: Timings,
         span: Span,
         admission: Admission,
@@ -93,6 +95,7 @@ impl Exchange {
             called,
             function,
             times,
+            received,
             span,
             recording,
             has_no_result: Cell::new(false),

@@ -5,7 +5,7 @@
 //! 3. `check`, `authenticate`, `registry`: the checks
 //! 4. `admission`, `client_limits`, `hashing`: limits
 //! 5. `exchange`, `time_limit`: the request while its flow runs
-//! 6. `request`, `served`, `signals`, `result_draft`, `call`, `invoker`, `forward`: what steps see of it
+//! 6. `request`, `received`, `served`, `signals`, `result_draft`, `call`, `invoker`, `forward`: what steps see of it
 //! 7. `result`, `request_flow_owner`, `reply_context`, `reply`: from the last step of the flow to the reply
 //! 8. `over`, `recording`, `refusals`, `hooks`: reporting the end
 //!
@@ -55,6 +55,7 @@ mod not_hosted;
 mod outcome;
 mod over;
 mod range_map;
+mod received;
 mod recording;
 mod refusals;
 mod refused;
@@ -98,6 +99,7 @@ pub use key::{IDEMPOTENCY_KEY, checked_key};
 pub use messages::{Answer, CancelRequest, CancelRequests, Dispatch, InspectSteps};
 pub use not_hosted::NotHosted;
 pub use outcome::{RequestOutcome, RequestOver};
+pub use received::Received;
 pub use refusals::RefusedRequest;
 pub use refused::{RefusalReason, Refused};
 pub use reply::{Message, Reply, ReplyBody};

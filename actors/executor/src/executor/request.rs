@@ -15,12 +15,12 @@ use serde_json::{Map, Value};
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
-use super::key::{IDEMPOTENCY_KEY, key_of_header};
+use super::received::Received;
 use super::request_parts::RequestParts;
 use super::result_draft::ResultDraft;
 use super::served::{ServedRequest, rule};
-use crate::channel::{Channel, ChannelKind};
-use crate::raw::{Head, RawFlow, RawInput, RawOutput};
+use crate::channel::Channel;
+use crate::raw::{Head, RawInput, RawOutput};
 use crate::security::{SecurityLevel, User};
 
 /// The request that a flow serves: its facts, and its result.
@@ -57,6 +57,10 @@ impl RequestInfo {
             Some(exchange) => exchange,
             None => unreachable!("only steps see a request"),
         }
+    }
+
+    fn received(&self) -> Received<'_> {
+        Received(self.exchange())
     }
 
     /// The request as a handle, for code that is no step.
@@ -122,13 +126,13 @@ impl RequestInfo {
     /// `REQUEST_TIME_FLOAT`).
     #[must_use]
     pub fn begun(&self) -> Time {
-        self.exchange().times.arrived
+        self.received().begun()
     }
 
     /// Where the request came from, if its transport knows it (FTN6 §2.2 `CLIENT_ADDR`).
     #[must_use]
     pub fn source_address(&self) -> Option<SourceAddress> {
-        self.channel().source_address()
+        self.received().source_address()
     }
 
     /// The request in the terms of its transport, if that is of this type: a
@@ -137,7 +141,7 @@ impl RequestInfo {
     /// [`RequestContext::transport`](crate::security::RequestContext::transport).
     #[must_use]
     pub fn transport<T: 'static>(&self) -> Option<&T> {
-        self.parts.headers.as_ref()?.transport()?.downcast_ref()
+        self.received().transport()
     }
 
     /// The request as a message, with the [parameters](Self::params) as they were checked and with the
@@ -199,14 +203,14 @@ impl RequestInfo {
     /// a header of the upgrade.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.parts.headers.as_ref()?.header(name)
+        self.received().header(name)
     }
 
     /// Whether an HTTP request, or the upgrade, has a header of this name, including a header that is no text, which
     /// [`header`](Self::header) does not return; `name` is in lower case.
     #[must_use]
     pub fn has_header(&self, name: &str) -> bool {
-        self.parts.headers.as_ref().is_some_and(|headers| headers.has_header(name))
+        self.received().has_header(name)
     }
 
     /// The [key](super::IDEMPOTENCY_KEY) of its caller, if it has one. The headers of a WebSocket belong to the connection,
@@ -215,36 +219,31 @@ impl RequestInfo {
     /// # Errors
     /// InvalidRequest with a header that is [no key](super::checked_key).
     pub fn idempotency_key(&self) -> Result<Option<&str>, Error> {
-        if self.channel().kind() == ChannelKind::WebSocket || !self.has_header(IDEMPOTENCY_KEY) {
-            return Ok(None);
-        }
-        key_of_header(self.header(IDEMPOTENCY_KEY)).map(Some)
+        self.received().idempotency_key()
     }
 
     /// All headers of an HTTP request, or of the upgrade, with their names in lower case (FTN5 §3.6
     /// `getRequestHeaders`).
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.parts.headers.iter().flat_map(|headers| headers.headers())
+        self.received().headers()
     }
 
     /// The cookie of this name of an HTTP request.
     #[must_use]
     pub fn cookie(&self, name: &str) -> Option<&str> {
-        let pairs = self.header("cookie")?.split(';');
-        let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(other, _)| *other == name).map(|(_, value)| value)
+        self.received().cookie(name)
     }
 
     /// Whether there is a raw upload that was not taken yet (FTN6 §2.2 `HAVE_RAW_UPLOAD`).
     #[must_use]
     pub fn has_raw_input(&self) -> bool {
-        self.parts.input.is_some()
+        self.received().has_raw_input()
     }
 
     /// Whether the result has to be raw data and none was written yet (FTN6 §2.2 `HAVE_RAW_RESULT`).
     #[must_use]
     pub fn expects_raw_output(&self) -> bool {
-        self.exchange().function.declared().rawresult() && self.exchange().can_reply()
+        self.received().expects_raw_output()
     }
 
     /// The caller as authenticated, with the signer of the reply.
@@ -382,10 +381,7 @@ impl RequestSteps for AsyncSteps {
     }
 
     fn raw_input(&mut self) -> Result<RawInput, Error> {
-        let info = self.request_mut()?;
-        let input = info.parts.input.take().ok_or_else(|| rule("Raw input is not available"))?;
-        let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(info.exchange());
-        Ok(input.with_flow(flow))
+        self.request()?.received().raw_input()
     }
 
     fn raw_output(&mut self, content_type: &str) -> Result<RawOutput, Error> {

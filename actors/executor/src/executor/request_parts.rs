@@ -10,6 +10,7 @@ use asyncsteps_futoin::message::{Headers, Request};
 
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
+use super::received::ReceivedParts;
 use super::registry::HostedFunction;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
@@ -48,4 +49,11 @@ pub(super) struct RequestParts {
     /// A test has each of its undos run twice.
     #[cfg(feature = "test")]
     pub(super) undoes_twice: bool,
+}
+
+impl RequestParts {
+    /// What steps see of it later, which is taken out.
+    pub(super) fn received(&mut self) -> ReceivedParts {
+        ReceivedParts::new(self.headers.take(), self.input.take())
+    }
 }

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
-use asyncsteps_core::{Error, Info, codes};
+use asyncsteps_core::{Error, Info, ask_step, codes};
 use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::Rid;
+use asyncsteps_futoin::message::{Request, Rid};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
+use super::received::Received;
 use super::reply::{Reply, ReplyBody};
+use super::request::{RequestInfo, RequestSteps};
 use super::typed_client::TypedClient;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
@@ -29,16 +31,23 @@ pub struct ServedRequest {
     exchange: Rc<Exchange>,
     /// The tokens of the locks that the caller holds.
     fences: Vec<FencingToken>,
+    /// A host carries the request out, maybe later and elsewhere.
+    is_hosted: bool,
 }
 
 impl ServedRequest {
     pub(super) fn new(exchange: &Rc<Exchange>) -> Self {
-        Self { exchange: Rc::clone(exchange), fences: Vec::new() }
+        Self { exchange: Rc::clone(exchange), fences: Vec::new(), is_hosted: false }
     }
 
     /// The same with the tokens of the locks that the caller holds.
     pub(crate) fn with_fences(self, fences: Vec<FencingToken>) -> Self {
         Self { fences, ..self }
+    }
+
+    /// The same for a function that is behind the front of a host, or not.
+    pub(crate) fn hosted(self, is_hosted: bool) -> Self {
+        Self { is_hosted, ..self }
     }
 
     /// The tokens of the locks that the caller holds.
@@ -71,6 +80,51 @@ impl ServedRequest {
         let (output, body) = raw_result(flow);
         exchange.begin_raw_reply(Reply::new(ReplyBody::Raw(body), head));
         Ok(output)
+    }
+
+    /// What came with the request beside its parameters: headers and cookies, when and from where (FTN6 §2.2, FTN5
+    /// §3.6).
+    ///
+    /// ```
+    /// use asyncsteps_executor::{BodyResult, Cx};
+    ///
+    /// async fn greet(cx: &Cx<(), ()>) -> BodyResult<String> {
+    ///     let received = cx.request().received()?;
+    ///     let name = received.cookie("name").unwrap_or("stranger");
+    ///     Ok(match received.header("accept-language") {
+    ///         Some(language) if language.starts_with("de") => format!("Hallo, {name}!"),
+    ///         _ => format!("Hello, {name}!"),
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// InternalError in functions that are [durable](crate::recorder) or of an entity: their requests go on in another
+    /// process, where nothing of this is known. What they need is a parameter, which the function in front of them sets;
+    /// the time is [`Cx::now`](crate::Cx::now). They have the caller, the function and its calls as others do;
+    /// the [channel](Self::channel) is that within the process, and there is no [time limit](Self::time_left).
+    pub fn received(&self) -> Result<Received<'_>, Error> {
+        if self.is_hosted {
+            let function = self.function();
+            let text = format!(
+                "{function} goes on after a crash without what came with its request: take what it needs as a parameter"
+            );
+            // the caller does not learn it
+            return Err(Error::caused_by(codes::INTERNAL_ERROR, text));
+        }
+        Ok(Received(&self.exchange))
+    }
+
+    /// The request as a message (FTN6 §2.2 `RAW_REQUEST`), without its parameters, which are
+    /// [`Cx::params`](crate::Cx::params): to keep it, or to look at its field `sec`. There is no response yet
+    /// (`RAW_RESPONSE`), because the last step of a function returns the result.
+    ///
+    /// # Errors
+    /// Those of [`received`](Self::received), and InternalError outside of the steps of the request.
+    pub async fn raw_request(&self) -> Result<Request, Error> {
+        self.received()?;
+        let request = ask_step(|asi| asi.request().map(RequestInfo::raw_request)).await;
+        request.unwrap_or_else(|| Err(rule("no step of the request polls this")))
     }
 
     /// The function as the caller named it.

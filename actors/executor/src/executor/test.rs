@@ -329,7 +329,9 @@ impl Running {
         let (rid, trace) = (reply_to.rid.as_ref(), reply_to.trace.span);
         let span = observe::request_span(&called, rid, trace, times.arrived);
         let limit = TimeLimit::new(deadline, patience);
-        let exchange = Exchange::new(reply_to, called, function, times, span, admission, limit);
+        let received = incoming.parts.received();
+        let called = (called, function);
+        let exchange = Exchange::new(reply_to, called, received, times, span, admission, limit);
         (incoming.exchange, incoming.params) = (Some(Rc::clone(&exchange)), params);
         Self { exchange, template, incoming, patience }
     }

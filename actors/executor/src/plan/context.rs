@@ -81,6 +81,8 @@ pub(super) struct OfFunction {
     pub(super) errors: ErrorsOfService,
     pub(super) source: &'static Location<'static>,
     pub(super) takes_signals: bool,
+    /// A host carries its requests out.
+    pub(super) is_hosted: bool,
 }
 
 impl Context {
@@ -91,7 +93,7 @@ impl Context {
         function: &OfFunction,
     ) -> Result<Self, Error> {
         let info = asi.request()?;
-        let OfFunction { service, errors, source, takes_signals } = function;
+        let OfFunction { service, errors, source, takes_signals, is_hosted } = function;
         let host = asi.extension::<Recorded>().map(|Recorded(request)| Host {
             request: Rc::clone(request),
             function: request.step(Rc::new(DefinedStep::new(
@@ -114,7 +116,7 @@ impl Context {
                 service: Arc::clone(service),
                 // no step is around the function, so there are only the fencing tokens of the
                 // caller
-                served: info.handle().with_fences(
+                served: info.handle().hosted(*is_hosted).with_fences(
                     asi.extension().map(|CallerFences(fences)| fences.clone()).unwrap_or_default(),
                 ),
                 id,

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::context::Context;
 use super::service::Service;
 use crate::executor::ServedRequest;
-use crate::raw::{Head, RawOutput};
+use crate::raw::{Head, RawInput, RawOutput};
 
 /// The context that the body of a step gets: the state of the service, to which it dereferences, the
 /// parameters, and facts of the request and of the step.
@@ -93,6 +93,15 @@ impl<S: Service, P> Cx<S, P> {
             *head = Some(Box::new(request.served.head()?));
         }
         head.as_mut().map_or_else(|| unreachable!("it was just made"), |head| change(head))
+    }
+
+    /// Takes the raw upload (FTN6 §2.2 `rawInput`), unless the first step of the function takes it. While it comes, the
+    /// request's time limit counts from the last chunk.
+    ///
+    /// # Errors
+    /// InternalError if there is none or it was taken, and those of [`ServedRequest::received`].
+    pub fn raw_input(&self) -> Result<RawInput, Error> {
+        self.request().received()?.raw_input()
     }
 
     /// Answers with raw data of this media type, and with what [`head`](Self::head) has (FTN6 §2.2 `rawOutput`).

@@ -178,7 +178,8 @@ impl FunctionTypes {
         let plan = Plan::of(name, &level, limit);
         let planned = front.is_some().then(|| Arc::new(planned(&level)));
         let takes_signals = level.takes_signals;
-        let function = OfFunction { service, errors, source, takes_signals };
+        let is_hosted = front.is_some();
+        let function = OfFunction { service, errors, source, takes_signals, is_hosted };
         let template = Template::build(|steps| {
             steps
                 .add(move |asi, ()| {

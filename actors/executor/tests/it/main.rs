@@ -11,6 +11,7 @@ mod jwt;
 mod logic;
 mod plan_data;
 mod plans;
+mod received;
 mod records;
 mod requests_seen;
 mod signals;
