@@ -95,6 +95,11 @@ impl Share {
         self.account.is_displaced()
     }
 
+    /// Whether nothing new should be read in this turn; see [`Account::is_crowded`].
+    pub(super) fn is_crowded(&self) -> bool {
+        self.account.is_crowded()
+    }
+
     fn change(
         &mut self,
         bytes: usize,

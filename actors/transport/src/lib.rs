@@ -112,6 +112,8 @@
 #![forbid(unsafe_code)]
 
 mod account;
+#[cfg(test)]
+mod hostile;
 pub mod http;
 pub mod websocket;
 

@@ -1,9 +1,12 @@
 //! Frames of RFC 6455: from the bytes of a connection to whole messages, and back.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use bytes::{Bytes, BytesMut};
 
 use super::close_code::NORMAL;
-use super::link::Input;
+use super::link::{Input, READ};
 use super::wire::{self, Broken, CONTROL, Frame, OpCode};
 use crate::account::Share;
 
@@ -31,11 +34,16 @@ pub(super) enum FrameKind {
 }
 
 /// The reading half of a connection. It holds at most one message and one read of the socket.
+///
+/// A frame that has begun has a buffer of its own, of its size, and so have the frames of the message before it: both
+/// count before they are made.
 pub(super) struct Frames {
     input: Input,
     buffer: BytesMut,
+    /// The size of the buffer while it is made for the frame that has begun, else 0.
+    room: usize,
     /// The frames so far of a message in several frames, and the opcode of the first one.
-    fragments: Option<(OpCode, BytesMut)>,
+    fragments: Option<(OpCode, Vec<u8>)>,
     /// Largest message, in bytes; at least [`CONTROL`].
     limit: usize,
     /// The memory of a message that has begun, and the number of its bytes.
@@ -47,7 +55,7 @@ impl Frames {
     /// Reads from `input`, of which `read` was read already.
     pub(super) fn new(input: Input, read: BytesMut, limit: usize, begun: Share) -> Self {
         let limit = limit.max(CONTROL);
-        Self { input, buffer: read, fragments: None, limit, begun, held: 0 }
+        Self { input, buffer: read, room: 0, fragments: None, limit, begun, held: 0 }
     }
 
     /// Whether a part of a message or of a frame has come, and its rest has not.
@@ -60,15 +68,33 @@ impl Frames {
         self.fragments.is_some()
     }
 
-    /// Counts the begun message, before more is read.
-    fn hold(&mut self) -> Result<(), Broken> {
-        let fragments = self.fragments.as_ref().map_or(0, |(_, whole)| whole.capacity());
-        let buffer = if self.buffer.is_empty() { 0 } else { self.buffer.capacity() };
-        let bytes = fragments + buffer;
+    /// Counts the memory of the frames so far of a message and of the frame that has begun.
+    fn hold(&mut self, fragments: usize) -> Result<(), Broken> {
+        let bytes = fragments + self.room;
         if bytes != self.held {
             self.begun.set(bytes, bytes > 0).map_err(|_| Broken::NoRoom)?;
             self.held = bytes;
         }
+        Ok(())
+    }
+
+    /// Makes room for the rest of the frame that has begun, and behind a small one for others, which come with the same
+    /// read.
+    fn make_room(&mut self) -> Result<(), Broken> {
+        let fragments = self.fragments.as_ref().map_or(0, |(_, whole)| whole.capacity());
+        if self.buffer.is_empty() {
+            (self.buffer, self.room) = (BytesMut::new(), 0);
+            return self.hold(fragments);
+        }
+        let size = wire::size_of_begun(&self.buffer);
+        if self.room >= size {
+            return Ok(());
+        }
+        self.room = size.max(READ);
+        self.hold(fragments)?;
+        let mut buffer = BytesMut::with_capacity(self.room);
+        buffer.extend_from_slice(&self.buffer);
+        self.buffer = buffer;
         Ok(())
     }
 
@@ -81,16 +107,34 @@ impl Frames {
         if let Some(incoming) = self.taken()? {
             return Ok(incoming);
         }
-        self.hold()?;
-        if !self.input.read(&mut self.buffer).await {
+        self.make_room()?;
+        let Self { input, buffer, begun, .. } = self;
+        let read = poll_fn(|cx| {
+            if begun.is_crowded() {
+                // the tasks that release memory come first
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            input.poll_read(cx, buffer)
+        });
+        if !read.await {
             return Err(Broken::Ended);
         }
-        Ok(self.taken()?.unwrap_or(Incoming::Part))
+        if let Some(incoming) = self.taken()? {
+            return Ok(incoming);
+        }
+        self.make_room()?;
+        Ok(Incoming::Part)
     }
 
     /// What was read already.
     fn taken(&mut self) -> Result<Option<Incoming>, Broken> {
         while let Some(frame) = wire::take(&mut self.buffer, self.limit)? {
+            self.room = 0;
+            if frame.payload.len() >= READ {
+                // the rest must not keep the buffer of the whole frame
+                self.buffer = BytesMut::from(&self.buffer[..]);
+            }
             if let Some(incoming) = self.take(frame)? {
                 return Ok(Some(incoming));
             }
@@ -107,19 +151,16 @@ impl Frames {
             (OpCode::Text | OpCode::Binary, _) if self.fragments.is_some() => {
                 return Err(Broken::Protocol);
             }
-            (OpCode::Text | OpCode::Binary, true) => Some(message(opcode, payload)?),
+            (OpCode::Text | OpCode::Binary, true) => Some(message(opcode, payload.freeze())?),
             (OpCode::Text | OpCode::Binary, false) => {
-                self.fragments = Some((opcode, payload));
+                self.fragments = Some((opcode, self.append(Vec::new(), &payload)?));
                 None
             }
             (OpCode::Continue, _) => {
-                let (first, mut whole) = self.fragments.take().ok_or(Broken::Protocol)?;
-                if whole.len() + payload.len() > self.limit {
-                    return Err(Broken::TooLarge);
-                }
-                whole.extend_from_slice(&payload);
+                let (first, whole) = self.fragments.take().ok_or(Broken::Protocol)?;
+                let whole = self.append(whole, &payload)?;
                 if is_last {
-                    Some(message(first, whole)?)
+                    Some(message(first, whole.into())?)
                 } else {
                     self.fragments = Some((first, whole));
                     None
@@ -127,15 +168,30 @@ impl Frames {
             }
         })
     }
+
+    /// Appends a frame to those before it.
+    fn append(&mut self, mut whole: Vec<u8>, payload: &[u8]) -> Result<Vec<u8>, Broken> {
+        let length = whole.len() + payload.len();
+        if length > self.limit {
+            return Err(Broken::TooLarge);
+        }
+        if length > whole.capacity() {
+            let capacity = length.max((2 * whole.capacity()).min(self.limit));
+            self.hold(capacity)?;
+            whole.reserve_exact(capacity - whole.len());
+        }
+        whole.extend_from_slice(payload);
+        Ok(whole)
+    }
 }
 
 /// A whole message; text has to be UTF-8 (RFC 6455 §8.1).
-fn message(opcode: OpCode, payload: BytesMut) -> Result<Incoming, Broken> {
+fn message(opcode: OpCode, payload: Bytes) -> Result<Incoming, Broken> {
     let kind = if opcode == OpCode::Text { FrameKind::Text } else { FrameKind::Binary };
     if kind == FrameKind::Text && str::from_utf8(&payload).is_err() {
         return Err(Broken::Text);
     }
-    Ok(Incoming::Message(payload.freeze(), kind))
+    Ok(Incoming::Message(payload, kind))
 }
 
 /// The code that a closing frame is answered with: its own (RFC 6455 §5.5.1).

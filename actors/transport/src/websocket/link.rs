@@ -12,15 +12,13 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-/// How much is read at once at least: more than most messages.
-const READ: usize = 4 << 10;
-
-/// How much is read at once at most.
-const MOST_READ: usize = 64 << 10;
+/// How much is read at once where no frame has begun: more than most messages.
+pub(super) const READ: usize = 4 << 10;
 
 /// A connection whose halves are used at once, by one task.
 pub(crate) trait Duplex {
-    /// Reads the available bytes and appends them to `buffer`; returns their number, 0 at the end.
+    /// Reads the available bytes, of a connection as many as there is room for, and appends them to `buffer`, which
+    /// has room unless it is empty; returns their number, 0 at the end.
     fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>>;
 
     /// Takes a chunk after the one before is on its way, and sends as much of it as can be sent now.
@@ -60,12 +58,8 @@ pub(super) fn halves(connection: Rc<dyn Duplex>) -> (Input, Output) {
 
 impl Input {
     /// Reads the available bytes and appends them to `buffer`; `false` at the end.
-    ///
-    /// # Cancel safety
-    /// Dropping the future loses nothing.
-    pub(super) async fn read(&self, buffer: &mut BytesMut) -> bool {
-        let read = poll_fn(|cx| self.0.poll_read(cx, buffer)).await;
-        read.is_ok_and(|bytes| bytes > 0)
+    pub(super) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<bool> {
+        self.0.poll_read(cx, buffer).map(|read| read.is_ok_and(|bytes| bytes > 0))
     }
 }
 
@@ -112,18 +106,11 @@ pub(super) struct Socket<T> {
     /// The bytes that are not in flight yet.
     waiting: RefCell<Bytes>,
     is_flushed: Cell<bool>,
-    /// How much is read at once.
-    read: Cell<usize>,
 }
 
 impl<T> Socket<T> {
     pub(super) fn new(io: T) -> Self {
-        Self {
-            io: RefCell::new(io),
-            waiting: RefCell::default(),
-            is_flushed: Cell::new(true),
-            read: Cell::new(READ),
-        }
+        Self { io: RefCell::new(io), waiting: RefCell::default(), is_flushed: Cell::new(true) }
     }
 
     /// The connection itself, when nothing uses it any more.
@@ -136,22 +123,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for Socket<T> {
     fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
         let mut io = self.io.borrow_mut();
         let io = Pin::new(&mut *io);
-        if buffer.is_empty() {
-            // a connection that waits for its next message has no buffer
-            *buffer = BytesMut::new();
-            let mut chunk = [MaybeUninit::uninit(); READ];
-            let mut chunk = ReadBuf::uninit(&mut chunk);
-            ready!(io.poll_read(cx, &mut chunk))?;
-            buffer.extend_from_slice(chunk.filled());
-            self.read.set(2 * READ);
-            return Poll::Ready(Ok(chunk.filled().len()));
+        if !buffer.is_empty() {
+            return poll_read_buf(io, cx, buffer);
         }
-        buffer.reserve(self.read.get());
-        let room = buffer.capacity() - buffer.len();
-        let read = ready!(poll_read_buf(io, cx, buffer))?;
-        let most = if read == room { (2 * room).min(MOST_READ) } else { READ };
-        self.read.set(most);
-        Poll::Ready(Ok(read))
+        // a connection that waits for its next message has no buffer
+        let mut chunk = [MaybeUninit::uninit(); READ];
+        let mut chunk = ReadBuf::uninit(&mut chunk);
+        ready!(io.poll_read(cx, &mut chunk))?;
+        *buffer = BytesMut::from(chunk.filled());
+        Poll::Ready(Ok(chunk.filled().len()))
     }
 
     fn send(&self, chunk: Bytes) -> io::Result<()> {

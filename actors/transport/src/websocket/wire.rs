@@ -41,6 +41,9 @@ pub(super) enum Broken {
 /// The largest payload of a control frame, in bytes (§5.5).
 pub(super) const CONTROL: usize = 125;
 
+/// The bytes of the head of a frame at most.
+const HEAD: usize = 14;
+
 /// The bit of the last frame of a message.
 const LAST: u8 = 0x80;
 
@@ -68,7 +71,7 @@ impl OpCode {
     }
 }
 
-/// Takes the first frame out of `buffer`; `None` if a part of it has not come, for which the buffer has room then.
+/// Takes the first frame out of `buffer`; `None` if a part of it has not come.
 ///
 /// # Errors
 /// - `TooLarge` for a payload of more than `limit` bytes, as soon as the head says so;
@@ -89,9 +92,7 @@ pub(super) fn take(buffer: &mut BytesMut, limit: usize) -> Result<Option<Frame>,
         return Err(Broken::Protocol);
     }
     let payload_at = mask_at + 4;
-    let missing = payload_at.saturating_add(length).saturating_sub(buffer.len());
-    if missing > 0 {
-        buffer.reserve(missing);
+    if buffer.len() < payload_at.saturating_add(length) {
         return Ok(None);
     }
     let Some(&mask) = buffer[mask_at..].first_chunk() else { return Ok(None) };
@@ -99,6 +100,16 @@ pub(super) fn take(buffer: &mut BytesMut, limit: usize) -> Result<Option<Frame>,
     let mut payload = buffer.split_to(length);
     unmask(&mut payload, mask);
     Ok(Some(Frame { is_last, opcode, payload }))
+}
+
+/// The bytes of a frame that has begun, for which [`take`] waits: those of the largest head as long as its own is not
+/// whole.
+pub(super) fn size_of_begun(begun: &[u8]) -> usize {
+    let length = begun.get(1).and_then(|second| length(begun, second & !MASKED));
+    // no more than the limit of `take`
+    let size =
+        length.and_then(|(payload, mask_at)| Some(usize::try_from(payload).ok()? + mask_at + 4));
+    size.unwrap_or(HEAD)
 }
 
 /// The length of the payload and where its mask begins, if the head says so already; `short` is the length in its
@@ -167,6 +178,8 @@ mod tests {
             for cut in [1, 2, 3, 5, 9, whole.len() - 1] {
                 let mut part = BytesMut::from(&whole[..cut.min(whole.len() - 1)]);
                 assert!(matches!(take(&mut part, length), Ok(None)), "{length}, {cut}");
+                let size = size_of_begun(&part);
+                assert!(size == whole.len() || (cut < 14 && size == HEAD), "{length}, {cut}");
             }
             let mut buffer = whole;
             buffer.extend_from_slice(b"\x89\x80\0\0\0\0");
