@@ -1,13 +1,15 @@
 //! The front of a durable function for its callers: the request is submitted, and they wait for its
 //! end.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
-use asyncsteps_core::Template;
+use asyncsteps_core::{Error, Template};
 use asyncsteps_executor::plan::{AnswerWithin, Awaits, Handler, Plans};
+use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_executor::typed::SensitiveFields;
-use asyncsteps_executor::{Functions, RequestSteps, Service};
+use asyncsteps_executor::{FrontWait, Functions, RequestSteps, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -70,6 +72,18 @@ impl<P, R> DurableForm for (Plans, P, (), R) {}
 
 impl<P, R> DurableForm for (Awaits, P, R) {}
 
+/// A caller whose process stood still until its time had ended.
+struct Overslept;
+
+impl FrontWait for Overslept {
+    fn too_late(&self) -> Error {
+        Error::with_info(
+            OUTCOME_UNKNOWN,
+            "the time of the call has ended, and its request may go on",
+        )
+    }
+}
+
 /// The template of a request that is carried out by the journal's nodes.
 fn front(durable: &Durable) -> Template {
     let durable = durable.clone();
@@ -87,6 +101,7 @@ fn front(durable: &Durable) -> Template {
             if let Some(left) = limit {
                 // the answer in its place names the request
                 asi.cancel_after(left + ANSWER)?;
+                asi.request_mut()?.wait(Rc::new(Overslept));
             }
             let limit = limit.map(|left| clock::now() + left);
             let called = CallerRequest { executor, function, params, options, within, limit };

@@ -236,6 +236,22 @@ fn a_caller_whose_request_takes_longer_than_requests_may_gets_its_name() {
 }
 
 #[test]
+fn a_caller_whose_process_stood_still_learns_that_the_outcome_is_unknown() {
+    run(async {
+        let hotel = Hotel::new();
+        let (durable, executor) = hotel.process(Memory::new(hotel.clock));
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let stands = async {
+            tokio::time::sleep(LIMIT).await;
+            tokio::time::advance(REQUEST * 3).await;
+        };
+        let call = call_of(&executor, "test.hotel:1.0:patient", 400_000);
+        let ((answer, _), ()) = tokio::join!(call, stands);
+        assert_eq!(answer.expect_err("its time has ended").code(), "OutcomeUnknown");
+    });
+}
+
+#[test]
 fn a_caller_whose_request_is_cancelled_meanwhile_gets_its_name() {
     run(async {
         let hotel = Hotel::new();

@@ -46,7 +46,7 @@ pub struct RequestInfo {
 /// A front that waits for something before it has its function [begin](RequestInfo::begin_with).
 pub trait FrontWait {
     /// The answer of a request whose time ends meanwhile, instead of InternalError without a text: a code by which its
-    /// caller knows that nothing was carried out, and what it waited for.
+    /// caller knows whether it may be repeated, and what it waited for.
     fn too_late(&self) -> Error;
 }
 
