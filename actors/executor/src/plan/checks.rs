@@ -21,7 +21,7 @@ impl Level {
     fn check_words(&self, knows_first: bool, mistakes: &mut Vec<Mistake>) {
         for (place, node) in self.placed() {
             let (name, source) = (node.id.name, node.id.source);
-            let knows_input = self.knows_taken(place, knows_first);
+            let knows_input = || self.knows_taken(place, knows_first);
             let lacks =
                 |word| Some(format!("`{name}` does not say what a crash does to it: {word}"));
             let what = match (node.facts.form, node.facts.kind) {
@@ -37,7 +37,7 @@ impl Level {
                     "a durable function cannot have `{name}`, {}",
                     node.facts.form.words()
                 )),
-                _ if node.facts.needs_input && node.has_undo() && !knows_input => Some(format!(
+                _ if node.facts.needs_input && node.has_undo() && !knows_input() => Some(format!(
                     "`{name}` is undone with what it took, which is not recorded: say `recorded_with_input()`, or \
                      have the step before it recorded"
                 )),
@@ -45,7 +45,7 @@ impl Level {
             };
             mistakes.extend(what.map(|what| Mistake { source, what }));
             if let Some(inside) = &node.inside {
-                inside.check_words(knows_input && node.facts.form.passes_inside(), mistakes);
+                inside.check_words(node.facts.form.passes_inside() && knows_input(), mistakes);
             }
         }
     }

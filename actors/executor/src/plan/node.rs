@@ -1,5 +1,7 @@
 //! The plan of a function: a tree of steps that nothing changes once it is built.
 
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +11,7 @@ use super::context::Context;
 use super::facts::Facts;
 use super::form::Form;
 use super::locks::Held;
-use super::mistake::Mistake;
+use super::mistake::{Mistake, mistaken};
 use super::place::{Inside, Place, StepId};
 use super::recorded::{Host, RecordedLevel, RecordedStep};
 use super::taken::Taken;
@@ -57,6 +59,8 @@ pub(super) trait Work: Send + Sync {
 pub(super) struct Level {
     ways: Vec<Way>,
     extent: Extent,
+    /// How deep steps are nested in it.
+    depth: usize,
     pub(super) has_undo: bool,
     /// A step in it can be undone when all have ended.
     pub(super) keeps_undo: bool,
@@ -75,8 +79,19 @@ enum Extent {
     Whole,
 }
 
-/// A step of a level, a name of it, and whether paths name its attempts.
-type Beside = (Arc<StepId>, &'static str, bool);
+/// The steps of a level so far.
+#[derive(Default)]
+struct Beside {
+    steps: Vec<Arc<StepId>>,
+    /// How many there are of each name, with the names that they had before.
+    numbers: HashMap<&'static str, usize>,
+    /// The names of steps of which paths name the attempts.
+    tried: HashSet<&'static str>,
+}
+
+/// How deep steps can be nested. Each early end nests the steps behind it, and plans are built, drawn and dropped by
+/// recursion.
+const MOST_DEPTH: usize = 200;
 
 /// Steps one after the other: all of a level, or a branch of it.
 struct Way {
@@ -111,12 +126,13 @@ impl Level {
         let has_undo = ways.iter().flatten().any(Node::has_undo);
         let keeps_undo = ways.iter().flatten().any(Node::keeps_undo);
         let takes_signals = ways.iter().flatten().any(Node::takes_signals);
+        let depth = depth_of(ways.iter().flatten());
         let way = |nodes: Vec<Node>| {
             let template = template(&nodes, false);
             Way { nodes, template, recorded: OnceLock::new() }
         };
         let ways = ways.into_iter().map(way).collect();
-        Self { ways, extent, has_undo, keeps_undo, takes_signals }
+        Self { ways, extent, depth, has_undo, keeps_undo, takes_signals }
     }
 
     /// Makes the running step run the steps with this value.
@@ -236,7 +252,7 @@ impl Level {
         let (attempt, path) = (cx.attempt(), step.path_of(cx.attempt(), inside.as_ref()));
         let steps = self.recorded(&cx, &path, way);
         let around = Rc::clone(&step.memory);
-        let level = Rc::new(RecordedLevel { around, attempt, path, steps });
+        let level = Rc::new(RecordedLevel { around, attempt, path, steps, found: Cell::new(0) });
         cx.inside(self.has_undo, inside, Some(level))
     }
 
@@ -244,7 +260,7 @@ impl Level {
     pub(super) fn of_function(&self, cx: &Context, host: &Host) -> RecordedLevel {
         let (around, path) = (Rc::clone(&host.function), Vec::new());
         let steps = self.recorded(cx, &path, None);
-        RecordedLevel { around, attempt: 1, path, steps }
+        RecordedLevel { around, attempt: 1, path, steps, found: Cell::new(0) }
     }
 
     /// The steps of all ways or of one, as the host of the request is to record them.
@@ -322,12 +338,11 @@ impl Level {
 
     /// Sets the place of all steps inside, and collects mistakes.
     pub(super) fn complete(&self, depth: usize, mistakes: &mut Vec<Mistake>) {
-        let mut beside = Vec::new();
+        let mut beside = Beside::default();
         self.place(depth, &mut beside, mistakes);
-        for (id, name, _) in &beside {
-            let Some(step) = id.attempted().filter(|_| *name == id.name) else { continue };
-            let is_step = |(_, other, is_tried): &Beside| *is_tried && *other == step;
-            let what = match beside.iter().any(is_step) {
+        for id in &beside.steps {
+            let Some(step) = id.attempted() else { continue };
+            let what = match beside.tried.contains(step) {
                 _ if step.is_empty() => "steps as one".to_owned(),
                 true => format!("`{step}`"),
                 false => continue,
@@ -338,19 +353,22 @@ impl Level {
     }
 
     /// `beside` are the steps of this level so far.
-    fn place(&self, depth: usize, beside: &mut Vec<Beside>, mistakes: &mut Vec<Mistake>) {
+    fn place(&self, depth: usize, beside: &mut Beside, mistakes: &mut Vec<Mistake>) {
         for (_, node) in self.nodes() {
             let inside = node.inside.as_ref();
             let extent = inside.map_or(Extent::Own, |inside| inside.extent);
-            let name = node.name();
-            let mut number = |name, is_tried| {
-                let before = beside.iter().filter(|(_, other, _)| *other == name).count();
-                let this = (Arc::clone(&node.id), name, is_tried);
-                beside.extend((extent == Extent::Own).then_some(this));
-                1 + before
+            let is_own = extent == Extent::Own;
+            let mut number = |name| {
+                let before = beside.numbers.entry(name).or_default();
+                *before += usize::from(is_own);
+                *before + usize::from(!is_own)
             };
-            let nth = number(name, inside.is_some());
-            let was = node.facts.was.iter().map(|name| (*name, number(name, false))).collect();
+            let nth = number(node.name());
+            let was = node.facts.was.iter().map(|name| (*name, number(name))).collect();
+            if is_own {
+                beside.steps.push(Arc::clone(&node.id));
+                beside.tried.extend(inside.is_some().then(|| node.name()));
+            }
             node.id.put(Place { nth, depth, was });
             node.check(mistakes);
             match inside.map(|inside| (inside, extent, node.id.name.is_empty())) {
@@ -362,6 +380,19 @@ impl Level {
             }
         }
     }
+}
+
+/// How deep steps are nested in a level of these.
+fn depth_of<'a>(nodes: impl Iterator<Item = &'a Node>) -> usize {
+    let depths = nodes.filter_map(|node| Some((node, 1 + node.inside.as_ref()?.depth)));
+    let Some((deepest, depth)) = depths.max_by_key(|(_, depth)| *depth) else { return 0 };
+    if depth > MOST_DEPTH {
+        let what = format!(
+            "the steps are nested more than {MOST_DEPTH} deep, where each early end nests the steps behind it"
+        );
+        mistaken(deepest.id.source, &what);
+    }
+    depth
 }
 
 fn template(nodes: &[Node], is_recorded: bool) -> Template {

@@ -1,6 +1,6 @@
 //! The records that the host of a request keeps of its steps.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -37,11 +37,18 @@ pub(super) struct RecordedLevel {
     pub(super) attempt: u32,
     pub(super) path: Vec<Part>,
     pub(super) steps: Vec<Rc<RecordedStep>>,
+    /// The step that was found last: the next one is mostly behind it.
+    pub(super) found: Cell<usize>,
 }
 
 impl RecordedLevel {
     pub(super) fn find(&self, id: &Arc<StepId>) -> Option<Rc<RecordedStep>> {
-        self.steps.iter().find(|step| Arc::ptr_eq(&step.id, id)).cloned()
+        let (before, behind) = self.steps.split_at(self.found.get());
+        let mut steps = behind.iter().chain(before);
+        let at = steps.position(|step| Arc::ptr_eq(&step.id, id))?;
+        let at = (self.found.get() + at) % self.steps.len();
+        self.found.set(at);
+        self.steps.get(at).cloned()
     }
 
     /// The replay hooks of steps that the executor adds around some of these.

@@ -119,16 +119,19 @@ impl Level {
     pub(super) fn knows_taken(&self, (way, at): (usize, usize), knows_first: bool) -> bool {
         let nodes = self.way(way);
         let Some(Node { facts, .. }) = nodes.get(at) else { return false };
-        let before = nodes.iter().enumerate().take(at).rfind(|(_, node)| !node.is_retired());
-        facts.takes_nothing
-            || facts.input.is_some()
-            || match before {
-                None => knows_first,
-                Some((before, node)) if node.facts.passes => {
-                    self.knows_taken((way, before), knows_first)
-                }
-                Some((_, node)) => node.facts.read.is_some(),
+        if facts.takes_nothing || facts.input.is_some() {
+            return true;
+        }
+        for node in nodes.iter().take(at).rev().filter(|node| !node.is_retired()) {
+            let Node { facts, .. } = node;
+            if !facts.passes {
+                return facts.read.is_some();
             }
+            if facts.takes_nothing || facts.input.is_some() {
+                return true;
+            }
+        }
+        knows_first
     }
 }
 
