@@ -76,6 +76,8 @@ where
     let body = Arc::new(body);
     chain.substeps(name, Form::Asi, None, move |asi, cx: Context, input, _| {
         let (body, of_body) = (Arc::clone(&body), Cx::of(cx.clone()));
+        // the loops around are those of the plan
+        asi.hide_loops();
         asi.add_inner(move |asi, ()| body(asi, &of_body, input));
         asi.add_inner(move |asi, result: T| asi.success((cx, result)));
         Ok(())

@@ -66,6 +66,12 @@ impl AsyncSteps {
         Err(StepError::RECORDED)
     }
 
+    /// Hides the loops around the running step from the steps inside of it: [`break_loop`](Self::break_loop) and
+    /// [`continue_loop`](Self::continue_loop) do not reach them. It is for a library whose loops are its own business.
+    pub fn hide_loops(&mut self) {
+        self.extras().hides_loops = true;
+    }
+
     /// Leaves a loop: the innermost one for `None`, else the nearest with this label
     /// (FTN12 §2.2.4 `break`).
     ///

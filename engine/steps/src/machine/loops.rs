@@ -138,7 +138,8 @@ impl Machine {
             | Activity::Retrying(_)
             | Activity::Undoing(_) => false,
         };
-        if !self.asi.frames_around().any(is_target) {
+        let hides = |frame: &Frame| frame.extras.as_ref().is_some_and(|extras| extras.hides_loops);
+        if !self.asi.frames_around().take_while(|frame| !hides(frame)).any(is_target) {
             return Err(self.no_such_loop(end));
         }
         loop {

@@ -211,6 +211,8 @@ pub(crate) struct StepExtras {
     pub(crate) attempt: u32,
     /// The normal end of the step forgets what could be undone inside.
     pub(crate) is_scope: bool,
+    /// The steps inside do not see the loops around.
+    pub(crate) hides_loops: bool,
     /// The flow ends when the time limit of the step has passed.
     pub(crate) ends_flow: bool,
     /// The step holds a place for one attempt: it is released before anything is undone.
