@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_core::{Added, AsyncSteps, Error, StepError, StepLocation, StepResult, Time};
+use asyncsteps_core::{Added, AsyncSteps, Error, StepError, StepResult, Time};
 
 use super::service::{Service, coded};
 
@@ -54,15 +54,9 @@ impl AnswerWithin {
             return Err(self.error().into());
         }
         let mut whole: Added<'_> = asi.add(move |asi, ()| steps(asi)).untyped();
-        whole.named(ANSWER).located_at(source).ends_flow_after(left).on_error(move |_, error| {
-            if is_of_answer(error) { Err(self.error().into()) } else { Ok(()) }
+        whole.named(ANSWER).located_at(source).ends_flow_after(left).on_error(move |asi, _| {
+            if asi.is_ended_by_limit() { Err(self.error().into()) } else { Ok(()) }
         });
         Ok(())
     }
-}
-
-/// Whether it is the limit of the step around the function that has passed.
-fn is_of_answer(error: &Error) -> bool {
-    let name = error.location().and_then(StepLocation::name);
-    error.limit().is_some() && name == Some(ANSWER)
 }

@@ -22,8 +22,19 @@ use super::step::{Chain, Step};
 use super::steps::Steps;
 use super::work::ItemRules;
 
+/// The code of [`Lost`], by which it is known when it was recorded.
+const LOST: &str = "asyncsteps:RaceLost";
+
 /// The error that ends the steps of an item whose race is decided.
-const LOST: &str = "RaceLost";
+#[derive(Debug, thiserror::Error)]
+#[error("the race is decided")]
+struct Lost;
+
+impl Lost {
+    fn error() -> Error {
+        Error::with_info(LOST, "the race is decided").with_cause(Self)
+    }
+}
 
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step that runs the same steps for all items that `items` returns at once, until the [first](Step::first) of
@@ -111,7 +122,7 @@ where
         if let Some(step) = cx.recorded() {
             step.numbers(cx.attempt(), items.len())?;
         }
-        let race = Rc::new(Race::of(items.len(), rules, cx.source()));
+        let race = Rc::new(Race::of(items.len(), rules, &cx));
         let source = cx.source();
         asi.parallel(|parallel| {
             for (number, item) in items.into_iter().enumerate() {
@@ -151,6 +162,8 @@ fn left_of(limit: Duration, cx: &Context) -> Duration {
 /// A race while it runs.
 struct Race {
     rules: ItemRules,
+    /// A host records its items.
+    is_recorded: bool,
     /// Where the application wrote the step.
     source: &'static Location<'static>,
     /// The results of the items that have won, by their number.
@@ -167,10 +180,11 @@ struct Race {
 }
 
 impl Race {
-    fn of(items: usize, rules: ItemRules, source: &'static Location<'static>) -> Self {
+    fn of(items: usize, rules: ItemRules, cx: &Context) -> Self {
         Self {
             rules,
-            source,
+            is_recorded: cx.recorded().is_some(),
+            source: cx.source(),
             won: RefCell::new((0..items).map(|_| None).collect()),
             running: RefCell::new((0..=items).map(|_| None).collect()),
             left: Cell::new(items),
@@ -207,13 +221,13 @@ impl Race {
         (number, cx, item): (usize, Context, X),
     ) -> StepResult {
         if self.is_decided.get() {
-            return asi.error(LOST, "the race was decided before");
+            return Err(Lost::error().into());
         }
         self.begins(number, asi.interrupter());
         let recorded = cx.own_level().cloned();
         level.enter_branch(0, asi, cx, item);
-        asi.add_inner(move |asi, result: Args| {
-            self.wins(asi, number, result)?;
+        asi.add_inner(move |_, result: Args| {
+            self.wins(number, result)?;
             if let Some(level) = recorded {
                 level.ended(false);
             }
@@ -243,9 +257,9 @@ impl Race {
     }
 
     /// The steps of an item ended well: they win, unless the race was decided before.
-    fn wins(&self, asi: &mut AsyncSteps, number: usize, result: Args) -> StepResult {
+    fn wins(&self, number: usize, result: Args) -> StepResult {
         if self.is_decided.get() {
-            return asi.error(LOST, "the race was decided before");
+            return Err(Lost::error().into());
         }
         self.leaves(number);
         if let Some(won) = self.won.borrow_mut().get_mut(number) {
@@ -258,7 +272,8 @@ impl Race {
     /// The steps of an item failed.
     fn lost(&self, number: usize, error: &Error) {
         self.leaves(number);
-        if error.code() != LOST {
+        let has_lost = error.find::<Lost>().is_some() || self.is_recorded && error.code() == LOST;
+        if !has_lost {
             self.error.borrow_mut().get_or_insert_with(|| error.clone());
         }
         self.ends(false);
@@ -287,7 +302,7 @@ impl Race {
         self.is_decided.set(true);
         for running in self.running.borrow_mut().iter_mut().filter_map(Option::take) {
             // one that ends in this turn finds that it has lost
-            let _ = running.interrupt(Error::with_info(LOST, "the race is decided"));
+            let _ = running.interrupt(Lost::error());
         }
     }
 

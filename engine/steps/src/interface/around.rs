@@ -22,6 +22,12 @@ impl AsyncSteps {
         self.frames_around().any(Frame::is_limited)
     }
 
+    /// Whether the limit has passed of the step that [ends the flow](crate::Added::ends_flow_after).
+    #[must_use]
+    pub fn is_ended_by_limit(&self) -> bool {
+        self.own_policy_state().is_some_and(|policies| policies.leaves_undos)
+    }
+
     /// The locations of the running step and of the steps around it, innermost first
     /// (FTN12 §1.7 `async_stack`).
     pub fn locations(&self) -> impl Iterator<Item = StepLocation> {
