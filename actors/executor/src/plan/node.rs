@@ -477,6 +477,10 @@ impl Node {
                 "the name `{name}` has a `{letter}`, which stands between names in paths"
             ));
         }
+        let (first, least) = (self.facts.first.unwrap_or(1), self.facts.at_least.unwrap_or(0));
+        if least > first {
+            found(format!("`{name}` needs {least} winners, and ends with the first {first}"));
+        }
         for word in &self.facts.misplaced {
             found(format!("`{word}` cannot be said of `{name}`, {}", self.facts.form.words()));
         }

@@ -155,6 +155,9 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
         limit: Duration,
         error: impl Fn() -> E + Send + Sync + 'static,
     ) -> &Self {
+        if limit.is_zero() {
+            mistaken(Location::caller(), "`answer_within` no time: no step could begin");
+        }
         let answer = AnswerWithin::new::<S, E>(limit, error);
         self.whole.borrow_mut().answer = Some((answer, Location::caller()));
         self
