@@ -40,9 +40,10 @@ function samePlace(one, other) {
     return sameLine(one, other) && one.place.name === other.place.name;
 }
 
-/** Whether a step has neighbours of its own place at its depth: then each one is an attempt. */
+/** Whether a step has neighbours of its own place at its depth that are other attempts: then each one is an attempt. */
 function hasAttempts(steps, step) {
-    return steps.filter((it) => it.depth === step.depth && it.branch === step.branch && samePlace(it, step)).length > 1;
+    return steps.some((it) => it.depth === step.depth && it.branch === step.branch && samePlace(it, step)
+        && it.attempt !== step.attempt);
 }
 
 /** The step that took longest by itself: what is inside of it, it did not take, but for its attempts and

@@ -1,13 +1,16 @@
 //! What the log says.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use asyncsteps_durable::Options;
+use asyncsteps_durable::{Durable, Options};
+use asyncsteps_executor::observe::Retention;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::test::TestRequest;
-use asyncsteps_executor::{Returns, Steps};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Executor, Returns, Steps};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::Query;
 
@@ -94,4 +97,61 @@ fn a_caller_whose_request_is_cancelled_is_told_so_and_that_is_no_error() {
         node.stop().await;
     });
     assert!(!text.contains("ERROR"), "{text}");
+}
+
+/// A loop and items, one after the other, each of which takes 20 ms.
+fn turns(steps: &Steps<Lab, Nothing>) -> Returns<Vec<i32>> {
+    let takes = async || tokio::time::sleep(Duration::from_millis(20)).await;
+    steps
+        .run("begin", async |_, ()| Ok(0))
+        .recorded()
+        .then_repeat("loop", move |turn| {
+            turn.run("turn", async move |_, turn| {
+                takes().await;
+                Ok(if turn == 1 { ControlFlow::Break(2) } else { ControlFlow::Continue(turn + 1) })
+            })
+            .repeatable()
+            .returns()
+        })
+        .recorded_with_input()
+        .then_each(
+            "all",
+            |_, count| (0..count).collect(),
+            move |item| {
+                item.run("take", async move |_, item| {
+                    takes().await;
+                    Ok(item)
+                })
+                .recorded()
+                .returns()
+            },
+        )
+        .at_once(1)
+        .returns()
+}
+
+#[test]
+fn iterations_and_items_are_shown_as_such_and_not_as_attempts() {
+    run(async {
+        let lab = Lab::new(|durable, functions| _ = durable.on(functions, "turns", turns));
+        let journal = lab.journal();
+        let durable = Durable::new(journal.clone());
+        let interface = Interface::new("test.lab:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder()
+            .record(Retention::ALL)
+            .service(interface, lab.clone(), |functions| {
+                durable.on(functions, "turns", turns);
+            })
+            .build()
+            .expect("the lab is complete");
+        let uid = lab.submit(&journal, "turns", Options::default()).await;
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        durable.ended(uid).await.expect("the flow is known");
+        let [record] = &executor.recent()[..] else { panic!("one request is kept") };
+        let line = record.steps.to_string();
+        let count = |what: &str| line.matches(what).count();
+        let shown = (count("iteration "), count("item "), count("try "));
+        assert_eq!(shown, (2, 2, 0), "{line}");
+        node.stop().await;
+    });
 }

@@ -222,8 +222,13 @@ impl Level {
             return self.enter(asi, self.inside(around.clone(), None, Some(inside))?, value);
         };
         let (level, cx, source) = (Arc::clone(self), around.clone(), around.source());
+        let name = match inside {
+            Inside::Iteration(_) => "iteration",
+            Inside::Item(..) => "item",
+        };
         asi.add(move |asi, ()| level.enter(asi, level.inside(cx, None, Some(inside))?, value))
             .remembered(step.inside(around.attempt()))
+            .named(name)
             .located_at(source);
         Ok(())
     }

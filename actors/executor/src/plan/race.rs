@@ -210,6 +210,7 @@ impl Race {
         // the host is notified which items have lost
         asi.add(move |asi, ()| self.run(asi, &level, (number, cx, item)))
             .remembered(recorded.inside())
+            .named("item")
             .located_at(source);
         Ok(())
     }

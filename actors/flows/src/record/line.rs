@@ -142,11 +142,13 @@ fn is_part(step: &RecordedStep, around: &RecordedStep) -> bool {
     step.location == around.location && step.branch == around.branch
 }
 
-/// Which attempt of the step around it this is, if there were several.
+/// Which attempt of the step around it this is, if there were several. The rounds of a loop are of one attempt.
 fn attempt(step: &RecordedStep, around: &RecordedStep) -> Option<usize> {
     let attempts = around.steps.iter().filter(|part| is_part(part, around));
     let number = attempts.clone().position(|part| part.began == step.began)?;
-    (attempts.count() > 1).then_some(number + 1)
+    let mut numbers = attempts.map(|part| part.attempt);
+    let first = numbers.next()?;
+    numbers.any(|other| other != first).then_some(number + 1)
 }
 
 fn fails(step: &RecordedStep) -> bool {

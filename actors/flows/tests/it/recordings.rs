@@ -183,3 +183,22 @@ async fn a_line_ends_before_it_is_too_long() {
         "{line}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_rounds_of_a_loop_are_no_attempts() {
+    let tell = async {
+        let mut flow = Flow::new();
+        let place = std::panic::Location::caller();
+        flow.repeat(2, move |asi, _| {
+            asi.add(|asi, ()| {
+                asi.run(async |()| takes(20 * MS).await).named("turn");
+            })
+            .located_at(place);
+        })
+        .located_at(place);
+        run(flow).await
+    };
+    let (result, line) = LocalSet::new().run_until(tell).await;
+    result.expect("it ends well");
+    assert_eq!(line, "turn 20ms, turn 20ms");
+}
