@@ -373,7 +373,7 @@ impl StepRecorder for DurableStep {
         let new = shown(now.difference(&before).cloned().collect());
         let why = format!("its items have changed: [{gone}] are recorded, [{new}] are new");
         self.diverges(&why);
-        Err(Error::with_info(codes::INTERNAL_ERROR, why))
+        Err(Error::unexpected(why))
     }
 
     fn inside(&self, attempt: u32, path: &[Part]) -> Rc<dyn ReplayHooks> {

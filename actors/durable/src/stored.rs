@@ -1,6 +1,6 @@
 //! Results of steps, as the executor has them and as the journal has them.
 
-use asyncsteps_core::{Error, codes};
+use asyncsteps_core::Error;
 use asyncsteps_executor::recorder::Stored;
 use asyncsteps_journal::{Value, ValueError};
 
@@ -17,6 +17,6 @@ pub(crate) fn stored(value: &Value) -> Stored {
 /// # Errors
 /// If it is too large.
 pub(crate) fn value(stored: &Stored) -> Result<Value, Error> {
-    let internal = |error: ValueError| Error::with_info(codes::INTERNAL_ERROR, error.to_string());
+    let internal = |error: ValueError| Error::unexpected(error.to_string());
     Value::of_cbor(stored).map_err(internal)
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use asyncsteps_core::{Error, codes};
+use asyncsteps_core::Error;
 use minicbor_serde::Serializer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -69,7 +69,7 @@ fn read<T: DeserializeOwned>(stored: &Stored) -> Result<T, Error> {
 }
 
 fn internal(what: &str) -> Error {
-    Error::with_info(codes::INTERNAL_ERROR, what.to_owned())
+    Error::unexpected(what.to_owned())
 }
 
 impl<T> Clone for Codec<T> {

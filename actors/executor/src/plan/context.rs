@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use asyncsteps_actors::sync::CallerFences;
 use asyncsteps_actors::{clock, random};
-use asyncsteps_core::{AsyncSteps, Error, codes};
+use asyncsteps_core::{AsyncSteps, Error};
 
 use super::around::Around;
 use super::place::{Inside, StepId, write_step};
@@ -209,7 +209,7 @@ impl Context {
         self.request.inbox.as_ref().ok_or_else(|| {
             let info =
                 "the request takes no signals, because its plan has no step that waits for one";
-            Error::with_info(codes::INTERNAL_ERROR, info)
+            Error::unexpected(info)
         })
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::vec;
 
-use asyncsteps_core::{AsyncSteps, Error, StepResult, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepResult};
 
 use super::context::Context;
 use super::form::Form;
@@ -220,7 +220,7 @@ fn keys<X>(items: &[X], key: &KeyOf<X>) -> Result<Vec<Rc<str>>, Error> {
                 None => Ok(key),
                 Some(first) => {
                     let info = format!("the items {first} and {number} have the same key `{key}`");
-                    Err(Error::with_info(codes::INTERNAL_ERROR, info))
+                    Err(Error::unexpected(info))
                 }
             }
         })

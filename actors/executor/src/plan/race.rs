@@ -318,9 +318,9 @@ impl Race {
             let info = format!("{} of {least} won the race in time", won.len());
             return Err(Error::with_info(codes::TIMEOUT, info));
         }
-        Err(self.error.take().unwrap_or_else(|| {
-            let info = format!("{} of {least} won the race", won.len());
-            Error::with_info(codes::INTERNAL_ERROR, info)
-        }))
+        Err(self
+            .error
+            .take()
+            .unwrap_or_else(|| Error::unexpected(format!("{} of {least} won the race", won.len()))))
     }
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use asyncsteps_core::{AsyncSteps, Error, StepResult, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepResult};
 
 use super::context::{Context, With};
 use super::form::Form;
@@ -162,7 +162,7 @@ where
         .located_at(source);
         asi.add_inner(move |asi, ()| match ended.borrow_mut().next.take() {
             Some(ControlFlow::Break(result)) => asi.success((of_end, result)),
-            _ => asi.error(codes::INTERNAL_ERROR, "a loop with a state was left without a result"),
+            _ => Err(Error::unexpected("a loop with a state was left without a result").into()),
         });
     }
 

@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use asyncsteps_core::{
-    Args, AsyncSteps, BodyResult, Error, StepError, StepResult, TemplateSteps, UndoPolicy, codes,
+    Args, AsyncSteps, BodyResult, Error, StepError, StepResult, TemplateSteps, UndoPolicy,
 };
 
 use super::context::Context;
@@ -123,7 +123,7 @@ impl Work for RetiredWork {
         let Some((step, (policy, _))) = cx.recorded().cloned().zip(self.undo.as_ref()) else {
             let info =
                 format!("the program has retired the step without an undo ({})", cx.source());
-            return asi.error(codes::INTERNAL_ERROR, info);
+            return Err(Error::unexpected(info).into());
         };
         add_undo(asi, cx.source(), policy.clone(), async move || match &self.undo {
             Some((_, undo)) => step.undo(undo(cx.clone())).await,

@@ -11,7 +11,7 @@ pub(super) type Taken = Rc<dyn Fn() -> Result<Args, Error>>;
 pub(super) fn take<A: 'static>(taken: Option<&Taken>) -> Result<A, Error> {
     let taken = taken.ok_or_else(|| {
         let info = "what the step took is not recorded, and its undo or its locks need it";
-        Error::with_info(codes::INTERNAL_ERROR, info)
+        Error::unexpected(info)
     })?;
     let (value,) = <(A,)>::from_args(taken()?)
         .map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))?;

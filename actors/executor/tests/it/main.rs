@@ -9,6 +9,7 @@ mod foreign_steps;
 mod functions;
 mod jwt;
 mod logic;
+mod own_names;
 mod plan_data;
 mod plans;
 mod received;

@@ -82,6 +82,13 @@ impl Error {
         Self::build(code.into(), info.into().0, None, ErrorCause::None)
     }
 
+    /// An `InternalError` that a library raises by itself: its information is for logs. Callers of a service do not see
+    /// it, because it was not [chosen](Self::is_deliberate) for them.
+    #[must_use]
+    pub fn unexpected(info: impl Into<Info>) -> Self {
+        Self::build(codes::INTERNAL_ERROR.into(), info.into().0, None, ErrorCause::Rule)
+    }
+
     /// An error with a code that wraps `cause`.
     ///
     /// It has no information: the text of the cause was not written for the callers of a service. It

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::body::PlannedBody;
 use crate::args::Args;
-use crate::error::{Error, StepResult, codes};
+use crate::error::{Error, StepResult};
 use crate::replay::{Limit, ReplayHooks};
 use crate::stack::{AsyncSteps, QueuedStep, ShieldedBody};
 
@@ -61,7 +61,7 @@ pub(super) fn start(
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        let lost = Error::with_info(codes::INTERNAL_ERROR, "the shielded step was dropped");
+        let lost = Error::unexpected("the shielded step was dropped");
         self.0.end(Err(lost.outcome_unknown()));
     }
 }

@@ -377,7 +377,7 @@ async fn items_have_keys_locks_and_undos_of_their_own() {
         "items",
         json!({ "items": ["a", "a"] }),
         expect![[r#"
-        InternalError: the items 0 and 1 have the same key `a`
+        InternalError: Not expected error
     "#]],
     )
     .await;

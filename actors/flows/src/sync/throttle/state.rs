@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use actix::{Actor, Addr, Arbiter};
 use asyncsteps_core::sim::Sim;
 use asyncsteps_core::sync::throttle::{Options, Queue};
-use asyncsteps_core::{AsyncSteps, Awaitable, Contention, Error, Identity, Time, codes, turn_time};
+use asyncsteps_core::{AsyncSteps, Awaitable, Contention, Error, Identity, Time, turn_time};
 use parking_lot::Mutex;
 
 use super::schedule::{PeriodOpened, PeriodSchedule};
@@ -137,7 +137,7 @@ impl ThrottleFamily {
         }
         turn_time().map(Pace::Waiters).ok_or_else(|| {
             let info = "the throttle has no actor, and is used neither in a flow nor on an arbiter";
-            Error::with_info(codes::INTERNAL_ERROR, info)
+            Error::unexpected(info)
         })
     }
 
@@ -352,5 +352,5 @@ impl Awaitable for ThrottleKeyState {
 }
 
 pub(super) fn gone() -> Error {
-    Error::with_info(codes::INTERNAL_ERROR, "the actor of the throttle is gone")
+    Error::unexpected("the actor of the throttle is gone")
 }
