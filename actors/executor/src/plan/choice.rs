@@ -166,7 +166,7 @@ where
 
     /// Sub-steps whose number or kind only the value knows that the step before returns: they are defined when a
     /// request reaches them, by a function of nothing but that value. A plan cannot show them, so this is for what
-    /// no other form can say.
+    /// no other form can say. They are nested at most 200 deep, where each early end nests the steps behind it.
     ///
     /// In a [durable](crate::recorder) function it comes directly behind a body whose result is recorded, and that does
     /// not recover: before a request goes on, the steps are defined from that.

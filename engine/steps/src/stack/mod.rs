@@ -10,8 +10,9 @@
 //! - `strand.rs`, `queued.rs`, `branches.rs`: the operations of these types.
 //! - `walk.rs`: the strands and steps around a step.
 //! - `strands.rs`, `turns.rs`, `timers.rs`, `values.rs`, `undo.rs`: tables that a flow gets when it needs them.
-//!   `step_undo.rs`: the outcome of a step that can be undone. `shielded.rs`: bodies that outlive their steps. `undo_queue.rs`: the undos that
-//!   other flows run for it, `undo_order.rs` their order. `branch_path.rs`: where a branch is.
+//!   `step_undo.rs`: the outcome of a step that can be undone. `shielded.rs`: bodies that go on without their steps.
+//!   `undo_queue.rs`: the undos that other flows run for it, `undo_order.rs` their order. `branch_path.rs`: where a
+//!   branch is.
 
 mod about;
 mod branch_path;
