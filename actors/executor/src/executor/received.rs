@@ -51,18 +51,17 @@ impl<'a> Received<'a> {
         self.parts().headers.as_ref()?.transport()?.downcast_ref()
     }
 
-    /// The first header of this name of an HTTP request; `name` is in lower case. Over WebSocket it is
-    /// a header of the upgrade.
+    /// The first header of this name, in any case, of an HTTP request. Over WebSocket it is a header of the upgrade.
     #[must_use]
     pub fn header(self, name: &str) -> Option<&'a str> {
-        self.parts().headers.as_ref()?.header(name)
+        self.parts().headers.as_ref()?.header(&header_name(name))
     }
 
     /// Whether an HTTP request, or the upgrade, has a header of this name, including a header that is no text, which
-    /// [`header`](Self::header) does not return; `name` is in lower case.
+    /// [`header`](Self::header) does not return.
     #[must_use]
     pub fn has_header(self, name: &str) -> bool {
-        self.parts().headers.as_ref().is_some_and(|headers| headers.has_header(name))
+        self.parts().headers.as_ref().is_some_and(|headers| headers.has_header(&header_name(name)))
     }
 
     /// All headers of an HTTP request, or of the upgrade, with their names in lower case (FTN5 §3.6

@@ -199,15 +199,14 @@ impl RequestInfo {
         self.exchange().reply_to.caller.level()
     }
 
-    /// The first header of this name of an HTTP request; `name` is in lower case. Over WebSocket it is
-    /// a header of the upgrade.
+    /// The first header of this name, in any case, of an HTTP request. Over WebSocket it is a header of the upgrade.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.received().header(name)
     }
 
     /// Whether an HTTP request, or the upgrade, has a header of this name, including a header that is no text, which
-    /// [`header`](Self::header) does not return; `name` is in lower case.
+    /// [`header`](Self::header) does not return.
     #[must_use]
     pub fn has_header(&self, name: &str) -> bool {
         self.received().has_header(name)

@@ -110,7 +110,7 @@ impl ServedRequest {
                 "{function} goes on after a crash without what came with its request: take what it needs as a parameter"
             );
             // the caller does not learn it
-            return Err(Error::caused_by(codes::INTERNAL_ERROR, text));
+            return Err(Error::unexpected(text));
         }
         Ok(Received(&self.exchange))
     }

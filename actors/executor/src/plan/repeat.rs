@@ -31,6 +31,9 @@ where
     /// [`Continue`](ControlFlow::Continue), the first one what the step before returns. The loop returns the value
     /// of the first [`Break`](ControlFlow::Break). The [keys](super::Cx::key) of steps in different iterations differ.
     ///
+    /// A `ControlFlow` cannot be recorded, because serde knows none. So in a function that may become
+    /// [durable](crate::recorder) the last step only makes it of what the step before returned, and is repeatable.
+    ///
     /// ```
     /// # use std::ops::ControlFlow;
     /// # use asyncsteps_core::BodyResult;
@@ -45,13 +48,21 @@ where
     /// fn mirror(steps: &Steps<Mirror, ()>) -> Returns<()> {
     ///     steps
     ///         .run("begin", async |_, ()| Ok("first".to_owned()))
+    ///         .repeatable()
     ///         .then_repeat("pages", |page| {
     ///             page.run("fetch", async |cx, page| cx.fetch(&page).await)
+    ///                 .repeatable()
     ///                 .then("store", async |cx, page| {
     ///                     cx.store(cx.key(), &page.items).await?;
-    ///                     Ok(page.next.map_or(ControlFlow::Break(()), ControlFlow::Continue))
+    ///                     Ok(page.next)
     ///                 })
+    ///                 .recorded()
+    ///                 .then("next", async |_, next| {
+    ///                     Ok(next.map_or(ControlFlow::Break(()), ControlFlow::Continue))
+    ///                 })
+    ///                 .repeatable()
     ///         })
+    ///         .recorded_with_input()
     ///         .returns()
     /// }
     /// ```

@@ -546,6 +546,20 @@ async fn a_definition_is_written_down_from_the_handlers() {
     .assert_eq(&format!("{:#}", written.to_json().expect("it is hosted")));
 }
 
+#[test]
+fn a_name_that_ftn3_has_otherwise_is_an_error_of_build() {
+    async fn book(_: &Cx<(), ()>) -> BodyResult<i32> {
+        Ok(1)
+    }
+    let interface = Interface::new("acme.names:1.0".parse().expect("a name"));
+    let builder = Executor::builder().service(interface, (), |functions| {
+        functions.on("book_durably", book);
+    });
+    let error = builder.build().expect_err("it is no name of a function");
+    expect!["acme.names:1.0 cannot be written down: function book_durably: FTN3 names functions like someFunc: write bookDurably"]
+        .assert_eq(&error.to_string());
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Large {
     number: u64,

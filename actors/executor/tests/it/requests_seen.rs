@@ -1,10 +1,15 @@
 //! The promise: a function sees its request, and calls for its caller.
 
+use std::rc::Rc;
+
 use asyncsteps_core::BodyResult;
+use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::security::{SecurityLevel, User};
-use asyncsteps_executor::{Cx, Executor, Service};
+use asyncsteps_executor::typed::Interface;
+use asyncsteps_executor::{Cx, Executor, Incoming, RequestSteps as _, Returns, Service, Steps};
 use expect_test::expect;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::functions::{StatusOf, check, definition};
 
@@ -40,4 +45,46 @@ async fn a_function_sees_its_request_and_calls_for_its_caller() {
     let ann = User::new("ann", SecurityLevel::SafeOps);
     let called = executor.call_for(&ann, "acme.payments:1.0:status", json!({ "charge": "outer" }));
     check(called.await, expect![[r#""status Some(\"ann\") 5s SafeOps""#]]);
+}
+
+/// A header as transports have it, and one that is no text.
+struct Language;
+
+impl Headers for Language {
+    fn header(&self, name: &str) -> Option<&str> {
+        (name == "accept-language").then_some("de")
+    }
+
+    fn has_header(&self, name: &str) -> bool {
+        ["accept-language", "x-raw"].contains(&name)
+    }
+
+    fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new([("accept-language", "de")].into_iter())
+    }
+}
+
+#[actix::test]
+async fn a_header_is_found_by_its_name_in_any_case() {
+    fn language(steps: &Steps<(), ()>) -> Returns<String> {
+        let names = ["accept-language", "Accept-Language", "ACCEPT-LANGUAGE", "X-Raw", "X-None"];
+        steps
+            .asi::<String>("look", move |asi, _, ()| {
+                let request = asi.request()?;
+                let found = names.map(|name| (request.header(name), request.has_header(name)));
+                let found = format!("{found:?}");
+                asi.success(found)
+            })
+            .returns()
+    }
+    let mut interface = Interface::new("acme.page:1.0".parse().expect("a name"));
+    interface.allow_anonymous();
+    let executor = Executor::builder().service(interface, (), |functions| {
+        functions.on("language", language);
+    });
+    let executor = executor.build().expect("the types fit");
+    let request = Request::new("acme.page:1.0:language", Map::new());
+    let incoming = Incoming::new(request, Channel::local()).with_headers(Rc::new(Language));
+    let reply = executor.dispatch(incoming).await.into_bytes().expect("it is right");
+    expect![[r#"{"r":"[(Some(\"de\"), true), (Some(\"de\"), true), (Some(\"de\"), true), (None, true), (None, false)]"}"#]].assert_eq(&String::from_utf8_lossy(&reply));
 }

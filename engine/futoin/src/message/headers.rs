@@ -1,9 +1,10 @@
 //! The HTTP headers that come with a message.
 
 use std::any::Any;
+use std::borrow::Cow;
 
 /// The headers of the HTTP request that a message came with, or that its connection began with
-/// (FTN5 §3.6).
+/// (FTN5 §3.6). Those who ask for one in any case ask for its [`header_name`].
 pub trait Headers {
     /// The first header of this name, if it is text. `name` is in lower case.
     fn header(&self, name: &str) -> Option<&str>;
@@ -20,5 +21,15 @@ pub trait Headers {
     /// requests over the HTTP transport of the executor.
     fn transport(&self) -> Option<&dyn Any> {
         None
+    }
+}
+
+/// The name of a header as [`Headers`] takes it: in lower case. Names of headers have no case (RFC 9110 §5.1).
+#[must_use]
+pub fn header_name(name: &str) -> Cow<'_, str> {
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        name.to_ascii_lowercase().into()
+    } else {
+        name.into()
     }
 }

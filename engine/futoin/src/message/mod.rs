@@ -53,7 +53,7 @@ mod tests;
 
 pub use self::coding::{Coding, MediaType};
 pub use self::data::Data;
-pub use self::headers::Headers;
+pub use self::headers::{Headers, header_name};
 pub(crate) use self::malformed::is_too_deep;
 pub use self::peer::Message;
 pub use self::refused::RefusedMessage;

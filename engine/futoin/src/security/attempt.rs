@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::credentials::Credentials;
-use crate::message::{Headers, SignedFields};
+use crate::message::{Headers, SignedFields, header_name};
 
 /// The client as the transport knows it, without credentials (FTN8 §2.13).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,11 +45,11 @@ impl<'a> RequestContext<'a> {
         self.client
     }
 
-    /// The first header of this name; `name` is in lower case. On a WebSocket connection it is a
+    /// The first header of this name, in any case. On a WebSocket connection it is a
     /// header of the upgrade.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&'a str> {
-        self.headers?.header(name)
+        self.headers?.header(&header_name(name))
     }
 
     /// The request in the terms of its transport, if that is of this type.

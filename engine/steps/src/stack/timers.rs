@@ -15,6 +15,8 @@ pub(crate) struct Timers {
     /// The position in the heap of each timer, by its id; of a free id, any number.
     positions: SmallVec<[u32; 4]>,
     free: SmallVec<[SlotId; 4]>,
+    /// How many timers were armed.
+    armed: u64,
 }
 
 /// A timer of the step at this depth of the strand in this slot.
@@ -28,6 +30,8 @@ pub(crate) struct StepTimer {
     pub(crate) purpose: Purpose,
     /// Set when the timer is armed.
     pub(crate) id: SlotId,
+    /// Which timer of the flow it is, set when it is armed.
+    number: u64,
 }
 
 /// The timers of one step, one for each purpose.
@@ -69,7 +73,7 @@ impl StepTimer {
         purpose: Purpose,
     ) -> Self {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        Self { at, limit, strand, depth, purpose, id: SlotId::new(0) }
+        Self { at, limit, strand, depth, purpose, id: SlotId::new(0), number: 0 }
     }
 
     /// The time limit as it was declared; zero for a timer that wakes a step up.
@@ -77,9 +81,9 @@ impl StepTimer {
         Duration::from_nanos(self.limit)
     }
 
-    /// Of the timers that expire together the innermost comes first.
-    fn order(&self) -> (Time, Reverse<u32>, Purpose) {
-        (self.at, Reverse(self.depth), self.purpose)
+    /// Of the timers that expire together the innermost comes first, and of these the one that was armed first.
+    fn order(&self) -> (Time, Reverse<u32>, Purpose, u64) {
+        (self.at, Reverse(self.depth), self.purpose, self.number)
     }
 }
 
@@ -112,7 +116,8 @@ impl Timers {
             self.positions.push(0);
             SlotId::new(self.positions.len() - 1)
         });
-        self.heap.push(StepTimer { id, ..timer });
+        self.armed += 1;
+        self.heap.push(StepTimer { id, number: self.armed, ..timer });
         self.sift_up(self.heap.len() - 1);
         id
     }
@@ -222,5 +227,23 @@ mod tests {
         let popped = std::iter::from_fn(|| pop_expired(&mut timers, 5));
         let popped: Vec<_> = popped.map(|timer| (timer.depth, timer.purpose as usize)).collect();
         assert_eq!(popped, [(1, 0), (1, 1), (0, 0)]);
+    }
+
+    #[test]
+    fn of_equal_timers_the_one_that_was_armed_first_comes_first() {
+        let mut timers = Timers::default();
+        let mut armed = Vec::new();
+        for strand in 0..50 {
+            let ms = if strand % 7 == 0 { 1 } else { 5 };
+            let timer = StepTimer::new(at(ms), Duration::ZERO, (strand, 1), Purpose::WakeUp);
+            armed.push(timers.insert(timer));
+            if strand % 5 == 4 {
+                timers.remove(armed.remove(armed.len() / 2));
+            }
+        }
+        let left = armed.iter().map(|id| timers.heap[timers.positions[id.slot()] as usize].strand);
+        let (first, then): (Vec<u32>, Vec<u32>) = left.partition(|strand| strand % 7 == 0);
+        let popped = std::iter::from_fn(|| pop_expired(&mut timers, 5).map(|timer| timer.strand));
+        assert_eq!(popped.collect::<Vec<_>>(), [first, then].concat());
     }
 }
