@@ -7,7 +7,7 @@ use std::time::Duration;
 use asyncsteps_core::codes;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::{Caller, Executor};
-use asyncsteps_journal::record::{Ending, Failure, Started, StoredRecord};
+use asyncsteps_journal::record::{Ending, Started, StoredRecord};
 use asyncsteps_journal::request::{
     CallerKey, Cancelled, CancelledBy, FirstOwner, FlowInfo, FlowState, Query, Resume, Signal,
     Status, StoredCancel, Submit, Submitted,
@@ -207,34 +207,43 @@ impl Durable {
         Ok(self.shared.journal.load(uid).await?.records)
     }
 
-    /// Waits for the end of a request, on whichever node that is; also while the journal cannot be asked.
+    /// Waits for the end of a request, on whichever node that is; also while the journal cannot be asked. One that
+    /// waits for an operator does not end by itself, which is an error at once: [`wait_ended`](Self::wait_ended) waits for
+    /// the operator as well.
+    ///
+    /// # Errors
+    /// [`NotEnded::Stopped`] with its state and the reason, or the errors of [`status`](Self::status) that persist.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does nothing to the request.
+    pub async fn ended(&self, uid: Uid) -> Result<Ending, NotEnded> {
+        self.until(uid, |status| end_of(status, false)).await?
+    }
+
+    /// Waits for the end of a request, also while it waits for an operator, and so for ever if none comes.
     ///
     /// # Errors
     /// The errors of [`status`](Self::status) that persist.
     ///
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
-    pub async fn ended(&self, uid: Uid) -> Result<Ending, Error> {
+    pub async fn wait_ended(&self, uid: Uid) -> Result<Ending, Error> {
         self.until(uid, |status| status.ending).await
     }
 
-    /// Waits until it is decided how a request ends: a limit of a caller decides before what was done is undone. If the
-    /// caller does not wait for an operator, a request that does is returned in its state.
-    async fn decided(&self, uid: Uid, waits: bool) -> Result<Result<Ending, FlowState>, Error> {
-        let look = |Status { flow, ending }: Status| match (flow.cancel, ending) {
-            (Some(StoredCancel { by: CancelledBy::Limit(failure), .. }), _) => {
-                Some(Decided::ByLimit(failure))
-            }
-            (_, Some(ending)) => Some(Decided::Ended(ending)),
-            (_, None) => (!waits && is_stopped(flow.state)).then_some(Decided::Stopped(flow.state)),
+    /// Waits until it is decided how a request ends: a limit of a caller decides before what was done is undone. A request
+    /// that waits for an operator is an error, if the caller does not wait for that.
+    async fn decided(&self, uid: Uid, waits: bool) -> Result<Ending, NotEnded> {
+        let look = |status: Status| match status.flow.cancel {
+            Some(StoredCancel { by: CancelledBy::Limit(failure), .. }) => Some(Err(failure)),
+            _ => end_of(status, waits).map(Ok),
         };
         match self.until(uid, look).await? {
-            Decided::Ended(ending) => Ok(Ok(ending)),
-            Decided::Stopped(state) => Ok(Err(state)),
-            Decided::ByLimit(_) if is_committed(&self.records(uid).await?) => {
-                self.ended(uid).await.map(Ok)
+            Ok(end) => end,
+            Err(_) if is_committed(&self.records(uid).await?) => {
+                self.until(uid, |status| end_of(status, waits)).await?
             }
-            Decided::ByLimit(failure) => Ok(Ok(Ending::Failed(failure))),
+            Err(failure) => Ok(Ending::Failed(failure)),
         }
     }
 
@@ -267,16 +276,19 @@ impl Durable {
         }
     }
 
-    /// Waits for the result of a request.
+    /// Waits for the result of a request, as [`ended`](Self::ended) waits for its end.
     ///
     /// # Errors
-    /// The error with which it ended; `Cancelled` if it was cancelled; InternalError, with the journal's
-    /// error as its cause, if the journal cannot be asked.
+    /// The error with which it ended; `Cancelled` if it was cancelled; InternalError, with [`NotEnded`] as its cause, if it
+    /// waits for an operator or the journal cannot be asked.
     ///
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
     pub async fn result<T: DeserializeOwned>(&self, uid: Uid) -> Result<T, asyncsteps_core::Error> {
-        let result = self.result_for(uid, true).await?;
+        let ending = self.decided(uid, false).await;
+        let ending = ending
+            .map_err(|error| asyncsteps_core::Error::caused_by(codes::INTERNAL_ERROR, error))?;
+        let result = result_of(ending)?;
         result.ok_or_else(|| asyncsteps_core::Error::new(crate::cancels::CANCELLED))
     }
 
@@ -287,31 +299,17 @@ impl Durable {
         uid: Uid,
         waits: bool,
     ) -> Result<serde_json::Value, asyncsteps_core::Error> {
-        let result = self.result_for(uid, waits).await?;
-        result.ok_or_else(|| error_of_cancelled(uid))
-    }
-
-    /// The result of a request; `None` if it was cancelled.
-    async fn result_for<T: DeserializeOwned>(
-        &self,
-        uid: Uid,
-        waits: bool,
-    ) -> Result<Option<T>, asyncsteps_core::Error> {
-        let internal =
-            |cause: Error| asyncsteps_core::Error::caused_by(codes::INTERNAL_ERROR, cause);
-        match self.decided(uid, waits).await.map_err(internal)? {
-            Ok(Ending::Completed(value)) => {
-                let json: serde_json::Value = value.decode().map_err(unreadable)?;
-                T::deserialize(json).map(Some).map_err(unreadable)
+        use asyncsteps_core::Error;
+        let ending = self.decided(uid, waits).await.map_err(|error| match error {
+            // the reason is for operators
+            NotEnded::Stopped { state, .. } => {
+                let info =
+                    format!("the request {uid} is {}: it waits for an operator", named(state));
+                Error::with_info(codes::INTERNAL_ERROR, info)
             }
-            Ok(Ending::Failed(failure)) => Err(crate::records::error_of(&failure)),
-            Ok(Ending::Cancelled | _) => Ok(None),
-            Err(state) => {
-                let state = if state == FlowState::Dead { "a dead letter" } else { "paused" };
-                let info = format!("the request {uid} is {state}: it waits for an operator");
-                Err(asyncsteps_core::Error::with_info(codes::INTERNAL_ERROR, info))
-            }
-        }
+            NotEnded::Journal(cause) => Error::caused_by(codes::INTERNAL_ERROR, cause),
+        })?;
+        result_of(ending)?.ok_or_else(|| error_of_cancelled(uid))
     }
 
     /// Sends a signal to a request: its step of this name takes the value, now or when it comes to it. It
@@ -415,16 +413,53 @@ fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> asyncste
     asyncsteps_core::Error::caused_by(codes::INVOKER_ERROR, error)
 }
 
-/// How it was decided what a caller gets.
-enum Decided {
-    Ended(Ending),
-    ByLimit(Failure),
+/// Why the end of a request is not waited for any longer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotEnded {
     /// It waits for an operator.
-    Stopped(FlowState),
+    #[error("the request {uid} is {}, and waits for an operator: {reason}", named(*.state))]
+    Stopped {
+        /// The request.
+        uid: Uid,
+        /// [`Paused`](FlowState::Paused) or [`Dead`](FlowState::Dead).
+        state: FlowState,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The journal cannot be asked.
+    #[error(transparent)]
+    Journal(#[from] Error),
+}
+
+/// The end of a request; an error if it waits for an operator, unless that is waited for.
+fn end_of(status: Status, waits: bool) -> Option<Result<Ending, NotEnded>> {
+    let FlowInfo { uid, state, reason, .. } = status.flow;
+    let stopped = || NotEnded::Stopped { uid, state, reason: reason.unwrap_or_default() };
+    match status.ending {
+        Some(ending) => Some(Ok(ending)),
+        None => (!waits && is_stopped(state)).then(|| Err(stopped())),
+    }
+}
+
+fn named(state: FlowState) -> &'static str {
+    if state == FlowState::Dead { "a dead letter" } else { "paused" }
+}
+
+/// The result of a request that ended so; `None` if it was cancelled.
+fn result_of<T: DeserializeOwned>(ending: Ending) -> Result<Option<T>, asyncsteps_core::Error> {
+    match ending {
+        Ending::Completed(value) => {
+            let json: serde_json::Value = value.decode().map_err(unreadable)?;
+            T::deserialize(json).map(Some).map_err(unreadable)
+        }
+        Ending::Failed(failure) => Err(crate::records::error_of(&failure)),
+        Ending::Cancelled | _ => Ok(None),
+    }
 }
 
 /// Whether a request waits for an operator.
-pub(crate) fn is_stopped(state: FlowState) -> bool {
+fn is_stopped(state: FlowState) -> bool {
     matches!(state, FlowState::Paused | FlowState::Dead)
 }
 

@@ -173,7 +173,7 @@ mod unwinds;
 mod writer;
 
 pub use asyncsteps_journal as journal;
-pub use durable::{Declared, Durable};
+pub use durable::{Declared, Durable, NotEnded};
 pub use erase::{Erase, Erased};
 pub use front::DurableForm;
 pub use node::Node;

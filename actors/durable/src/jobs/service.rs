@@ -24,7 +24,7 @@ use super::params::{
 use super::types::{
     ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus, JobsErased,
 };
-use crate::durable::{Durable, is_stopped, template_of};
+use crate::durable::{Durable, NotEnded, template_of};
 use crate::json;
 use crate::left::wall;
 use crate::settle::NotSettled;
@@ -240,11 +240,6 @@ impl Jobs {
 
     async fn result(cx: &Cx<Self, Awaited>) -> BodyResult<JobResult> {
         let uid = visible(cx, &cx.params.uid).await?;
-        let state = cx.durable.status(uid).await?.flow.state;
-        if is_stopped(state) {
-            // it does not end before an operator has come
-            return Ok(JobResult::open(state));
-        }
         let time_left = cx.request().time_left().unwrap_or(LONGEST_WAIT).saturating_sub(ANSWER);
         let wait = Duration::from_millis(whole(cx.params.wait));
         let until = clock::now() + wait.min(time_left).min(LONGEST_WAIT);
@@ -259,7 +254,12 @@ impl Jobs {
         };
         tokio::select! {
             biased;
-            ending = cx.durable.ended(uid) => ended(cx, uid, ending?).await,
+            ending = cx.durable.ended(uid) => match ending {
+                Ok(ending) => ended(cx, uid, ending).await,
+                // it does not end before an operator has come
+                Err(NotEnded::Stopped { state, .. }) => Ok(JobResult::open(state)),
+                Err(NotEnded::Journal(error)) => Err(error.into()),
+            },
             () = waited => {
                 let status = cx.durable.status(uid).await?;
                 match status.ending {

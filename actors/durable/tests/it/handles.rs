@@ -1,14 +1,19 @@
 //! Handles are used outside of arbiters: by the handlers of a web framework, on any thread.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use asyncsteps_durable::{Durable, NotSubmitted, Options, Schedule};
+use asyncsteps_core::BodyResult;
+use asyncsteps_durable::{Durable, NotEnded, NotSubmitted, Options, Schedule};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Caller, Executor, Returns, Steps};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
+use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{Query, Resume};
-use asyncsteps_journal::{Error, Refused, Uid};
+use asyncsteps_journal::{Error, Refused, TokioClock, Uid};
+use expect_test::expect;
 use serde_json::json;
 
 use crate::node::run;
@@ -134,5 +139,63 @@ fn a_request_whose_submit_lost_its_answer_is_carried_out() {
         let uid = durable.submit("test.clock:1.0:tick", (), options).await.expect("it is stored");
         let result = tokio::time::timeout(Duration::from_secs(60), durable.result::<i32>(uid));
         assert_eq!(result.await.expect("it is carried out").expect("it has no error"), 1);
+    });
+}
+
+/// What a handle says of a request whose end it waits for, and how long that takes.
+async fn waits(durable: &Durable, uid: Uid) -> [String; 3] {
+    let within = Duration::from_secs(3600);
+    let ended = tokio::time::timeout(within, durable.ended(uid)).await;
+    let result = tokio::time::timeout(within, durable.result::<i32>(uid)).await;
+    let waited = tokio::time::timeout(within, durable.wait_ended(uid)).await;
+    let result = result.expect("it does not wait").expect_err("it has none");
+    let cause = result.find::<NotEnded>().map(NotEnded::to_string);
+    [
+        ended.expect("it does not wait").expect_err("it has not ended").to_string(),
+        format!("{} {}", result.code(), cause.unwrap_or_default()),
+        format!("{:?}", waited.ok()),
+    ]
+}
+
+#[test]
+fn who_waits_for_a_request_that_waits_for_an_operator_is_told_so_at_once() {
+    run(async {
+        let may_undo = Arc::new(AtomicBool::new(false));
+        let durable = Durable::new(Memory::new(TokioClock::start()));
+        let interface = Interface::new("test.stuck:1.0".parse().expect("it is a name"));
+        let undoes = Arc::clone(&may_undo);
+        let executor = Executor::builder().service(interface, (), |functions| {
+            durable.on(functions, "stuck", move |steps: &Steps<(), ()>| {
+                let undoes = Arc::clone(&undoes);
+                steps
+                    .run("book", async |_, ()| Ok(1))
+                    .recorded()
+                    .undo(async move |_, _| match undoes.load(Ordering::Relaxed) {
+                        true => Ok(()),
+                        false => Err("NoRefund".into()),
+                    })
+                    .then("send", async |_, _| -> BodyResult<i32> { Err("NoVan".into()) })
+                    .recorded()
+                    .returns()
+            });
+        });
+        let executor = executor.build().expect("it is complete");
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let ann = User::new("ann", SecurityLevel::SafeOps);
+        let options = Options::default().caller(&ann);
+        let uid = durable.submit("test.stuck:1.0:stuck", (), options).await.expect("it is stored");
+        let [ended, result, waited] = waits(&durable, uid).await;
+        let uid_is_left_out = |text: String| text.replace(&uid.to_string(), "UID");
+        expect!["the request UID is paused, and waits for an operator: test.stuck:1:stuck/book was begun, and is not undone: InternalError"].assert_eq(&uid_is_left_out(ended));
+        expect!["InternalError the request UID is paused, and waits for an operator: test.stuck:1:stuck/book was begun, and is not undone: InternalError"].assert_eq(&uid_is_left_out(result));
+        assert_eq!(waited, "None");
+
+        // one who waits for the operator gets the end
+        may_undo.store(true, Ordering::Relaxed);
+        let waits = durable.clone();
+        let waits = actix_rt::spawn(async move { waits.wait_ended(uid).await });
+        durable.resume(uid, Resume::Continue).await.expect("it is paused");
+        let ending = waits.await.expect("no panic").expect("it is known");
+        assert!(matches!(ending, Ending::Failed(_)), "{ending:?}");
     });
 }

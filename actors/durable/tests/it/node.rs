@@ -69,7 +69,7 @@ pub(crate) async fn run_until(
     let until = tokio::select! {
         biased;
         () = crashed.notified() => Until::Crashed,
-        ending = durable.ended(uid) => Until::Ended(ending.expect("the flow is known")),
+        ending = durable.wait_ended(uid) => Until::Ended(ending.expect("the flow is known")),
     };
     drop(node);
     // what the node has left of its flows goes with it
