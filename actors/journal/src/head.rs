@@ -130,6 +130,10 @@ impl FlowHead {
         if entry.records.iter().any(|record| record.event.kind().is_progress()) {
             (self.claims, self.deaths, self.reason) = (0, 0, None);
         }
+        if matches!(entry.then, Disposition::Park(_) | Disposition::Release) {
+            // an owner that gives it back lives, so the death of one before it is not why it waits
+            self.reason = None;
+        }
         match &entry.then {
             _ if ends => {
                 self.leave(FlowState::Ended, None);

@@ -191,6 +191,30 @@ pub(super) async fn progress_resets_the_count(journal: &dyn Journal) {
     }
 }
 
+pub(super) async fn a_suspect_that_waits_has_no_reason(journal: &dyn Journal) {
+    let mut owner = node(journal).await;
+    let mut flow = Owned::start(journal, owner).await;
+    let waits = [
+        Disposition::Park(None),
+        Disposition::Park(Some(Duration::from_secs(9))),
+        Disposition::Release,
+    ];
+    for (deaths, wait) in (1..).zip(waits) {
+        die(&mut flow, journal, owner, vec![intent("pay")]).await;
+        let count;
+        (flow, owner, count) = take_over(journal).await;
+        let runs = journal.status(flow.uid).await.unwrap().flow;
+        assert!(runs.reason.is_some_and(|reason| reason.contains("died")));
+        flow.leave(wait.clone()).await;
+        let waits = journal.status(flow.uid).await.unwrap().flow;
+        assert_eq!((waits.reason, waits.claims, count), (None, deaths, deaths), "{wait:?}");
+        journal.signal(flow.uid, signal("on")).await.unwrap();
+        let [claimed] = claim(journal, owner, 9).await[..] else { panic!("one flow") };
+        assert!(claimed.is_suspect, "it has not got further");
+        flow = Owned::load(journal, claimed).await;
+    }
+}
+
 pub(super) async fn deaths_without_an_open_effect_are_told_and_not_counted(journal: &dyn Journal) {
     let mut owner = node(journal).await;
     let mut flow = Owned::start(journal, owner).await;

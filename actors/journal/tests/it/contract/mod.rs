@@ -79,6 +79,7 @@ rules! {
         a_released_flow_is_not_counted
         a_flow_that_kills_its_owners_becomes_a_dead_letter
         progress_resets_the_count
+        a_suspect_that_waits_has_no_reason
         deaths_without_an_open_effect_are_told_and_not_counted
         suspects_run_one_at_a_time
         a_death_counts_for_a_suspect_that_was_the_only_one
