@@ -4,6 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_actors::clock::Clock;
 use asyncsteps_core::codes;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::{Caller, Executor};
@@ -12,7 +13,7 @@ use asyncsteps_journal::request::{
     CallerKey, Cancelled, CancelledBy, FirstOwner, FlowInfo, FlowState, Query, Resume, Signal,
     Status, StoredCancel, Submit, Submitted,
 };
-use asyncsteps_journal::{Error, Journal, Jump, POLL, Repeat, Uid};
+use asyncsteps_journal::{Error, Journal, Jump, LEASE, POLL, Repeat, Uid};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
@@ -207,7 +208,8 @@ impl Durable {
         Ok(self.shared.journal.load(uid).await?.records)
     }
 
-    /// Waits for the end of a request, on whichever node that is; also while the journal cannot be asked. One that
+    /// Waits for the end of a request, on whichever node that is; also while the journal cannot be asked. An end in another
+    /// process is noticed within a second, or within a hundredth of the wait, 10 s at the most. One that
     /// waits for an operator does not end by itself, which is an error at once: [`wait_ended`](Self::wait_ended) waits for
     /// the operator as well.
     ///
@@ -261,6 +263,7 @@ impl Durable {
     /// Re-evaluates `look` whenever the request may have ended, until it returns `Some`.
     async fn until<T>(&self, uid: Uid, look: impl Fn(Status) -> Option<T>) -> Result<T, Error> {
         let _forget = Forget { shared: &self.shared, uid };
+        let begun = Clock::start();
         loop {
             let end = self.shared.end_of(uid);
             match self.shared.journal.status(uid).await.map(&look) {
@@ -271,7 +274,8 @@ impl Durable {
             tokio::select! {
                 biased;
                 _ = end => {}
-                () = tokio::time::sleep(POLL) => {}
+                // later by a hundredth of the wait at the most
+                () = tokio::time::sleep((begun.elapsed() / 100).clamp(POLL, LEASE)) => {}
             }
         }
     }

@@ -273,14 +273,19 @@ impl NodeState {
         let begun = clock::now();
         loop {
             changes.mark_unchanged();
+            let mut look = POLL;
             match self.claim(term, begun).await {
+                // what it has changes by time as well
+                Ok(()) if self.count.get() == 0 && self.entities.is_without() => {
+                    look = self.shared.journal.next_look(term.incarnation);
+                }
                 Ok(()) => {}
                 Err(Error::Refused(Refused::NoLease(_))) => return,
                 Err(error) => {
                     tracing::warn!(%error, "the journal gives no flows: trying again");
                 }
             }
-            next_change(&mut changes, self.changed.notified()).await;
+            next_change(&mut changes, self.changed.notified(), look).await;
         }
     }
 

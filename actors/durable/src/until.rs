@@ -1,7 +1,8 @@
 //! Waits for a change of what a flow or a node keeps, or the journal.
 
+use std::time::Duration;
+
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_journal::POLL;
 use tokio::sync::{Notify, watch};
 
 /// Looks, and again after each change, until there is something.
@@ -16,12 +17,13 @@ pub(crate) async fn until<T>(changed: &Notify, mut look: impl FnMut() -> Option<
 }
 
 /// Completes when the journal may have something new, as [`changes`](asyncsteps_journal::Journal::changes) says or
-/// because it was not looked at for [`POLL`], or when `other` does.
+/// because it was not looked at for so long, or when `other` does.
 pub(crate) async fn next_change(
     changes: &mut watch::Receiver<u64>,
     other: impl Future<Output = ()>,
+    look: Duration,
 ) {
-    let poll = timer::sleep_until(clock::now() + POLL);
+    let poll = timer::sleep_until(clock::now() + look);
     tokio::pin!(poll);
     tokio::select! {
         biased;

@@ -299,6 +299,13 @@ impl FlowHead {
         is_over(self.due, moment.now) || is_over(self.due_passed, moment.passed)
     }
 
+    /// How many milliseconds later it does; `None` if it waits for no time.
+    pub(crate) fn due_within(&self, moment: Moment) -> Option<u64> {
+        let due = self.due.map(|due| due.since(moment.now));
+        let due_passed = self.due_passed.map(|due| due.since(moment.passed));
+        due.into_iter().chain(due_passed).min()
+    }
+
     /// A parked flow may be claimed.
     pub(crate) fn wake(&mut self) {
         if self.state == FlowState::Parked {

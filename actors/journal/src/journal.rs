@@ -11,7 +11,7 @@ use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::request::{
     Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
-    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
     Submitted,
 };
 use crate::time::Reading;
@@ -164,7 +164,7 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     fn renew(&self, node: Incarnation, lease: Duration) -> Answer<'_, Reading>;
 
     /// A number that changes when there may be flows to claim or news. It may change without a reason,
-    /// and a change may be missed: look each [`POLL`](crate::POLL) as well.
+    /// and a change may be missed: look each [`POLL`] as well.
     fn changes(&self) -> watch::Receiver<u64>;
 
     /// A number that changes when the session begins or ends by which other nodes know that this process lives. When it
@@ -173,6 +173,12 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// where one process uses the journal, or where nodes die with their leases alone.
     fn session(&self) -> watch::Receiver<u64> {
         watch::channel(0).1
+    }
+
+    /// How long a node that has nothing may wait until it looks again, although nothing [changes](Self::changes):
+    /// [`POLL`], unless the journal misses no change and knows when something becomes due.
+    fn next_look(&self, _node: Incarnation) -> Duration {
+        POLL
     }
 
     /// The database in which steps commit their [`Transaction`](crate::Transaction)s, if the journal has

@@ -73,6 +73,11 @@ pub struct Jump {
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time of day.
     fn now(&self) -> Timestamp;
+
+    /// Whether it goes on exactly as tokio's clock does, so that a wait for one of its times is as long as it is now.
+    fn goes_with_tokio(&self) -> bool {
+        false
+    }
 }
 
 /// The clock of the machine.
@@ -103,6 +108,10 @@ impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1_000_000_000).after(self.0.elapsed())
     }
+
+    fn goes_with_tokio(&self) -> bool {
+        true
+    }
 }
 
 impl From<SystemTime> for Timestamp {
@@ -115,5 +124,9 @@ impl From<SystemTime> for Timestamp {
 impl<C: Clock> Clock for Arc<C> {
     fn now(&self) -> Timestamp {
         C::now(self)
+    }
+
+    fn goes_with_tokio(&self) -> bool {
+        C::goes_with_tokio(self)
     }
 }

@@ -111,7 +111,7 @@ impl EntityOwner {
             }
             // however much happens in the journal
             timer::sleep_until(clock::now() + PAUSE).await;
-            next_change(&mut changes, pending()).await;
+            next_change(&mut changes, pending(), POLL).await;
         }
         let info = format!("another node does not give back the entity {}", name.full);
         Err(Error::with_info(codes::DEFENSE_REJECTED, info))

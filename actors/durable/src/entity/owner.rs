@@ -296,9 +296,14 @@ impl EntityOwner {
         }
     }
 
+    /// Whether it has none.
+    pub(crate) fn is_without(&self) -> bool {
+        self.entities.borrow().is_empty()
+    }
+
     /// Completes when it has none.
     pub(crate) async fn is_empty(&self) {
-        until(&self.changed, || self.entities.borrow().is_empty().then_some(())).await;
+        until(&self.changed, || self.is_without().then_some(())).await;
     }
 }
 

@@ -12,6 +12,7 @@ mod entities;
 mod forms;
 mod handles;
 mod held_up;
+mod idle;
 mod jobs;
 mod jobs_allowed;
 mod jobs_erase;

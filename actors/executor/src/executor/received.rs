@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use asyncsteps_core::{Error, Time};
-use asyncsteps_futoin::message::Headers;
+use asyncsteps_futoin::message::{Headers, header_name};
 use asyncsteps_futoin::net::SourceAddress;
 
 use super::exchange::Exchange;

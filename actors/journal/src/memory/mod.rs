@@ -19,13 +19,16 @@ use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
     Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
-    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
     Submitted,
 };
 use crate::time::{Clock, Reading, SystemClock};
 use store::MemoryStore;
 
 pub use faults::{Fault, Faults, NoFaults, Operation, SeededFaults};
+
+/// How long a node waits until it looks again if nothing becomes due.
+const LONGEST_LOOK: Duration = Duration::from_secs(86_400);
 
 /// A journal in memory. Clones share it, so a test that lets a node crash passes a clone to the next
 /// one.
@@ -261,5 +264,16 @@ impl Journal for Memory {
 
     fn session(&self) -> watch::Receiver<u64> {
         self.session.lock().add()
+    }
+
+    /// With the clock of tokio it knows what comes next, so that idle nodes in virtual time do little.
+    fn next_look(&self, node: Incarnation) -> Duration {
+        let store = self.store.lock();
+        let moment = store.times.at(self.clock.now());
+        // a clock that has jumped is believed later
+        if !self.clock.goes_with_tokio() || moment.now != moment.wall {
+            return POLL;
+        }
+        store.next_look(node, moment).unwrap_or(LONGEST_LOOK)
     }
 }

@@ -188,6 +188,15 @@ impl MemoryStore {
         Ok(given)
     }
 
+    /// How long it takes until a flow that waits for a time is due, or the lease of another node ends.
+    pub(super) fn next_look(&self, node: Incarnation, now: Moment) -> Option<Duration> {
+        let heads = self.open.iter().filter_map(|number| Some(&self.flows.get(number)?.head));
+        let flows = heads.filter_map(|head| head.due_within(now));
+        let others = self.nodes.iter().filter(|(other, _)| **other != node);
+        let leases = others.map(|(_, end)| end.since(now.seen));
+        flows.chain(leases).min().map(Duration::from_millis)
+    }
+
     /// Takes flows from nodes whose lease has ended.
     fn expire(&mut self, now: Moment) {
         let is_dead = |end: &Timestamp| *end <= now.seen;
