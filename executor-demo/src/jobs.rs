@@ -103,6 +103,10 @@ enum JobsCommand {
         /// Only those that were submitted before this time.
         #[arg(long, value_name = "TIME")]
         before: Option<Timestamp>,
+
+        /// The entities as well.
+        #[arg(long)]
+        entities: bool,
     },
     /// Print the requests that wait for an operator.
     Dead,
@@ -218,11 +222,11 @@ impl JobsOptions {
                 server.call("signal", signal).await?;
                 Ok(format!("{uid} has the signal {name}"))
             }
-            JobsCommand::List { state, function, user, from, before } => {
+            JobsCommand::List { state, function, user, from, before, entities } => {
                 let [from, before] = [from, before].map(|time| time.map(Timestamp::as_millisecond));
                 let which = json!({
                     "state": state, "function": function, "user": user, "from": from,
-                    "before": before,
+                    "before": before, "entities": entities,
                 });
                 Ok(JobTable(server.list("list", which).await?).to_string())
             }

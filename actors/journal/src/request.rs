@@ -421,6 +421,8 @@ pub struct Query {
     pub state: Option<FlowState>,
     /// Only flows of this template.
     pub template: Option<String>,
+    /// Only flows of templates without this character.
+    pub template_without: Option<char>,
     /// Only flows that act for the user with this local id, see [`Started::user`].
     pub user: Option<String>,
     /// Only flows with this key of a caller, in whichever scope.

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::state::{AnyState, Draft, StateForm};
 
-/// What is between interface and key in the name of an entity.
-const KEY: char = '@';
+/// What is between interface and key in the name of an entity, and in no name of a function.
+pub(crate) const KEY: char = '@';
 
 /// The most bytes of a key: it is a part of names and paths in the journal.
 const KEY_BYTES: usize = 512;

@@ -37,7 +37,7 @@ pub use answers::ANSWERS;
 pub use figures::EntityTurn;
 pub use functions::EntityFunctions;
 pub(crate) use hop::HoppingCall;
-pub(crate) use kind::EntityKind;
+pub(crate) use kind::{EntityKind, KEY};
 pub(crate) use mail::MESSAGE_VERSION;
 pub use mail::{MESSAGES, Message, MessageId};
 pub(crate) use owner::{CurrentLease, EntityOwner};

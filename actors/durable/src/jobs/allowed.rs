@@ -8,7 +8,7 @@ use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::Loaded;
 use asyncsteps_journal::{self as journal, Refused, Uid};
 
-use super::service::{Jobs, JobsError, sees_all};
+use super::service::{Jobs, JobsError, job_error, sees_all};
 use crate::{caller, records};
 
 /// A function of `asyncsteps.jobs:1.0` that changes something, for [`Jobs::allow`].
@@ -87,7 +87,7 @@ pub(super) async fn signalled<P>(cx: &Cx<Jobs, P>, uid: &str, name: &str) -> Bod
     let job: Uid = uid.parse().map_err(|_| unknown())?;
     let loaded = match cx.durable.shared.journal.load(job).await {
         Err(journal::Error::Refused(Refused::NoFlow(_))) => return Err(unknown().into()),
-        loaded => loaded?,
+        loaded => loaded.map_err(|error| job_error(cx, error))?,
     };
     let started = records::started(&loaded).ok_or_else(unknown)?;
     let caller = cx.request().caller();

@@ -26,7 +26,7 @@
 //! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
 //! | `cancel` | `uid` | [`JobCancel`]: `requested`, or `tooLate` if it has ended or has begun what commits it |
 //! | `signal` | `uid`, `name`, `value`, `id` | |
-//! | `list` | `function`, `state`, `user`, `from`, `before`, `after`, `most` | [`JobList`], the oldest first |
+//! | `list` | `function`, `state`, `entities`, `user`, `from`, `before`, `after`, `most` | [`JobList`], the oldest first |
 //! | `deadLetters` | `after`, `most` | [`JobList`] of the jobs that wait for an operator |
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
 //! | `settle` | `uid`, `path`, `how`: `kept`, `undone`, `result`; `result`, `why` | |
@@ -46,6 +46,10 @@
 //! [limits](crate::journal::Limits) allow, or as many bytes of them, have not been taken. A caller that repeats one because it got no answer gives
 //! it an `id` of 32 hexadecimal digits: the same id is not stored again, as long as it waits or is among the last
 //! [`TAKEN_SIGNALS`](crate::journal::limits::TAKEN_SIGNALS) that were taken.
+//!
+//! Entities are flows of the journal too. A `list` has them if `entities` is true, and `deadLetters` those that wait for an
+//! operator. A job with a record that cannot be read, such as one that is sealed with a lost key, answers `Unreadable`, for
+//! operators with the reason; a `cancel` of it is stored all the same.
 //!
 //! A list has pages of up to 100 jobs, or `most` if that is less; `after` of the next one is `next` of the one before,
 //! which is 0 at the end. `function`, `state` and the time of the submit (`from`, `before`) choose what is on the pages.

@@ -46,6 +46,8 @@ pub(super) struct Awaited {
 pub(super) struct JobFilter {
     pub(super) function: Option<String>,
     pub(super) state: Option<JobState>,
+    /// The entities as well, which are flows of the journal too.
+    pub(super) entities: Option<bool>,
     /// Only jobs of the user with this local id.
     pub(super) user: Option<String>,
     /// Only jobs that were submitted at this time or after it.

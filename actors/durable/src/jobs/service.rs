@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_core::{BodyResult, Code, Error, codes};
+use asyncsteps_core::{BodyResult, Code, Error, StepError, codes};
 use asyncsteps_executor::Cx;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::security::SecurityLevel;
@@ -25,6 +25,7 @@ use super::types::{
     ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus, JobsErased,
 };
 use crate::durable::{Durable, NotEnded, template_of};
+use crate::entity::KEY;
 use crate::json;
 use crate::left::wall;
 use crate::settle::NotSettled;
@@ -43,6 +44,9 @@ const LATEST_START: Duration = Duration::from_secs(366 * 24 * 3_600);
 
 /// The part of a request's time that is kept for its answer.
 const ANSWER: Duration = Duration::from_millis(250);
+
+/// What a caller gets to know of a job with a record that cannot be read.
+const UNREADABLE: &str = "a record of the job cannot be read here: an operator knows why";
 
 /// The interface `asyncsteps.jobs:1.0`, see the [module](super).
 #[derive(Debug)]
@@ -97,6 +101,10 @@ pub enum JobsError {
     #[error("{0}")]
     #[code(public)]
     NoUndo(String),
+    /// A record of the job cannot be read here.
+    #[error("{0}")]
+    #[code(public)]
+    Unreadable(String),
     /// The job cannot begin anew while something that it did is not undone.
     #[error("{0}")]
     #[code(public)]
@@ -159,22 +167,28 @@ impl Jobs {
             interface.allow_anonymous();
         }
         let (callers, operators) = (self.callers, self.operators);
-        let unknown = ["UnknownJob"];
+        let unknown = ["UnknownJob", "Unreadable"];
         let submit = interface.function::<Submission, SubmittedJob>("submit");
         submit.seclvl(callers).throws(["NotDurable"]);
         interface.function::<NamedJob, JobStatus>("status").seclvl(callers).throws(unknown);
         interface.function::<Awaited, JobResult>("result").seclvl(callers).throws(unknown);
         interface.function::<NamedJob, JobCancel>("cancel").seclvl(callers).throws(unknown);
         let signal = interface.function::<SentSignal, bool>("signal");
-        signal.seclvl(callers).throws(["UnknownJob", "HasEnded", "TooManySignals"]);
+        signal.seclvl(callers).throws(["UnknownJob", "Unreadable", "HasEnded", "TooManySignals"]);
         interface.function::<JobFilter, JobList>("list").seclvl(callers).throws([""; 0]);
         interface.function::<Page, JobList>("deadLetters").seclvl(callers).throws([""; 0]);
         let resume = interface.function::<Resumed, bool>("resume");
-        resume.seclvl(operators).throws(["UnknownJob", "NotStopped", "NotUndone"]);
+        resume.seclvl(operators).throws(["UnknownJob", "Unreadable", "NotStopped", "NotUndone"]);
         let settle = interface.function::<Settlement, bool>("settle");
-        settle.seclvl(operators).throws(["UnknownJob", "NotStopped", "UnknownStep"]);
+        settle.seclvl(operators).throws(["UnknownJob", "Unreadable", "NotStopped", "UnknownStep"]);
         let undo = interface.function::<Undoing, bool>("undo");
-        undo.seclvl(operators).throws(["UnknownJob", "NotStopped", "UnknownStep", "NoUndo"]);
+        undo.seclvl(operators).throws([
+            "UnknownJob",
+            "Unreadable",
+            "NotStopped",
+            "UnknownStep",
+            "NoUndo",
+        ]);
         let schedules = interface.function::<SchedulesPage, JobSchedules>("schedules");
         schedules.seclvl(operators).throws([""; 0]);
         let schedule = interface.function::<DeclaredSchedule, StoredJobSchedule>("schedule");
@@ -230,7 +244,8 @@ impl Jobs {
         let clock_jump = cx.durable.clock_jump().map(ClockJump::from);
         let flow = cx.durable.status(uid).await?.flow;
         let place = place(&cx.durable, &flow).await?;
-        let loaded = cx.durable.shared.journal.load(uid).await?;
+        let loaded = cx.durable.shared.journal.load(uid).await;
+        let loaded = loaded.map_err(|error| job_error(cx, error))?;
         let schedule = records::started(&loaded).and_then(|started| started.schedule.clone());
         let kept = cx.durable.kept(uid).await?;
         let shown = kept.iter().take(MOST.into()).map(Path::to_string).collect();
@@ -275,7 +290,15 @@ impl Jobs {
         let uid = visible(cx, &cx.params.uid).await?;
         let user = cx.request().user();
         let by = user.map_or("an anonymous caller", |user| user.local_id());
-        Ok(match cx.durable.cancel(uid, by).await? {
+        let cancelled = cx.durable.cancel(uid, by).await.map_err(|error| match error {
+            // it is read when the cancel is stored
+            journal::Error::UnknownRecord { .. } | journal::Error::UnknownValue { .. } => {
+                let text = format!("the cancel waits for a program that reads the job: {error}");
+                JobsError::Unreadable(text).into()
+            }
+            error => StepError::from(error),
+        });
+        Ok(match cancelled? {
             Cancelling::Requested => JobCancel::Requested,
             Cancelling::TooLate => JobCancel::TooLate,
         })
@@ -304,7 +327,7 @@ impl Jobs {
     }
 
     async fn list(cx: &Cx<Self, JobFilter>) -> BodyResult<JobList> {
-        let JobFilter { function, state, user, from, before, after, most } = &*cx.params;
+        let JobFilter { function, state, entities, user, from, before, after, most } = &*cx.params;
         let template = function.as_ref().map(|name| match name.parse::<FunctionName>() {
             Ok(name) => template_of(name.iface(), name.version().major, name.func()),
             Err(_) => name.clone(),
@@ -318,7 +341,18 @@ impl Jobs {
             return Ok(JobList::default());
         }
         let user = user.clone().or_else(|| own.filter(|_| !sees_all(cx)));
-        let query = Query { state, template, user, from, before, after, limit, ..Query::default() };
+        let template_without = (!entities.unwrap_or_default()).then_some(KEY);
+        let query = Query {
+            state,
+            template,
+            template_without,
+            user,
+            from,
+            before,
+            after,
+            limit,
+            key: None,
+        };
         listed(cx, cx.durable.list(query).await?, limit).await
     }
 
@@ -376,7 +410,7 @@ impl Jobs {
             Err(journal::Error::Refused(refused @ Refused::NotUndone { .. })) => {
                 Err(JobsError::NotUndone(refused.to_string()).into())
             }
-            resumed => Ok(resumed.map(|()| true)?),
+            resumed => resumed.map(|()| true).map_err(|error| job_error(cx, error)),
         }
     }
 }
@@ -384,7 +418,7 @@ impl Jobs {
 /// How a job ended, as the caller may see it: what of it is sensitive is for its user only.
 async fn ended<P>(cx: &Cx<Jobs, P>, uid: Uid, ending: Ending) -> BodyResult<JobResult> {
     let mut result = JobResult::ended(ending)?;
-    if sees_all(cx) && !is_own(cx, uid).await? {
+    if sees_all(cx) && !is_own(cx, uid).await.map_err(|error| job_error(cx, error))? {
         let template = cx.durable.status(uid).await?.flow.template;
         match cx.durable.shared.program(&template) {
             Some(program) => program.sensitive.redact(&mut result.result),
@@ -417,7 +451,8 @@ async fn settled<P>(
         Err(NotSettled::Value(error)) => {
             Err(Error::with_info(codes::INVALID_REQUEST, error.to_string()).into())
         }
-        Err(error @ (NotSettled::NoRandom(_) | NotSettled::Journal(_))) => Err(error.into()),
+        Err(NotSettled::Journal(error)) => Err(job_error(cx, error)),
+        Err(error @ NotSettled::NoRandom(_)) => Err(error.into()),
     }
 }
 
@@ -428,8 +463,20 @@ async fn visible<P>(cx: &Cx<Jobs, P>, name: &str) -> BodyResult<Uid> {
     match is_visible(cx, uid).await {
         Ok(true) => Ok(uid),
         Ok(false) | Err(journal::Error::Refused(Refused::NoFlow(_))) => Err(unknown().into()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(job_error(cx, error)),
     }
+}
+
+/// The error of the journal about a job: what is wrong with a record, for operators with its reason.
+pub(super) fn job_error<P>(cx: &Cx<Jobs, P>, error: journal::Error) -> StepError {
+    let unreadable = match &error {
+        journal::Error::UnknownRecord { .. } | journal::Error::UnknownValue { .. } => {
+            let text = if sees_all(cx) { error.to_string() } else { UNREADABLE.to_owned() };
+            Some(JobsError::Unreadable(text))
+        }
+        _ => None,
+    };
+    unreadable.map_or_else(|| error.into(), StepError::from)
 }
 
 async fn is_visible<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Error> {

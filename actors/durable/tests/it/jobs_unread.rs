@@ -90,3 +90,37 @@ fn a_schedule_of_a_user_is_erased_if_this_program_cannot_begin_it() {
         );
     });
 }
+
+#[test]
+fn a_job_that_cannot_be_read_says_so_and_keeps_its_cancel() {
+    run(async {
+        let journal = Memory::new(TokioClock::start());
+        let key = |id| Keys::new([(id, &[7; 32])]).expect("a key");
+        let (durable, executor, node) = start(journal.clone().keys(key("lost"))).await;
+        node.stop().await;
+        let submission = json!({ "function": "test.letters:1.0:letter" });
+        let uid = ask(&executor, ANN, "submit", submission).await.expect("it is stored");
+        drop(durable);
+        let (durable, executor, _node) = start(journal.keys(key("kept"))).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let dead = ask(&executor, OPERATOR, "deadLetters", json!({})).await.expect("it is listed");
+        assert_eq!(dead["jobs"][0]["state"], "paused", "{dead}");
+        for (user, function, text) in [
+            (OPERATOR, "cancel", "the cancel waits for a program that reads the job: record 0"),
+            (OPERATOR, "status", "record 0"),
+            (OPERATOR, "signal", "record 0"),
+            (ANN, "cancel", "an operator knows why"),
+            (BOB, "status", "an operator knows why"),
+        ] {
+            let params = json!({ "uid": uid["uid"], "name": "any" });
+            let params = if function == "signal" { params } else { uid.clone() };
+            let refused = ask(&executor, user, function, params).await.expect_err(function);
+            let info = refused.info().unwrap_or_default();
+            assert_eq!(refused.code(), "Unreadable", "{function} of {user:?}: {refused}");
+            assert!(info.contains(text) && (user == OPERATOR || !info.contains("lost")), "{info}");
+        }
+        let job = uid["uid"].as_str().and_then(|uid| uid.parse().ok()).expect("a uid");
+        let status = durable.status(job).await.expect("its head is not sealed");
+        assert_eq!(status.flow.cancel.map(|it| it.by), Some("eve".into()), "it is stored");
+    });
+}

@@ -269,6 +269,7 @@ impl MemoryStore {
             head.number > query.after
                 && query.state.is_none_or(|state| state == head.state)
                 && query.template.as_ref().is_none_or(|template| *template == head.template)
+                && query.template_without.is_none_or(|letter| !head.template.contains(letter))
                 && query.from.is_none_or(|from| head.created >= from)
                 && query.before.is_none_or(|before| head.created < before)
         });

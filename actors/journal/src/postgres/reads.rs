@@ -134,7 +134,8 @@ pub(super) async fn list(
                 $whose,
                 " AND number > $1 AND ($2::bigint IS NULL OR state = $2) \
                  AND ($3::text IS NULL OR template = $3) AND ($4::bigint IS NULL OR created >= $4) \
-                 AND ($5::bigint IS NULL OR created < $5) ORDER BY number LIMIT $6"
+                 AND ($5::bigint IS NULL OR created < $5) \
+                 AND ($9::text IS NULL OR position($9 in template) = 0) ORDER BY number LIMIT $6"
             )
         };
     }
@@ -148,8 +149,9 @@ pub(super) async fn list(
     let limit = int(check::limit(query.limit) as u64);
     let (from, before) = (query.from.map(millis), query.before.map(millis));
     let Query { template, user, key, .. } = query;
-    let values: [&(dyn ToSql + Sync); 8] =
-        [&int(query.after), &state, template, &from, &before, &limit, user, key];
+    let without = query.template_without.map(String::from);
+    let values: [&(dyn ToSql + Sync); 9] =
+        [&int(query.after), &state, template, &from, &before, &limit, user, key, &without];
     let rows = session.query(sql, &values).await?;
     rows.iter().map(|row| Ok(head(row)?.info())).collect()
 }

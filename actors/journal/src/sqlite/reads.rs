@@ -113,14 +113,16 @@ impl SqliteTables {
         let sql = format!(
             "SELECT {HEAD} FROM flow WHERE {whose} AND number > ?1 AND (?2 IS NULL OR state = ?2) \
              AND (?3 IS NULL OR template = ?3) AND (?4 IS NULL OR created >= ?4) \
-             AND (?5 IS NULL OR created < ?5) ORDER BY number LIMIT ?6"
+             AND (?5 IS NULL OR created < ?5) AND (?9 IS NULL OR instr(template, ?9) = 0) \
+             ORDER BY number LIMIT ?6"
         );
         let mut statement = self.prepare(&sql)?;
         let state = query.state.map(|state| state as i64);
         let limit = int(check::limit(query.limit) as u64);
         let (from, before) = (query.from.map(millis), query.before.map(millis));
         let Query { template, user, key, after, .. } = query;
-        let values = params![int(*after), state, template, from, before, limit, user, key];
+        let without = query.template_without.map(String::from);
+        let values = params![int(*after), state, template, from, before, limit, user, key, without];
         let heads = statement.query_map(values, |row| Ok(head(row)?.info()));
         heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
     }

@@ -3,6 +3,7 @@
 use asyncsteps_core::BodyResult;
 use asyncsteps_durable::Durable;
 use asyncsteps_durable::entity::{Entity, EntityCx as _};
+use asyncsteps_durable::jobs::Jobs;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Builder, Cx, Executor, Functions, Returns, Service, Steps};
 use asyncsteps_journal::memory::Memory;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::memory;
+use crate::jobs::{OPERATOR, ask};
 use crate::node::run;
 
 /// Names that were changed.
@@ -216,5 +218,29 @@ fn a_read_cannot_change_the_state_and_a_key_has_limits() {
             let refused = call::<()>(&executor, "set", json!({ "id": 1, "name": name })).await;
             assert_eq!(refused.expect_err("it is refused").code(), code, "{name:?}");
         }
+    });
+}
+
+#[test]
+fn a_list_of_jobs_has_entities_if_it_is_asked_for_them() {
+    run(async {
+        let journal = memory();
+        let (before, _node) = old(&journal).await;
+        call::<()>(&before, "set", json!({ "id": 7, "name": "Ann" })).await.expect("it is set");
+        let jobs = Jobs::new(Durable::new(journal)).host(Executor::builder());
+        let jobs = jobs.build().expect("it is complete");
+        let listed = async |params| {
+            let list = ask(&jobs, OPERATOR, "list", params).await.expect("it is listed");
+            list["jobs"]
+                .as_array()
+                .expect("jobs")
+                .iter()
+                .map(|job| job["function"].clone())
+                .collect()
+        };
+        let none: Vec<serde_json::Value> = listed(json!({})).await;
+        assert!(none.is_empty(), "{none:?}");
+        let entities = listed(json!({ "entities": true })).await;
+        assert_eq!(entities, [json!("test.names:1@7")]);
     });
 }

@@ -283,6 +283,9 @@ pub(super) async fn flows_are_listed_in_pages(journal: &dyn Journal) {
             assert!(listed.iter().eq(meant), "{from:?} to {before:?}");
         }
     }
+    let without = Query { template_without: Some(':'), limit: 9, ..Query::default() };
+    let [without] = &journal.list(without).await.unwrap()[..] else { panic!("one has none") };
+    assert_eq!(without.template, "other");
     let paused = Query { state: Some(FlowState::Paused), limit: 9, ..Query::default() };
     let [paused] = &journal.list(paused).await.unwrap()[..] else { panic!("one is paused") };
     assert_eq!((paused.uid, paused.reason.as_deref()), (uids[2].uid, Some("changed")));
