@@ -217,7 +217,8 @@ where
     C: 'static,
 {
     /// Goes on with the value of a `Continue`; a `Break` ends the steps of this function, branch, item or iteration
-    /// with its value, as `?` does, and no others.
+    /// with its value, as `?` does, and no others. In front of [`as_one`](Self::as_one) it ends the steps up to there,
+    /// and what is behind goes on with its value; behind `as_one` it ends all steps.
     #[track_caller]
     pub fn or_end<Ends>(self) -> Step<S, P, I, C, C, Ends>
     where

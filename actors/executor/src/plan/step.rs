@@ -242,7 +242,8 @@ where
     }
 
     /// All steps up to here as one step, of which more can be said: policies of several. It has no name in
-    /// paths, so that steps keep their keys and records when they are grouped.
+    /// paths, so that steps keep their keys and records when they are grouped. An [`or_end`](Self::or_end) among
+    /// these steps ends them only, and the steps behind go on with its value; one that is said behind ends those too.
     #[track_caller]
     pub fn as_one(self) -> Step<S, P, I, I, T>
     where

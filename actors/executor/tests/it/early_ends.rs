@@ -152,13 +152,30 @@ fn again(steps: &Steps<Walk, Way>) -> Returns<String> {
         .returns()
 }
 
+/// Early ends in front of the end of a group and behind it.
+fn grouped(steps: &Steps<Walk, Way>) -> Returns<String> {
+    steps
+        .run("first", async |cx, ()| Ok(end(cx, "inside")))
+        .unless_some()
+        .then("rest", rest)
+        .as_one()
+        .then("known", async |cx, all| match end(cx, "behind") {
+            Some(end) => Ok(ControlFlow::Break(end)),
+            None => Ok(ControlFlow::Continue(all)),
+        })
+        .as_one()
+        .or_end()
+        .then("after", async |cx, all| Ok(all + &rest(cx, ()).await?))
+        .returns()
+}
+
 /// What a request returns, and the keys of its steps.
 async fn check(function: &str, ends: &str, fails: bool, expected: Expect) {
     let service = Walk::default();
     let interface = Interface::new("acme.walk:1.0".parse().expect("a name"));
     let executor = Executor::builder()
         .service(interface, service.clone(), |functions| {
-            functions.on("walk", walk).on("again", again);
+            functions.on("walk", walk).on("again", again).on("grouped", grouped);
         })
         .build()
         .expect("the plans are right");
@@ -295,6 +312,38 @@ async fn an_end_inside_of_attempts_ends_the_last_one() {
             undo .2/before
             .3/before
             after"#]],
+    )
+    .await;
+}
+
+#[actix::test]
+async fn an_end_inside_of_a_group_ends_the_group_and_one_behind_it_all_steps() {
+    check(
+        "grouped",
+        "nowhere",
+        false,
+        expect![[r#"
+        ++
+        rest
+        after"#]],
+    )
+    .await;
+    check(
+        "grouped",
+        "inside",
+        false,
+        expect![[r#"
+        [inside]+
+        after"#]],
+    )
+    .await;
+    check(
+        "grouped",
+        "behind",
+        false,
+        expect![[r#"
+        [behind]
+        rest"#]],
     )
     .await;
 }
