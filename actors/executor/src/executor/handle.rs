@@ -167,7 +167,8 @@ impl Executor {
     ///
     /// # Errors
     /// [`NotSignalled::NoRequest`] if the request has ended, is not known here, or takes no signals: who sent it may try
-    /// again, as senders of webhooks do. [`NotSignalled::TooMany`], [`NotSignalled::Value`].
+    /// again, as senders of webhooks do. [`NotSignalled::Undone`] if its function has failed, and what it did is being
+    /// undone. [`NotSignalled::TooMany`], [`NotSignalled::Value`].
     pub fn signal(&self, id: &str, name: &str, value: impl Serialize) -> Result<(), NotSignalled> {
         self.shared.signals.send(id, name, serde_json::to_value(value)?)
     }

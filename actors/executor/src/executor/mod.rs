@@ -106,7 +106,7 @@ pub use reply::{Message, Reply, ReplyBody};
 pub use request::{FrontWait, ParamType, RequestInfo, RequestSteps};
 pub use request_checks::RequestChecks;
 pub use served::ServedRequest;
-pub(crate) use signals::InboxGuard;
 pub use signals::NotSignalled;
+pub(crate) use signals::{InboxGuard, Sent};
 pub use survey::OldestInFlight;
 pub use typed_client::{TypedCall, TypedCallError, TypedClient};

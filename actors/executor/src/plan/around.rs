@@ -1,6 +1,7 @@
 //! The surroundings of a step in the request that runs it.
 
 use std::fmt::{self, Write};
+use std::iter;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -24,6 +25,12 @@ pub(super) struct Around {
 }
 
 impl Around {
+    /// Whether this, or something around it, is an item.
+    pub(super) fn is_in_item(&self) -> bool {
+        let mut outer = iter::successors(Some(self), |around| around.outer.as_deref());
+        outer.any(|around| matches!(around.inside, Some(Inside::Item(..))))
+    }
+
     /// Writes the steps around, each with a slash behind it, as a part of an idempotency key.
     pub(super) fn write(this: Option<&Rc<Self>>, key: &mut String) -> fmt::Result {
         let Some(this) = this else { return Ok(()) };

@@ -8,16 +8,17 @@ use std::iter;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::sync::CallerFences;
 use asyncsteps_actors::{clock, random};
 use asyncsteps_core::{AsyncSteps, Error};
+use serde_json::Value;
 
 use super::around::Around;
 use super::place::{Inside, StepId, write_step};
 use super::recorded::{Host, RecordedLevel, RecordedStep};
-use crate::executor::{InboxGuard, RequestSteps, ServedRequest};
+use crate::executor::{InboxGuard, RequestSteps, Sent, ServedRequest};
 use crate::raw::Head;
 use crate::recorder::{DefinedStep, ErrorsOfService, Form, OfRequest as Recorded, StepRecorder};
 
@@ -48,6 +49,8 @@ pub(super) struct OfRequest {
     id: OnceCell<Box<str>>,
     /// Its signals, if it takes some and no host records it.
     inbox: Option<InboxGuard>,
+    /// The signals that were taken in items of races, and around which step.
+    taken: RefCell<Vec<(Rc<Around>, Sent)>>,
     /// The values that the request keeps for its steps, by type.
     state: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
     pub(super) head: RefCell<Option<Box<Head>>>,
@@ -121,6 +124,7 @@ impl Context {
                 ),
                 id,
                 inbox,
+                taken: RefCell::default(),
                 state: RefCell::new(
                     asi.extension()
                         .map(|GivenState { of, value }| (*of, Rc::clone(value)))
@@ -204,13 +208,44 @@ impl Context {
         self.request.id.get_or_init(|| random::id().into())
     }
 
-    /// The signals of the request.
-    pub(super) fn inbox(&self) -> Result<&InboxGuard, Error> {
-        self.request.inbox.as_ref().ok_or_else(|| {
+    /// Closes the inbox for signals when the running step fails, which is the function as a whole: what it did is undone
+    /// then.
+    pub(super) fn close_inbox_at_end(&self, asi: &mut AsyncSteps) {
+        if let Some(inbox) = &self.request.inbox {
+            let inbox = Arc::clone(inbox.inbox());
+            asi.set_cancel(move |_| inbox.close());
+        }
+    }
+
+    /// Waits for a signal of this name, no longer than `within`.
+    pub(super) async fn signal(
+        &self,
+        name: &str,
+        within: Option<Duration>,
+    ) -> Result<Value, Error> {
+        let inbox = self.request.inbox.as_ref().ok_or_else(|| {
             let info =
                 "the request takes no signals, because its plan has no step that waits for one";
             Error::unexpected(info)
-        })
+        })?;
+        let Some(sent) = inbox.take(name, within).await else { return Ok(Value::Null) };
+        if let Some(around) = self.around.as_ref().filter(|around| around.is_in_item()) {
+            self.request.taken.borrow_mut().push((Rc::clone(around), sent.clone()));
+        }
+        Ok(sent.value)
+    }
+
+    /// The item of a race of which this is the context has lost: the signals that its steps took are there again.
+    pub(super) fn give_back_signals(&self) {
+        let Some((inbox, item)) = self.request.inbox.as_ref().zip(self.around.as_ref()) else {
+            return;
+        };
+        let is_of_item = |(around, _): &mut (Rc<Around>, Sent)| {
+            let mut outer = iter::successors(Some(&*around), |around| around.outer.as_ref());
+            outer.any(|around| Rc::ptr_eq(around, item))
+        };
+        let taken: Vec<_> = self.request.taken.borrow_mut().extract_if(.., is_of_item).collect();
+        inbox.put_back(taken.into_iter().map(|(_, sent)| sent));
     }
 
     /// The context of this step, which is reached after others.

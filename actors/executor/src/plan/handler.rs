@@ -185,6 +185,7 @@ impl FunctionTypes {
                 .add(move |asi, ()| {
                     let params = params(asi.request_mut()?.take_params())?;
                     let cx = Context::of_request(asi, params, &function)?;
+                    cx.close_inbox_at_end(asi);
                     let Some((answer, source)) = answer.as_ref().filter(|_| cx.host().is_none())
                     else {
                         return start(&level, asi, cx, input);

@@ -39,7 +39,8 @@ impl Lost {
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step that runs the same steps for all items that `items` returns at once, until the [first](Step::first) of
     /// them have ended well, or [for some time](Step::within). It returns the results of the items that won, in the
-    /// order of the items. The others are cut then, and undone before the next step.
+    /// order of the items. The others are cut then, and undone before the next step;
+    /// signals that they took are there again.
     ///
     /// In a [durable](crate::recorder) request it is recorded how many items there are, and which have lost; a request
     /// that finds another number of items after a crash is paused.
@@ -170,6 +171,8 @@ struct Race {
     won: RefCell<Vec<Option<Args>>>,
     /// Ends the steps of items that run, and the wait for the end of the race, which comes last.
     running: RefCell<Vec<Option<Interrupter>>>,
+    /// The contexts of the items that have begun.
+    items: RefCell<Vec<Option<Context>>>,
     /// How many items have not ended.
     left: Cell<usize>,
     is_decided: Cell<bool>,
@@ -187,6 +190,7 @@ impl Race {
             source: cx.source(),
             won: RefCell::new((0..items).map(|_| None).collect()),
             running: RefCell::new((0..=items).map(|_| None).collect()),
+            items: RefCell::new((0..items).map(|_| None).collect()),
             left: Cell::new(items),
             is_decided: Cell::new(items == 0),
             is_late: Cell::new(false),
@@ -203,6 +207,9 @@ impl Race {
     ) -> StepResult {
         // one that has lost before a crash fails again
         let cx = level.inside(of_race, None, Some(Inside::Item(number, None)))?;
+        if let Some(item) = self.items.borrow_mut().get_mut(number) {
+            *item = Some(cx.clone());
+        }
         let Some(recorded) = cx.own_level().cloned() else {
             return self.run(asi, level, (number, cx, item));
         };
@@ -276,6 +283,8 @@ impl Race {
         let has_lost = error.find::<Lost>().is_some() || self.is_recorded && error.code() == LOST;
         if !has_lost {
             self.error.borrow_mut().get_or_insert_with(|| error.clone());
+        } else if let Some(item) = self.items.borrow().get(number).and_then(Option::as_ref) {
+            item.give_back_signals();
         }
         self.ends(false);
     }

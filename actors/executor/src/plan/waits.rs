@@ -164,7 +164,7 @@ where
             let stored = step.memory.wait(WaitFor::Signal(within)).await?;
             return Ok((Codec::<T>::of_others().read)(&stored)?);
         }
-        let value = cx.context.inbox()?.take(name, within).await;
+        let value = cx.context.signal(name, within).await?;
         T::deserialize(value).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error).into())
     });
     step.last.facts.senders = Some(Senders::default());

@@ -56,6 +56,37 @@ impl Post {
         steps.run("begin", Self::begin).then_wait_signal::<i32>("number").timeout(SECOND).returns()
     }
 
+    /// Two wait for one name, and a step behind them waits for the next one.
+    fn raced(steps: &Steps<Self, ()>) -> Returns<Vec<i32>> {
+        steps
+            .run("begin", Self::begin)
+            .then_race(
+                "first",
+                |_, ()| vec![(), ()],
+                |steps| steps.wait_signal::<i32>("number").returns(),
+            )
+            .then_nested("behind", |steps: &Steps<Self, (), Vec<i32>>| {
+                steps
+                    .join("both", |both| (both.pass(), both.wait_signal::<i32>("number")))
+                    .returns()
+            })
+            .then("end", async |_, (first, second): (Vec<i32>, i32)| Ok(vec![first[0], second]))
+            .returns()
+    }
+
+    /// It fails at the signal, and its undo takes a while.
+    fn undone(steps: &Steps<Self, ()>) -> Returns<i32> {
+        steps
+            .run("begin", Self::begin)
+            .undo(async |_, _| {
+                asyncsteps_core::sleep(SECOND).await;
+                Ok(())
+            })
+            .then_wait_signal::<i32>("number")
+            .then("fail", async |_, _| Err("Broken".into()))
+            .returns()
+    }
+
     fn never(steps: &Steps<Self, ()>) -> Returns<i32> {
         steps
             .run("begin", Self::begin)
@@ -73,6 +104,8 @@ fn world() -> (Executor, Post) {
             .on("several", Post::several)
             .on("dynamic", Post::dynamic)
             .on("limited", Post::limited)
+            .on("raced", Post::raced)
+            .on("undone", Post::undone)
             .on("never", Post::never);
     });
     (builder.build().expect("a right configuration"), post)
@@ -154,4 +187,33 @@ async fn a_wait_ends_with_its_limit_and_a_wrong_value_is_an_error() {
     let quiet = begin(&executor, "several").await;
     executor.signal(&post.last(), "number", 5).expect("the request is known");
     assert_eq!(quiet.await.expect("no panic").expect("it ends"), json!([5, null]));
+}
+
+#[actix::test]
+async fn what_the_loser_of_a_race_took_is_there_for_the_step_behind() {
+    tokio::time::pause();
+    let (executor, post) = world();
+    for (sent, taken) in [(vec![1, 2], json!([1, 2])), (vec![1, 2, 3], json!([1, 2]))] {
+        let request = begin(&executor, "raced").await;
+        // before the request has a turn
+        for number in sent {
+            executor.signal(&post.last(), "number", number).expect("the request is known");
+        }
+        let ended = tokio::time::timeout(SECOND, request).await.expect("it waits for nothing");
+        assert_eq!(ended.expect("no panic").expect("it ends"), taken);
+    }
+}
+
+#[actix::test]
+async fn a_request_that_is_only_undone_takes_no_signal() {
+    tokio::time::pause();
+    let (executor, post) = world();
+    let _request = begin(&executor, "undone").await;
+    executor.signal(&post.last(), "number", 1).expect("it waits");
+    tokio::time::sleep(SECOND / 10).await;
+    let late = executor.signal(&post.last(), "number", 2).expect_err("no step takes it");
+    assert!(matches!(late, NotSignalled::Undone(_)), "{late}");
+    tokio::time::sleep(2 * SECOND).await;
+    let gone = executor.signal(&post.last(), "number", 3).expect_err("it is over");
+    assert!(matches!(gone, NotSignalled::NoRequest(_)), "{gone}");
 }
