@@ -8,7 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs, thread};
+use std::thread::{self, JoinHandle};
+use std::{env, fs};
 
 use tokio_postgres::Config;
 
@@ -22,7 +23,15 @@ pub struct Server {
     folder: PathBuf,
     /// Who runs it: root may not.
     user: Option<u32>,
-    child: Option<Child>,
+    running: Option<Running>,
+}
+
+/// The first of its processes.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    /// Reads what they say, until the last of them has ended.
+    log: JoinHandle<()>,
 }
 
 impl Server {
@@ -42,7 +51,7 @@ impl Server {
         if user.is_some() {
             chown(&folder, user, user).expect("root may do so");
         }
-        let mut server = Self { programs, folder, user, child: None };
+        let mut server = Self { programs, folder, user, running: None };
         let mut init = server.command("initdb");
         init.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale", "-U", "journal"]);
         let output = init.arg("-D").arg(server.folder.join("data")).output().expect("it runs");
@@ -75,38 +84,35 @@ impl Server {
         format!("postgres://journal@{folder}/postgres")
     }
 
-    /// Starts it, and waits until it takes connections. After a kill, its last processes may take a moment
-    /// to end, and the server refuses to start beside them.
+    /// Starts it, and waits until it takes connections.
     pub fn run(&mut self) {
-        for _ in 0..200 {
-            let mut command = self.command("postgres");
-            command.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder);
-            command.args(["-c", "listen_addresses=", "-c", "logging_collector=off"]);
-            let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-            let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-            let is_ready = lines
-                .by_ref()
-                .map_while(Result::ok)
-                .any(|line| line.contains("ready to accept connections"));
-            if is_ready {
-                // what it says later is read, so that it does not wait for a reader
-                thread::spawn(move || lines.for_each(drop));
-                self.child = Some(child);
-                return;
-            }
-            child.wait().expect("it ended");
-        }
-        panic!("PostgreSQL does not start");
+        let mut command = self.command("postgres");
+        command.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder);
+        command.args(["-c", "listen_addresses=", "-c", "logging_collector=off"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut lines =
+            BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+        let mut told = String::new();
+        let is_ready = lines.by_ref().any(|line| {
+            told += &line;
+            line.contains("ready to accept connections")
+        });
+        assert!(is_ready, "PostgreSQL does not start: {told}");
+        // what it says later is read, so that it does not wait for a reader
+        let log = thread::spawn(move || lines.for_each(drop));
+        self.running = Some(Running { child, log });
     }
 
-    /// Ends it by a signal: `KILL`, with which its other processes end soon, or `INT`, which leaves no
-    /// shared memory behind.
+    /// Ends it by a signal, `KILL` or `INT`, which leaves no shared memory behind; and waits until its other
+    /// processes have ended, beside which it would refuse to start.
     pub fn end(&mut self, signal: &str) {
-        let Some(mut child) = self.child.take() else { return };
+        let Some(Running { mut child, log }) = self.running.take() else { return };
         let id = child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status();
         assert!(sent.is_ok_and(|status| status.success()), "the server can be told to end");
         child.wait().expect("it ended");
+        // each of them has the pipe
+        log.join().expect("it only reads");
     }
 }
 
