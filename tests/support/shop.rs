@@ -14,7 +14,9 @@ use executor_demo::Config;
 use executor_demo::node::NodeOptions;
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
+use crate::PATIENCE;
 use crate::server::{Stoppable, memory_of};
 
 /// A shop that a test started; it stops when it is dropped.
@@ -195,7 +197,7 @@ impl Program {
     /// returns, which is later than the signal.
     ///
     /// # Panics
-    /// If a thread still runs after a million looks.
+    /// If a thread still runs after [`PATIENCE`].
     pub fn stop(&self) {
         self.signal("STOP");
         let is_stopped = || {
@@ -206,11 +208,11 @@ impl Program {
                 stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" T"))
             })
         };
-        let stopped = (0..1_000_000).any(|_| {
+        let begun = Instant::now();
+        while !is_stopped() {
+            assert!(begun.elapsed() < PATIENCE, "it stops");
             thread::yield_now();
-            is_stopped()
-        });
-        assert!(stopped, "it stops");
+        }
     }
 
     /// Lets a stopped process go on.
@@ -324,12 +326,14 @@ impl Data {
     #[must_use = "the server is not kept from anything"]
     pub fn hold(&self) -> Held {
         let db = self.open();
-        db.execute_batch("BEGIN IMMEDIATE").expect("no other process holds it for long");
+        db.execute_batch("BEGIN IMMEDIATE").expect("no other process holds it for ever");
         Held { _db: db }
     }
 
     fn open(&self) -> Connection {
-        Connection::open(self.file()).expect("a database")
+        let db = Connection::open(self.file()).expect("a database");
+        db.busy_timeout(PATIENCE).expect("an option");
+        db
     }
 }
 
