@@ -17,6 +17,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use prost::Message as _;
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
 
@@ -169,11 +170,12 @@ fn a_request_and_its_steps_arrive_in_the_trace_of_the_caller() {
 #[test]
 fn a_service_whose_collector_is_gone_goes_on_and_says_so() {
     let data = Data::new();
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    let gone = format!("http://{}", listener.local_addr().expect("an address"));
-    drop(listener);
+    // nothing else gets the port, and nothing listens there
+    let gone = TcpSocket::new_v4().expect("a socket");
+    gone.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+    let url = format!("http://{}", gone.local_addr().expect("an address"));
     let (reader, log) = pipe().expect("a pipe");
-    let program = Program::start_logging(PROGRAM, &data, &["--otlp", &gone], "info", log);
+    let program = Program::start_logging(PROGRAM, &data, &["--otlp", &url], "info", log);
     let mut client = Connection::open(program.address);
     for _ in 0..20 {
         let restocked = client.call(RESTOCK, &json!({ "sku": "apple", "count": 1 }));

@@ -1,7 +1,6 @@
 //! The promise: the program ends properly when it is asked to, and says so by its exit code.
 
 use std::io::{Read as _, pipe};
-use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;
 
@@ -17,10 +16,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
 fn sigterm_ends_the_program_with_code_0() {
     let data = Data::new();
     let program = Program::start(PROGRAM, &data);
-    let address = program.address;
-    client::ping(address);
+    client::ping(program.address);
     assert_eq!(program.terminate().code(), Some(0));
-    assert!(TcpStream::connect(address).is_err(), "it no longer listens");
 }
 
 #[test]

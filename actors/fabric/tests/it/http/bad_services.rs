@@ -1,6 +1,6 @@
 //! Services that misbehave over HTTP: each costs a clear error, and no more memory than is allowed.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use asyncsteps_fabric::http::Config;
@@ -8,6 +8,7 @@ use asyncsteps_fabric::{Call, Fabric};
 use expect_test::expect;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpSocket;
 
 use crate::http::call;
 use crate::http::raw_server::{answers, fabric, listen, request};
@@ -129,10 +130,10 @@ async fn silent_services_have_until_the_time_limit() {
 
 #[actix::test]
 async fn a_call_that_was_not_sent_was_not_carried_out() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let closed = listener.local_addr().expect("an address");
-    drop(listener);
-    let error = error_of(Config::new(), closed).await;
+    // nothing else gets the port, and nothing listens there
+    let closed = TcpSocket::new_v4().expect("a socket");
+    closed.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let error = error_of(Config::new(), closed.local_addr().expect("an address")).await;
     assert!(error.starts_with("ConnectError: "), "{error}");
     assert!(error.ends_with("(NotCarriedOut)"), "{error}");
 

@@ -4,11 +4,31 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use tokio::net::TcpSocket;
+
 /// A server; it is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct NatsServer {
     process: Child,
     port: u16,
+}
+
+/// A port for a server that goes and comes back: no other process gets it meanwhile.
+#[derive(Debug)]
+pub(crate) struct NatsPort(TcpSocket);
+
+impl NatsPort {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        // a server may listen where this is bound
+        socket.set_reuseaddr(true).expect("an option");
+        socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+        Self(socket)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.0.local_addr().expect("it is bound").port().to_string()
+    }
 }
 
 impl NatsServer {

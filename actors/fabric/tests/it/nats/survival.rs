@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::contract::node;
 use crate::nats::needs_server;
 use crate::nats::processes::{NodeProcess, load, load_of_pauses};
-use crate::nats::server::NatsServer;
+use crate::nats::server::{NatsPort, NatsServer};
 
 /// Longer than anything takes here.
 const GRACE: Duration = Duration::from_secs(50);
@@ -159,7 +159,9 @@ async fn a_killed_caller_cancels_its_calls() {
 #[actix::test]
 async fn a_restart_of_the_server_is_survived() {
     needs_server!();
-    let server = NatsServer::start(&[]);
+    // kept while no server is there
+    let port = NatsPort::new();
+    let server = NatsServer::start_on(&port.text(), &[]);
     let mut served = node("1.1", "one");
     let serves = join(Config::new(server.url())).await;
     let caller = join(Config::new(server.url())).await;
@@ -176,13 +178,12 @@ async fn a_restart_of_the_server_is_survived() {
         event = served.next_event() => event,
     };
     assert_eq!(begun, "wait begins");
-    let port = server.port().to_string();
     drop(server);
     let lost = under_way.await.expect_err("the connection is lost");
     assert_eq!((lost.code(), lost.outcome()), (codes::COMM_ERROR, Outcome::Unknown));
     let refused = call("name").await.expect_err("there is no server");
     assert_eq!((refused.code(), refused.outcome()), (codes::CONNECT_ERROR, Outcome::NotCarriedOut));
-    let _server = NatsServer::start_on(&port, &[]);
+    let _server = NatsServer::start_on(&port.text(), &[]);
     let name = loop {
         match call("name").await {
             Ok(name) => break name,
