@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::{fs, thread};
 
 use asyncsteps_fabric::nats::NatsFabric;
 use asyncsteps_fabric::{Call, Fabric};
@@ -38,6 +39,22 @@ impl NodeProcess {
         let pid = self.0.id().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status().expect("there is kill");
         assert!(sent.success(), "kill {signal} {pid}");
+    }
+
+    /// Stops the process; none of its threads runs any more when this returns.
+    pub(crate) fn stop(&self) {
+        self.signal("-STOP");
+        let is_stopped = || {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.0.id()));
+            threads.expect("the process is there").flatten().all(|thread| {
+                let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+                // the state comes behind the name, which is in parentheses
+                stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" T"))
+            })
+        };
+        while !is_stopped() {
+            thread::yield_now();
+        }
     }
 
     /// Waits until the process has ended by itself.
