@@ -112,7 +112,7 @@ async fn a_call_that_was_given_up_leaves_the_connection_to_others() {
     .await;
     let fabric = fabric(Config::new(), url(address));
     let late = Call::new("test.node:1.0:name", ()).expect("it is a call");
-    let error = fabric.call(late.within(Duration::from_millis(200))).await;
+    let error = fabric.call(late.within(Duration::from_secs(1))).await;
     let error = error.expect_err("it is late");
     assert_eq!((error.code(), error.outcome()), ("CommError", Outcome::Unknown));
     assert_eq!(call(&fabric, "test.node:1.0:name", json!({})).await, Ok(json!("next")));

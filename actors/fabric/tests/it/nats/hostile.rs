@@ -12,9 +12,9 @@ use expect_test::expect;
 use serde_json::{Value, json};
 
 use crate::contract::{Node, node};
-use crate::nats::needs_server;
 use crate::nats::raw::RawClient;
 use crate::nats::server::NatsServer;
+use crate::nats::{DISCOVERY, needs_server};
 
 fn config(server: &NatsServer) -> Config {
     Config::new(server.url()).discovery_time(Duration::from_millis(50))
@@ -406,7 +406,8 @@ async fn a_list_of_nodes_has_names_only() {
     let server = NatsServer::start(&[]);
     let served = node("1.1", "one");
     let (_serves, guard) = serve(config(&server), &served).await;
-    let caller = NatsFabric::connect(Config::new(server.url())).await.expect("it joins");
+    let caller = Config::new(server.url()).discovery_time(DISCOVERY);
+    let caller = NatsFabric::connect(caller).await.expect("it joins");
     let mut raw = RawClient::connect(&server).await;
     raw.subscribe("ftn.v1.ctl.all.ping").await;
     let mut listed = Box::pin(caller.nodes());

@@ -13,8 +13,8 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 
 use crate::contract::{Node, node};
-use crate::nats::needs_server;
 use crate::nats::server::NatsServer;
+use crate::nats::{DISCOVERY, needs_server};
 
 async fn error(config: Config) -> String {
     NatsFabric::connect(config).await.expect_err("it cannot join").to_string()
@@ -80,7 +80,7 @@ async fn credentials_of_the_server_let_in() {
 async fn a_node_acts_for_users_if_it_is_believed() {
     needs_server!();
     let server = NatsServer::start(&[]);
-    let config = || Config::new(server.url());
+    let config = || Config::new(server.url()).discovery_time(DISCOVERY);
     let served = node("1.1", "one");
     let secret = Trust::secret(&Secret::new("s1"));
     let serves = NatsFabric::connect(config().trust(secret.clone())).await.expect("it joins");

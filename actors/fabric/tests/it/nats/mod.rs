@@ -18,6 +18,9 @@ use asyncsteps_fabric::nats::{Config, NatsFabric, Trust};
 use self::server::NatsServer;
 use crate::contract;
 
+/// How long nodes have to say that they are there, where a test needs them all.
+const DISCOVERY: Duration = Duration::from_secs(1);
+
 /// Leaves the test out where no server is installed, and says so.
 macro_rules! needs_server {
     () => {
@@ -37,7 +40,8 @@ async fn a_fabric_over_nats_keeps_its_promises() {
         let config = Config::new(server.url())
             .node(name.parse().expect("a name"))
             .trust(Trust::secret(&Secret::new("s")).up_to(SecurityLevel::System))
-            .probe_interval(Duration::from_millis(50));
+            .probe_interval(Duration::from_millis(50))
+            .discovery_time(DISCOVERY);
         async { Arc::new(NatsFabric::connect(config).await.expect("it joins")) }
     };
     let nodes = contract::Nodes {

@@ -8,8 +8,8 @@ use asyncsteps_fabric::{Call, Client, Endpoint, Fabric, Placement, Response};
 use serde_json::{Value, json};
 
 use crate::contract::{Node, node};
-use crate::nats::needs_server;
 use crate::nats::server::NatsServer;
+use crate::nats::{DISCOVERY, needs_server};
 
 const NAME: &str = "test.node:1.1:name";
 
@@ -17,7 +17,7 @@ const NAME: &str = "test.node:1.1:name";
 async fn join(server: &NatsServer, name: &str) -> NatsFabric {
     let config = Config::new(server.url())
         .node(name.parse().expect("a name"))
-        .discovery_time(Duration::from_millis(50))
+        .discovery_time(DISCOVERY)
         .view_interval(Duration::from_millis(10));
     NatsFabric::connect(config).await.expect("it joins")
 }
