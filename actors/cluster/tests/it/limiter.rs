@@ -5,11 +5,11 @@ use std::future::pending;
 use std::rc::Rc;
 
 use asyncsteps_actors::flow::start_flow;
-use asyncsteps_cluster::{Cluster, Limiter, Limits, Rate};
+use asyncsteps_cluster::{Limiter, Limits, Rate};
 use asyncsteps_core::{Flow, StepError};
 use futures_util::future::join_all;
 
-use super::world::{config, flow, node, number, tables, url, with_server, within};
+use super::world::{flow, node, number, tables, with_server, within};
 use asyncsteps_postgres_server::Server;
 
 fn limits(concurrent: u32, max_queue: Option<u32>) -> Limits {
@@ -73,10 +73,7 @@ async fn a_section_that_is_entered_again_takes_one_place(server: &Server) {
 
 async fn sections_of_two_nodes_share_the_places(server: &Server) {
     const PLACES: u32 = 3;
-    let nodes = [
-        Cluster::connect(&url(server), config(3000)).await.expect("a node"),
-        Cluster::connect(&url(server), config(3000)).await.expect("a node"),
-    ];
+    let nodes = [node(server).await, node(server).await];
     let limiters = nodes.map(|node| node.limiter("shared", limits(PLACES, None)).expect("limits"));
     let (inside, most) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let tables = tables(server).await;

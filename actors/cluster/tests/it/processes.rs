@@ -7,7 +7,7 @@ use super::child::{Holder, LOCK, was_holder, write};
 use super::world::{node, number, tables, url, with_server, within};
 
 /// The lease of the process, in milliseconds: longer than any pause of a busy machine that is likely.
-const LEASE: u64 = 2000;
+const LEASE: u64 = 5000;
 
 /// When the lease of the holder is over, by the server.
 async fn end_of_lease(tables: &Client) -> i64 {

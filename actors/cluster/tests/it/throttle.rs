@@ -12,6 +12,10 @@ use asyncsteps_postgres_server::Server;
 /// A period that does not end in a test.
 const LONG: Duration = Duration::from_secs(3600);
 
+/// A lease in milliseconds, and three times what passes between two renewals of a share: longer than any pause of a busy
+/// machine that is likely.
+const LEASE: u64 = 4500;
+
 fn rate(max: u32, counting: Counting) -> Rate {
     Rate { max, period: LONG, max_queue: Some(0), counting }
 }
@@ -76,10 +80,9 @@ const SUM: &str = "SELECT coalesce(sum(units), 0)::bigint FROM share WHERE name 
 
 async fn shares_never_exceed_the_rate(server: &Server) {
     let tables = tables(server).await;
-    // they renew their shares every 500 ms
     let mut nodes = Vec::new();
     for _ in 0..3 {
-        nodes.push(Cluster::connect(&url(server), config(1500)).await.expect("a node"));
+        nodes.push(Cluster::connect(&url(server), config(LEASE)).await.expect("a node"));
     }
     let short = Rate { period: Duration::from_millis(10), ..rate(8, SHARES) };
     let throttles: Vec<_> =
@@ -101,8 +104,8 @@ async fn shares_never_exceed_the_rate(server: &Server) {
 async fn what_one_node_gives_back_another_one_gets(server: &Server) {
     let tables = tables(server).await;
     let [idle, busy] = [
-        Cluster::connect(&url(server), config(1500)).await.expect("a node"),
-        Cluster::connect(&url(server), config(1500)).await.expect("a node"),
+        Cluster::connect(&url(server), config(LEASE)).await.expect("a node"),
+        Cluster::connect(&url(server), config(LEASE)).await.expect("a node"),
     ];
     let limits = Rate { period: Duration::from_millis(10), max_queue: Some(1), ..rate(4, SHARES) };
     let idle = idle.throttle("idle", limits).expect("limits");
@@ -135,7 +138,7 @@ async fn a_share_is_used_by_one_node_per_period(server: &Server) {
 
 /// The last one, because the server is gone after it.
 async fn a_lost_lease_ends_the_share_or_not(server: &mut Server) {
-    let node = Cluster::connect(&url(server), config(1500)).await.expect("a node");
+    let node = Cluster::connect(&url(server), config(LEASE)).await.expect("a node");
     let throttle = |name, counting| {
         let limits = Rate { period: Duration::from_millis(10), ..rate(1000, counting) };
         node.throttle(name, limits).expect("limits")

@@ -8,8 +8,8 @@ use asyncsteps_journal::request::{
     Submit, Submitted,
 };
 use asyncsteps_journal::{
-    Epoch, Error, Event, Incarnation, Journal, LEASE, NotWritten, Path, Record, Refused, Timestamp,
-    Uid, Value,
+    Epoch, Error, Event, Incarnation, Journal, NotWritten, Path, Record, Refused, Timestamp, Uid,
+    Value,
 };
 
 /// The template of all flows.
@@ -185,9 +185,12 @@ pub(super) async fn append(journal: &dyn Journal, entry: Append) -> Result<Appen
     answers.into_iter().next().expect("an answer for each entry")
 }
 
+/// A lease that is longer than a test.
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// A node that lives.
 pub(super) async fn node(journal: &dyn Journal) -> Incarnation {
-    journal.register(LEASE).await.expect("a node").node
+    journal.register(HOUR).await.expect("a node").node
 }
 
 /// Ends the lease of a node, as if it had died that long ago.

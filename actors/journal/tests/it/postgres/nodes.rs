@@ -10,7 +10,7 @@ use asyncsteps_journal::request::{
     Append, CallerQuota, Claim, Claimed, Disposition, FirstOwner, FlowState, Program, Query, Submit,
 };
 use asyncsteps_journal::{
-    Clock, Error, Event, Incarnation, Journal, LEASE, Path, Record, Refused, Repeat, SystemClock,
+    Clock, Error, Event, Incarnation, Journal, Path, Record, Refused, Repeat, SystemClock,
     Timestamp, Uid,
 };
 use asyncsteps_postgres_server::Server;
@@ -18,6 +18,9 @@ use futures_util::future::{join, join_all};
 use tokio_postgres::NoTls;
 
 use crate::flows::{entry, run, start, submit};
+
+/// A lease that is longer than the test, unless it ends it.
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// All in one test, because they share a server.
 #[test]
@@ -62,22 +65,30 @@ async fn each_flow_is_claimed_by_one_node(server: &Server) {
     const FLOWS: usize = 300;
     let nodes = [connect(server, "shared").await, connect(server, "shared").await];
     join_all((0..FLOWS).map(|_| nodes[0].submit(submit(FirstOwner::Any)))).await;
-    let drain = async |journal: &Postgres| {
-        let node = journal.register(LEASE).await.expect("a node").node;
+    let some = async |journal: &Postgres, node| {
+        let claimed = claim(journal, node, 10).await.expect("the node lives");
+        claimed.into_iter().map(|claimed| claimed.uid).collect::<Vec<_>>()
+    };
+    let all = async |journal: &Postgres, node| {
         let mut given = Vec::new();
         loop {
-            let more = claim(journal, node, 10).await.expect("the node lives");
+            let more = some(journal, node).await;
             if more.is_empty() {
                 break given;
             }
-            given.extend(more.into_iter().map(|claimed| claimed.uid));
+            given.extend(more);
         }
     };
-    let (mut given, other) = join(drain(&nodes[0]), drain(&nodes[1])).await;
+    let register = async |journal: &Postgres| journal.register(HOUR).await.expect("a node").node;
+    let (one, two) = (register(&nodes[0]).await, register(&nodes[1]).await);
+    // each has its turn before one of them has them all
+    let (mut given, other) = join(some(&nodes[0], one), some(&nodes[1], two)).await;
     assert!(!given.is_empty() && !other.is_empty(), "both get some");
     given.extend(other);
+    let (more, other) = join(all(&nodes[0], one), all(&nodes[1], two)).await;
+    given.extend(more.into_iter().chain(other));
     // a row that the other node had locked when it was skipped may be left
-    given.extend(drain(&nodes[0]).await);
+    given.extend(all(&nodes[0], one).await);
     assert_eq!(given.len(), FLOWS);
     assert_eq!(given.iter().collect::<HashSet<_>>().len(), FLOWS, "none is given twice");
 }
@@ -85,7 +96,7 @@ async fn each_flow_is_claimed_by_one_node(server: &Server) {
 async fn nodes_of_one_process_get_flows_at_the_same_time(server: &Server) {
     let journal = connect(server, "together").await;
     join_all((0..30).map(|_| journal.submit(submit(FirstOwner::Any)))).await;
-    let register = async |_| journal.register(LEASE).await.expect("a node").node;
+    let register = async |_| journal.register(HOUR).await.expect("a node").node;
     let nodes = join_all((0..3).map(register)).await;
     // they are written as one group
     let claims = nodes.iter().map(async |node| {
@@ -124,7 +135,6 @@ async fn session(client: &tokio_postgres::Client, node: Incarnation, before: Opt
 }
 
 async fn the_flows_of_a_process_that_ends_are_taken_before_the_end_of_its_lease(server: &Server) {
-    const HOUR: Duration = Duration::from_secs(3600);
     let connect = async || connect(server, "dies").await;
     let (dies, lives, other) = (connect().await, connect().await, connect().await);
     let client = raw(server, "dies").await;
@@ -159,13 +169,13 @@ async fn the_flows_of_a_process_that_ends_are_taken_before_the_end_of_its_lease(
 async fn no_flow_is_taken_for_a_lease_after_the_server_started(server: &Server) {
     let journal = connect(server, "started").await;
     let client = raw(server, "started").await;
-    let owner = journal.register(Duration::from_secs(3600)).await.expect("a node").node;
+    let owner = journal.register(HOUR).await.expect("a node").node;
     start(&journal, owner).await;
     // it could not renew, because the server was away
     client.execute("UPDATE node SET ends = 0", &[]).await.expect("the table");
-    let node = journal.register(LEASE).await.expect("a node").node;
+    let node = journal.register(HOUR).await.expect("a node").node;
     assert_eq!(claim(&journal, node, 9).await.expect("it lives"), []);
-    journal.renew(owner, LEASE).await.expect("its lease was longer than the server is up");
+    journal.renew(owner, HOUR).await.expect("its lease was longer than the server is up");
     client
         .execute("UPDATE node SET ends = 0, lease = 1 WHERE id = $1", &[&1_i64])
         .await
@@ -175,8 +185,8 @@ async fn no_flow_is_taken_for_a_lease_after_the_server_started(server: &Server) 
 
 async fn a_claim_that_is_dropped_leaves_nothing_locked(server: &Server) {
     let (one, other) = (connect(server, "dropped").await, connect(server, "dropped").await);
-    let node = one.register(LEASE).await.expect("a node").node;
-    let next = other.register(LEASE).await.expect("a node").node;
+    let node = one.register(HOUR).await.expect("a node").node;
+    let next = other.register(HOUR).await.expect("a node").node;
     for turns in 1..12 {
         let new = submit(FirstOwner::Any);
         let uid = new.uid;
@@ -199,7 +209,7 @@ async fn a_claim_that_is_dropped_leaves_nothing_locked(server: &Server) {
             owner = other.status(uid).await.expect("the flow").flow.owner;
         }
         assert!([Some(node), Some(next)].contains(&owner));
-        one.renew(node, LEASE).await.expect("it keeps its lease");
+        one.renew(node, HOUR).await.expect("it keeps its lease");
     }
 }
 
@@ -213,14 +223,14 @@ async fn a_jump_of_the_server_moves_no_lease_and_no_wait(server: &Server) {
         let sql = "UPDATE journal SET wall = wall - $1::bigint";
         client.execute(sql, &[&by]).await.expect("the table");
     };
-    let node = journal.register(LEASE).await.expect("a node").node;
+    let node = journal.register(HOUR).await.expect("a node").node;
     let ended = start(&journal, node).await;
     let end = Ended { ending: Ending::Cancelled };
     let end = Record::new(Path::template("t"), Event::Ended(end));
     let entries = vec![Append { records: vec![end], ..entry(ended, 1, "") }];
     journal.append(entries).await.expect("an answer")[0].clone().expect("it ends");
     let parked = start(&journal, node).await;
-    let within = Some(Duration::from_secs(3600));
+    let within = Some(HOUR);
     let park =
         Append { records: Vec::new(), then: Disposition::Park(within), ..entry(parked, 1, "") };
     journal.append(vec![park]).await.expect("an answer")[0].clone().expect("it is parked");
@@ -230,8 +240,8 @@ async fn a_jump_of_the_server_moves_no_lease_and_no_wait(server: &Server) {
     for by in [DAY, -DAY] {
         jump(by).await;
         assert_eq!(claim(&journal, node, 9).await.expect("it keeps its lease"), []);
-        assert_eq!(journal.trim(Duration::from_secs(3600)).await.expect("an answer"), 0);
-        let reading = journal.renew(node, LEASE).await.expect("it keeps its lease");
+        assert_eq!(journal.trim(HOUR).await.expect("an answer"), 0);
+        let reading = journal.renew(node, HOUR).await.expect("it keeps its lease");
         let jump = reading.jump.expect("it is reported");
         assert_eq!(jump.to > jump.from, by > 0, "{jump:?}");
         assert_eq!(claim(&journal, node, 9).await.expect("it keeps its lease"), []);
@@ -300,7 +310,7 @@ async fn requests_of_the_format_before_go_on(server: &Server) {
 
 async fn tables_of_the_first_format_are_taken_over(server: &Server) {
     let journal = connect(server, "format").await;
-    let node = journal.register(LEASE).await.expect("a node").node;
+    let node = journal.register(HOUR).await.expect("a node").node;
     let uid = start(&journal, node).await;
     drop(journal);
     let client = raw(server, "format").await;
