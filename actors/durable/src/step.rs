@@ -124,6 +124,14 @@ impl DurableStep {
         }))
     }
 
+    /// Its failure, if it is recorded that it has failed.
+    fn failed_already(&self) -> Option<Failed> {
+        match self.flow.records.borrow().at(self.path())?.end.as_ref()? {
+            RecordedEnd::Failed(failed) => Some(failed.clone()),
+            RecordedEnd::Done(_) => None,
+        }
+    }
+
     fn millis(&self) -> u64 {
         let time = clock::now().saturating_since(self.began.get());
         u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -224,6 +232,12 @@ impl ReplayHooks for DurableStep {
             Form::Body if attempt.is_some() => {}
             Form::Body => {
                 let effect = if undoes { Effect::Unknown } else { Effect::None };
+                if let Some(failed) = self.failed_already() {
+                    // its shielded body has failed behind the limit with which it fails
+                    return self
+                        .flow
+                        .record(self.path(), [Event::Failed(Failed { effect, ..failed })]);
+                }
                 self.record_failure(error.attempts().unwrap_or(1), error, effect);
                 self.flow.failed(self.path());
             }

@@ -61,6 +61,27 @@ fn tried(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
     charge.then("end", ends).repeatable().returns()
 }
 
+/// The same with a body that fails, and an error that is recovered by its code.
+fn refused(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
+    let retry = Retry::attempts(2).within(LIMIT).on_code("Busy");
+    let charge = steps.run("charge", declines).shielded().retry(retry).recorded().undo(undoes);
+    charge
+        .recover(async |_, error: &Error| match error.code() {
+            "Timeout" => Ok(()),
+            _ => Err(error.clone().into()),
+        })
+        .then("other", deals)
+        .recorded()
+        .then("wait", async |_, ()| {
+            tokio::time::sleep(LIMIT * 4).await;
+            Ok(())
+        })
+        .recorded()
+        .then("end", ends)
+        .repeatable()
+        .returns()
+}
+
 /// It goes on with another result.
 fn recovered(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
     steps
@@ -79,14 +100,21 @@ fn recovered(steps: &Steps<Bank, Nothing>, _: &Bank) -> Returns<String> {
         .returns()
 }
 
-const FUNCTIONS: [(&str, Planned); 4] =
-    [("charged", charged), ("declined", declined), ("tried", tried), ("recovered", recovered)];
+const FUNCTIONS: [(&str, Planned); 5] = [
+    ("charged", charged),
+    ("declined", declined),
+    ("tried", tried),
+    ("refused", refused),
+    ("recovered", recovered),
+];
 
 fn check(what: &str, name: &str, bank: &Bank, end: &End) {
     let entries = bank.entries();
     let (kept, is_well) = match end {
-        End::Ended(Ending::Completed(_)) => (vec!["order-other"], name == "recovered"),
-        End::Ended(Ending::Failed(_)) => (vec![], name != "recovered"),
+        End::Ended(Ending::Completed(_)) => {
+            (vec!["order-other"], name == "recovered" || name == "refused")
+        }
+        End::Ended(Ending::Failed(_)) => (vec![], !["recovered", "refused"].contains(&name)),
         _ => (vec![], false),
     };
     assert!(is_well, "{what}: {end:?}, {entries:?}");
@@ -106,6 +134,7 @@ fn what_a_shielded_body_does_behind_its_limit_is_undone() {
             let expected = match name {
                 "charged" => vec![entry("trip/charge", false), entry("trip/charge", true)],
                 "tried" => vec![entry("charge", false), entry("charge", true)],
+                "refused" => vec![entry("other", false)],
                 "declined" => vec![entry("trip/before", false), entry("trip/before", true)],
                 _ => vec![
                     entry("trip/charge", false),

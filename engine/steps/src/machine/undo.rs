@@ -151,6 +151,8 @@ impl Machine {
         let inside = (self.asi.active(), self.asi.strand.depth() + 1);
         if !body.has_ended() {
             self.asi.policy_state().alone.push(inside, body);
+        } else if let Some(undo) = self.asi.own_undo() {
+            undo.learn_end();
         }
     }
 
@@ -182,12 +184,14 @@ impl Machine {
     }
 
     /// The next step follows the one that ended, behind what has to be over before it.
+    #[inline]
     pub(super) fn go_on(&mut self) -> Next {
         if self.wait_before_next() { Next::Wait } else { Next::Step }
     }
 
     /// Makes the active strand wait, in a step of its own, for the undos of steps that the end of a loop cancelled, and
     /// for the shielded bodies that keep locks; `false` if there is nothing to wait for.
+    #[inline]
     fn wait_before_next(&mut self) -> bool {
         self.asi.has_undos() && (self.wait_for_undos_before() || self.wait_for_body())
     }

@@ -55,17 +55,11 @@ impl ShieldedBody {
             return;
         }
         let mut state = self.state.borrow_mut();
-        let is_alone = state.is_alone;
-        let failed = result.as_ref().err().filter(|_| is_alone).cloned();
         state.end = BodyEnd::Result(result);
         let waker = state.waker.take();
         let (locks, waiting) = (mem::take(&mut state.locks), mem::take(&mut state.waiting));
         drop(state);
-        if let Some((memory, error)) = self.memory.as_ref().zip(failed)
-            && self.has_done_nothing(&error)
-        {
-            memory.fails(None, &error, false);
-        }
+        self.tell_memory();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -83,6 +77,22 @@ impl ShieldedBody {
     /// The step ends without the result, which its undo may take.
     pub(crate) fn leave_alone(&self) {
         self.state.borrow_mut().is_alone = true;
+        self.tell_memory();
+    }
+
+    /// Reports to the host's replay hooks that the body has failed without its step.
+    fn tell_memory(&self) {
+        let state = self.state.borrow();
+        let failed = match &state.end {
+            BodyEnd::Result(Err(error)) if state.is_alone => Some(error.clone()),
+            BodyEnd::Result(_) | BodyEnd::Running | BodyEnd::Over => None,
+        };
+        drop(state);
+        if let Some((memory, error)) = self.memory.as_ref().zip(failed)
+            && self.has_done_nothing(&error)
+        {
+            memory.fails(None, &error, false);
+        }
     }
 
     /// The result, once.

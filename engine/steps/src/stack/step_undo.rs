@@ -95,8 +95,8 @@ impl StepUndo {
         Some((result.is_some(), self.plan.work(input, result, branch)))
     }
 
-    /// The undo is about to begin: a shielded body has ended, perhaps after its step.
-    fn learn_end(&mut self) {
+    /// A shielded body has ended, perhaps after its step.
+    pub(crate) fn learn_end(&mut self) {
         let body = self.body.take().filter(|_| matches!(self.outcome, UndoOutcome::Unknown));
         let Some(body) = body else { return };
         match body.take_result() {
