@@ -24,7 +24,9 @@ pub(super) fn start(
     asi: &mut AsyncSteps,
     args: Args,
 ) -> StepResult {
-    let shielded = Rc::new(ShieldedBody::new(asi.strand.attempts().cloned(), memory.clone()));
+    let attempts = asi.strand.attempts().cloned();
+    let helps = move |error: &Error| attempts.iter().any(|it| it.is_worth_another(error));
+    let shielded = Rc::new(ShieldedBody::new(helps, memory.clone()));
     if let Some(undo) = asi.told_undo() {
         // the flow runs whatever becomes of this step, also if that ends before the flow begins
         undo.begin();

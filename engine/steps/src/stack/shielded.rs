@@ -6,7 +6,6 @@ use std::mem;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use super::shapes::Retrying;
 use crate::args::Args;
 use crate::completion::Completion;
 use crate::error::Error;
@@ -15,8 +14,8 @@ use crate::replay::ReplayHooks;
 /// The body of a shielded step, which its step and its undo share with the flow that runs it.
 pub(crate) struct ShieldedBody {
     state: RefCell<BodyState>,
-    /// The attempts of the step, if it is tried again.
-    attempts: Option<Rc<dyn Retrying>>,
+    /// Whether the step would be tried again after this error.
+    is_worth_another: Box<dyn Fn(&Error) -> bool>,
     /// Is notified if the body fails when its step has ended.
     memory: Option<Rc<dyn ReplayHooks>>,
 }
@@ -41,12 +40,13 @@ enum BodyEnd {
 
 impl ShieldedBody {
     pub(crate) fn new(
-        attempts: Option<Rc<dyn Retrying>>,
+        is_worth_another: impl Fn(&Error) -> bool + 'static,
         memory: Option<Rc<dyn ReplayHooks>>,
     ) -> Self {
         let (end, locks, waiting) = (BodyEnd::Running, Vec::new(), Vec::new());
         let state = BodyState { end, is_alone: false, waker: None, locks, waiting };
-        Self { state: RefCell::new(state), attempts, memory }
+        let is_worth_another = Box::new(is_worth_another);
+        Self { state: RefCell::new(state), is_worth_another, memory }
     }
 
     /// The body has ended; only the first result counts.
@@ -96,7 +96,7 @@ impl ShieldedBody {
     }
 
     /// The result, once.
-    pub(crate) fn poll_result(&self, cx: &mut Context<'_>) -> Poll<Result<Args, Error>> {
+    pub(crate) fn poll_result(&self, cx: &Context<'_>) -> Poll<Result<Args, Error>> {
         match self.take_result() {
             Some(result) => Poll::Ready(result),
             None => {
@@ -107,7 +107,7 @@ impl ShieldedBody {
     }
 
     /// Ready when the body has ended, whatever becomes of its result.
-    pub(crate) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_end(&self, cx: &Context<'_>) -> Poll<()> {
         if self.has_ended() {
             return Poll::Ready(());
         }
@@ -120,7 +120,7 @@ impl ShieldedBody {
         let end = &mut self.state.borrow_mut().end;
         match mem::replace(end, BodyEnd::Over) {
             BodyEnd::Result(result) => Some(result),
-            before => {
+            before @ (BodyEnd::Running | BodyEnd::Over) => {
                 *end = before;
                 None
             }
@@ -130,8 +130,7 @@ impl ShieldedBody {
     /// Whether a body that failed with this error is taken at its word. If the error is worth another attempt, the
     /// effect may have happened.
     pub(crate) fn has_done_nothing(&self, error: &Error) -> bool {
-        let mut attempts = self.attempts.iter();
-        !error.leaves_outcome_unknown() && !attempts.any(|it| it.is_worth_another(error))
+        !error.leaves_outcome_unknown() && !(self.is_worth_another)(error)
     }
 
     /// Keeps the locks of a step until the body has ended.
