@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
-use asyncsteps_core::{Error, Info, ask_step};
+use asyncsteps_core::{Error, Info, ask_step, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::{Request, Rid};
 use serde::Serialize;
@@ -216,5 +216,5 @@ impl ServedRequest {
 }
 
 pub(super) fn rule(info: impl Into<Info>) -> Error {
-    Error::unexpected(info)
+    Error::with_info(codes::INTERNAL_ERROR, info)
 }
