@@ -290,13 +290,13 @@ impl Jobs {
         let uid = visible(cx, &cx.params.uid).await?;
         let user = cx.request().user();
         let by = user.map_or("an anonymous caller", |user| user.local_id());
-        let cancelled = cx.durable.cancel(uid, by).await.map_err(|error| match error {
-            // it is read when the cancel is stored
-            journal::Error::UnknownRecord { .. } | journal::Error::UnknownValue { .. } => {
-                let text = format!("the cancel waits for a program that reads the job: {error}");
-                JobsError::Unreadable(text).into()
+        let cancelled = cx.durable.cancel(uid, by).await.map_err(|error| {
+            if !is_unreadable(&error) {
+                return StepError::from(error);
             }
-            error => StepError::from(error),
+            // the records are read when the cancel is stored
+            let text = format!("the cancel waits for a program that reads the job: {error}");
+            JobsError::Unreadable(text).into()
         });
         Ok(match cancelled? {
             Cancelling::Requested => JobCancel::Requested,
@@ -469,14 +469,15 @@ async fn visible<P>(cx: &Cx<Jobs, P>, name: &str) -> BodyResult<Uid> {
 
 /// The error of the journal about a job: what is wrong with a record, for operators with its reason.
 pub(super) fn job_error<P>(cx: &Cx<Jobs, P>, error: journal::Error) -> StepError {
-    let unreadable = match &error {
-        journal::Error::UnknownRecord { .. } | journal::Error::UnknownValue { .. } => {
-            let text = if sees_all(cx) { error.to_string() } else { UNREADABLE.to_owned() };
-            Some(JobsError::Unreadable(text))
-        }
-        _ => None,
-    };
-    unreadable.map_or_else(|| error.into(), StepError::from)
+    if !is_unreadable(&error) {
+        return error.into();
+    }
+    let text = if sees_all(cx) { error.to_string() } else { UNREADABLE.to_owned() };
+    JobsError::Unreadable(text).into()
+}
+
+fn is_unreadable(error: &journal::Error) -> bool {
+    matches!(error, journal::Error::UnknownRecord { .. } | journal::Error::UnknownValue { .. })
 }
 
 async fn is_visible<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Error> {
