@@ -69,6 +69,8 @@ pub(crate) struct DurableFlow {
     /// Signals that no step has taken.
     signals: RefCell<Vec<StoredSignal>>,
     pub(crate) signalled: Notify,
+    /// A step has just taken a signal.
+    is_resting: Cell<bool>,
     /// How many steps are about to commit it, which the journal decides.
     pub(crate) deciding: Cell<usize>,
     /// Steps that have done something or may have, and that the program has no more.
@@ -104,6 +106,9 @@ pub(crate) enum LeaveReason {
     /// It waits for an operator, for this reason.
     Paused(String),
 }
+
+/// Turns of an arbiter in which a race is decided, and its losers are cut.
+const TURNS: usize = 3;
 
 impl DurableFlow {
     pub(crate) fn new(
@@ -142,6 +147,7 @@ impl DurableFlow {
             interrupted: Notify::new(),
             signals: RefCell::new(loaded.inbox.signals.clone()),
             signalled: Notify::new(),
+            is_resting: Cell::default(),
             deciding: Cell::new(0),
             retired: RefCell::default(),
             last_failed: RefCell::new(None),
@@ -204,6 +210,7 @@ impl DurableFlow {
         loop {
             let signalled = self.signalled.notified();
             if let Some(StoredSignal { number, name, value }) = self.take_signal(names) {
+                self.rests();
                 let taken = TakenSignal { number, name, value: value.clone() };
                 self.record(path, [Event::Signal(taken)]);
                 return value;
@@ -231,7 +238,24 @@ impl DurableFlow {
         signals.extract_if(.., |signal| is_so(signal)).collect()
     }
 
+    /// No other step takes a signal before the steps behind this one have had their turn: if they win a race in it, the
+    /// other one is cut, and takes nothing.
+    fn rests(self: &Rc<Self>) {
+        self.is_resting.set(true);
+        let flow = Rc::clone(self);
+        actix_rt::spawn(async move {
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+            flow.is_resting.set(false);
+            flow.signalled.notify_waiters();
+        });
+    }
+
     fn take_signal(&self, names: &[&str]) -> Option<StoredSignal> {
+        if self.is_resting.get() {
+            return None;
+        }
         let mut signals = self.signals.borrow_mut();
         let at = signals.iter().position(|signal| names.contains(&&*signal.name))?;
         Some(signals.remove(at))

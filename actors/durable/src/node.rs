@@ -277,7 +277,7 @@ impl NodeState {
             match self.claim(term, begun).await {
                 // what it has changes by time as well
                 Ok(()) if self.count.get() == 0 && self.entities.is_without() => {
-                    look = self.shared.journal.next_look(term.incarnation);
+                    look = self.shared.journal.next_look(term.lease.node);
                 }
                 Ok(()) => {}
                 Err(Error::Refused(Refused::NoLease(_))) => return,

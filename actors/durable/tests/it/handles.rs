@@ -199,3 +199,40 @@ fn who_waits_for_a_request_that_waits_for_an_operator_is_told_so_at_once() {
         assert!(matches!(ending, Ending::Failed(_)), "{ending:?}");
     });
 }
+
+/// Two items wait for one name, and a step behind them waits for the next signal.
+fn raced(steps: &Steps<(), ()>) -> Returns<(Vec<i32>, i32)> {
+    steps
+        .race("first", |_, ()| vec![(), ()], |steps| steps.wait_signal::<i32>("number").returns())
+        .then_nested("behind", |steps: &Steps<(), (), Vec<i32>>| {
+            steps.join("both", |both| (both.pass(), both.wait_signal::<i32>("number"))).returns()
+        })
+        .returns()
+}
+
+#[test]
+fn the_loser_of_a_race_takes_no_signal_in_the_turn_in_which_it_is_cut() {
+    run(async {
+        let durable = Durable::new(Memory::new(TokioClock::start()));
+        let interface = Interface::new("test.races:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder().service(interface, (), |functions| {
+            durable.on(functions, "raced", raced);
+        });
+        let executor = executor.build().expect("it is complete");
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        for is_early in [true, false] {
+            let options = Options::default().caller(&User::new("ann", SecurityLevel::SafeOps));
+            let uid = durable.submit("test.races:1.0:raced", json!({}), options).await;
+            let uid = uid.expect("it is stored");
+            if !is_early {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            for number in [1, 2] {
+                durable.signal(uid, "number", number).await.expect("it is stored");
+            }
+            let ended = tokio::time::timeout(Duration::from_secs(60), durable.result(uid)).await;
+            let ended: (Vec<i32>, i32) = ended.expect("it waits for nothing").expect("it ends");
+            assert_eq!(ended, (vec![1], 2), "signals before the race: {is_early}");
+        }
+    });
+}
