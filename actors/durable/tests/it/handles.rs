@@ -221,7 +221,7 @@ fn the_loser_of_a_race_takes_no_signal_in_the_turn_in_which_it_is_cut() {
         let executor = executor.build().expect("it is complete");
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
         for is_early in [true, false] {
-            let options = Options::default().caller(&User::new("ann", SecurityLevel::SafeOps));
+            let options = Options::default().caller(User::new("ann", SecurityLevel::SafeOps));
             let uid = durable.submit("test.races:1.0:raced", json!({}), options).await;
             let uid = uid.expect("it is stored");
             if !is_early {

@@ -4,7 +4,7 @@
 
 use asyncsteps_core::{BodyResult, Error};
 use asyncsteps_durable::jobs::{Jobs, JobsFunction};
-use asyncsteps_durable::{Durable, Node, Options};
+use asyncsteps_durable::{Durable, Node, NotEnded, Options};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::plan::Sender;
 use asyncsteps_executor::security::{SecurityLevel, User};
@@ -187,7 +187,7 @@ async fn what_changes_something_is_refused_unless_it_is_allowed() -> Result<(), 
     durable.cancel(job, "the program").await.expect("the program itself may");
     assert!(!matches!(
         durable.ended(job).await,
-        Err(asyncsteps_journal::Error::Refused(Refused::NoFlow(_)))
+        Err(NotEnded::Journal(asyncsteps_journal::Error::Refused(Refused::NoFlow(_))))
     ));
     Ok(())
 }

@@ -115,7 +115,7 @@ fn check(what: &str, name: &str, bank: &Bank, end: &End) {
             (vec!["order-other"], name == "recovered" || name == "refused")
         }
         End::Ended(Ending::Failed(_)) => (vec![], !["recovered", "refused"].contains(&name)),
-        _ => (vec![], false),
+        End::Ended(_) | End::Paused(_) => (vec![], false),
     };
     assert!(is_well, "{what}: {end:?}, {entries:?}");
     assert_eq!(bank.kept(), kept, "{what}: {entries:?}");

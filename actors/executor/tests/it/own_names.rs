@@ -1,8 +1,6 @@
 //! The promise: the loops, names and errors of the library are its own. An application cannot end or say them by
 //! accident, callers do not see their text, and a plan that cannot end well or is too deep is refused with its place.
 
-#![expect(clippy::unused_async, reason = "bodies are async functions")]
-
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
