@@ -27,7 +27,7 @@ pub(super) struct MinRate {
 
 #[derive(Clone, Copy, Debug)]
 struct Wait {
-    /// When something moved last, or the wait began.
+    /// When something moved last, or the wait began: as far as what moved bought.
     moved: Time,
     /// When it ends.
     due: Time,
@@ -63,7 +63,8 @@ impl MinRate {
             let now = clock::now();
             let bought =
                 Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / self.rate);
-            *wait = Wait { moved: now, due: (wait.due.max(now) + bought).min(now + self.most) };
+            let moved = (wait.moved + bought).min(now);
+            *wait = Wait { moved, due: (wait.due.max(now) + bought).min(now + self.most) };
         }
     }
 
@@ -77,4 +78,34 @@ impl MinRate {
 
 pub(super) fn timed_out() -> io::Error {
     io::ErrorKind::TimedOut.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use super::*;
+
+    /// After how many seconds a wait ends that begins when the server closes, if so many bytes move in each second.
+    async fn seconds(bytes: usize) -> u64 {
+        let closing = clock::now();
+        let mut patience = MinRate::new(&ServerLimits::default(), Duration::from_secs(5));
+        for second in 0..100 {
+            let waited = poll_fn(|cx| Poll::Ready(patience.wait(Some(closing), cx))).await;
+            if waited.is_err() {
+                return second;
+            }
+            tokio::time::advance(Duration::from_secs(1)).await;
+            patience.moved(bytes);
+        }
+        100
+    }
+
+    #[actix::test]
+    async fn a_trickle_ends_while_the_server_closes_as_if_nothing_moved() {
+        tokio::time::pause();
+        assert_eq!((seconds(0).await, seconds(1).await), (5, 6));
+        assert_eq!(seconds(1 << 10).await, 100, "it is fast enough");
+    }
 }
