@@ -6,10 +6,23 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use asyncsteps_actors::budget::{Budget, Limits};
+use asyncsteps_counted_heap::{Heap, measure};
+use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::{Executor, builtin};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 #[global_allocator]
-static HEAP: asyncsteps_counted_heap::Heap = asyncsteps_counted_heap::Heap;
+static HEAP: Heap = Heap;
+
+/// Bytes of the budget.
+const MEMORY: usize = 16 << 20;
+
+/// How many clients send at once what they do not go on with: twice as many as there is room for.
+const CLIENTS: usize = 500;
+
+/// Bytes of an idle connection.
+const CONNECTION: usize = 8 << 10;
 
 /// A connection whose client takes everything; a handle that is shared with the client.
 #[derive(Clone, Default)]
@@ -83,4 +96,64 @@ impl AsyncWrite for Wire {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
+}
+
+/// Takes messages of 64 KiB.
+fn executor(budget: Budget) -> Executor {
+    let ping = "futoin.anonping:1.0".parse().expect("a name");
+    let ping = Loader::new([Source::builtin()]).load(&ping).expect("a definition");
+    let builder = Executor::builder().budget(budget).interface(ping, |functions| {
+        functions.add("ping", &builtin::ping());
+    });
+    builder.build().expect("it is right")
+}
+
+/// Has clients send the same bytes, then leave; compares what is taken for them with the budget.
+#[track_caller]
+pub(crate) fn check_memory<S>(sent: impl Into<Rc<[u8]>>, server: impl FnOnce(Executor) -> S)
+where
+    S: AsyncFn(Wire) + Clone + 'static,
+{
+    let (sent, system) = (sent.into(), actix_rt::System::new());
+    let budget = Budget::new(Limits { memory: MEMORY, ..Limits::default() });
+    let serve = system.block_on(async { server(executor(budget.clone())) });
+    let clients: Vec<_> = (0..CLIENTS).map(|_| Wire::default()).collect();
+    let turns = async || {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let begin = async || {
+        for client in &clients {
+            client.send(&Rc::default());
+            let (serve, client) = (serve.clone(), client.clone());
+            actix_rt::spawn(async move { serve(client).await });
+        }
+        turns().await;
+        clients.iter().for_each(|client| client.send(&sent));
+        turns().await;
+    };
+    let leave = async || {
+        clients.iter().for_each(Wire::leave);
+        turns().await;
+    };
+    // for the first time, tables are made that stay
+    system.block_on(async {
+        begin().await;
+        leave().await;
+    });
+    let begun = measure(|| system.block_on(begin()));
+    let counted = budget.usage().memory;
+    let connections = (CLIENTS * CONNECTION) as i64;
+    let taken = begun.bytes_kept - counted as i64;
+    assert!(
+        counted <= MEMORY && taken < connections,
+        "{counted} bytes count, {taken} more are taken"
+    );
+    let beyond = begun.bytes_at_once - MEMORY as i64;
+    assert!(beyond < connections + MEMORY as i64 / 8, "{beyond} bytes too many are taken at once");
+    let left = measure(|| system.block_on(leave()));
+    let kept = begun.bytes_kept + left.bytes_kept;
+    // tables may have grown: 128 bytes for each client
+    assert!(kept.abs() < 64 << 10, "{kept} bytes are kept");
 }

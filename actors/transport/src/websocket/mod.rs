@@ -113,14 +113,11 @@ mod tests {
     use std::time::Duration;
 
     use super::chunks::AnswerChunks;
-    use asyncsteps_counted_heap::measure;
-
     use super::session::MAX_WAITING;
     use super::*;
-    use crate::hostile::Wire;
+    use crate::hostile;
+    use asyncsteps_executor::Executor;
     use asyncsteps_executor::channel::{ChannelKind, PeerClient};
-    use asyncsteps_executor::iface::{Loader, Source};
-    use asyncsteps_executor::{Executor, builtin};
 
     /// A masked pong without payload.
     const PONG: &[u8] = b"\x8a\x80\0\0\0\0";
@@ -328,99 +325,39 @@ mod tests {
     /// Bytes of a message that is almost as large as it may be.
     const LARGE: usize = 64_000;
 
-    /// Bytes of the budget.
-    const MEMORY: usize = 16 << 20;
-
-    /// How many clients send a part of a message at once: twice as many as there is room for.
-    const CLIENTS: usize = 500;
-
-    /// Bytes of an idle connection.
-    const CONNECTION: usize = 8 << 10;
-
     /// A frame of spaces, with a mask of zeros.
     fn frame(first: u8, length: usize) -> Vec<u8> {
         let length_bytes = u16::try_from(length).expect("a length of two bytes").to_be_bytes();
         [&[first, 0xfe][..], &length_bytes, &[0; 4], &vec![b' '; length]].concat()
     }
 
-    /// Takes messages of 64 KiB.
-    fn executor(budget: budget::Budget) -> Executor {
-        let ping = "futoin.anonping:1.0".parse().expect("a name");
-        let ping = Loader::new([Source::builtin()]).load(&ping).expect("a definition");
-        let builder = Executor::builder().budget(budget).interface(ping, |functions| {
-            functions.add("ping", &builtin::ping());
-        });
-        builder.build().expect("it is right")
-    }
-
-    /// Has clients send the same bytes, then leave; compares what is taken for them with the budget.
     #[track_caller]
-    fn check_memory(sent: &Rc<[u8]>) {
-        let system = actix_rt::System::new();
-        let limits = budget::Limits { memory: MEMORY, ..budget::Limits::default() };
-        let budget = budget::Budget::new(limits);
-        let executor = executor(budget.clone());
-        let clients = Vec::from_iter((0..CLIENTS).map(|_| Wire::default()));
-        let turns = async || {
-            for _ in 0..100 {
-                tokio::task::yield_now().await;
-            }
-        };
-        let begin = async || {
-            for client in &clients {
-                client.send(&Rc::default());
+    fn check_memory(sent: impl Into<Rc<[u8]>>) {
+        hostile::check_memory(sent, |executor| {
+            async move |client| {
                 let (socket, _) = socket_of(executor.clone());
                 let account = account(&socket.handler);
-                let served = socket.serve_io(client.clone(), BytesMut::new(), account);
-                actix_rt::spawn(async { drop(served.await) });
+                drop(socket.serve_io(client, BytesMut::new(), account).await);
             }
-            turns().await;
-            clients.iter().for_each(|client| client.send(sent));
-            turns().await;
-        };
-        let leave = async || {
-            clients.iter().for_each(Wire::leave);
-            turns().await;
-        };
-        // for the first time, tables are made that stay
-        system.block_on(async {
-            begin().await;
-            leave().await;
         });
-        let begun = measure(|| system.block_on(begin()));
-        let counted = budget.usage().memory;
-        let (connections, taken) =
-            ((CLIENTS * CONNECTION) as i64, begun.bytes_kept - counted as i64);
-        assert!(
-            counted <= MEMORY && taken < connections,
-            "{counted} bytes count, {taken} more are taken"
-        );
-        let beyond = begun.bytes_at_once - MEMORY as i64;
-        assert!(
-            beyond < connections + MEMORY as i64 / 8,
-            "{beyond} bytes too many are taken at once"
-        );
-        let left = measure(|| system.block_on(leave()));
-        let kept = begun.bytes_kept + left.bytes_kept;
-        assert!(kept.abs() < 4 << 10, "{kept} bytes are kept");
     }
 
     #[test]
     fn memory_of_messages_that_have_begun_is_what_the_budget_counts() {
-        check_memory(&frame(0x82, LARGE)[..LARGE].into());
+        check_memory(&frame(0x82, LARGE)[..LARGE]);
     }
 
     #[test]
     fn memory_of_messages_in_frames_is_what_the_budget_counts() {
         let frames: Vec<u8> =
             (0..100).flat_map(|n| frame(if n == 0 { 2 } else { 0 }, 639)).collect();
-        check_memory(&frames.into());
-        check_memory(&frame(2, LARGE).into());
+        check_memory(frames);
+        check_memory(frame(2, LARGE));
     }
 
     #[test]
     fn a_message_that_has_begun_keeps_no_bytes_of_those_before_it() {
         let begun = [frame(0x82, 1_500).repeat(41), frame(2, 126)].concat();
-        check_memory(&begun.into());
+        check_memory(begun);
     }
 }

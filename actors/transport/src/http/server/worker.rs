@@ -166,3 +166,48 @@ impl Running {
         self.connections.borrow_mut().remove(place);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use asyncsteps_actors::budget::Client;
+    use asyncsteps_executor::Executor;
+
+    use super::super::limits::ServerLimits;
+    use super::super::warm_connections::WarmConnections;
+    use super::*;
+    use crate::hostile::{self, Wire};
+    use crate::http::{Service, service};
+
+    /// Serves clients as a worker does.
+    fn server(executor: Executor) -> impl AsyncFn(Wire) + Clone + 'static {
+        let Service { path, end_point } = service("/ftn/", executor);
+        let (limits, warm) = (ServerLimits::default(), WarmConnections::default());
+        let site = Site { end_point, path, pages: Vec::new(), limits, warm };
+        let worker = Rc::new(Worker::new(site, None));
+        async move |client| {
+            let Worker { site, protocols, traffic, running, .. } = &*worker;
+            let account = Account::new(site.end_point.executor.hold(&Client::Unknown));
+            let progress = ConnectionState::new(site.limits, account);
+            let peer = ([127, 0, 0, 1], 1).into();
+            let connection = Rc::new(ConnectionInfo { peer, is_secure: false, data: None });
+            let io = TimeoutStream::new(client, Rc::clone(&progress), &site.limits);
+            let (site, open) = (Rc::clone(site), traffic.open(Protocol::New));
+            let requests = Requests { site, progress: Rc::clone(&progress), connection };
+            let served = pin!(async { drop(protocols.serve(io, false, requests, open).await) });
+            running.run(&progress, served).await;
+        }
+    }
+
+    const HEAD: &str = "POST /ftn/ HTTP/1.1\r\nHost: localhost\r\n";
+
+    #[track_caller]
+    fn check_memory(sent: &str) {
+        hostile::check_memory(sent.as_bytes(), server);
+    }
+
+    #[test]
+    fn memory_of_heads_that_have_begun_is_what_the_budget_counts() {
+        check_memory(&format!("{HEAD}X-Filler: {}", "x".repeat(60_000)));
+        check_memory(&format!("{HEAD}{}", "X-Filler: x\r\n".repeat(90)));
+    }
+}
