@@ -94,7 +94,8 @@ fn idle_web_sockets_hold_up_nobody() {
 #[test]
 fn connections_that_do_nothing_for_too_long_are_closed() {
     let data = Data::new();
-    let limits = ["--head-timeout", "1", "--keep-alive", "1"];
+    // long enough to open all of them, and to send a part
+    let limits = ["--head-timeout", "3", "--keep-alive", "3"];
     let program = Program::start_with(PROGRAM, &data, &limits);
     let mut silent = Connection::open(program.address);
     let mut half = Connection::open(program.address);

@@ -122,7 +122,7 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     assert_eq!(answer, Ok(format!("{PAYMENT} is to be undone: {undone} goes on")));
     assert_eq!(jobs(address, &["resume", resumed]), Ok(format!("{resumed} goes on")));
     for uid in &submitted {
-        let failed = jobs(address, &["result", uid, "--wait", "20"]).expect_err("it has failed");
+        let failed = jobs(address, &["result", uid, "--wait", "60"]).expect_err("it has failed");
         assert!(failed.starts_with("BankUnavailable"), "{failed}");
         let status = jobs(address, &["status", uid]).expect("it is known");
         let status: Value = serde_json::from_str(&status).expect("JSON");
@@ -138,7 +138,7 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     a_schedule_is_declared_and_removed(address, &parameters);
     what_a_key_has_is_erased(address, settled);
     let sold = jobs(address, &["submit", ORDER, &parameters]).expect("it is stored");
-    let result = jobs(address, &["result", &sold, "--wait", "20"]).expect("it is sold");
+    let result = jobs(address, &["result", &sold, "--wait", "60"]).expect("it is sold");
     assert!(result.contains("\"order\":1"), "{result}");
     assert!(program.terminate().success());
 }

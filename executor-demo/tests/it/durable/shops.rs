@@ -8,6 +8,7 @@ use asyncsteps::durable::Durable;
 use asyncsteps::iface::Loader;
 use asyncsteps::journal::postgres::{self, Postgres};
 use asyncsteps::journal::sqlite::{self, Sqlite};
+use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{self, Connection, message, post};
 use asyncsteps_support::shop::{self, Bank, Data, Held, Program};
 use executor_demo::interface;
@@ -103,6 +104,7 @@ impl Shops {
         let shelf = Shelf::new(Store::open(&self.data.file()).expect("the database"));
         let executor = Executor::builder()
             .service(definition, shelf, |functions| Shelf::define(functions, &durable))
+            .request_timeout(PATIENCE)
             .build()
             .expect("the types fit");
         let node = durable.start(&executor).await.expect("a lease");

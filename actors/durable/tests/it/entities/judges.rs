@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 use std::{env, fs, thread};
 
 use asyncsteps_core::{BodyResult, Code};
@@ -16,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{keyed, opened};
+use super::{PATIENCE, keyed, opened};
 
 /// The journal of a process, the next call of each of its clients, and how many each makes.
 const JOURNAL: &str = "JOURNAL_OF_HALLS";
@@ -241,8 +240,7 @@ async fn start(journal: &str) -> Executor {
         let halls = durable.entity(functions, "hall");
         halls.on("count", Halls::count).on("sell", Halls::sell).reads("hall", Halls::hall);
     });
-    // longer than a lease, so that calls wait for the next owner
-    let executor = executor.request_timeout(Duration::from_secs(60)).build();
+    let executor = executor.request_timeout(PATIENCE).build();
     let executor = executor.expect("it is complete");
     // it runs as long as the process
     std::mem::forget(durable.start(&executor).await.expect("the journal gives a lease"));

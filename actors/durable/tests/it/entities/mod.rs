@@ -33,6 +33,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+/// How long a call may take: several leases, so that it waits for the next owner also on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Counters by name.
 struct Counters;
 
@@ -125,8 +128,7 @@ fn executor(durable: &Durable) -> Executor {
             .reads("all", Counters::all)
             .reads_stored("stored", Counters::sum);
     });
-    // longer than a lease, so that calls wait for the next owner
-    executor.request_timeout(Duration::from_secs(60)).build().expect("it is complete")
+    executor.request_timeout(PATIENCE).build().expect("it is complete")
 }
 
 /// A call of a function for a user, with the user's key.

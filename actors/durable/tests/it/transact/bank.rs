@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use std::{env, fs, process};
 
 use asyncsteps_core::{BodyResult, Error, Retry, Undo};
@@ -19,6 +20,9 @@ use asyncsteps_postgres_server::Server;
 use rusqlite::Connection;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// How long anything may take before a test fails: far more than it needs, also on a loaded machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A database with a journal and the table `booked`.
 #[derive(Clone)]
@@ -229,8 +233,8 @@ impl Bank {
 
     pub(crate) fn executor(&self, declare: impl FnOnce(&mut Functions<Self>)) -> Executor {
         let interface = Interface::new("test.bank:1.0".parse().expect("it is a name"));
-        let executor = Executor::builder().service(interface, self.clone(), declare).build();
-        executor.expect("the bank is complete")
+        let executor = Executor::builder().service(interface, self.clone(), declare);
+        executor.request_timeout(PATIENCE).build().expect("the bank is complete")
     }
 
     pub(crate) async fn start(&self) -> (Durable, Node) {

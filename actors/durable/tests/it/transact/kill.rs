@@ -10,7 +10,7 @@ use asyncsteps_journal::request::FlowState;
 use asyncsteps_postgres_server::Server;
 use futures_util::future::join_all;
 
-use crate::transact::bank::{Bank, Database, Folder, Then, flows, params, submit};
+use crate::transact::bank::{Bank, Database, Folder, PATIENCE, Then, flows, params, submit};
 
 /// The journal that a process is to book in until it is killed: a file, or the URL of a server.
 const CHILD: &str = "JOURNAL_TO_BOOK_IN";
@@ -62,7 +62,7 @@ fn check(journal: &str) {
     actix::System::new().block_on(async {
         let bank = open(journal).await;
         let (durable, node) = bank.start().await;
-        let ended = tokio::time::timeout(Duration::from_secs(120), all_ended(&durable)).await;
+        let ended = tokio::time::timeout(PATIENCE, all_ended(&durable)).await;
         let ended = ended.expect("all of them end");
         assert!(ended >= accepted.len(), "{ended} of {}", accepted.len());
         for name in &accepted {

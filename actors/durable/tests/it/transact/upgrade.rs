@@ -12,7 +12,7 @@ use asyncsteps_journal::{Event, Incarnation, Journal, Uid};
 use asyncsteps_postgres_server::Server;
 use futures_util::future::join_all;
 
-use crate::transact::bank::flows;
+use crate::transact::bank::{PATIENCE, flows};
 use crate::transact::process::{Process, was_shop};
 use crate::transact::shop::{AGREED, Entry, Order, Shop};
 
@@ -30,7 +30,7 @@ fn every_accepted_order_ends_once_while_its_program_is_upgraded() {
     let Some(server) = Server::start() else { return };
     actix::System::new().block_on(async {
         let url = server.url();
-        let upgraded = tokio::time::timeout(Duration::from_secs(120), upgrade(&url));
+        let upgraded = tokio::time::timeout(PATIENCE, upgrade(&url));
         upgraded.await.expect("nothing is stuck");
     });
 }
