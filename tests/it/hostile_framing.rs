@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use asyncsteps_executor::Executor;
+use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, head, message, post};
 use asyncsteps_support::conform;
 use asyncsteps_support::jobs::Jobs;
@@ -131,7 +132,7 @@ fn a_second_head_that_does_not_end_in_time_is_answered() {
 
 #[test]
 fn a_request_that_is_wrong_does_not_lose_the_answer_before_it() {
-    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let (mut jobs, builder) = Jobs::add(Executor::builder().request_timeout(PATIENCE));
     let executor = builder.build().expect("a right configuration");
     let host = TestServer::start(1, || executor);
     let wait = post(&message("test.jobs:1.0:wait", &json!({})));

@@ -1,6 +1,7 @@
 //! The promise: clients of HTTP/2 get what those of HTTP/1.1 get, many answers at once (RFC 9113).
 
 use asyncsteps_executor::Executor;
+use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, message};
 use asyncsteps_support::conform;
 use asyncsteps_support::h2::{Answer, Http2, flag, head, kind};
@@ -20,7 +21,7 @@ fn host() -> TestServer {
 }
 
 fn jobs() -> (Jobs, TestServer) {
-    let (jobs, builder) = Jobs::add(Executor::builder());
+    let (jobs, builder) = Jobs::add(Executor::builder().request_timeout(PATIENCE));
     let executor = builder.build().expect("a right configuration");
     (jobs, TestServer::start(1, || executor))
 }

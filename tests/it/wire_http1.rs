@@ -1,6 +1,7 @@
 //! The promise: connections of HTTP/1.1 are used as its clients expect it (RFC 9110, RFC 9112).
 
 use asyncsteps_executor::Executor;
+use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, head, post, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::front::Front;
@@ -28,7 +29,7 @@ fn a_connection_is_kept_for_the_next_request(front: Front) {
 }
 
 fn requests_in_one_packet_are_answered_in_order(front: Front) {
-    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let (mut jobs, builder) = Jobs::add(Executor::builder().request_timeout(PATIENCE));
     let executor = builder.build().expect("a right configuration");
     let host = front.start(1, || executor);
     let wait = |n| post(format!(r#"{{"f":"test.jobs:1.0:wait","p":{{"n":{n}}}}}"#).as_bytes());
@@ -117,7 +118,7 @@ fn what_a_client_expects_beyond_100_continue_is_refused() {
 
 #[test]
 fn a_client_that_sends_no_more_gets_its_answers() {
-    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let (mut jobs, builder) = Jobs::add(Executor::builder().request_timeout(PATIENCE));
     let executor = builder.build().expect("a right configuration");
     let host = TestServer::start(1, || executor);
     let wait = |n| post(format!(r#"{{"f":"test.jobs:1.0:wait","p":{{"n":{n}}}}}"#).as_bytes());

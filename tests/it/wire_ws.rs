@@ -2,6 +2,7 @@
 //! many answers at once as they like.
 
 use asyncsteps_executor::Executor;
+use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, ping};
 use asyncsteps_support::conform;
 use asyncsteps_support::front::Front;
@@ -24,7 +25,7 @@ fn expect_quiet(socket: &mut Socket) {
 }
 
 fn a_message_is_answered_in_frames_of_its_kind(front: Front) {
-    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let (mut jobs, builder) = Jobs::add(Executor::builder().request_timeout(PATIENCE));
     let executor = builder.build().expect("a right configuration");
     let host = front.start(1, || executor);
     let mut socket = Socket::open(host.address);
@@ -111,7 +112,7 @@ fn a_malformed_handshake_is_refused(front: Front) {
 }
 
 fn answers_come_as_they_are_ready(front: Front) {
-    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let (mut jobs, builder) = Jobs::add(Executor::builder().request_timeout(PATIENCE));
     let executor = builder.build().expect("a right configuration");
     let host = front.start(1, || executor);
     let mut socket = Socket::open(host.address);
@@ -365,7 +366,7 @@ fn text_that_is_not_utf8_closes_the_connection_with_1007(front: Front) {
 }
 
 fn a_connection_that_ends_cancels_all_its_flows(front: Front) {
-    let (mut jobs, builder) = Jobs::add(Executor::builder());
+    let (mut jobs, builder) = Jobs::add(Executor::builder().request_timeout(PATIENCE));
     let executor = builder.build().expect("a right configuration");
     let host = front.start(1, || executor);
     for say_goodbye in [false, true] {
