@@ -70,6 +70,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod ask;
 mod completion;
 mod contained;
 mod error;
@@ -112,6 +113,8 @@ pub mod derive {
     pub use crate::error::{Code, JsonOf, NoJson};
 }
 
+pub use ask::ask_step;
+
 pub use args::{
     Arg, Args, ArgsMismatch, Arguments, Foreign, ForeignArgs, MAX_ARGS, Scalar, SendArguments,
 };
@@ -131,7 +134,7 @@ pub use outcome::Undo;
 pub use plan::Replayable;
 pub use retry::Retry;
 pub use shared_state::SharedState;
-pub use sleep::{Sleep, ask_step, sleep, turn_time};
+pub use sleep::{Sleep, sleep, turn_time};
 pub use stack::{AsyncSteps, Stack};
 pub use state::{State, TemplateState};
 pub use template::{Template, TemplateAdded, TemplateLoop, TemplateParallel, TemplateSteps};

@@ -1,19 +1,17 @@
-//! A pause inside of an async body (FTN12 §1.13): a timer of the flow whose step polls it. And questions of such a body
-//! to its step.
+//! A pause inside of an async body (FTN12 §1.13): a timer of the flow whose step polls it.
 //!
 //! While a step polls its future, the thread knows the time of the flow's turn and collects the alarms
 //! that are set. The flow keeps them, and they count for its deadline: so a pause needs no clock and
-//! no runtime, and works on every host. A question is answered when the poll returns, and the future is polled again.
+//! no runtime, and works on every host.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::stack::AsyncSteps;
 use crate::time::Time;
 
 thread_local! {
@@ -33,10 +31,13 @@ struct Polling {
     left: u32,
 }
 
+/// A question to the `AsyncSteps` of the flow.
+type Question = dyn FnOnce(&mut dyn Any);
+
 /// What a future leaves for the flow whose step polls it.
 pub(crate) enum Left {
     Alarm(Weak<SleepAlarm>),
-    Question(Box<dyn FnOnce(&mut AsyncSteps)>),
+    Question(Box<Question>),
 }
 
 /// When a sleep ends, and what to wake then.
@@ -89,44 +90,15 @@ pub fn turn_time() -> Option<Time> {
     (polling.depth > 0).then_some(polling.now)
 }
 
-/// Asks the step that polls the calling future, for hosts whose futures depend on the step: which locks are held around
-/// it, and where it is. The question looks at the step and changes nothing; it is answered within the poll. `None`
-/// outside of steps that poll.
-///
-/// ```
-/// use asyncsteps_core::{AsyncSteps, Flow, ask_step, run_to_end};
-///
-/// let mut flow = Flow::new();
-/// flow.run(async |()| Ok(ask_step(|asi| asi.attempt()).await)).named("asks");
-/// assert_eq!(run_to_end::<Option<u32>>(flow)?, Some(1));
-/// # Ok::<(), asyncsteps_core::Error>(())
-/// ```
-///
-/// # Cancel safety
-/// Dropping the future drops the answer.
-pub fn ask_step<T: 'static>(
-    question: impl FnOnce(&mut AsyncSteps) -> T + 'static,
-) -> impl Future<Output = Option<T>> {
-    let (answer, mut question) = (Rc::new(Cell::new(None)), Some(question));
-    poll_fn(move |cx| {
-        let Some(question) = question.take() else {
-            return answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Some(answer)));
-        };
-        if POLLING.get().depth == 0 {
-            return Poll::Ready(None);
-        }
-        let answer = Rc::clone(&answer);
-        leave(Left::Question(Box::new(move |asi| answer.set(Some(question(asi))))));
-        // a future around this one may poll it only when it was woken
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-}
-
-fn leave(left: Left) {
+/// Leaves this for the flow whose step polls the calling future; says whether one does.
+pub(crate) fn leave(left: Left) -> bool {
     let polling = POLLING.get();
+    if polling.depth == 0 {
+        return false;
+    }
     LEFT.with_borrow_mut(|all| all.push(left));
     POLLING.set(Polling { left: polling.left + 1, ..polling });
+    true
 }
 
 /// The future of [`sleep`].

@@ -1,17 +1,6 @@
-//! What callers may do by `asyncsteps.jobs:1.0`, and which signals they may send.
+//! What callers may do by `asyncsteps.jobs:1.0`.
 
-use asyncsteps_core::{BodyResult, Error, codes};
-use asyncsteps_executor::Cx;
-use asyncsteps_executor::plan::SenderOf;
-use asyncsteps_executor::security::SecurityLevel;
-use asyncsteps_journal::record::Started;
-use asyncsteps_journal::request::Loaded;
-use asyncsteps_journal::{self as journal, Refused, Uid};
-
-use super::service::{Jobs, JobsError, job_error, sees_all};
-use crate::{caller, records};
-
-/// A function of `asyncsteps.jobs:1.0` that changes something, for [`Jobs::allow`].
+/// A function of `asyncsteps.jobs:1.0` that changes something, for [`Jobs::allow`](super::Jobs::allow).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobsFunction {
@@ -55,7 +44,7 @@ impl JobsFunction {
     pub const OF_OPERATORS: [Self; 6] =
         [Self::Resume, Self::Settle, Self::Undo, Self::Schedule, Self::Unschedule, Self::Erase];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Submit => "submit",
             Self::Cancel => "cancel",
@@ -68,51 +57,4 @@ impl JobsFunction {
             Self::Erase => "erase",
         }
     }
-}
-
-impl Jobs {
-    /// Refuses what this service does not allow.
-    pub(super) fn check(&self, function: JobsFunction) -> BodyResult<()> {
-        if self.allowed.contains(&function) {
-            return Ok(());
-        }
-        let name = function.name();
-        Err(Error::with_info(codes::SECURITY_ERROR, format!("`{name}` is not allowed here")).into())
-    }
-}
-
-/// The job of this name, if the caller may send it a signal of this name.
-pub(super) async fn signalled<P>(cx: &Cx<Jobs, P>, uid: &str, name: &str) -> BodyResult<Uid> {
-    let unknown = || JobsError::UnknownJob(uid.to_owned());
-    let job: Uid = uid.parse().map_err(|_| unknown())?;
-    let loaded = match cx.durable.shared.journal.load(job).await {
-        Err(journal::Error::Refused(Refused::NoFlow(_))) => return Err(unknown().into()),
-        loaded => loaded.map_err(|error| job_error(cx, error))?,
-    };
-    let started = records::started(&loaded).ok_or_else(unknown)?;
-    let caller = cx.request().caller();
-    let is_own = caller::is_same(started.user.as_deref(), caller::write(&caller).as_deref());
-    if may_send(cx, (&loaded, started), name, &SenderOf { caller, is_own })? {
-        return Ok(job);
-    }
-    if !is_own && !sees_all(cx) {
-        return Err(unknown().into());
-    }
-    let info = "no step of the job takes this signal from this caller";
-    Err(Error::with_info(codes::SECURITY_ERROR, info).into())
-}
-
-/// Whether the steps of a job take a signal of this name from this caller. It is not known where the process that is
-/// asked does not have the function; then they do not.
-fn may_send<P>(
-    cx: &Cx<Jobs, P>,
-    (loaded, started): (&Loaded, &Started),
-    name: &str,
-    sender: &SenderOf,
-) -> BodyResult<bool> {
-    if cx.request().level() == SecurityLevel::System {
-        return Ok(true);
-    }
-    let Some(program) = cx.durable.shared.program(&loaded.flow.template) else { return Ok(false) };
-    Ok(program.planned.may_send(name, sender, started.parameters.decode()?)?)
 }

@@ -82,6 +82,7 @@ mod erase;
 mod params;
 mod schedules;
 mod service;
+mod signals;
 mod types;
 
 pub use allowed::JobsFunction;

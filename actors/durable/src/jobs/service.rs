@@ -15,7 +15,7 @@ use asyncsteps_journal::{self as journal, Path, Refused, Uid};
 
 use serde_json::Value;
 
-use super::allowed::{JobsFunction, signalled};
+use super::allowed::JobsFunction;
 use super::params::{
     Awaited, DeclaredSchedule, Erasure, How, JobFilter, NamedJob, NamedSchedule, Page, Resumed,
     SchedulesPage, SentSignal, Settlement, Settling, StoredJobSchedule, Submission, SubmittedJob,
@@ -219,6 +219,15 @@ impl Jobs {
             .on("erase", Self::erase);
     }
 
+    /// Refuses what this service does not allow.
+    pub(super) fn check(&self, function: JobsFunction) -> BodyResult<()> {
+        if self.allowed.contains(&function) {
+            return Ok(());
+        }
+        let name = function.name();
+        Err(Error::with_info(codes::SECURITY_ERROR, format!("`{name}` is not allowed here")).into())
+    }
+
     async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<SubmittedJob> {
         cx.check(JobsFunction::Submit)?;
         let Submission { function, params, key, start, deadline } = &*cx.params;
@@ -307,7 +316,7 @@ impl Jobs {
     async fn signal(cx: &Cx<Self, SentSignal>) -> BodyResult<bool> {
         cx.check(JobsFunction::Signal)?;
         let SentSignal { uid, name, value, id } = &*cx.params;
-        let uid = signalled(cx, uid, name).await?;
+        let uid = Self::signalled(cx, uid, name).await?;
         let wrong = |info: String| Error::with_info(codes::INVALID_REQUEST, info);
         let id = match id {
             Some(id) => id.parse().map_err(|error| wrong(format!("`id`: {error}")))?,

@@ -21,7 +21,7 @@ use super::admission::Admission;
 use super::handle::Executor;
 use super::in_flight::{InFlightGuard, LocalRequests, Served};
 use super::over::Timings;
-use super::received::ReceivedParts;
+use super::received_parts::ReceivedParts;
 use super::recording::RequestRecording;
 use super::registry::HostedFunction;
 use super::reply::Reply;

@@ -56,6 +56,7 @@ mod outcome;
 mod over;
 mod range_map;
 mod received;
+mod received_parts;
 mod recording;
 mod refusals;
 mod refused;

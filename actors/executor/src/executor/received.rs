@@ -1,15 +1,14 @@
 //! What came with a request beside its parameters (FTN6 §2.2, FTN5 §3.6).
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
-use asyncsteps_core::{Error, Time};
-use asyncsteps_futoin::message::{Headers, header_name};
+use asyncsteps_core::{Error, Time, codes};
+use asyncsteps_futoin::message::header_name;
 use asyncsteps_futoin::net::SourceAddress;
 
 use super::exchange::Exchange;
 use super::key::{IDEMPOTENCY_KEY, key_of_header};
-use super::served::rule;
+use super::received_parts::ReceivedParts;
 use crate::channel::ChannelKind;
 use crate::raw::{RawFlow, RawInput};
 
@@ -20,13 +19,6 @@ use crate::raw::{RawFlow, RawInput};
 #[derive(Clone, Copy, derive_more::Debug)]
 #[debug("Received {{ from: {:?}, .. }}", self.source_address())]
 pub struct Received<'a>(pub(super) &'a Rc<Exchange>);
-
-/// What the transport of a request has passed with it.
-pub(super) struct ReceivedParts {
-    pub(super) headers: Option<Rc<dyn Headers>>,
-    /// The raw upload, until it is taken.
-    pub(super) input: RefCell<Option<Box<RawInput>>>,
-}
 
 impl<'a> Received<'a> {
     /// When the request began to be served, on the clock of [`AsyncSteps::now`](asyncsteps_core::AsyncSteps::now)
@@ -109,23 +101,15 @@ impl<'a> Received<'a> {
     /// # Errors
     /// InternalError if there is none or it was taken.
     pub fn raw_input(self) -> Result<RawInput, Error> {
-        let input = self
-            .parts()
-            .input
-            .borrow_mut()
-            .take()
-            .ok_or_else(|| rule("Raw input is not available"))?;
+        let input =
+            self.parts().input.borrow_mut().take().ok_or_else(|| {
+                Error::with_info(codes::INTERNAL_ERROR, "Raw input is not available")
+            })?;
         let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(self.0);
         Ok(input.with_flow(flow))
     }
 
     fn parts(self) -> &'a ReceivedParts {
         &self.0.received
-    }
-}
-
-impl ReceivedParts {
-    pub(super) fn new(headers: Option<Rc<dyn Headers>>, input: Option<RawInput>) -> Self {
-        Self { headers, input: RefCell::new(input.map(Box::new)) }
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
-use asyncsteps_core::{AsyncSteps, Error, StepResult, Template, Time, codes};
+use asyncsteps_core::{AsyncSteps, Error, StepResult, Template, Time, ask_step, codes};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::message::{Request, Response, Rid};
 use asyncsteps_futoin::net::SourceAddress;
@@ -261,6 +261,20 @@ impl RequestInfo {
     fn open_output(&mut self) -> Result<RawOutput, Error> {
         let head = self.head.take();
         self.handle().open_output(head)
+    }
+}
+
+impl ServedRequest {
+    /// The request as a message (FTN6 §2.2 `RAW_REQUEST`), without its parameters, which are
+    /// [`Cx::params`](crate::Cx::params): to keep it, or to look at its field `sec`. There is no response yet
+    /// (`RAW_RESPONSE`), because the last step of a function returns the result.
+    ///
+    /// # Errors
+    /// Those of [`received`](Self::received), and InternalError outside of the steps of the request.
+    pub async fn raw_request(&self) -> Result<Request, Error> {
+        self.received()?;
+        let request = ask_step(|asi| asi.request().map(RequestInfo::raw_request)).await;
+        request.unwrap_or_else(|| Err(rule("no step of the request polls this")))
     }
 }
 

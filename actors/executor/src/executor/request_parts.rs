@@ -10,7 +10,7 @@ use asyncsteps_futoin::message::{Headers, Request};
 
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
-use super::received::ReceivedParts;
+use super::received_parts::ReceivedParts;
 use super::registry::HostedFunction;
 use crate::channel::Channel;
 use crate::observe::TraceParent;

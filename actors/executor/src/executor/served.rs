@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
-use asyncsteps_core::{Error, Info, ask_step, codes};
+use asyncsteps_core::{Error, Info, codes};
 use asyncsteps_futoin::iface::FunctionName;
-use asyncsteps_futoin::message::{Request, Rid};
+use asyncsteps_futoin::message::Rid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,7 +16,6 @@ use super::exchange::Exchange;
 use super::handle::Executor;
 use super::received::Received;
 use super::reply::{Reply, ReplyBody};
-use super::request::{RequestInfo, RequestSteps};
 use super::typed_client::TypedClient;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
@@ -113,18 +112,6 @@ impl ServedRequest {
             return Err(Error::unexpected(text));
         }
         Ok(Received(&self.exchange))
-    }
-
-    /// The request as a message (FTN6 §2.2 `RAW_REQUEST`), without its parameters, which are
-    /// [`Cx::params`](crate::Cx::params): to keep it, or to look at its field `sec`. There is no response yet
-    /// (`RAW_RESPONSE`), because the last step of a function returns the result.
-    ///
-    /// # Errors
-    /// Those of [`received`](Self::received), and InternalError outside of the steps of the request.
-    pub async fn raw_request(&self) -> Result<Request, Error> {
-        self.received()?;
-        let request = ask_step(|asi| asi.request().map(RequestInfo::raw_request)).await;
-        request.unwrap_or_else(|| Err(rule("no step of the request polls this")))
     }
 
     /// The function as the caller named it.
