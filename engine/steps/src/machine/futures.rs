@@ -29,13 +29,9 @@ impl AsyncSteps {
         };
         self.begin_poll();
         let mut future = Box::pin(future);
-        let polled = loop {
-            let turn = PollTurn::begin(self.now);
-            let polled = future.as_mut().poll(&mut Context::from_waker(waker));
-            if !self.end_poll(turn) || polled.is_ready() {
-                break polled;
-            }
-        };
+        let turn = PollTurn::begin(self.now);
+        let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+        let has_asked = self.end_poll(turn);
         match polled {
             Poll::Ready(result) => {
                 let result = self.note_result(result);
@@ -45,7 +41,7 @@ impl AsyncSteps {
             Poll::Pending => {
                 self.polled = true;
                 self.start_activity(Activity::Polling(future));
-                Ok(())
+                if has_asked { self.poll_again(waker) } else { Ok(()) }
             }
         }
     }

@@ -22,12 +22,13 @@ impl Machine {
     #[cold]
     pub(super) fn pass_undos_on(&mut self, end: StepEnd<'_>) {
         let (active, level) = (self.asi.active(), self.asi.strand.depth());
-        self.hold_on();
+        if self.has_bodies_alone() {
+            self.hold_on();
+            self.asi.policy_state().alone.raise((active, level));
+        }
         let extras = self.asi.strand.top.extras.as_ref();
         let is_scope = extras.is_some_and(|extras| extras.is_scope);
-        let policies = self.asi.policy_state();
-        policies.alone.raise((active, level));
-        let undos = &mut policies.undos;
+        let undos = &mut self.asi.policy_state().undos;
         if is_scope && matches!(end, StepEnd::Success | StepEnd::Recovered(_)) {
             drop(undos.take_inside((active, level + 1)));
         } else {
@@ -174,6 +175,12 @@ impl Machine {
         vec![Box::new(shared)]
     }
 
+    /// Whether any body of the flow goes on without its step.
+    #[inline]
+    fn has_bodies_alone(&self) -> bool {
+        self.asi.own_policy_state().is_some_and(|policies| !policies.alone.is_empty())
+    }
+
     /// The bodies inside of the step on top that go on without their steps.
     fn bodies_inside(&self) -> Vec<Rc<ShieldedBody>> {
         let inside = (self.asi.active(), self.asi.strand.depth() + 1);
@@ -193,7 +200,8 @@ impl Machine {
     /// for the shielded bodies that keep locks; `false` if there is nothing to wait for.
     #[inline]
     fn wait_before_next(&mut self) -> bool {
-        self.asi.has_undos() && (self.wait_for_undos_before() || self.wait_for_body())
+        self.asi.has_undos()
+            && (self.wait_for_undos_before() || self.has_bodies_alone() && self.wait_for_body())
     }
 
     #[cold]
