@@ -85,7 +85,8 @@ impl ServedRequest {
     /// §3.6).
     ///
     /// ```
-    /// use asyncsteps_executor::{BodyResult, Cx};
+    /// use asyncsteps_core::BodyResult;
+    /// use asyncsteps_executor::Cx;
     ///
     /// async fn greet(cx: &Cx<(), ()>) -> BodyResult<String> {
     ///     let received = cx.request().received()?;
