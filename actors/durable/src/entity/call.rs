@@ -181,6 +181,8 @@ impl EntityCall {
     fn change(self: Rc<Self>, asi: &mut AsyncSteps, owner: Rc<EntityOwner>) -> Result<(), Error> {
         let turn = self.shared.entities.turns.key(&self.name.full);
         let call = Rc::clone(&self);
+        // it may have been on its way to the entity before that moved
+        self.claims.set(false);
         asi.request_mut()?.wait(Rc::<Self>::clone(&self));
         asi.sync(&turn, move |asi, ()| {
             call.with_entity(asi, owner, |call, asi, entity| match entity {
