@@ -18,6 +18,9 @@ pub enum Error {
     /// The database was not reached, or its answer was lost.
     #[error("the database of the cluster cannot be reached")]
     Unavailable(#[source] Cause),
+    /// The server of the database does not run: nobody reaches it.
+    #[error("the server of the cluster's database does not run")]
+    Down(#[source] Cause),
     /// The database answered with an error.
     #[error("the database of the cluster refused a request")]
     Refused(#[source] Cause),
@@ -41,7 +44,7 @@ impl Error {
     /// Whether the same request may succeed later, without a change of anything but the database.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+        matches!(self, Self::Unavailable(_) | Self::Down(_))
     }
 }
 
@@ -65,6 +68,7 @@ impl From<Error> for asyncsteps_core::Error {
             Error::Name(_) => codes::INVALID_REQUEST,
             Error::Config(_)
             | Error::Unavailable(_)
+            | Error::Down(_)
             | Error::Refused(_)
             | Error::NewerFormat { .. }
             | Error::Closed => codes::INTERNAL_ERROR,

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::store::ClusterNodeId;
+use crate::store::{ClusterNodeId, SESSION_PART};
 
 /// The code of the error that ends a section whose lock was lost: the node could not renew its lease in
 /// time. The steps inside of the section are cancelled, and undone with the lock taken again.
@@ -28,6 +28,8 @@ pub(crate) struct LeaseTerm {
     lease: Duration,
     /// When sections end unless it is renewed, by the boot-time clock in nanoseconds.
     ends: AtomicU64,
+    /// The same without a session.
+    alone: AtomicU64,
     has_ended: WatchedValue<bool>,
     /// The server said that there is no such lease.
     pub(crate) refused: Notify,
@@ -48,6 +50,7 @@ impl LeaseTerm {
             node,
             lease,
             ends: AtomicU64::new(0),
+            alone: AtomicU64::new(0),
             has_ended: WatchedValue::default(),
             refused: Notify::new(),
             sections: Mutex::default(),
@@ -61,12 +64,28 @@ impl LeaseTerm {
     /// difference of clocks and for the time that it takes to end sections.
     pub(crate) fn renewed(&self, sent: Duration) {
         let ends = sent + self.lease * 9 / 10;
-        self.ends.store(u64::try_from(ends.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.ends.store(nanos(ends), Ordering::Relaxed);
+        self.alone.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// The session of the last renewal has ended: from now on, others may shorten the lease to its [`SESSION_PART`].
+    pub(crate) fn session_ended(&self) {
+        self.alone.fetch_min(self.ends_alone(), Ordering::Relaxed);
+    }
+
+    /// The server does not run, so that nobody has shortened the lease yet.
+    pub(crate) fn server_is_down(&self) {
+        self.alone.store(self.ends_alone(), Ordering::Relaxed);
+    }
+
+    fn ends_alone(&self) -> u64 {
+        nanos(clock::boottime() + self.lease / SESSION_PART * 9 / 10)
     }
 
     /// How long sections may still run.
     pub(crate) fn left(&self) -> Duration {
-        Duration::from_nanos(self.ends.load(Ordering::Relaxed)).saturating_sub(clock::boottime())
+        let ends = self.ends.load(Ordering::Relaxed).min(self.alone.load(Ordering::Relaxed));
+        Duration::from_nanos(ends).saturating_sub(clock::boottime())
     }
 
     /// Whether this node still holds the locks that it took in this term.
@@ -126,8 +145,32 @@ impl LeaseTerm {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
         self.term.sections.lock().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_session_a_term_ends_before_others_may_take_its_locks() {
+        let lease = Duration::from_secs(80);
+        let term = LeaseTerm::new(ClusterNodeId(1), clock::boottime(), lease);
+        assert!(term.left() > lease / 2);
+        term.session_ended();
+        let left = term.left();
+        assert!(left <= lease / 8 * 9 / 10);
+        while term.left() == left {}
+        term.session_ended();
+        assert!(term.left() < left, "it ended before");
+        term.renewed(clock::boottime());
+        assert!(term.left() > lease / 2);
     }
 }

@@ -17,7 +17,7 @@ use crate::hold::{Hold, LockHolds, Return};
 use crate::keys::StateTable;
 use crate::lease_term::LeaseTerm;
 use crate::notices::Notices;
-use crate::store::{LockId, LockStore, Taken};
+use crate::store::{LockId, LockStore, SESSION_PART, Taken};
 
 /// The number of renewals after which unused rows are removed.
 const TRIM: u64 = 100;
@@ -116,13 +116,14 @@ impl ClusterNode {
         })
     }
 
-    /// Renews the lease each third of it, until it is lost.
+    /// Renews the lease each third of it and when its session ends, until it is lost.
     async fn keep(&self, term: &LeaseTerm) {
         let Config { lease, .. } = self.config;
         for count in 1_u64.. {
             tokio::select! {
                 biased;
                 () = sleep(lease / 3) => {}
+                () = self.store.session_ended() => term.session_ended(),
                 () = term.expired() => return,
                 () = term.refused.notified() => return,
             }
@@ -145,9 +146,14 @@ impl ClusterNode {
                     Ok(false) => return,
                     Err(error) => {
                         tracing::warn!(%error, "the lease cannot be renewed: trying again");
+                        if matches!(error, Error::Down(_)) {
+                            term.server_is_down();
+                        } else {
+                            term.session_ended();
+                        }
                         tokio::select! {
                             biased;
-                            () = sleep(lease / 20) => {}
+                            () = sleep(lease / SESSION_PART / 8) => {}
                             () = term.expired() => return,
                         }
                     }

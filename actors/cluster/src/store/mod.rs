@@ -10,6 +10,7 @@ mod postgres;
 mod quota;
 
 use std::fmt;
+use std::future::pending;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ pub use memory::Memory;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use quota::{Quota, QuotaShare};
+
+/// The part of a lease that is left when the session of its last renewal has ended: an eighth.
+pub const SESSION_PART: u32 = 8;
 
 /// The answer of a store, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -58,6 +62,13 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
 
     /// Renews the lease of a node; `false` if it has none any more.
     fn renew(&self, node: ClusterNodeId, lease: Duration) -> Answer<'_, bool>;
+
+    /// Completes when the session has ended on which this process renewed leases last. The store keeps such a lease for
+    /// its [`SESSION_PART`], in which a process that lives renews it on another session. A store without sessions never
+    /// completes.
+    fn session_ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(pending())
+    }
 
     /// The node has no lease any more: its locks are free.
     fn leave(&self, node: ClusterNodeId) -> Answer<'_, ()>;

@@ -4,7 +4,7 @@ use futures_util::future::poll_immediate;
 use tokio_postgres::Client;
 
 use super::child::{Holder, LOCK, was_holder, write};
-use super::world::{node, number, tables, url, with_server, within};
+use super::world::{node, number, tables, until, url, with_server, within};
 
 /// The lease of the process, in milliseconds: longer than any pause of a busy machine that is likely.
 const LEASE: u64 = 5000;
@@ -16,23 +16,62 @@ async fn end_of_lease(tables: &Client) -> i64 {
 }
 
 #[test]
-fn the_lock_of_a_killed_process_is_free_after_its_lease_and_not_before() {
+fn the_lock_of_a_killed_process_is_free_an_eighth_of_its_lease_after_that_was_noticed() {
     if was_holder() {
         return;
     }
     with_server(async |server| {
         let (contender, tables) = (node(server).await, tables(server).await);
-        let name = "processes::the_lock_of_a_killed_process_is_free_after_its_lease_and_not_before";
-        let mut holder = Holder::start(name, &url(server), LEASE);
+        let name = "processes::the_lock_of_a_killed_process_is_free_an_eighth_of_its_lease_after_that_was_noticed";
+        let mut holder = Holder::start(name, &url(server), 2 * LEASE);
         let epoch: u64 = holder.said("holds").await.parse().expect("a number");
         let mutex = contender.mutex(LOCK);
         let mut taken = Box::pin(mutex.lock());
         assert!(poll_immediate(&mut taken).await.is_none(), "it is held");
         holder.kill();
-        let end = end_of_lease(&tables).await;
+        let (killed, end) = (number(&tables, "SELECT now_ms()").await, end_of_lease(&tables).await);
+        // what the others left of the lease
+        let noticed = async {
+            loop {
+                let left = end_of_lease(&tables).await;
+                if left < end {
+                    return left;
+                }
+            }
+        };
+        let left = tokio::select! {
+            left = noticed => left,
+            _ = &mut taken => panic!("not before"),
+        };
+        assert!(left >= killed + i64::try_from(LEASE).expect("a number") / 4, "{killed} {left}");
         let guard = within(taken).await.expect("it comes free");
-        assert!(number(&tables, "SELECT now_ms()").await >= end, "not before");
+        assert!(number(&tables, "SELECT now_ms()").await >= left, "not before");
         assert!(guard.fence().epoch() > epoch);
+    });
+}
+
+#[test]
+fn a_holder_whose_session_ends_renews_its_lease_on_another_one() {
+    with_server(async |server| {
+        let (one, other, tables) = (node(server).await, node(server).await, tables(server).await);
+        let guard = one.mutex(LOCK).lock().await.expect("it is free");
+        let session = "SELECT session::bigint FROM node WHERE id IN (SELECT holder FROM mutex)";
+        let before = number(&tables, session).await;
+        let cut = format!("SELECT pg_terminate_backend({before})::int::bigint");
+        assert_eq!(number(&tables, &cut).await, 1);
+        let wanted = other.mutex(LOCK);
+        let mut taken = Box::pin(wanted.lock());
+        let renewed = format!(
+            "SELECT count(*) FROM node WHERE session <> {before} AND ends > now_ms() + 30000 \
+             AND id IN (SELECT holder FROM mutex)"
+        );
+        tokio::select! {
+            () = until(&tables, &renewed, 1) => {}
+            _ = &mut taken => panic!("it is held"),
+        }
+        assert!(guard.is_valid());
+        drop(guard);
+        within(taken).await.map(drop).expect("it is given back");
     });
 }
 

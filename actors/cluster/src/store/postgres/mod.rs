@@ -4,6 +4,7 @@ mod listen;
 mod schema;
 mod session;
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +74,22 @@ impl LockDatabase {
     }
 
     async fn connect(&self) -> Result<(Client, Connection<Socket, NoTlsStream>), Error> {
-        session::within(async { Ok(self.config.connect(NoTls).await?) }).await
+        let connecting = async { Ok(self.config.connect(NoTls).await?) };
+        session::within(connecting).await.map_err(|error| self.connect_error(error))
+    }
+
+    /// Where nothing listens, no server runs, if there is no other place.
+    fn connect_error(&self, error: Error) -> Error {
+        let Error::Unavailable(cause) = error else { return error };
+        let source = cause.source().and_then(|source| source.downcast_ref::<io::Error>());
+        let is_down = source.is_some_and(|source| {
+            matches!(source.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+        });
+        if is_down && self.config.get_hosts().len() == 1 {
+            Error::Down(cause)
+        } else {
+            Error::Unavailable(cause)
+        }
     }
 }
 
@@ -90,6 +106,10 @@ impl LockStore for Postgres {
             let values = [Int(node.0), Int(millis(lease))];
             one(&self.leases.query("SELECT renew($1, $2)", &values).await?, 0)
         })
+    }
+
+    fn session_ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.leases.ended())
     }
 
     fn leave(&self, node: ClusterNodeId) -> Answer<'_, ()> {

@@ -9,14 +9,13 @@ use super::session::within;
 use crate::error::Error;
 
 /// The format that this program writes.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 /// Several nodes may set up the tables at the same time; they do so one after the other.
 const ALONE: &str = "SELECT pg_advisory_xact_lock(x'41736343'::int)";
 
 const TABLES: &str = "
 CREATE TABLE format (number BIGINT NOT NULL);
-INSERT INTO format VALUES (1);
 -- drawn by all locks, and never reset: a lock whose row was removed goes on with higher numbers
 CREATE SEQUENCE epoch;
 CREATE TABLE node (
@@ -58,28 +57,46 @@ CREATE TABLE counter (
 );
 ";
 
+/// What the first format lacks: the session of the last renewal, and the server that knows it.
+const SESSIONS: &str = "
+ALTER TABLE node ADD COLUMN session INT, ADD COLUMN server TIMESTAMPTZ;
+INSERT INTO format VALUES (2);
+";
+
 const FUNCTIONS: &str = "
-CREATE FUNCTION now_ms() RETURNS BIGINT LANGUAGE sql VOLATILE
+CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE sql VOLATILE
 AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 
 -- not before a lease has passed since the server started: while it was away, no node could renew
-CREATE FUNCTION lease_end(_ends BIGINT, _lease BIGINT) RETURNS BIGINT LANGUAGE sql VOLATILE
+CREATE OR REPLACE FUNCTION lease_end(_ends BIGINT, _lease BIGINT) RETURNS BIGINT LANGUAGE sql VOLATILE
 AS $$ SELECT greatest(_ends,
     floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint + _lease) $$;
 
-CREATE FUNCTION register(_lease BIGINT) RETURNS BIGINT LANGUAGE sql VOLATILE
-AS $$ INSERT INTO node (ends, lease) VALUES (now_ms() + _lease, _lease) RETURNING id $$;
+CREATE OR REPLACE FUNCTION register(_lease BIGINT) RETURNS BIGINT LANGUAGE sql VOLATILE
+AS $$ INSERT INTO node (ends, lease, session, server)
+    VALUES (now_ms() + _lease, _lease, pg_backend_pid(), pg_postmaster_start_time()) RETURNING id $$;
 
-CREATE FUNCTION renew(_node BIGINT, _lease BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION renew(_node BIGINT, _lease BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql VOLATILE
 AS $$ BEGIN
-    UPDATE node SET ends = now_ms() + _lease, lease = _lease
+    UPDATE node SET ends = now_ms() + _lease, lease = _lease,
+            session = pg_backend_pid(), server = pg_postmaster_start_time()
         WHERE id = _node AND lease_end(ends, lease) > now_ms();
     RETURN FOUND;
 END $$;
 
+-- removes a node whose lease is over. One whose session is gone, on the server that it was on, has an eighth of its
+-- lease left, in which it renews it if it lives
+CREATE OR REPLACE FUNCTION look_at(_node BIGINT) RETURNS VOID LANGUAGE sql VOLATILE
+AS $$
+    UPDATE node SET ends = least(ends, now_ms() + lease / 8), lease = 0, session = NULL
+        WHERE id = _node AND server = pg_postmaster_start_time() AND session IS NOT NULL
+            AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = session);
+    DELETE FROM node WHERE id = _node AND lease_end(ends, lease) <= now_ms();
+$$;
+
 -- gives the token if the lock is taken, else how long the lease of its holder lasts; neither if the
 -- caller has no lease
-CREATE FUNCTION take(_name TEXT, _key TEXT, _node BIGINT, OUT drawn BIGINT, OUT held_for BIGINT)
+CREATE OR REPLACE FUNCTION take(_name TEXT, _key TEXT, _node BIGINT, OUT drawn BIGINT, OUT held_for BIGINT)
 LANGUAGE plpgsql VOLATILE
 AS $$ DECLARE _holder BIGINT; _ends BIGINT; BEGIN
     IF NOT EXISTS (SELECT FROM node WHERE id = _node AND lease_end(ends, lease) > now_ms()) THEN
@@ -93,7 +110,7 @@ AS $$ DECLARE _holder BIGINT; _ends BIGINT; BEGIN
     END LOOP;
     IF _holder <> _node THEN
         -- a renewal that comes at the same time is waited for, and counts
-        DELETE FROM node WHERE id = _holder AND lease_end(ends, lease) <= now_ms();
+        PERFORM look_at(_holder);
         SELECT lease_end(ends, lease) INTO _ends FROM node WHERE id = _holder;
         IF FOUND THEN
             UPDATE mutex SET wanted = true WHERE name = _name AND key = _key AND NOT wanted;
@@ -105,7 +122,7 @@ AS $$ DECLARE _holder BIGINT; _ends BIGINT; BEGIN
         WHERE name = _name AND key = _key RETURNING epoch INTO drawn;
 END $$;
 
-CREATE FUNCTION give_back(_name TEXT, _key TEXT, _epoch BIGINT) RETURNS VOID
+CREATE OR REPLACE FUNCTION give_back(_name TEXT, _key TEXT, _epoch BIGINT) RETURNS VOID
 LANGUAGE plpgsql VOLATILE
 AS $$ DECLARE _wanted BOOLEAN; BEGIN
     SELECT wanted INTO _wanted FROM mutex
@@ -121,7 +138,7 @@ END $$;
 -- the share of a node in so many units: an equal part of them, once the others have given theirs back.
 -- What is new in it counts after so many milliseconds. What the node still has is not given to others
 -- before the node asks again without it. Nothing if the caller has no lease
-CREATE FUNCTION share_in(_name TEXT, _key TEXT, _node BIGINT, _has BIGINT, _total BIGINT,
+CREATE OR REPLACE FUNCTION share_in(_name TEXT, _key TEXT, _node BIGINT, _has BIGINT, _total BIGINT,
     _period BIGINT, OUT granted BIGINT, OUT counts_in BIGINT)
 LANGUAGE plpgsql VOLATILE
 AS $$ DECLARE _clean BIGINT; _fair BIGINT; _mine BIGINT; _others BIGINT; _dead BIGINT; BEGIN
@@ -134,7 +151,7 @@ AS $$ DECLARE _clean BIGINT; _fair BIGINT; _mine BIGINT; _others BIGINT; _dead B
         INSERT INTO quota (name, key) VALUES (_name, _key) ON CONFLICT DO NOTHING;
     END LOOP;
     FOR _dead IN SELECT node FROM share WHERE name = _name AND key = _key ORDER BY node LOOP
-        DELETE FROM node WHERE id = _dead AND lease_end(ends, lease) <= now_ms();
+        PERFORM look_at(_dead);
     END LOOP;
     DELETE FROM share s WHERE s.name = _name AND s.key = _key
         AND NOT EXISTS (SELECT FROM node WHERE id = s.node);
@@ -155,7 +172,7 @@ AS $$ DECLARE _clean BIGINT; _fair BIGINT; _mine BIGINT; _others BIGINT; _dead B
     UPDATE quota SET clean = _clean WHERE name = _name AND key = _key;
 END $$;
 
-CREATE FUNCTION return_share(_name TEXT, _key TEXT, _node BIGINT, _period BIGINT) RETURNS VOID
+CREATE OR REPLACE FUNCTION return_share(_name TEXT, _key TEXT, _node BIGINT, _period BIGINT) RETURNS VOID
 LANGUAGE plpgsql VOLATILE
 AS $$ BEGIN
     UPDATE quota SET clean = now_ms() + _period WHERE name = _name AND key = _key;
@@ -163,7 +180,7 @@ AS $$ BEGIN
 END $$;
 
 -- counts an entry; else gives how long the period lasts
-CREATE FUNCTION count_entry(_name TEXT, _key TEXT, _max BIGINT, _period BIGINT) RETURNS BIGINT
+CREATE OR REPLACE FUNCTION count_entry(_name TEXT, _key TEXT, _max BIGINT, _period BIGINT) RETURNS BIGINT
 LANGUAGE plpgsql VOLATILE
 AS $$ DECLARE _ends BIGINT; _used BIGINT; _now BIGINT; BEGIN
     LOOP
@@ -181,11 +198,11 @@ AS $$ DECLARE _ends BIGINT; _used BIGINT; _now BIGINT; BEGIN
     RETURN 0;
 END $$;
 
-CREATE FUNCTION leave(_node BIGINT) RETURNS VOID LANGUAGE sql VOLATILE
+CREATE OR REPLACE FUNCTION leave(_node BIGINT) RETURNS VOID LANGUAGE sql VOLATILE
 AS $$ DELETE FROM node WHERE id = _node $$;
 
 -- removes locks that were not taken for an hour, and nodes whose lease was over for an hour
-CREATE FUNCTION trim_rows() RETURNS VOID LANGUAGE sql VOLATILE
+CREATE OR REPLACE FUNCTION trim_rows() RETURNS VOID LANGUAGE sql VOLATILE
 AS $$
     DELETE FROM mutex WHERE (name, key) IN (SELECT name, key FROM mutex
         WHERE holder IS NULL AND changed < now_ms() - 3600000
@@ -213,12 +230,15 @@ pub(super) async fn set_up(database: &LockDatabase) -> Result<(), Error> {
         let there = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'format'";
         if transaction.query(there, &[&schema]).await?.is_empty() {
             transaction.batch_execute(TABLES).await?;
-            transaction.batch_execute(FUNCTIONS).await?;
         }
         let row = transaction.query_one("SELECT max(number) FROM format", &[]).await?;
         let found = row.try_get::<_, Option<i64>>(0)?.unwrap_or_default();
         if found > FORMAT {
             return Err(Error::NewerFormat { found, known: FORMAT });
+        }
+        if found < FORMAT {
+            transaction.batch_execute(SESSIONS).await?;
+            transaction.batch_execute(FUNCTIONS).await?;
         }
         Ok(transaction.commit().await?)
     })

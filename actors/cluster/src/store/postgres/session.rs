@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
@@ -43,12 +43,13 @@ impl StatementValue<'_> {
 pub(super) struct StoreSession {
     database: Arc<LockDatabase>,
     client: Mutex<Option<Arc<Client>>>,
+    ended: Arc<Notify>,
 }
 
 impl StoreSession {
     /// A session that connects with its first request.
     pub(super) fn new(database: Arc<LockDatabase>) -> Self {
-        Self { database, client: Mutex::default() }
+        Self { database, client: Mutex::default(), ended: Arc::default() }
     }
 
     async fn client(&self) -> Result<Arc<Client>, Error> {
@@ -58,10 +59,19 @@ impl StoreSession {
             _ => {
                 let (new, connection) = self.database.connect().await?;
                 // it ends with the client, and the next request gets its error
-                tokio::spawn(async move { connection.await.ok() });
+                let ended = Arc::clone(&self.ended);
+                tokio::spawn(async move {
+                    connection.await.ok();
+                    ended.notify_one();
+                });
                 Ok(Arc::clone(client.insert(Arc::new(new))))
             }
         }
+    }
+
+    /// Completes when a connection has ended since this completed last.
+    pub(super) async fn ended(&self) {
+        self.ended.notified().await;
     }
 
     /// The rows of a statement.
