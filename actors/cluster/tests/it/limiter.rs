@@ -5,11 +5,12 @@ use std::future::pending;
 use std::rc::Rc;
 
 use asyncsteps_actors::flow::start_flow;
-use asyncsteps_cluster::{Limiter, Limits, Rate};
+use asyncsteps_cluster::{Cluster, Limiter, Limits, Rate};
 use asyncsteps_core::{Flow, StepError};
 use futures_util::future::join_all;
 
-use super::world::{flow, node, number, tables, with_server, within};
+use super::throttle::LEASE;
+use super::world::{config, flow, node, number, tables, url, with_server, within};
 use asyncsteps_postgres_server::Server;
 
 fn limits(concurrent: u32, max_queue: Option<u32>) -> Limits {
@@ -73,8 +74,12 @@ async fn a_section_that_is_entered_again_takes_one_place(server: &Server) {
 
 async fn sections_of_two_nodes_share_the_places(server: &Server) {
     const PLACES: u32 = 3;
-    let nodes = [node(server).await, node(server).await];
-    let limiters = nodes.map(|node| node.limiter("shared", limits(PLACES, None)).expect("limits"));
+    let mut limiters = Vec::new();
+    for _ in 0..2 {
+        // the second one has its places when the first one renews its share: each third of a lease
+        let node = Cluster::connect(&url(server), config(LEASE)).await.expect("a node");
+        limiters.push(node.limiter("shared", limits(PLACES, None)).expect("limits"));
+    }
     let (inside, most) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let tables = tables(server).await;
     let flows = (0..60).map(|number| {

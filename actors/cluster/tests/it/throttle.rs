@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// A lease in milliseconds, and three times what passes between two renewals of a share: longer than any pause of a busy
 /// machine that is likely.
-const LEASE: u64 = 4500;
+pub(crate) const LEASE: u64 = 4500;
 
 fn rate(max: u32, counting: Counting) -> Rate {
     Rate { max, period: LONG, max_queue: Some(0), counting }

@@ -127,12 +127,6 @@ fn a_call_of_an_entity_is_in_its_state_once_and_in_its_place_under_any_of_the_se
     println!("{figures}");
 }
 
-/// The clock of the journal jumps a day ahead just before a node begins, while others carry out requests.
-#[test]
-fn a_jump_that_a_node_finds_as_it_begins_ends_no_lease_as_in_seed_882() {
-    simulate(882..883, shop);
-}
-
 /// A scenario has one history for a seed, which this returns: in this process and in another one, in which it is run by a
 /// test. Addresses and the order of hash tables differ there.
 fn has_one_history(
@@ -157,13 +151,6 @@ fn has_one_history(
 fn each_seed_has_one_history(test: &str, scenario: impl Fn(&mut Cluster) -> Result<(), String>) {
     let [seven, two] = [7, 2].map(|seed| has_one_history(test, seed, &scenario));
     assert_ne!(seven, two, "the seed decides");
-}
-
-/// In this history a node submits a request to itself, hears no answer, and cannot reach the journal when it releases what it
-/// may own.
-#[test]
-fn seed_288_is_one_history_in_which_a_request_that_its_node_may_own_is_released() {
-    has_one_history("no_order_is_lost_or_paid_twice_under_any_of_the_seeds", 288, shop);
 }
 
 #[test]
