@@ -103,9 +103,7 @@ impl Connection {
                 () = &mut output_closed => return End::Gone,
                 () = displaced(&account) => Event::Displaced,
                 Some((kind, handled)) = messages.next() => Event::Handled(kind, handled),
-                frame = self.frames.next(), if frames < FRAMES && session.may_read() => {
-                    Event::Frame(frame)
-                }
+                frame = self.frames.next(session.may_read()), if frames < FRAMES => Event::Frame(frame),
                 Some(call) = self.calls.recv(), if !session.is_full() => Event::Call(call),
                 taken = output.ready(), if session.has_output() || output.is_sending() => {
                     if taken.is_err() || output.send(session.take_output(clock::now())).is_err() {

@@ -1,6 +1,6 @@
 //! Frames of RFC 6455: from the bytes of a connection to whole messages, and back.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
@@ -79,14 +79,14 @@ impl Frames {
     }
 
     /// Makes room for the rest of the frame that has begun, and behind a small one for others, which come with the same
-    /// read.
-    fn make_room(&mut self) -> Result<(), Broken> {
+    /// read; for at most so many bytes.
+    fn make_room(&mut self, most: usize) -> Result<(), Broken> {
         let fragments = self.fragments.as_ref().map_or(0, |(_, whole)| whole.capacity());
         if self.buffer.is_empty() {
             (self.buffer, self.room) = (BytesMut::new(), 0);
             return self.hold(fragments);
         }
-        let size = wire::size_of_begun(&self.buffer);
+        let size = wire::size_of_begun(&self.buffer).min(most);
         if self.room >= size {
             return Ok(());
         }
@@ -99,15 +99,43 @@ impl Frames {
     }
 
     /// Reads the next message or control frame, or a part of it: the caller has to look at the clock and let others
-    /// have their turn, however small the parts are that a client sends.
+    /// have their turn, however small the parts are that a client sends. While none `may_be_taken`, it waits for the end
+    /// of the connection.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Result<Incoming, Broken> {
+    pub(super) async fn next(&mut self, may_be_taken: bool) -> Result<Incoming, Broken> {
+        if !may_be_taken {
+            return Err(self.end().await);
+        }
         if let Some(incoming) = self.taken()? {
             return Ok(incoming);
         }
-        self.make_room()?;
+        self.read(usize::MAX).await?;
+        if let Some(incoming) = self.taken()? {
+            return Ok(incoming);
+        }
+        self.make_room(usize::MAX)?;
+        Ok(Incoming::Part)
+    }
+
+    /// Reads ahead as far as there is room, and completes when nothing more can come: so it shows that the other end is
+    /// gone while none of its messages may be taken.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    async fn end(&mut self) -> Broken {
+        while self.buffer.len() < READ {
+            if let Err(broken) = self.read(READ).await {
+                return broken;
+            }
+        }
+        pending().await
+    }
+
+    /// Reads the available bytes, at least one, into room for at most so many.
+    async fn read(&mut self, most: usize) -> Result<(), Broken> {
+        self.make_room(most)?;
         let Self { input, buffer, begun, .. } = self;
         let read = poll_fn(|cx| {
             if begun.is_crowded() {
@@ -117,14 +145,7 @@ impl Frames {
             }
             input.poll_read(cx, buffer)
         });
-        if !read.await {
-            return Err(Broken::Ended);
-        }
-        if let Some(incoming) = self.taken()? {
-            return Ok(incoming);
-        }
-        self.make_room()?;
-        Ok(Incoming::Part)
+        if read.await { Ok(()) } else { Err(Broken::Ended) }
     }
 
     /// What was read already.
