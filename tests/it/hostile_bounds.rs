@@ -127,6 +127,18 @@ fn bodies_that_have_begun() {
 }
 
 #[test]
+fn bodies_in_chunks_that_have_begun() {
+    let head = "POST /ftn/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunks = format!("3e8\r\n{}\r\n", " ".repeat(1000)).repeat(LARGE / 1000);
+    let begun = format!("{head}{chunks}");
+    check(CONNECTIONS, |stream| {
+        let mut client = Connection::over(stream);
+        client.try_send(begun.as_bytes());
+        client
+    });
+}
+
+#[test]
 fn answers_that_are_not_taken() {
     let call = post(&message(BIG, &json!({ "size": 400_000 })));
     check(UNREAD, |stream| {

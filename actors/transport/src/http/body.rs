@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use asyncsteps_actors::budget::{Client, Holding};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::StatusCode;
 use http_body::Body as _;
@@ -157,7 +157,7 @@ async fn collect(
     limit: usize,
     room: &mut Room,
 ) -> Result<Bytes, BodyError> {
-    let mut body = BytesMut::new();
+    let mut body = Vec::new();
     while let Some(chunk) = source.next().await {
         let chunk = chunk.map_err(|error| {
             let kind = error.kind();
@@ -176,12 +176,13 @@ async fn collect(
         if body.len() + chunk.len() > limit {
             return Err(BodyError::Status(StatusCode::PAYLOAD_TOO_LARGE));
         }
-        let bytes = length.max(body.len() + chunk.len());
-        room.set(bytes).map_err(BodyError::NoRoom)?;
-        if body.is_empty() {
-            body.reserve(length.max(chunk.len()));
+        let needed = length.max(body.len() + chunk.len());
+        if needed > body.capacity() {
+            let capacity = needed.max((2 * body.capacity()).min(limit));
+            room.set(capacity).map_err(BodyError::NoRoom)?;
+            body.reserve_exact(capacity - body.len());
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(body.freeze())
+    Ok(body.into())
 }
