@@ -3,21 +3,30 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, fs, process, thread};
 
 use asyncsteps_support::client::{Connection, message, post};
 use asyncsteps_support::server::TestServer;
-use asyncsteps_support::stream::{CERTIFICATE, KEY, Stream, server_config};
+use asyncsteps_support::stream::{
+    CERTIFICATE, KEY, RENEWED_CERTIFICATE, RENEWED_KEY, Stream, server_config,
+};
 use asyncsteps_support::ws::Socket;
 use asyncsteps_support::{PATIENCE, conform};
 use asyncsteps_transport::http::{ServerLimits, tls_from_pem};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 const HELLO: &str = "conform.secure:1.0:hello";
 
 fn secure() -> TestServer {
-    let tls = tls_from_pem(Path::new(CERTIFICATE), Path::new(KEY)).expect("they fit");
+    secure_by(Path::new(CERTIFICATE), Path::new(KEY))
+}
+
+fn secure_by(certificate: &Path, key: &Path) -> TestServer {
+    let tls = tls_from_pem(certificate, key).expect("they fit");
     TestServer::start_with(1, ServerLimits::default(), Some(tls), conform::executor, |service| {
         service
     })
@@ -86,4 +95,44 @@ fn connections_without_a_handshake_delay_no_others() {
     let mut other = Connection::over(Stream::secure(host.address));
     assert_eq!(other.call(HELLO, &json!({})), json!({ "r": "secure" }));
     drop((silent, slow));
+}
+
+#[test]
+fn a_certificate_is_renewed_under_load_without_a_restart() {
+    let folder = env::temp_dir().join(format!("asyncsteps-renewed-{}", process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    let write = |from: [&str; 2]| {
+        for (from, to) in from.into_iter().zip([&certificate, &key]) {
+            fs::copy(from, to).expect("it is written");
+        }
+    };
+    write([CERTIFICATE, KEY]);
+    let host = secure_by(&certificate, &key);
+    // a call over a new connection, and the certificate that the server shows there
+    let shown = || {
+        let mut client = Connection::over(Stream::secure(host.address));
+        assert_eq!(client.call(HELLO, &json!({})), json!({ "r": "secure" }));
+        client.stream().certificate().expect("a certificate").to_vec()
+    };
+    let mut kept = Connection::over(Stream::secure(host.address));
+    let before = shown();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    shown();
+                }
+            });
+        }
+        write([RENEWED_CERTIFICATE, RENEWED_KEY]);
+        let begun = Instant::now();
+        while shown() == before {
+            assert!(begun.elapsed() < PATIENCE, "it is not read again");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(kept.call(HELLO, &json!({})), json!({ "r": "secure" }), "it was made before");
+    fs::remove_dir_all(folder).expect("it is there");
 }

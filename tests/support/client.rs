@@ -73,6 +73,12 @@ impl Connection {
         Self { stream: BufReader::new(stream) }
     }
 
+    /// The bytes under it.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        self.stream.get_ref()
+    }
+
     /// Sends bytes.
     pub fn send(&mut self, bytes: &[u8]) -> &mut Self {
         self.stream.get_mut().write_all(bytes).expect("the server takes bytes");

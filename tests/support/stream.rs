@@ -20,6 +20,12 @@ pub const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tls/cert.pem
 /// The key of the [`CERTIFICATE`].
 pub const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tls/key.pem");
 
+/// Another one, that takes the place of the [`CERTIFICATE`].
+pub const RENEWED_CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tls/renewed-cert.pem");
+
+/// The key of the [`RENEWED_CERTIFICATE`].
+pub const RENEWED_KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tls/renewed-key.pem");
+
 /// A connection; dropping it closes it.
 #[derive(Debug)]
 pub struct Stream {
@@ -72,6 +78,12 @@ impl Stream {
         self.tls.as_ref()?.alpn_protocol()
     }
 
+    /// The certificate of the server, once bytes went both ways over TLS.
+    #[must_use]
+    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.tls.as_ref()?.peer_certificates()?.first()
+    }
+
     /// The socket itself, for its options.
     #[must_use]
     pub fn tcp(&self) -> &TcpStream {
@@ -79,13 +91,15 @@ impl Stream {
     }
 }
 
-/// A configuration of clients that trust the [`CERTIFICATE`].
+/// A configuration of clients that trust the [`CERTIFICATE`], and the [`RENEWED_CERTIFICATE`].
 #[must_use]
 pub fn client_config() -> ClientConfig {
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();
-    let certificate = CertificateDer::from_pem_file(Path::new(CERTIFICATE));
-    roots.add(certificate.expect("a certificate")).expect("a root");
+    for file in [CERTIFICATE, RENEWED_CERTIFICATE] {
+        let certificate = CertificateDer::from_pem_file(Path::new(file));
+        roots.add(certificate.expect("a certificate")).expect("a root");
+    }
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider has them")
