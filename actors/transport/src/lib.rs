@@ -117,8 +117,9 @@ mod hostile;
 pub mod http;
 pub mod websocket;
 
-/// How long a client may take no bytes while its server closes.
-pub(crate) const UNTAKEN: std::time::Duration = std::time::Duration::from_secs(1);
+/// How long a client may take, or send, no bytes while its server closes: what takes some all the time, but slowly, is
+/// seen to take a window at once.
+pub(crate) const UNMOVED: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// How many frames of a connection are read in a turn of its task: each can be a request, and other
 /// connections wait meanwhile.

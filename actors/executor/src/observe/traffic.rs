@@ -16,6 +16,7 @@ struct Counts {
     ended: [AtomicU64; Protocol::ALL.len()],
     over_limit: AtomicU64,
     failed: AtomicU64,
+    cut: AtomicU64,
     received: AtomicU64,
     sent: AtomicU64,
 }
@@ -64,6 +65,9 @@ pub struct TrafficFigures {
     pub over_limit: u64,
     /// Connections that failed before they were made, such as in a TLS handshake.
     pub failed: u64,
+    /// Connections that were cut before their client had all of its answers: it took nothing for too long, or the
+    /// server has ended.
+    pub cut: u64,
     /// Bytes that were read, without the overhead of TLS; from other nodes, bytes of FutoIn
     /// messages.
     pub received: u64,
@@ -107,6 +111,11 @@ impl Traffic {
     /// A connection failed before it was made.
     pub fn failed(&self) {
         self.0.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection was cut before its client had all of its answers.
+    pub fn cut(&self) {
+        self.0.cut.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts bytes that were read.
@@ -156,6 +165,7 @@ impl TrafficFigures {
             connections: connections.collect(),
             over_limit: sum(|counts| &counts.over_limit),
             failed: sum(|counts| &counts.failed),
+            cut: sum(|counts| &counts.cut),
             received: sum(|counts| &counts.received),
             sent: sum(|counts| &counts.sent),
         }

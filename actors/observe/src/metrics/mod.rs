@@ -38,6 +38,7 @@
 //! | `asyncsteps_deadlocks_total` | | deadlocks found in the process |
 //! | `asyncsteps_connections`, `asyncsteps_connections_accepted_total` | protocol | open connections, and connections on which a protocol began: `new`, `http1`, `http2`, `websocket`, `nats`; one may go from one to the next |
 //! | `asyncsteps_connections_refused_total` | reason | connections over a limit, or that failed in the TLS handshake |
+//! | `asyncsteps_connections_cut_total` | | connections that were cut before their client had all of its answers: it took nothing for too long, or the grace of a stop was over; each is in the log |
 //! | `asyncsteps_received_bytes_total`, `asyncsteps_sent_bytes_total` | | bytes of connections, without the overhead of TLS; of NATS the bytes of request and answer messages |
 //! | `asyncsteps_traces_exported_total` | | sampled requests that the [exporter](asyncsteps_executor::Builder::export) has handed over |
 //! | `asyncsteps_traces_dropped_total` | reason | sampled requests that it dropped: `queue_full`, because too many waited, or `failed`, because they could not be sent |

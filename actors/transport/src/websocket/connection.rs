@@ -5,7 +5,6 @@ use std::mem;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use bytes::Bytes;
@@ -22,11 +21,8 @@ use super::link::Output;
 use super::session::{End, Session};
 use super::wire::Broken;
 use crate::account::{Account, Share};
-use crate::{FRAMES, UNTAKEN};
+use crate::{FRAMES, UNMOVED};
 use asyncsteps_executor::Direction;
-
-/// How long a client may take to receive the sent bytes before its connection is closed.
-const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
 /// One connection; a task owns it.
 pub(super) struct Connection {
@@ -69,9 +65,8 @@ impl Connection {
         let End::Close(code) = end else { return false };
         session.send_close(code);
         let farewell = output.send_last(session.take_output(clock::now()));
-        let grace = if session.is_closing() { UNTAKEN } else { CLOSE_GRACE };
         // a client that takes nothing needs no code
-        matches!(tokio::time::timeout(grace, farewell).await, Ok(Ok(())))
+        matches!(tokio::time::timeout(UNMOVED, farewell).await, Ok(Ok(())))
     }
 
     /// Waits for what happens next and lets the session decide what follows.
@@ -166,7 +161,15 @@ impl Connection {
             // a client that takes nothing needs no code
             Event::Displaced if self.output.unsent() > 0 => return Err(End::Gone),
             Event::Displaced => return Err(End::Close(TRY_AGAIN_LATER)),
-            Event::Tick => session.tick(clock::now(), self.output.unsent())?,
+            Event::Tick => {
+                let unsent = self.output.unsent();
+                let ticked = session.tick(clock::now(), unsent);
+                if ticked == Err(End::Gone) && unsent > 0 {
+                    let peer = self.handler.channel.peer();
+                    tracing::warn!(?peer, unsent, "a WebSocket is cut: its client takes nothing");
+                }
+                ticked?;
+            }
         }
         Ok(None)
     }

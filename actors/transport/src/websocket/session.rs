@@ -13,7 +13,7 @@ use super::close_code::{NO_TEXT, POLICY_VIOLATION, PROTOCOL_ERROR, TOO_LARGE, TR
 use super::frames::{self, FrameKind, Incoming};
 use super::limits::WebSocketLimits;
 use super::wire::{self, Broken, OpCode};
-use crate::UNTAKEN;
+use crate::UNMOVED;
 
 /// Bytes of output that may wait for the client; while there are more, nothing is read from it. The
 /// answers to frames that were read before come on top.
@@ -178,7 +178,7 @@ impl Session {
             return Err(End::Close(POLICY_VIOLATION));
         }
         if let Some(Closing { looked_at, stood_at }) = self.closing
-            && now >= looked_at + UNTAKEN
+            && now >= looked_at + UNMOVED
         {
             if stood_at.is_some() && stood_at == self.stands_at(unsent) {
                 return Err(End::Gone);
@@ -197,7 +197,7 @@ impl Session {
 
     /// When the next [`tick`](Self::tick) is due.
     pub(super) fn due(&self) -> Time {
-        let looks = self.closing.as_ref().map(|closing| closing.looked_at + UNTAKEN);
+        let looks = self.closing.as_ref().map(|closing| closing.looked_at + UNMOVED);
         let watched = self.watch.next(&self.limits);
         [self.calls.due(), self.message_due(), looks].into_iter().flatten().fold(watched, Time::min)
     }
@@ -354,12 +354,12 @@ mod tests {
         session.send_call(&[0; 100]);
         let chunk = session.take_output(at(0)).len();
         session.close(at(10), chunk);
-        assert_eq!(session.due(), at(11));
+        assert_eq!(session.due(), at(15));
         // a byte of the chunk, then the rest of it, with more behind it
-        assert_eq!(session.tick(at(11), chunk - 1), Ok(()));
+        assert_eq!(session.tick(at(15), chunk - 1), Ok(()));
         session.send_call(b"{}");
-        assert_eq!(session.tick(at(12), 0), Ok(()));
-        assert_eq!(session.tick(at(13), 0), Err(End::Gone));
+        assert_eq!(session.tick(at(20), 0), Ok(()));
+        assert_eq!(session.tick(at(25), 0), Err(End::Gone));
     }
 
     #[test]

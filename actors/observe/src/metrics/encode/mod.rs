@@ -193,7 +193,8 @@ impl Snapshot {
     }
 
     fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let TrafficFigures { connections, over_limit, failed, received, sent, .. } = &self.traffic;
+        let TrafficFigures { connections, over_limit, failed, cut, received, sent, .. } =
+            &self.traffic;
         let label = |word| [("protocol", word)];
         gauges(
             encoder,
@@ -212,6 +213,8 @@ impl Snapshot {
             [("limit", *over_limit), ("failed", *failed)]
                 .map(|(reason, count)| ([("reason", reason)], count)),
         )?;
+        let cut_name = ("asyncsteps_connections_cut", "Connections cut within an answer");
+        counter(encoder, cut_name, *cut)?;
         let received_name = ("asyncsteps_received_bytes", "Bytes that were read from connections");
         counter(encoder, received_name, *received)?;
         counter(encoder, ("asyncsteps_sent_bytes", "Bytes that were written to connections"), *sent)

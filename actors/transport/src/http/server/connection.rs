@@ -184,9 +184,10 @@ impl Protocols {
                 tracing::debug!("a client gives up too many requests");
                 return Poll::Ready(Ok(()));
             }
-            if let Some(due) = progress.stalled_at() {
+            if let Some((since, due)) = progress.stalls() {
                 let now = clock::now();
                 if now >= due {
+                    progress.stall(now.saturating_since(since));
                     return Poll::Ready(Ok(()));
                 }
                 alarm.set(due, now, cx);

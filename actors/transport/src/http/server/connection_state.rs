@@ -15,9 +15,10 @@ use slab::Slab;
 use super::blocks::Followed;
 use super::holds::{HeldRequest, Holds};
 use super::limits::ServerLimits;
+use super::min_rate::bought;
 use crate::account::Account;
 use crate::websocket::WebSocket;
-use crate::{FRAMES, UNTAKEN};
+use crate::{FRAMES, UNMOVED};
 
 /// How long a connection without a request is kept while the server closes: for connections that
 /// were made just before, and for answers in flight.
@@ -45,6 +46,10 @@ pub(super) struct ConnectionState {
     alarm: RefCell<Alarm>,
     /// When a request has ended in this turn.
     ended: Cell<Option<Time>>,
+    /// Bytes that were written so far, of requests.
+    written: Cell<u64>,
+    /// How long its client had taken nothing, if it ends for that.
+    stalled: Cell<Option<Duration>>,
     /// The WebSocket that the connection becomes after the answer.
     upgrade: RefCell<Option<Box<WebSocket>>>,
 }
@@ -85,7 +90,7 @@ struct State {
     had_request: bool,
     /// How many frames may still be read in this turn of its task, in HTTP/2.
     frames: usize,
-    /// Since when the next bytes of answers wait for the client, in HTTP/2.
+    /// Since when the next bytes of answers wait for the client, as far as those that it took did not buy, in HTTP/2.
     unsent: Slab<Time>,
     resets: Resets,
     /// Whether the task got another turn since its deadline passed.
@@ -158,6 +163,8 @@ impl ConnectionState {
             is_in_turn: Cell::new(false),
             alarm: RefCell::default(),
             ended: Cell::new(None),
+            written: Cell::new(0),
+            stalled: Cell::new(None),
             upgrade: RefCell::new(None),
         })
     }
@@ -312,7 +319,8 @@ impl ConnectionState {
     }
 
     /// Bytes were written: if the client has left, the next ones cannot be.
-    pub(super) fn written(&self) {
+    pub(super) fn written(&self, bytes: usize) {
+        self.written.set(self.written.get() + bytes as u64);
         if self.is_half_closed() {
             self.change(|state| state.half_closed = Some(clock::now()));
         }
@@ -485,13 +493,28 @@ impl ConnectionState {
         .await;
     }
 
-    /// When the client has taken nothing for too long of one of its answers, in HTTP/2.
-    pub(super) fn stalled_at(&self) -> Option<Time> {
+    /// Since when the client has taken nothing of one of its answers, and when that is too long, in HTTP/2.
+    pub(super) fn stalls(&self) -> Option<(Time, Time)> {
         let state = self.state.borrow();
         // they are no more than a connection has streams
         let since = state.unsent.iter().map(|(_, since)| *since).min()?;
         let due = since + self.limits.stall_timeout;
-        Some(state.closing.map_or(due, |closing| due.min(closing.max(since) + UNTAKEN)))
+        Some((since, state.closing.map_or(due, |closing| due.min(closing.max(since) + UNMOVED))))
+    }
+
+    /// The connection ends because its client has taken nothing for so long.
+    pub(super) fn stall(&self, waited: Duration) {
+        self.stalled.set(Some(waited));
+    }
+
+    /// How long its client had taken nothing, if it has ended for that.
+    pub(super) fn stalled(&self) -> Option<Duration> {
+        self.stalled.get()
+    }
+
+    /// Bytes that were written so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.written.get()
     }
 
     /// Whether the client has cancelled more requests within a second than it may.
@@ -545,6 +568,15 @@ impl InService {
                 .change(|state| state.is_multiplexed.then(|| state.unsent.insert(clock::now())));
             self.unsent.set(unsent);
         }
+    }
+
+    /// The client has taken bytes of its answer.
+    pub(super) fn moved(&self, bytes: usize) {
+        let Some(unsent) = self.unsent.get() else { return };
+        let bought = bought(bytes, self.progress.limits.least_rate);
+        self.progress.change(|state| {
+            state.unsent[unsent] = (state.unsent[unsent] + bought).min(clock::now());
+        });
     }
 
     /// The client has taken all of its answer that was made.

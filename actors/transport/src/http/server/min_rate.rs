@@ -10,14 +10,13 @@ use asyncsteps_actors::clock;
 use asyncsteps_actors::timer::Timer;
 
 use super::limits::ServerLimits;
+use crate::UNMOVED;
 
 /// A minimum rate. Waits for the other end to take or to send bytes: at most a time, and each byte that moves buys some
 /// of it back, so that a trickle ends too.
 #[derive(Debug)]
 pub(super) struct MinRate {
     most: Duration,
-    /// The same while the server closes.
-    most_while_closing: Duration,
     /// Bytes per second.
     rate: u64,
     /// The current wait, if there is one.
@@ -34,24 +33,23 @@ struct Wait {
 }
 
 impl MinRate {
-    pub(super) fn new(limits: &ServerLimits, most_while_closing: Duration) -> Self {
-        let (most, rate) = (limits.stall_timeout, limits.least_rate.max(1));
-        Self { most, most_while_closing, rate, wait: None, timer: Timer::default() }
+    pub(super) fn new(limits: &ServerLimits) -> Self {
+        let (most, rate) = (limits.stall_timeout, limits.least_rate);
+        Self { most, rate, wait: None, timer: Timer::default() }
     }
 
     /// Nothing moves; there is less time if the server closes, since `closing`.
     ///
     /// # Errors
-    /// `TimedOut` if it has lasted too long.
-    pub(super) fn wait(&mut self, closing: Option<Time>, cx: &Context<'_>) -> io::Result<()> {
+    /// How long it has lasted, if that is too long.
+    pub(super) fn wait(&mut self, closing: Option<Time>, cx: &Context<'_>) -> Result<(), Duration> {
         let now = clock::now();
         let most = self.most;
         let Wait { moved, due } =
             *self.wait.get_or_insert_with(|| Wait { moved: now, due: now + most });
-        let due =
-            closing.map_or(due, |closing| due.min(closing.max(moved) + self.most_while_closing));
+        let due = closing.map_or(due, |closing| due.min(closing.max(moved) + UNMOVED));
         if now >= due {
-            return Err(timed_out());
+            return Err(now.saturating_since(moved));
         }
         self.timer.set(Some(due), cx.waker());
         Ok(())
@@ -61,8 +59,7 @@ impl MinRate {
     pub(super) fn moved(&mut self, bytes: usize) {
         if let Some(wait) = &mut self.wait {
             let now = clock::now();
-            let bought =
-                Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / self.rate);
+            let bought = bought(bytes, self.rate);
             let moved = (wait.moved + bought).min(now);
             *wait = Wait { moved, due: (wait.due.max(now) + bought).min(now + self.most) };
         }
@@ -74,6 +71,11 @@ impl MinRate {
             self.timer = Timer::default();
         }
     }
+}
+
+/// The time that bytes buy, at a rate in bytes per second.
+pub(super) fn bought(bytes: usize, rate: u64) -> Duration {
+    Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / rate.max(1))
 }
 
 pub(super) fn timed_out() -> io::Error {
@@ -90,7 +92,7 @@ mod tests {
     /// After how many seconds a wait ends that begins when the server closes, if so many bytes move in each second.
     async fn seconds(bytes: usize) -> u64 {
         let closing = clock::now();
-        let mut patience = MinRate::new(&ServerLimits::default(), Duration::from_secs(5));
+        let mut patience = MinRate::new(&ServerLimits::default());
         for second in 0..100 {
             let waited = poll_fn(|cx| Poll::Ready(patience.wait(Some(closing), cx))).await;
             if waited.is_err() {

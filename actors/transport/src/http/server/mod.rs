@@ -260,7 +260,7 @@ impl Server {
     /// Requests that have arrived on connections that were made before are served, later connections are
     /// refused, and idle ones closed. The executor closes: new requests on open connections are answered
     /// with DefenseRejected. A connection ends with the answer to its last request; one whose client takes
-    /// nothing for a second is not waited for, nor one that sends nothing of a body for five, or less than
+    /// nothing for five seconds is not waited for, nor one that sends nothing of a body as long, or less than
     /// [`least_rate`](ServerLimits::least_rate).
     ///
     /// It takes the delay, the [`grace`](Self::grace), and up to 7 seconds more: one for requests that are

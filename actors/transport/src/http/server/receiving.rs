@@ -4,19 +4,15 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::connection_state::ConnectionState;
 use super::limits::ServerLimits;
-use super::min_rate::MinRate;
+use super::min_rate::{MinRate, timed_out};
 use super::request_body::RequestBody;
 use crate::account::Share;
-
-/// How long a client may send nothing of a body while the server closes.
-const UNSENT: Duration = Duration::from_secs(5);
 
 /// A body that fails with `TimedOut` when its client is too slow, and with `OutOfMemory` when others need
 /// its memory.
@@ -34,7 +30,7 @@ impl Receiving {
         progress: Rc<ConnectionState>,
         limits: &ServerLimits,
     ) -> Self {
-        let patience = MinRate::new(limits, UNSENT);
+        let patience = MinRate::new(limits);
         progress.open_body();
         Self { body, progress, patience, is_wanted: false }
     }
@@ -77,7 +73,7 @@ impl Body for Receiving {
             }
             Poll::Pending => match patience.wait(progress.closing(), cx) {
                 Ok(()) => Poll::Pending,
-                Err(late) => Poll::Ready(Some(Err(late))),
+                Err(_) => Poll::Ready(Some(Err(timed_out()))),
             },
         }
     }

@@ -82,6 +82,7 @@ impl Buf for Piece {
     }
 
     fn advance(&mut self, bytes: usize) {
+        self.in_service.moved(bytes);
         self.rest.advance(bytes);
     }
 }

@@ -16,7 +16,6 @@ use super::connection_state::{ConnectionState, ReadEnd};
 use super::framing::{Ambiguous, Framing};
 use super::limits::ServerLimits;
 use super::min_rate::{MinRate, timed_out};
-use crate::UNTAKEN;
 use crate::account::Share;
 
 /// How much is read at once without a buffer.
@@ -67,7 +66,7 @@ enum Follower {
 impl<T> TimeoutStream<T> {
     pub(super) fn new(io: T, progress: Rc<ConnectionState>, limits: &ServerLimits) -> Self {
         progress.meter(true);
-        let writing = MinRate::new(limits, UNTAKEN);
+        let writing = MinRate::new(limits);
         let account = progress.holds().account();
         let (begun, blocked) = (account.share(), account.share());
         let follower = Follower::None;
@@ -277,7 +276,10 @@ impl<T> TimeoutStream<T> {
     fn watch<R>(&mut self, written: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::Result<R>> {
         if written.is_pending() {
             self.progress.block();
-            self.writing.wait(self.progress.closing(), cx)?;
+            if let Err(waited) = self.writing.wait(self.progress.closing(), cx) {
+                self.progress.stall(waited);
+                return Poll::Ready(Err(timed_out()));
+            }
             if self.progress.holds().account().is_displaced() {
                 return Poll::Ready(Err(displaced()));
             }
@@ -290,7 +292,7 @@ impl<T> TimeoutStream<T> {
 
     fn moved(&mut self, written: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.progress.written();
+            self.progress.written(*bytes);
             self.writing.moved(*bytes);
         }
     }

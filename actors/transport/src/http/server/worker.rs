@@ -75,10 +75,10 @@ impl Worker {
                     let client = accepted.connected.client();
                     let account = Account::new(this.site.end_point.executor.hold(client));
                     let progress = ConnectionState::new(this.site.limits, account);
-                    let this = Rc::clone(&this);
+                    let (this, peer) = (Rc::clone(&this), accepted.peer);
                     actix_rt::spawn(async move {
                         let served = pin!(this.serve(accepted, &progress));
-                        this.running.run(&progress, served).await;
+                        this.watch(peer, &progress, served).await;
                     });
                 }
                 Order::Close => this.running.change(State::Closing(clock::now())),
@@ -86,6 +86,22 @@ impl Worker {
             }
         }
         this.running.change(State::Ended);
+    }
+
+    /// Waits for the end of a connection; one that did not get all of its answers is logged and counted.
+    async fn watch(
+        &self,
+        peer: SocketAddr,
+        progress: &Rc<ConnectionState>,
+        served: Pin<&mut impl Future<Output = ()>>,
+    ) {
+        let has_ended = self.running.run(progress, served).await;
+        let (sent, waited) = (progress.sent(), progress.stalled());
+        if waited.is_some() || !has_ended && !progress.is_idle() {
+            let why = if has_ended { "its client takes nothing" } else { "the grace is over" };
+            tracing::warn!(%peer, sent, ?waited, why, "a connection is cut before the end of its answers");
+            self.traffic.cut();
+        }
     }
 
     async fn serve(&self, accepted: Accepted, progress: &Rc<ConnectionState>) {
@@ -147,55 +163,142 @@ impl Running {
         self.connections.borrow().iter().for_each(|(_, connection)| connection.wake());
     }
 
-    /// Serves a connection until that ends or the worker does.
+    /// Serves a connection until that ends or the worker does; returns whether it has ended by itself.
     async fn run(
         &self,
         progress: &Rc<ConnectionState>,
         mut served: Pin<&mut impl Future<Output = ()>>,
-    ) {
+    ) -> bool {
         let place = self.connections.borrow_mut().insert(Rc::clone(progress));
-        poll_fn(|cx| {
+        let has_ended = poll_fn(|cx| {
             match self.state.get() {
                 State::Serving => {}
                 State::Closing(since) => progress.close(since),
-                State::Ended => return Poll::Ready(()),
+                State::Ended => return Poll::Ready(false),
             }
-            progress.turn(cx, |cx| served.as_mut().poll(cx))
+            progress.turn(cx, |cx| served.as_mut().poll(cx)).map(|()| true)
         })
         .await;
         self.connections.borrow_mut().remove(place);
+        has_ended
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
     use asyncsteps_actors::budget::Client;
     use asyncsteps_executor::Executor;
+    use http::Response;
+    use http_body_util::Full;
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
     use super::super::limits::ServerLimits;
+    use super::super::requests::{Page, page};
     use super::super::warm_connections::WarmConnections;
     use super::*;
-    use crate::hostile::{self, Wire};
+    use crate::hostile;
     use crate::http::{Service, service};
 
     /// Serves clients as a worker does.
-    fn server(executor: Executor) -> impl AsyncFn(Wire) + Clone + 'static {
+    fn server<T>(executor: Executor) -> impl AsyncFn(T) + Clone + 'static
+    where
+        T: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let worker = worker(executor, Vec::new());
+        async move |client| serve(&worker, client).await
+    }
+
+    fn worker(executor: Executor, pages: Vec<(Box<str>, Page)>) -> Rc<Worker> {
         let Service { path, end_point } = service("/ftn/", executor);
         let (limits, warm) = (ServerLimits::default(), WarmConnections::default());
-        let site = Site { end_point, path, pages: Vec::new(), limits, warm };
-        let worker = Rc::new(Worker::new(site, None));
-        async move |client| {
-            let Worker { site, protocols, traffic, running, .. } = &*worker;
-            let account = Account::new(site.end_point.executor.hold(&Client::Unknown));
-            let progress = ConnectionState::new(site.limits, account);
-            let peer = ([127, 0, 0, 1], 1).into();
-            let connection = Rc::new(ConnectionInfo { peer, is_secure: false, data: None });
-            let io = TimeoutStream::new(client, Rc::clone(&progress), &site.limits);
-            let (site, open) = (Rc::clone(site), traffic.open(Protocol::New));
-            let requests = Requests { site, progress: Rc::clone(&progress), connection };
-            let served = pin!(async { drop(protocols.serve(io, false, requests, open).await) });
-            running.run(&progress, served).await;
+        Rc::new(Worker::new(Site { end_point, path, pages, limits, warm }, None))
+    }
+
+    async fn serve(worker: &Worker, client: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let Worker { site, protocols, traffic, .. } = worker;
+        let account = Account::new(site.end_point.executor.hold(&Client::Unknown));
+        let progress = ConnectionState::new(site.limits, account);
+        let peer = ([127, 0, 0, 1], 1).into();
+        let connection = Rc::new(ConnectionInfo { peer, is_secure: false, data: None });
+        let io = TimeoutStream::new(client, Rc::clone(&progress), &site.limits);
+        let (site, open) = (Rc::clone(site), traffic.open(Protocol::New));
+        let requests = Requests { site, progress: Rc::clone(&progress), connection };
+        let served = pin!(async { drop(protocols.serve(io, false, requests, open).await) });
+        worker.watch(peer, &progress, served).await;
+    }
+
+    /// Bytes of an answer in one frame.
+    const ANSWER: usize = 1_400_000;
+
+    /// How a client of HTTP/2 begins that asks for a file and takes nothing of it so far: with a window of no bytes.
+    const ASK: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
+        \0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0\
+        \0\0\x0c\x01\x05\0\0\0\x01\x82\x86\x04\x05/file\x01\x01a";
+
+    fn window_update(stream: u8, bytes: u32) -> Vec<u8> {
+        [&[0, 0, 4, 8, 0, 0, 0, 0, stream][..], &bytes.to_be_bytes()].concat()
+    }
+
+    /// How many bytes of the answer a client gets over HTTP/2 that takes so many in each second, from a server that
+    /// closes after a time, and how many connections were cut.
+    async fn taken(bytes: u32, closing: Option<Duration>) -> (usize, u64) {
+        let executor = Executor::builder().build().expect("a right configuration");
+        let file = async |_| Ok::<_, Infallible>(Response::new(Full::from(vec![0; ANSWER])));
+        let page = (page(tower::service_fn(file))())();
+        let worker = worker(executor.clone(), vec![("/file".into(), page)]);
+        let (client, io) = tokio::io::duplex(64 << 10);
+        let (mut reader, mut writer) = tokio::io::split(client);
+        let (serving, closed) = (Rc::clone(&worker), Rc::clone(&worker));
+        let served = actix_rt::spawn(async move { serve(&serving, io).await });
+        actix_rt::spawn(async move {
+            if let Some(closing) = closing {
+                tokio::time::sleep(closing).await;
+                closed.running.change(State::Closing(clock::now()));
+            }
+        });
+        actix_rt::spawn(async move {
+            writer.write_all(ASK).await.expect("the server reads");
+            // a window is not raised by nothing (RFC 9113 §6.9)
+            let more = match bytes {
+                0 => Vec::new(),
+                bytes => [window_update(0, bytes), window_update(1, bytes)].concat(),
+            };
+            // until the server ends
+            while writer.write_all(&more).await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+        let mut data = 0;
+        let mut head = [0; 9];
+        while reader.read_exact(&mut head).await.is_ok() {
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let mut payload = vec![0; length];
+            reader.read_exact(&mut payload).await.expect("a whole frame");
+            data += if head[3] == 0 { length } else { 0 };
+            if head[3] == 0 && head[4] & 1 == 1 {
+                break;
+            }
         }
+        drop(reader);
+        served.abort();
+        (data, executor.traffic_figures().cut)
+    }
+
+    #[actix::test]
+    async fn a_client_that_takes_nothing_is_cut_and_counted() {
+        tokio::time::pause();
+        assert_eq!(taken(0, None).await, (0, 1));
+        assert_eq!(taken(0, Some(Duration::from_secs(5))).await, (0, 1));
+    }
+
+    #[actix::test]
+    async fn a_slow_client_that_takes_bytes_all_the_time_gets_all_of_its_answer() {
+        tokio::time::pause();
+        assert_eq!(taken(18_000, None).await, (ANSWER, 0));
+        assert_eq!(taken(18_000, Some(Duration::from_secs(5))).await, (ANSWER, 0));
     }
 
     const HEAD: &str = "POST /ftn/ HTTP/1.1\r\nHost: localhost\r\n";
