@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "engine/steps/src",
     "engine/futoin/src",
     "engine/ffi/src",
@@ -21,6 +21,7 @@ const CRATES: [&str; 15] = [
     "actors/fabric/src",
     "actors/durable/src",
     "actors/journal/src",
+    "actors/postgres/src",
     "actors/simulation/src",
     "executor-demo/src",
     "benches/load/src",

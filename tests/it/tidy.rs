@@ -184,6 +184,7 @@ fn unsafe_code_lives_in_the_binary_interface_only() {
         "actors/fabric",
         "actors/durable",
         "actors/journal",
+        "actors/postgres",
         "actors/simulation",
         "executor-demo",
     ];

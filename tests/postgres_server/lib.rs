@@ -103,9 +103,36 @@ impl Server {
         self.running = Some(Running { child, log });
     }
 
+    /// Stops all of its processes where they are: connections stay open, and nothing is answered until it is
+    /// [thawed](Self::thaw) or ended.
+    pub fn freeze(&self) {
+        self.signal_all("STOP");
+    }
+
+    /// Lets what was frozen go on.
+    pub fn thaw(&self) {
+        self.signal_all("CONT");
+    }
+
+    /// The first process is the first to stop, so that no other one begins.
+    fn signal_all(&self, signal: &str) {
+        let Some(running) = &self.running else { return };
+        let first = running.child.id();
+        let kill = |processes: &str| {
+            // one that has just ended cannot be signalled
+            let kill =
+                Command::new("kill").arg("-s").arg(signal).args(processes.split(' ')).status();
+            assert!(kill.is_ok(), "processes can be signalled");
+        };
+        kill(&first.to_string());
+        let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children"));
+        kill(children.expect("a list").trim_end());
+    }
+
     /// Ends it by a signal, `KILL` or `INT`, which leaves no shared memory behind; and waits until its other
     /// processes have ended, beside which it would refuse to start.
     pub fn end(&mut self, signal: &str) {
+        self.thaw();
         let Some(Running { mut child, log }) = self.running.take() else { return };
         let id = child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status();

@@ -1,6 +1,8 @@
 //! A node of a cluster, as programs have it.
 
 use std::collections::HashMap;
+#[cfg(feature = "postgres")]
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use asyncsteps_actors::sync::Mutex as LocalMutex;
@@ -46,6 +48,10 @@ impl Cluster {
     /// `host=/run/postgresql user=shop`; its tables are made if they are not there. Its tasks run on the
     /// tokio runtime that this is called on, and have to run each third of the lease.
     ///
+    /// A URL with several hosts is that of a server and its successors: the first one counts that answers and takes changes.
+    /// A `passfile` of the URL has the password, in the form of libpq's, and is read whenever a connection is made, so a
+    /// password that is rotated in it needs no restart. A server that says nothing for 3 s is dialled again.
+    ///
     /// Three connections are made, without TLS: over a socket of the machine, a network that is trusted,
     /// or a tunnel. A pooler in front of the server has to keep sessions.
     ///
@@ -58,10 +64,11 @@ impl Cluster {
     /// Dropping the future may leave a node in the tables that holds nothing.
     #[cfg(feature = "postgres")]
     pub async fn connect(url: &str, config: Config) -> Result<Self, Error> {
-        let server = url
-            .parse::<tokio_postgres::Config>()
-            .map_err(|error| Error::Config(format!("the URL of the database: {error}")))?;
-        Self::connect_to(server, config).await
+        let (url, passfile) = asyncsteps_postgres::split_url(url);
+        let server = url.parse().map_err(|error: tokio_postgres::Error| {
+            Error::Config(format!("the URL of the database: {error}"))
+        })?;
+        Self::connect_with(server, passfile, config).await
     }
 
     /// The same with the settings of the client, such as for a password from elsewhere.
@@ -73,8 +80,17 @@ impl Cluster {
     /// As for [`connect`](Self::connect).
     #[cfg(feature = "postgres")]
     pub async fn connect_to(server: tokio_postgres::Config, config: Config) -> Result<Self, Error> {
+        Self::connect_with(server, None, config).await
+    }
+
+    #[cfg(feature = "postgres")]
+    async fn connect_with(
+        server: tokio_postgres::Config,
+        passfile: Option<PathBuf>,
+        config: Config,
+    ) -> Result<Self, Error> {
         config.check()?;
-        let store = Postgres::connect(server, &config.schema).await?;
+        let store = Postgres::connect(server, passfile, &config.schema).await?;
         Self::over(Arc::new(store), config).await
     }
 

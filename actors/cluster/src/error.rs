@@ -51,13 +51,22 @@ impl Error {
 #[cfg(feature = "postgres")]
 impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
-        // connections that the server ends or does not take yet, and requests that met another one
+        // sessions that are of no use any more or were begun while the server took no changes, and requests that met
+        // another one
         let is_transient = error.as_db_error().is_none_or(|answer| {
             let code = answer.code().code();
-            ["57P", "08", "40", "53"].iter().any(|class| code.starts_with(class)) || code == "57014"
+            asyncsteps_postgres::is_lost(answer)
+                || ["40", "53", "57014", "25006"].iter().any(|class| code.starts_with(class))
         });
         let cause: Cause = Arc::new(error);
         if is_transient { Self::Unavailable(cause) } else { Self::Refused(cause) }
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl From<asyncsteps_postgres::Silent> for Error {
+    fn from(silent: asyncsteps_postgres::Silent) -> Self {
+        Self::Unavailable(Arc::new(silent))
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::Time;
 use asyncsteps_executor::Executor;
+use asyncsteps_executor::health::Dependency;
 use asyncsteps_journal::request::{Claim, Claimed, Disposition, FirstOwner, Submitted};
 use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Registered, Uid};
 use tokio::sync::{Notify, mpsc};
@@ -34,13 +35,15 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A node, which runs durable flows on the arbiter that [started](crate::Durable::start) it.
 ///
 /// It claims flows that no other node has, renews its lease, and drops its flows as if it had crashed
-/// when it loses the lease. Dropping the node does the same; [`stop`](Self::stop) returns its flows
+/// when it loses the lease. Its executor is not [ready](Executor::readiness) while the journal is
+/// [lost](asyncsteps_journal::Journal::lost_since). Dropping the node does the same; [`stop`](Self::stop) returns its flows
 /// to the journal first, so that others go on with them at once.
 #[derive(derive_more::Debug)]
 #[debug("Node {{ running: {:?}, .. }}", self.running())]
 pub struct Node {
     inner: Rc<NodeState>,
     task: JoinHandle<()>,
+    _journal: Dependency,
 }
 
 struct NodeState {
@@ -82,8 +85,10 @@ impl Node {
         });
         let (orders, given) = mpsc::unbounded_channel();
         inner.add_to_process(lease.node, orders);
+        let journal = Arc::clone(&inner.shared.journal);
+        let depends = inner.executor.depends_on(move || journal.lost_since().is_none());
         let task = actix_rt::spawn(Rc::clone(&inner).serve(LeasedNode { lease }, given));
-        Ok(Self { inner, task })
+        Ok(Self { inner, task, _journal: depends })
     }
 
     /// Returns all flows to the journal, and logs how many there were. Bodies that run are dropped; nothing is undone.

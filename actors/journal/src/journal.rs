@@ -14,7 +14,7 @@ use crate::request::{
     News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
     Submitted,
 };
-use crate::time::Reading;
+use crate::time::{Reading, Timestamp};
 use crate::transaction::Database;
 
 /// The answer of a journal, later.
@@ -173,6 +173,12 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// where one process uses the journal, or where nodes die with their leases alone.
     fn session(&self) -> watch::Receiver<u64> {
         watch::channel(0).1
+    }
+
+    /// Since when the journal has not answered this process, or takes no changes; `None` while it does, and where it is in
+    /// this process. The executors of its nodes are not ready meanwhile.
+    fn lost_since(&self) -> Option<Timestamp> {
+        None
     }
 
     /// How long a node that has nothing may wait until it looks again, although nothing [changes](Self::changes):

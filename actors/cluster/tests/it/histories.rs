@@ -37,7 +37,7 @@ fn a_store_in_memory_is_explained_by_the_model() {
 #[test]
 fn a_store_in_a_database_is_explained_by_the_model() {
     with_server(async |server| {
-        let connect = || Postgres::connect(server.config(), "histories");
+        let connect = || Postgres::connect(server.config(), None, "histories");
         let ways = [connect().await.expect("a store"), connect().await.expect("a store")];
         for seed in 0..SEEDS {
             check(&[&ways[0], &ways[1]], seed).await;

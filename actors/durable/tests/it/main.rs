@@ -42,6 +42,7 @@ mod settled;
 mod several;
 mod shielded;
 mod shop;
+mod silent;
 mod stops;
 mod suspects;
 mod transact;

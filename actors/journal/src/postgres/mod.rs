@@ -21,6 +21,12 @@
 //!
 //! What is removed is in the server's files until it vacuums the tables, and in its log as long as that is kept.
 //!
+//! A server that is silent, because its machine stands still or the network was cut, is noticed by the same process that
+//! looks at others: after [3 s](Options::silent_after) without an answer all sessions of the process are dropped, what was
+//! asked on them counts as a lost connection, and all hosts of the URL are dialled. The first one counts that answers and, of
+//! several, takes changes. A session that was begun while the server took none is not used again. Until there is one that
+//! does, [`Journal::lost_since`] says so.
+//!
 //! A node has up to six connections, and one for each [transaction](Postgres::transaction) of a step that runs,
 //! without TLS: over a socket of the machine, or a network that is trusted
 //! or a tunnel. A pooler in front of the server has to keep sessions.
@@ -41,9 +47,11 @@ mod transaction;
 mod writer;
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_postgres::SILENT_AFTER;
 use tokio::sync::{Mutex, Notify, watch};
 
 use crate::check;
@@ -59,7 +67,7 @@ use crate::request::{
 #[cfg(not(feature = "encryption"))]
 use crate::seal::Seal;
 use crate::stored;
-use crate::time::Reading;
+use crate::time::{Reading, Timestamp};
 use crate::transaction::Database;
 use change::{Change, EncodedBatch};
 use pool::Pool;
@@ -67,6 +75,7 @@ use presence::Presence;
 use session::{JournalSession, PostgresServer, SessionFailure};
 use writer::WriterHandle;
 
+pub use asyncsteps_postgres::split_url;
 pub use tokio_postgres::{Client, Config};
 pub use transaction::Transaction;
 
@@ -83,6 +92,13 @@ pub struct Options {
     /// own; others wait. 8 by default: more on one machine mostly wait for each other. At least 1 and at most
     /// 1000, whatever is said.
     pub transactions: usize,
+    /// A file with the password, if the [`Config`] has none, in the form of libpq's `passfile`; nothing by default. It is
+    /// read whenever a connection is made, so a password that is rotated in it needs no restart. A connection that is
+    /// refused meanwhile is tried again.
+    pub passfile: Option<PathBuf>,
+    /// After this time without an answer the server is silent: 3 s by default. Shorter, and pauses of a busy server cost
+    /// sessions.
+    pub silent_after: Duration,
     /// The keys that seal what is recorded; by default it is stored as it is.
     #[cfg(feature = "encryption")]
     pub keys: Option<crate::Keys>,
@@ -98,6 +114,8 @@ impl Options {
             limits: Limits::default(),
             program: program.to_owned(),
             transactions: 8,
+            passfile: None,
+            silent_after: SILENT_AFTER,
             #[cfg(feature = "encryption")]
             keys: None,
         }
@@ -146,7 +164,7 @@ impl Postgres {
         let seal = options.keys.into();
         #[cfg(not(feature = "encryption"))]
         let seal = Seal::default();
-        let Options { schema, limits, program, transactions, .. } = options;
+        let Options { schema, limits, program, transactions, passfile, silent_after, .. } = options;
         let is_name =
             |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
         let is_schema = (1..=40).contains(&schema.len())
@@ -155,7 +173,7 @@ impl Postgres {
         if !is_schema {
             return Err(Refused::NotSchema(schema).into());
         }
-        let server = Arc::new(PostgresServer::new(config, &schema, seal));
+        let server = Arc::new(PostgresServer::new(config, &schema, (passfile, silent_after), seal));
         let session = server.session().await.map_err(not_reached)?;
         let program = schema::set_up(&session, &schema, &program).await.map_err(not_reached)?;
         let writer = WriterHandle::start(Arc::clone(&server), Some(session), program, limits);
@@ -401,6 +419,10 @@ impl Journal for Postgres {
 
     fn session(&self) -> watch::Receiver<u64> {
         self.0.presence.changes()
+    }
+
+    fn lost_since(&self) -> Option<Timestamp> {
+        self.0.presence.lost_since()
     }
 
     fn database(&self) -> Option<Database> {

@@ -5,8 +5,11 @@
 //! still locked, and ends the leases of nodes whose number has been free for [`LOOKS`] looks: a process that lives has a
 //! new session by then. A process that stands still keeps its connection, so its nodes keep their leases.
 //!
+//! The same looks notice that the server is silent, or takes no changes.
+//!
 //! All of it is on a thread of its own, which no body of the application blocks.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -20,9 +23,10 @@ use tokio::time::sleep;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client};
 
-use super::session::{JournalSession, PostgresServer, SessionFailure};
+use super::session::{JournalSession, PostgresServer, SessionFailure, read_only};
 use super::tables::foreign;
 use crate::error::Error;
+use crate::time::{Clock, SystemClock, Timestamp};
 
 /// How long a notice waits for others: the server notifies all listeners of each one, and they look
 /// once for all of them.
@@ -50,11 +54,12 @@ const BEGIN: &str = "SELECT pg_advisory_lock($1), \
 const SUCCEED: &str =
     "UPDATE node SET session = $3, server = $4 WHERE session = $1 AND server = $2";
 
-/// The sessions of other processes that are gone. A lock that is free is taken for the length of the statement, with
-/// others that look.
-const GONE: &str = "SELECT session FROM (SELECT DISTINCT session FROM node \
+/// The sessions of other processes that are gone, and whether the server takes no changes. A lock that is free is taken for
+/// the length of the statement, with others that look.
+const GONE: &str = "SELECT array(SELECT session FROM (SELECT DISTINCT session FROM node \
      WHERE session <> $1 AND server = $2 AND lease > 0) AS s \
-     WHERE pg_try_advisory_xact_lock_shared(session)";
+     WHERE pg_try_advisory_xact_lock_shared(session)), \
+     current_setting('transaction_read_only')::bool";
 
 /// Ends the leases of nodes whose sessions are gone, as if the server had been up for long.
 const END: &str = "UPDATE node SET ends = 0, lease = 0 WHERE id IN (SELECT id FROM node \
@@ -83,6 +88,7 @@ pub(super) struct ServerSession {
 pub(super) struct Presence {
     session: Arc<Mutex<Option<ServerSession>>>,
     changes: watch::Sender<u64>,
+    lost_since: Arc<Mutex<Option<Timestamp>>>,
     _lives: oneshot::Sender<()>,
 }
 
@@ -96,6 +102,7 @@ impl Presence {
     ) -> io::Result<Self> {
         let (session, sessions) = (Arc::default(), watch::Sender::new(0));
         let (lives, ended) = oneshot::channel();
+        let lost_since = Arc::default();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let exchange = Exchange {
             server,
@@ -105,6 +112,8 @@ impl Presence {
             session: Arc::clone(&session),
             sessions: sessions.clone(),
             last: None,
+            lost_since: Arc::clone(&lost_since),
+            heard: Cell::new(SystemClock.now()),
         };
         thread::Builder::new().name("journal-session".to_owned()).spawn(move || {
             runtime.block_on(async {
@@ -115,12 +124,17 @@ impl Presence {
                 }
             });
         })?;
-        Ok(Self { session, changes: sessions, _lives: lives })
+        Ok(Self { session, changes: sessions, lost_since, _lives: lives })
     }
 
     /// The session; `None` while there is none.
     pub(super) fn session(&self) -> Option<ServerSession> {
         *self.session.lock()
+    }
+
+    /// Since when the server has not answered, or takes no changes.
+    pub(super) fn lost_since(&self) -> Option<Timestamp> {
+        *self.lost_since.lock()
     }
 
     /// A number that has changed when the session has.
@@ -138,6 +152,9 @@ struct Exchange {
     sessions: watch::Sender<u64>,
     /// The session that its nodes had last.
     last: Option<ServerSession>,
+    lost_since: Arc<Mutex<Option<Timestamp>>>,
+    /// When the server answered last.
+    heard: Cell<Timestamp>,
 }
 
 impl Exchange {
@@ -146,14 +163,34 @@ impl Exchange {
         let mut pause = PAUSES.0;
         loop {
             let ended = self.connected().await;
+            self.lose(&ended);
             if self.change(None).is_some() {
                 pause = PAUSES.0;
             }
-            if let Err(SessionFailure::Answered(error)) = ended {
-                tracing::warn!(%error, "the server refuses the session of this process: trying again");
-            }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    /// The server is lost until a look is answered.
+    fn lose(&self, ended: &Result<(), SessionFailure>) {
+        if ended.as_ref().is_err_and(SessionFailure::is_silence) {
+            self.server.drop_sessions();
+        }
+        let heard = self.heard.get();
+        let is_known = self.lost_since.lock().replace(heard).is_some();
+        if !is_known {
+            let (since, why) = (heard.as_millis(), ended.as_ref().err().map(tracing::field::debug));
+            tracing::warn!(since, why, "the journal is lost since then (milliseconds since 1970)");
+        }
+    }
+
+    /// A look was answered.
+    fn hear(&self) {
+        let now = SystemClock.now();
+        self.heard.set(now);
+        if let Some(since) = self.lost_since.lock().take() {
+            tracing::info!(after = ?Duration::from_millis(now.since(since)), "the journal is there again");
         }
     }
 
@@ -183,7 +220,8 @@ impl Exchange {
     }
 
     async fn hold(&mut self, client: &Client) -> Result<(), SessionFailure> {
-        let session = self.begin(client).await?;
+        let server = Arc::clone(&self.server);
+        let session = server.within(self.begin(client)).await?;
         let this = &*self;
         tokio::select! {
             ended = this.send_notices(client) => ended,
@@ -228,9 +266,13 @@ impl Exchange {
         let gone = client.prepare(GONE).await?;
         let mut looks = Looks::default();
         loop {
-            let found = client.query(&gone, &[&number, &server]).await?;
-            let found = found.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
-            let dead = looks.find(&found);
+            let look = async { Ok(client.query_one(&gone, &[&number, &server]).await?) };
+            let found = self.server.within(look).await?;
+            if found.try_get(1)? {
+                return Err(read_only());
+            }
+            self.hear();
+            let dead = looks.find(&found.try_get::<_, Vec<i64>>(0)?);
             if !dead.is_empty() && client.execute(END, &[&dead, &server]).await? > 0 {
                 self.changes.send_modify(|number| *number += 1);
                 self.wishes.notify_one();

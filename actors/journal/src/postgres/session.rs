@@ -3,15 +3,19 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use asyncsteps_postgres::{Connected, Dial, DialError, Silent, is_lost};
 use futures_util::future::try_join;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Connection, NoTls, Row, Socket, Statement};
+use tokio_postgres::{Client, Config, Row, Statement};
 
 use crate::error::{Cause, Error};
 use crate::seal::Seal;
@@ -25,51 +29,73 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SETTINGS: &str = "-c synchronous_commit=on -c idle_in_transaction_session_timeout=5000 \
                         -c default_transaction_isolation=read\\ committed";
 
-/// Where the server is, and which tables are meant.
-#[derive(Clone, Debug)]
+/// Where the servers are, and which tables are meant.
+#[derive(Debug)]
 pub(super) struct PostgresServer {
-    config: Config,
+    dial: Dial,
     /// The same with the search path of the application.
-    for_bodies: Config,
+    for_bodies: Dial,
+    /// Changes when the server has been silent: then no session before is of use.
+    silences: watch::Sender<()>,
     pub(super) seal: Seal,
 }
 
 impl PostgresServer {
-    pub(super) fn new(mut config: Config, schema: &str, seal: Seal) -> Self {
-        let given = config.get_options().unwrap_or_default().to_owned();
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(Duration::from_secs(5));
-        }
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(Duration::from_secs(10));
-        }
-        let mut for_bodies = config.clone();
-        for_bodies.options(format!("{given} {SETTINGS}"));
-        config.options(format!("{given} {SETTINGS} -c search_path={schema}"));
-        Self { config, for_bodies, seal }
+    pub(super) fn new(
+        config: Config,
+        schema: &str,
+        (passfile, silent_after): (Option<PathBuf>, Duration),
+        seal: Seal,
+    ) -> Self {
+        let dial =
+            |settings: &str| Dial::new(config.clone(), settings, passfile.clone(), silent_after);
+        let for_bodies = dial(SETTINGS);
+        let dial = dial(&format!("{SETTINGS} -c search_path={schema}"));
+        Self { dial, for_bodies, silences: watch::Sender::new(()), seal }
     }
 
     /// A connection whose messages someone else reads.
     pub(super) async fn connect(&self) -> Result<Connected, SessionFailure> {
-        connect(&self.config).await
+        Ok(self.dial.connect().await?)
+    }
+
+    /// Waits for an answer as long as the server may be silent.
+    pub(super) async fn within<T>(
+        &self,
+        request: impl Future<Output = Result<T, SessionFailure>>,
+    ) -> Result<T, SessionFailure> {
+        self.dial.within(request).await
+    }
+
+    /// The server is silent: requests in flight have no answer, and are made again on other sessions.
+    pub(super) fn drop_sessions(&self) {
+        self.silences.send_replace(());
     }
 
     /// A connection with its task.
     pub(super) async fn session(&self) -> Result<JournalSession, SessionFailure> {
-        JournalSession::open(&self.config, self.seal.clone()).await
+        self.open(&self.dial).await
     }
 
     /// A connection on which bodies of the application run, with its task.
     pub(super) async fn session_for_bodies(&self) -> Result<JournalSession, SessionFailure> {
-        JournalSession::open(&self.for_bodies, self.seal.clone()).await
+        self.open(&self.for_bodies).await
     }
-}
 
-/// A client, and the connection that has to be read for it.
-type Connected = (Client, Connection<Socket, tokio_postgres::tls::NoTlsStream>);
-
-async fn connect(config: &Config) -> Result<Connected, SessionFailure> {
-    within(async { Ok(config.connect(NoTls).await?) }).await
+    async fn open(&self, dial: &Dial) -> Result<JournalSession, SessionFailure> {
+        let mut silences = self.silences.subscribe();
+        let (client, connection) = dial.connect().await?;
+        // it ends with the client or when the server is silent, and the next request gets its error
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                _ = connection => {}
+                Ok(()) = silences.changed() => {}
+            }
+        });
+        let (prepared, seal) = (Mutex::default(), self.seal.clone());
+        Ok(JournalSession { client, prepared, is_spent: AtomicBool::new(false), seal })
+    }
 }
 
 /// Why a request was not answered.
@@ -98,6 +124,12 @@ impl SessionFailure {
         error.and_then(tokio_postgres::Error::code) == Some(&SqlState::UNIQUE_VIOLATION)
     }
 
+    /// Whether the server said nothing.
+    pub(super) fn is_silence(&self) -> bool {
+        let Self::Lost(cause) = self else { return false };
+        cause.is::<Silent>() || matches!(cause.downcast_ref(), Some(DialError::Silent(_)))
+    }
+
     /// The error for an asker who has to repeat the request.
     pub(super) fn told(self) -> Error {
         match self {
@@ -123,6 +155,7 @@ impl From<crate::error::Refused> for SessionFailure {
 impl From<tokio_postgres::Error> for SessionFailure {
     fn from(error: tokio_postgres::Error) -> Self {
         let code = error.as_db_error().map(|answer| answer.code().clone());
+        let is_lost = error.as_db_error().is_some_and(is_lost);
         // a conversion of a row fails in this process
         let is_foreign = error.source().is_some_and(|source| {
             source.is::<tokio_postgres::types::WrongType>()
@@ -136,8 +169,7 @@ impl From<tokio_postgres::Error> for SessionFailure {
             let damaged = is_foreign.then(|| Self::Answered(Error::Damaged(cause.clone())));
             return damaged.unwrap_or(Self::Lost(cause));
         };
-        // connections that the server ends, and those it does not take yet
-        if code.code().starts_with("57P") || code.code().starts_with("08") {
+        if is_lost {
             return Self::Lost(cause);
         }
         Self::Answered(match code.code() {
@@ -149,40 +181,72 @@ impl From<tokio_postgres::Error> for SessionFailure {
     }
 }
 
-/// The server did not answer in time.
+impl From<Silent> for SessionFailure {
+    fn from(silent: Silent) -> Self {
+        Self::Lost(Arc::new(silent))
+    }
+}
+
+impl From<DialError> for SessionFailure {
+    fn from(error: DialError) -> Self {
+        match error {
+            DialError::Refused(error) => error.into(),
+            DialError::Silent(_) | DialError::Passfile(_) => Self::Lost(Arc::new(error)),
+        }
+    }
+}
+
+/// The server takes no changes on a session.
 #[derive(Debug, thiserror::Error)]
-#[error("the server did not answer within {PATIENCE:?}")]
-struct Silent;
+#[error("the server takes no changes")]
+struct TakesNoChanges;
+
+/// A session that takes no changes is as one that is lost.
+pub(super) fn read_only() -> SessionFailure {
+    SessionFailure::Lost(Arc::new(TakesNoChanges))
+}
 
 /// Gives up after a while.
 pub(super) async fn within<T>(
     request: impl Future<Output = Result<T, SessionFailure>>,
 ) -> Result<T, SessionFailure> {
-    timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(SessionFailure::Lost(Arc::new(Silent))))
+    timeout(PATIENCE, request).await.unwrap_or_else(|_| Err(Silent(PATIENCE).into()))
 }
 
 /// A connection, and its prepared statements.
 pub(super) struct JournalSession {
     client: Client,
     prepared: Mutex<HashMap<&'static str, Statement>>,
+    /// It was begun while the server took no changes, or does not know it any more.
+    is_spent: AtomicBool,
     /// What rows are sealed with.
     pub(super) seal: Seal,
 }
 
 impl JournalSession {
-    async fn open(config: &Config, seal: Seal) -> Result<Self, SessionFailure> {
-        let (client, connection) = connect(config).await?;
-        // it ends with the client, and the next request gets its error
-        tokio::spawn(async move { connection.await.ok() });
-        Ok(Self { client, prepared: Mutex::default(), seal })
-    }
-
     pub(super) const fn client(&self) -> &Client {
         &self.client
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.is_spent.load(Ordering::Relaxed) || self.client.is_closed()
+    }
+
+    /// The failure of a request; another session may do better.
+    fn failed(&self, error: tokio_postgres::Error) -> SessionFailure {
+        let failure = SessionFailure::from(error);
+        let is_spent = matches!(
+            failure,
+            SessionFailure::Lost(_) | SessionFailure::Answered(Error::ReadOnly(_))
+        );
+        self.is_spent.fetch_or(is_spent, Ordering::Relaxed);
+        failure
+    }
+
+    /// Whether the server takes no changes on it.
+    pub(super) async fn is_read_only(&self) -> Result<bool, SessionFailure> {
+        let rows = self.query("SELECT current_setting('transaction_read_only')::bool", &[]).await?;
+        Ok(rows.first().ok_or_else(super::tables::foreign)?.try_get(0)?)
     }
 
     /// Prepares a statement once, so that it is sent at once from then on, in the order in which futures are polled.
@@ -191,7 +255,7 @@ impl JournalSession {
         if let Some(statement) = known {
             return Ok(statement);
         }
-        let statement = self.client.prepare(sql).await?;
+        let statement = self.client.prepare(sql).await.map_err(|it| self.failed(it))?;
         let mut prepared = self.prepared.lock();
         prepared.insert(sql, statement.clone());
         Ok(statement)
@@ -203,7 +267,7 @@ impl JournalSession {
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, SessionFailure> {
         let statement = self.prepare(sql).await?;
-        Ok(self.client.query(&statement, values).await?)
+        self.client.query(&statement, values).await.map_err(|it| self.failed(it))
     }
 
     pub(super) async fn execute(
@@ -212,12 +276,12 @@ impl JournalSession {
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, SessionFailure> {
         let statement = self.prepare(sql).await?;
-        Ok(self.client.execute(&statement, values).await?)
+        self.client.execute(&statement, values).await.map_err(|it| self.failed(it))
     }
 
     /// Statements without values or rows.
     pub(super) async fn batch(&self, sql: &str) -> Result<(), SessionFailure> {
-        Ok(self.client.batch_execute(sql).await?)
+        self.client.batch_execute(sql).await.map_err(|it| self.failed(it))
     }
 
     /// Does something in a transaction. If it fails, the session cannot be used any more: the

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use super::Postgres;
 use super::change::{AskedChange, Change, EncodedBatch};
@@ -114,11 +115,19 @@ where
             },
             Err(error) => error,
         };
-        match session::within(session.batch("ROLLBACK")).await {
-            Ok(()) => bodies.give_back(session),
-            Err(failure) => return Err(BodyFailure::Again(failure)),
+        let cause = error.find::<tokio_postgres::Error>();
+        let is_refused =
+            cause.is_some_and(|it| it.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION));
+        let ended = async {
+            session.batch("ROLLBACK").await?;
+            Ok(is_refused && session.is_read_only().await?)
+        };
+        if session::within(ended).await.map_err(BodyFailure::Again)? {
+            // the body did not ask for that: another session may take changes
+            return Err(BodyFailure::Again(session::read_only()));
         }
-        match error.find::<tokio_postgres::Error>().and_then(SessionFailure::conflict) {
+        bodies.give_back(session);
+        match cause.and_then(SessionFailure::conflict) {
             Some(conflict) => Err(BodyFailure::Again(conflict)),
             None => Err(BodyFailure::Failed(error)),
         }

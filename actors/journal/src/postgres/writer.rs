@@ -77,7 +77,8 @@ impl WriterTask {
         while let Some((mut group, attempt)) = groups.pop_front() {
             let committed = self.repeat(&mut group, attempt).await;
             match committed {
-                Err(error) if group.len() > 1 => {
+                // one change alone would be answered the same
+                Err(error) if group.len() > 1 && !matches!(error, Error::ReadOnly(_)) => {
                     let is_lost = matches!(error, Error::AnswerLost(_));
                     let attempt =
                         if is_lost { GroupAttempt::Repeated } else { GroupAttempt::Counted };

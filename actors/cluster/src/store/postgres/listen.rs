@@ -1,13 +1,12 @@
 //! Notices from the server that a lock was released.
 
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::time::Duration;
 
 use tokio::time::sleep;
 use tokio_postgres::AsyncMessage;
 
 use super::LockDatabase;
-use super::session::within;
 use crate::error::Error;
 use crate::store::Freed;
 
@@ -24,7 +23,10 @@ pub(super) async fn listen(database: &LockDatabase, freed: &Freed<'_>) {
     }
 }
 
-/// Listens until the connection is lost.
+/// How often the server is asked whether it is there.
+const ASK: Duration = Duration::from_secs(1);
+
+/// Listens until the connection is lost or the server is silent.
 async fn listen_once(database: &LockDatabase, freed: &Freed<'_>) -> Result<(), Error> {
     let (client, mut connection) = database.connect().await?;
     let listening = async {
@@ -37,11 +39,17 @@ async fn listen_once(database: &LockDatabase, freed: &Freed<'_>) -> Result<(), E
         Ok(())
     };
     let asking = async {
-        let listen = format!("LISTEN cluster_{}", database.schema);
-        within(async { Ok(client.batch_execute(&listen).await?) }).await?;
+        let ask = async |sql: &str| {
+            let answer = async { Ok::<_, Error>(client.batch_execute(sql).await?) };
+            database.dial.within(answer).await
+        };
+        ask(&format!("LISTEN cluster_{}", database.schema)).await?;
         // a lock may have been released before
         freed(None);
-        pending().await
+        loop {
+            sleep(ASK).await;
+            ask("").await?;
+        }
     };
     tokio::select! {
         biased;

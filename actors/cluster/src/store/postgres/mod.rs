@@ -5,25 +5,23 @@ mod schema;
 mod session;
 
 use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::tls::NoTlsStream;
+use asyncsteps_postgres::{Connected, Dial, DialError, SILENT_AFTER};
+use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
-use tokio_postgres::{Client, Connection, NoTls, Row, Socket};
 
 use super::{Answer, ClusterNodeId, Freed, LockId, LockStore, Quota, QuotaShare, Taken};
 use crate::error::Error;
 use session::StatementValue::{self, Int, Text};
 use session::StoreSession;
 
-/// How long the server may take for one request before the connection counts as lost.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// Settings of every connection. What the server answered survives a loss of power; no request waits for
 /// longer than this node waits for its answer.
-const SETTINGS: &str = "-c synchronous_commit=on -c statement_timeout=10000 \
+const SETTINGS: &str = "-c synchronous_commit=on -c statement_timeout=3000 \
                         -c default_transaction_isolation=read\\ committed";
 
 /// Locks in a schema of a PostgreSQL database. A request is one call of a function of the schema, so one transaction that
@@ -39,12 +37,14 @@ pub struct Postgres {
 
 /// Where the database is, and which tables are meant.
 struct LockDatabase {
-    config: tokio_postgres::Config,
+    dial: Dial,
+    has_one_host: bool,
     schema: String,
 }
 
 impl Postgres {
-    /// Makes the tables and functions, unless they are there.
+    /// Makes the tables and functions, unless they are there. `passfile` has the password if `server` has none, in the form
+    /// of libpq's, and is read whenever a connection is made.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the server is not reached, [`Error::NewerFormat`] if a later program made the tables, or
@@ -52,8 +52,15 @@ impl Postgres {
     ///
     /// # Cancel safety
     /// Dropping the future leaves all tables or none.
-    pub async fn connect(server: tokio_postgres::Config, schema: &str) -> Result<Self, Error> {
-        let database = Arc::new(LockDatabase::new(server, schema));
+    pub async fn connect(
+        server: tokio_postgres::Config,
+        passfile: Option<PathBuf>,
+        schema: &str,
+    ) -> Result<Self, Error> {
+        let has_one_host = server.get_hosts().len() == 1;
+        let settings = format!("{SETTINGS} -c search_path={schema}");
+        let dial = Dial::new(server, &settings, passfile, SILENT_AFTER);
+        let database = Arc::new(LockDatabase { dial, has_one_host, schema: schema.to_owned() });
         schema::set_up(&database).await?;
         let [requests, leases] = [(); 2].map(|()| StoreSession::new(Arc::clone(&database)));
         Ok(Self { database, requests, leases })
@@ -61,21 +68,11 @@ impl Postgres {
 }
 
 impl LockDatabase {
-    fn new(mut config: tokio_postgres::Config, schema: &str) -> Self {
-        let given = config.get_options().unwrap_or_default().to_owned();
-        config.options(format!("{given} {SETTINGS} -c search_path={schema}"));
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(Duration::from_secs(5));
-        }
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(Duration::from_secs(10));
-        }
-        Self { config, schema: schema.to_owned() }
-    }
-
-    async fn connect(&self) -> Result<(Client, Connection<Socket, NoTlsStream>), Error> {
-        let connecting = async { Ok(self.config.connect(NoTls).await?) };
-        session::within(connecting).await.map_err(|error| self.connect_error(error))
+    async fn connect(&self) -> Result<Connected, Error> {
+        self.dial.connect().await.map_err(|error| match error {
+            DialError::Refused(error) => self.connect_error(error.into()),
+            DialError::Silent(_) | DialError::Passfile(_) => Error::Unavailable(Arc::new(error)),
+        })
     }
 
     /// Where nothing listens, no server runs, if there is no other place.
@@ -85,11 +82,7 @@ impl LockDatabase {
         let is_down = source.is_some_and(|source| {
             matches!(source.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
         });
-        if is_down && self.config.get_hosts().len() == 1 {
-            Error::Down(cause)
-        } else {
-            Error::Unavailable(cause)
-        }
+        if is_down && self.has_one_host { Error::Down(cause) } else { Error::Unavailable(cause) }
     }
 }
 

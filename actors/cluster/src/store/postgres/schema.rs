@@ -4,15 +4,24 @@
 //! its caller: no row stays locked by a process that stops. Times are milliseconds of the server's clock
 //! since 1970.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use asyncsteps_postgres::Silent;
+use tokio::time::timeout;
+
 use super::LockDatabase;
-use super::session::within;
 use crate::error::Error;
 
 /// The format that this program writes.
 const FORMAT: i64 = 2;
 
 /// Several nodes may set up the tables at the same time; they do so one after the other.
-const ALONE: &str = "SELECT pg_advisory_xact_lock(x'41736343'::int)";
+const ALONE: &str =
+    "SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(x'41736343'::int)";
+
+/// How long they may wait for each other.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 const TABLES: &str = "
 CREATE TABLE format (number BIGINT NOT NULL);
@@ -222,7 +231,7 @@ $$;
 pub(super) async fn set_up(database: &LockDatabase) -> Result<(), Error> {
     let (mut client, connection) = database.connect().await?;
     tokio::spawn(async move { connection.await.ok() });
-    within(async {
+    let made = async {
         let transaction = client.transaction().await?;
         transaction.batch_execute(ALONE).await?;
         let schema = &database.schema;
@@ -241,6 +250,8 @@ pub(super) async fn set_up(database: &LockDatabase) -> Result<(), Error> {
             transaction.batch_execute(FUNCTIONS).await?;
         }
         Ok(transaction.commit().await?)
-    })
-    .await
+    };
+    timeout(PATIENCE, made)
+        .await
+        .unwrap_or_else(|_| Err(Error::Unavailable(Arc::new(Silent(PATIENCE)))))
 }

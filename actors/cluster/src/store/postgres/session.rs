@@ -3,24 +3,11 @@
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, Notify};
-use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-use super::{LockDatabase, PATIENCE};
+use super::LockDatabase;
 use crate::error::Error;
-
-/// The server did not answer in time.
-#[derive(Debug, thiserror::Error)]
-#[error("the server did not answer within {PATIENCE:?}")]
-struct SilentServer;
-
-/// Gives up after a while.
-pub(super) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    timeout(PATIENCE, request)
-        .await
-        .unwrap_or_else(|_| Err(Error::Unavailable(Arc::new(SilentServer))))
-}
 
 /// A value of a statement.
 #[derive(Clone, Copy)]
@@ -82,9 +69,10 @@ impl StoreSession {
     ) -> Result<Vec<Row>, Error> {
         let client = self.client().await?;
         let values: Vec<_> = values.iter().map(StatementValue::typed).collect();
-        let rows = within(async { Ok(client.query_typed(sql, &values).await?) }).await;
+        let asked = async { Ok(client.query_typed(sql, &values).await?) };
+        let rows = self.database.dial.within(asked).await;
         if let Err(Error::Unavailable(_)) = rows {
-            // one that is silent is not asked again
+            // one that is silent or takes no changes is not asked again
             self.client.lock().await.take_if(|current| Arc::ptr_eq(current, &client));
         }
         rows

@@ -1,0 +1,192 @@
+//! How the journal and the cluster dial PostgreSQL servers.
+//!
+//! A [`Dial`] asks all hosts of a URL at once, with the password that is in its file at that time, and waits a bounded
+//! time for a server that says nothing. [`is_lost`] says after which answers a session is of no use any more.
+#![forbid(unsafe_code)]
+
+mod passfile;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::select_ok;
+use tokio::time::timeout;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres::error::DbError;
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+
+use passfile::PassfileKey;
+pub use passfile::split_url;
+
+/// After this time without an answer a server counts as silent, unless an application says otherwise.
+pub const SILENT_AFTER: Duration = Duration::from_secs(3);
+
+/// A client, and the connection that has to be read for it.
+pub type Connected = (Client, Connection<Socket, NoTlsStream>);
+
+/// The server did not answer in time.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the server did not answer within {0:?}")]
+pub struct Silent(pub Duration);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[expect(clippy::exhaustive_enums, reason = "what is learned of a session depends on each")]
+pub enum DialError {
+    /// No host answered in time.
+    #[error(transparent)]
+    Silent(#[from] Silent),
+    /// The file with the password cannot be read.
+    #[error("the file with the password cannot be read")]
+    Passfile(#[source] io::Error),
+    /// The last host that answered refused the connection, or takes no changes.
+    #[error(transparent)]
+    Refused(#[from] tokio_postgres::Error),
+}
+
+/// The servers of a URL, with the settings of each session. Of several hosts the first one counts that answers and takes
+/// changes, unless the URL says otherwise by `target_session_attrs`.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    hosts: Vec<Config>,
+    passfile: Option<PathBuf>,
+    silent_after: Duration,
+}
+
+impl Dial {
+    /// The hosts of a configuration. `settings` are command line options of the server, such as `-c name=value`.
+    /// `passfile` has the password if the configuration has none, in the form of libpq's, and is read at each
+    /// [`connect`](Self::connect). A host that says nothing for `silent_after` is given up.
+    #[must_use]
+    pub fn new(
+        mut config: Config,
+        settings: &str,
+        passfile: Option<PathBuf>,
+        silent_after: Duration,
+    ) -> Self {
+        let given = config.get_options().unwrap_or_default();
+        config.options(format!("{given} {settings}"));
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(Duration::from_secs(10));
+        }
+        let passfile = passfile.filter(|_| config.get_password().is_none());
+        Self { hosts: hosts(config), passfile, silent_after }
+    }
+
+    /// A connection to one of the hosts.
+    ///
+    /// # Errors
+    /// See [`DialError`]. It takes no longer than `silent_after`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the connections that it makes.
+    pub async fn connect(&self) -> Result<Connected, DialError> {
+        let mut hosts = self.hosts.clone();
+        if let Some(file) = &self.passfile {
+            let file = std::fs::read_to_string(file).map_err(DialError::Passfile)?;
+            for config in &mut hosts {
+                if let Some(password) = PassfileKey::of(config).password_in(&file) {
+                    config.password(password);
+                }
+            }
+        }
+        let dials = hosts.iter().map(|config| config.connect(NoTls).boxed());
+        let dialled = async { Ok(select_ok(dials).await.map(|(connected, _)| connected)?) };
+        self.within(dialled).await
+    }
+
+    /// Waits for an answer as long as a server may be silent.
+    ///
+    /// # Errors
+    /// Those of the request, or [`Silent`].
+    ///
+    /// # Cancel safety
+    /// That of the request, which is dropped when the server is silent.
+    pub async fn within<T, E: From<Silent>>(
+        &self,
+        request: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let answer = timeout(self.silent_after, request).await;
+        answer.unwrap_or_else(|_| Err(Silent(self.silent_after).into()))
+    }
+}
+
+/// Whether a session that has got this answer is lost, or was not begun: the server ends or does not take it, it takes no
+/// password that was just rotated, or has forgotten a statement that was prepared.
+#[must_use]
+pub fn is_lost(answer: &DbError) -> bool {
+    let code = answer.code().code();
+    ["57P", "08", "28", "26000"].iter().any(|class| code.starts_with(class))
+        // a "cached plan" whose tables have changed
+        || code == "0A000" && answer.routine() == Some("RevalidateCachedQuery")
+}
+
+/// A configuration for each host: a server that is silent holds up no other.
+fn hosts(config: Config) -> Vec<Config> {
+    let count = config.get_hosts().len().max(config.get_hostaddrs().len());
+    if count < 2 {
+        return vec![config];
+    }
+    let alone = |at: usize| {
+        let mut alone = without_hosts(&config);
+        match config.get_hosts().get(at) {
+            Some(Host::Tcp(name)) => _ = alone.host(name),
+            #[cfg(unix)]
+            Some(Host::Unix(folder)) => _ = alone.host_path(folder),
+            None => {}
+        }
+        config.get_hostaddrs().get(at).map(|address| alone.hostaddr(*address));
+        let port = config.get_ports().get(at).or_else(|| config.get_ports().first());
+        port.map(|port| alone.port(*port));
+        alone
+    };
+    (0..count).map(alone).collect()
+}
+
+/// The rest of a configuration that has several hosts.
+fn without_hosts(config: &Config) -> Config {
+    let mut rest = Config::new();
+    config.get_user().map(|user| rest.user(user));
+    config.get_password().map(|password| rest.password(password));
+    config.get_dbname().map(|name| rest.dbname(name));
+    config.get_options().map(|options| rest.options(options));
+    config.get_application_name().map(|name| rest.application_name(name));
+    config.get_connect_timeout().map(|time| rest.connect_timeout(*time));
+    config.get_tcp_user_timeout().map(|time| rest.tcp_user_timeout(*time));
+    config.get_keepalives_interval().map(|time| rest.keepalives_interval(time));
+    config.get_keepalives_retries().map(|count| rest.keepalives_retries(count));
+    rest.keepalives(config.get_keepalives()).keepalives_idle(config.get_keepalives_idle());
+    rest.ssl_mode(config.get_ssl_mode()).channel_binding(config.get_channel_binding());
+    let given = config.get_target_session_attrs();
+    let is_any = given == TargetSessionAttrs::Any;
+    rest.target_session_attrs(if is_any { TargetSessionAttrs::ReadWrite } else { given });
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_host_is_dialled_alone_and_has_to_take_changes() {
+        let url = "postgres://ann:secret@one:1,two:2/shop?application_name=till&connect_timeout=7";
+        let hosts = hosts(url.parse().expect("a URL"));
+        let places = hosts.iter().map(|it| (it.get_hosts().to_vec(), it.get_ports().to_vec()));
+        let expected = [("one", 1), ("two", 2)]
+            .map(|(host, port)| (vec![Host::Tcp(host.to_owned())], vec![port]));
+        assert_eq!(places.collect::<Vec<_>>(), expected);
+        for host in hosts {
+            let mut whole: Config = url.parse().expect("a URL");
+            whole.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            let rest = |config: &Config| format!("{:?}", without_hosts(config));
+            assert_eq!(rest(&host), rest(&whole));
+            assert_eq!(host.get_password(), Some("secret".as_bytes()));
+            assert_eq!(host.get_connect_timeout(), Some(&Duration::from_secs(7)));
+        }
+        let alone = super::hosts("postgres://ann@one/shop".parse().expect("a URL"));
+        assert_eq!(alone[0].get_target_session_attrs(), TargetSessionAttrs::Any);
+    }
+}
