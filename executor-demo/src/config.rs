@@ -31,8 +31,8 @@ pub struct Config {
 
     /// Make orders and captures durable: they survive a crash, and are remembered for a day after they
     /// ended. Processes on one journal share what orders have reserved. The journal is a SQLite file, created if it does not exist, or postgres://user@host/database.
-    /// Better given by the environment if it has a password, since other users of the machine see the
-    /// arguments.
+    /// A password is better in a file, which `?passfile=FILE` names in the form of libpq's and which is read whenever a connection
+    /// is made, or in the environment, since other users of the machine see the arguments.
     #[arg(long, value_name = "FILE|URL", env = "JOURNAL", hide_env_values = true)]
     pub journal: Option<JournalPlace>,
 

@@ -36,7 +36,12 @@ pub enum JournalPlace {
     File(PathBuf),
     /// In PostgreSQL, for several processes.
     #[cfg(feature = "postgres")]
-    Postgres(Box<postgres::Config>),
+    Postgres {
+        /// The server.
+        config: Box<postgres::Config>,
+        /// Has the password.
+        passfile: Option<PathBuf>,
+    },
 }
 
 /// What a process has of a journal.
@@ -85,8 +90,9 @@ impl JournalPlace {
                 ))
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(config) => {
-                let options = postgres::Options::new(PROGRAM);
+            Self::Postgres { config, passfile } => {
+                let passfile = passfile.clone();
+                let options = postgres::Options { passfile, ..postgres::Options::new(PROGRAM) };
                 let journal = Postgres::connect((**config).clone(), options).await;
                 Ok(Durable::new(journal.context("cannot open the journal in PostgreSQL")?))
             }
@@ -110,8 +116,9 @@ impl FromStr for JournalPlace {
 
 #[cfg(feature = "postgres")]
 fn in_postgres(url: &str) -> Result<JournalPlace, String> {
+    let (url, passfile) = postgres::split_url(url);
     match url.parse() {
-        Ok(config) => Ok(JournalPlace::Postgres(Box::new(config))),
+        Ok(config) => Ok(JournalPlace::Postgres { config: Box::new(config), passfile }),
         // the cause has the mistake
         Err(error) => Err(format!("no URL of PostgreSQL: {:#}", anyhow::Error::new(error))),
     }
@@ -168,9 +175,11 @@ mod tests {
     fn a_place_is_a_file_or_a_database() {
         let place = |text: &str| text.parse::<JournalPlace>();
         assert_eq!(place("a/b.journal"), Ok(JournalPlace::File("a/b.journal".into())));
-        let Ok(JournalPlace::Postgres(config)) = place("postgres://ann@db:5433/shop") else {
+        let url = "postgres://ann@db:5433/shop?passfile=/run/secrets/pgpass";
+        let Ok(JournalPlace::Postgres { config, passfile }) = place(url) else {
             panic!("it is a URL of PostgreSQL");
         };
+        assert_eq!(passfile, Some("/run/secrets/pgpass".into()));
         assert_eq!((config.get_user(), config.get_dbname()), (Some("ann"), Some("shop")));
         for (wrong, why) in [
             ("mysql://db/shop", "`mysql`"),
