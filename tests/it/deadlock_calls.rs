@@ -11,8 +11,9 @@ use asyncsteps_core::{AsyncSteps, StepResult, Template, sleep};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{
-    CallSteps, Cx, Executor, RequestSteps, Returns, Service, Steps, TypedCall,
+    Builder, CallSteps, Cx, Executor, RequestSteps, Returns, Service, Steps, TypedCall,
 };
+use asyncsteps_fabric::{Client, Endpoint, Fabric as _, LocalFabric};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, TryStreamExt};
 use schemars::JsonSchema;
@@ -142,10 +143,14 @@ impl TypedCall for Take {
 }
 
 fn typed(name: &'static str) -> Executor {
-    let mut interface = Interface::new("test.typed:1.0".parse().expect("a name"));
-    interface.allow_anonymous();
     let service = Locks(Mutex::named(name, Options::default()));
-    let builder = Executor::builder().service(interface, service, |functions| {
+    hosting("test.typed:1.0", service, Executor::builder())
+}
+
+fn hosting(interface: &str, service: Locks, builder: Builder) -> Executor {
+    let mut interface = Interface::new(interface.parse().expect("a name"));
+    interface.allow_anonymous();
+    let builder = builder.service(interface, service, |functions| {
         functions.on("callOn", call_on).on("callInBranch", call_in_branch);
         functions.on("take", |steps: &Steps<Locks, ()>| {
             let take = steps.run("take", async |_, ()| Ok("taken".to_owned()));
@@ -188,6 +193,23 @@ async fn so_it_does_when_the_body_of_a_typed_function_calls() {
         call.await.expect("the lock is free");
         tokio::time::resume();
     }
+}
+
+#[actix::test]
+async fn so_it_does_over_a_fabric() {
+    tokio::time::pause();
+    let (fabric, lock) = (LocalFabric::new(), Mutex::named("fabric", Options::default()));
+    let far = hosting("test.typed:1.0", Locks(lock.clone()), Executor::builder());
+    let client = Client::new(Arc::new(fabric.clone()));
+    let near = hosting("test.near:1.0", Locks(lock), Executor::builder().invoker(client));
+    let serves = fabric.serve(Endpoint::all(&far), far.clone()).await.expect("it serves");
+    let begin = Instant::now();
+    let params = json!({ "by": "request", "locked": true });
+    let call = near.call_as_system::<Value>("test.near:1.0:callOn", params);
+    call.await.expect_err("it would wait for itself");
+    assert!(begin.elapsed().is_zero(), "it did not wait for the deadline");
+    found("fabric");
+    drop(serves);
 }
 
 #[actix::test]

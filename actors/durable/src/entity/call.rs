@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::sync::{CallerFences, FencingToken};
+use asyncsteps_actors::sync::{CallerFences, Calling, FencingToken};
 use asyncsteps_actors::{clock, timer, trace};
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, Time, codes};
 use asyncsteps_executor::message::Response;
@@ -145,10 +145,14 @@ impl EntityCall {
         });
     }
 
-    fn hop(&self, asi: &AsyncSteps) -> Result<Hop, Error> {
+    fn hop(&self, asi: &mut AsyncSteps) -> Result<Hop, Error> {
+        let function = asi.request()?.function().clone();
+        let calling = Calling::of_step(asi, function.as_str());
+        let call = calling.as_ref().map(Calling::call);
+        asi.hold(calling);
         let info = asi.request()?;
         Ok(Hop {
-            function: info.function().clone(),
+            function,
             params: self.params.clone(),
             caller: info.caller(),
             key: self.key.clone(),
@@ -156,6 +160,7 @@ impl EntityCall {
             fences: self.fences.clone(),
             trace: trace::current(),
             time_left: self.time_left(),
+            call,
         })
     }
 

@@ -1,9 +1,10 @@
 //! A call of an entity that another arbiter of this process has.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::sync::FencingToken;
+use asyncsteps_actors::sync::{Call, FencingToken};
 use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_core::{AsyncSteps, Error, StepResult};
 use asyncsteps_executor::channel::Channel;
@@ -29,6 +30,8 @@ pub(super) struct Hop {
     pub(super) fences: Vec<FencingToken>,
     pub(super) trace: Option<TraceParent>,
     pub(super) time_left: Option<Duration>,
+    /// The wait of the flow that sends it.
+    pub(super) call: Option<Arc<Call>>,
 }
 
 /// The same, for the arbiter that has its entity.
@@ -59,7 +62,7 @@ impl HoppingCall {
     /// Carries the call out on this arbiter, unless its caller leaves.
     pub(crate) fn carry_out(mut self, executor: &Executor) {
         let Some((hop, mut answer)) = self.0.take() else { return };
-        let Hop { function, params, caller, key, message, fences, trace, time_left } = hop;
+        let Hop { function, params, caller, key, message, fences, trace, time_left, call } = hop;
         let executor = executor.clone();
         actix_rt::spawn(async move {
             let request = Request::to(function, params);
@@ -68,6 +71,7 @@ impl HoppingCall {
                 .with_caller(caller)
                 .with_fences(fences)
                 .with_trace(trace)
+                .with_call(call)
                 .inside()
                 .with_headers(Rc::<CallHeaders>::clone(&headers));
             if let Some(time_left) = time_left {

@@ -138,7 +138,7 @@ impl Executor {
         }
     }
 
-    /// While a call in the process waits, the deadlock detection knows the flow that waits and the one that it waits for.
+    /// While the call waits, the deadlock detection knows the flow that waits and the one that it waits for.
     fn carry(
         &self,
         invocation: Invocation,
@@ -150,16 +150,15 @@ impl Executor {
             Carried::Elsewhere(Box::new(invocation))
         };
         async move {
+            let calling = match calling(&function) {
+                Some(calling) => calling.await,
+                None => None,
+            };
+            let call = calling.as_ref().map(Calling::call);
             let message = match carried {
-                Carried::Here(incoming) => {
-                    let calling = match calling(&function) {
-                        Some(calling) => calling.await,
-                        None => None,
-                    };
-                    let call = calling.as_ref().map(Calling::call);
-                    executor.carry_out(incoming.with_call(call)).await
-                }
-                Carried::Elsewhere(invocation) => {
+                Carried::Here(incoming) => executor.carry_out(incoming.with_call(call)).await,
+                Carried::Elsewhere(mut invocation) => {
+                    invocation.call = call;
                     if let Some(invoker) = executor.invoker_of(&function) {
                         return invoker.invoke(*invocation).await;
                     }

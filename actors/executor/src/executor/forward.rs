@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use asyncsteps_actors::sync::fences;
+use asyncsteps_actors::sync::{Calling, fences};
 use asyncsteps_actors::trace;
 use asyncsteps_core::{AsyncSteps, Error, StepResult, Template};
 use asyncsteps_futoin::iface::{Definition, FunctionName, Loader, Source};
@@ -44,9 +44,11 @@ pub(super) fn forwarded(invoker: Arc<dyn Invoker>) -> Option<HostedFunction> {
 /// Calls the function of a request where it is hosted, for the caller of the request.
 fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
     let fences = fences(asi);
+    let called = asi.request()?.function().clone();
+    let calling = Calling::of_step(asi, called.as_str());
     let info = asi.request_mut()?;
     let key = info.idempotency_key()?.map(Arc::from);
-    let (called, executor) = (info.function().clone(), info.executor());
+    let executor = info.executor();
     let invocation = Invocation {
         function: called.clone(),
         params: info.take_params(),
@@ -55,9 +57,11 @@ fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
         trace: trace::current(),
         fences,
         key,
+        call: calling.as_ref().map(Calling::call),
         hosted: None,
         is_inside: false,
     };
+    asi.hold(calling);
     let caller = invocation.caller.clone();
     asi.await_in_place(async move {
         invoker.invoke(invocation).await.map(|result| (result,)).map_err(|error| {

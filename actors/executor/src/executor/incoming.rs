@@ -35,11 +35,12 @@ pub struct Incoming(pub(super) Box<RequestInfo>);
 impl Incoming {
     /// A call within the process.
     pub(super) fn of_invocation(invocation: Invocation) -> Self {
-        let Invocation { function, params, caller, trace, fences, key, hosted, is_inside } =
+        let Invocation { function, params, caller, trace, fences, key, call, hosted, is_inside } =
             invocation;
         let mut incoming = Self::new(Request::to(function, params), Channel::local());
         incoming.0.parts.hosted = hosted;
         incoming.0.parts.is_inside = is_inside;
+        incoming.0.parts.call = call;
         let incoming = incoming.with_caller(caller).with_fences(fences);
         incoming.with_key(key).with_trace(trace)
     }
@@ -138,7 +139,9 @@ impl Incoming {
         self
     }
 
-    pub(super) fn with_call(mut self, call: Option<Arc<Call>>) -> Self {
+    /// The same with the wait of the flow that makes it, for the deadlock detection.
+    #[must_use]
+    pub fn with_call(mut self, call: Option<Arc<Call>>) -> Self {
         self.0.parts.call = call;
         self
     }

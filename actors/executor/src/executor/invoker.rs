@@ -4,7 +4,7 @@ use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use asyncsteps_actors::sync::FencingToken;
+use asyncsteps_actors::sync::{Call, FencingToken};
 use asyncsteps_actors::trace::{self, TraceParent};
 use asyncsteps_core::{Error, codes};
 use asyncsteps_futoin::iface::FunctionName;
@@ -54,6 +54,8 @@ pub struct Invocation {
     pub fences: Vec<FencingToken>,
     /// The [key](super::IDEMPOTENCY_KEY) of its caller, which its function sees as that header.
     pub key: Option<Arc<str>>,
+    /// The wait of the flow that makes it, for the deadlock detection.
+    pub(super) call: Option<Arc<Call>>,
     /// The function here, if it was looked up.
     pub(super) hosted: Option<Arc<HostedFunction>>,
     /// A request in flight of the executor makes it.
@@ -80,6 +82,7 @@ impl Invocation {
             trace,
             fences: Vec::new(),
             key: None,
+            call: None,
             hosted: None,
             is_inside: false,
         })

@@ -1,5 +1,5 @@
 //! Calls within the process as waits of a deadlock (FTN12 §1.11.5): a flow that has a lock and calls a
-//! function waits for the flow of that function.
+//! function waits for the flow of that function, on whichever arbiter that runs.
 
 use std::sync::{Arc, OnceLock};
 
@@ -33,23 +33,25 @@ pub fn calling(function: impl ToString) -> Option<LocalBoxFuture<'static, Option
     if !deadlock::is_enabled() || !mutex::may_hold_up_others() {
         return None;
     }
-    let function = function.to_string().into();
-    Some(Box::pin(ask_step(|asi| enter(asi, function)).map(Option::flatten)))
-}
-
-fn enter(asi: &mut AsyncSteps, function: Arc<str>) -> Option<Calling> {
-    if !mutex::holds_up_others(asi) {
-        return None;
-    }
-    let call = Arc::new(Call { function, flow: OnceLock::new() });
-    let identity = asi.identity();
-    let place = asi.locations().next()?;
-    let resource: Arc<Call> = Arc::clone(&call);
-    let wait = Arc::new(GraphWait::new(asi, identity, place, resource, None));
-    Some(Calling { _watch: wait.watch(), call })
+    let function = function.to_string();
+    Some(Box::pin(ask_step(|asi| Calling::of_step(asi, function)).map(Option::flatten)))
 }
 
 impl Calling {
+    /// Enters the call that the running step is about to make; `None` if no other flow may wait for its flow. A time limit
+    /// that the step sets afterwards does not count.
+    pub fn of_step(asi: &mut AsyncSteps, function: impl Into<Arc<str>>) -> Option<Self> {
+        if !deadlock::is_enabled() || !mutex::holds_up_others(asi) {
+            return None;
+        }
+        let call = Arc::new(Call { function: function.into(), flow: OnceLock::new() });
+        let identity = asi.identity();
+        let place = asi.locations().next()?;
+        let resource: Arc<Call> = Arc::clone(&call);
+        let wait = Arc::new(GraphWait::new(asi, identity, place, resource, None));
+        Some(Self { _watch: wait.watch(), call })
+    }
+
     /// The called side, to go with the request.
     #[must_use]
     pub fn call(&self) -> Arc<Call> {

@@ -1,21 +1,28 @@
 //! Entities that call entities.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use actix_rt::Arbiter;
+use asyncsteps_actors::sync::deadlock;
 use asyncsteps_core::BodyResult;
 use asyncsteps_durable::Durable;
 use asyncsteps_durable::entity::{Entity, EntityCx as _};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
+use asyncsteps_journal::memory::Memory;
+use futures_util::future::{join_all, try_join_all};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Barrier;
 
+use super::hops::there;
 use super::memory;
 use crate::node::run;
 
-/// Each passes what it has to the next one, by a call.
-struct Links;
+/// Each passes what it has to the next one, by a call; where calls cross, when all of them have their first turn.
+struct Links(Option<Arc<Barrier>>);
 
 impl Service for Links {
     type Errors = ();
@@ -47,6 +54,9 @@ impl Links {
         let Some((next, on)) = cx.params.on.split_first() else {
             return Ok(1);
         };
+        if let Some(all) = &cx.0 {
+            all.wait().await;
+        }
         let params = json!({ "name": next, "on": on });
         let passed: i32 = cx.request().call("test.links:1.0:pass", params).await?;
         Ok(passed + 1)
@@ -54,8 +64,12 @@ impl Links {
 }
 
 fn executor(durable: &Durable) -> Executor {
+    crossing_executor(durable, None)
+}
+
+fn crossing_executor(durable: &Durable, all: Option<&Arc<Barrier>>) -> Executor {
     let interface = Interface::new("test.links:1.0".parse().expect("it is a name"));
-    let executor = Executor::builder().service(interface, Links, |functions| {
+    let executor = Executor::builder().service(interface, Links(all.cloned()), |functions| {
         durable.entity(functions, "name").on("pass", Links::pass);
     });
     executor.build().expect("it is complete")
@@ -84,15 +98,56 @@ fn an_entity_calls_others_and_never_waits_for_itself() {
     });
 }
 
+/// One of the calls that crossed ended as a deadlock, which names these entities.
+fn one_ends(mut ended: Vec<Result<i32, String>>, entities: &[&str]) {
+    ended.sort();
+    let [Ok(2), .., Err(error)] = &*ended else { panic!("{ended:?}") };
+    assert_eq!(error, "InternalError: Not expected error");
+    assert!(ended[..ended.len() - 1].iter().all(Result::is_ok), "{ended:?}");
+    let found = deadlock::last();
+    let [deadlock] = &*found else { panic!("{found:?}") };
+    assert!(!deadlock.left_to_limit);
+    let text = deadlock.to_string();
+    for name in entities {
+        let waits = format!("waits for mutex `entity` key \"test.links:1@{name}\"");
+        assert_eq!(text.matches(&waits).count(), 1, "{text}");
+    }
+}
+
 #[test]
-fn two_entities_that_wait_for_each_other_end() {
+fn of_entities_that_wait_for_each_other_one_ends_at_once() {
     run(async {
         let durable = Durable::new(memory());
-        let executor = executor(&durable);
+        let executor = crossing_executor(&durable, Some(&Arc::new(Barrier::new(2))));
         let _node = durable.start(&executor).await.expect("the journal gives a lease");
-        let (one, other) =
-            tokio::join!(pass(&executor, "a", &["b"]), pass(&executor, "b", &["a"]),);
-        assert!(one.is_err() || other.is_err(), "{one:?} {other:?}");
-        assert_eq!(pass(&executor, "a", &["b"]).await, Ok(2));
+        let begun = tokio::time::Instant::now();
+        let crossing = [pass(&executor, "a", &["b"]), pass(&executor, "b", &["a"])];
+        one_ends(join_all(crossing).await, &["a", "b"]);
+        assert!(begun.elapsed() < Duration::from_millis(50), "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn so_they_do_on_several_arbiters() {
+    actix::System::new().block_on(async {
+        let durable = Durable::new(Memory::default());
+        let (all, begin) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(3)));
+        let executor = crossing_executor(&durable, Some(&all));
+        let arbiters = [Arbiter::new(), Arbiter::new(), Arbiter::new()];
+        let calls = [("a", "b"), ("b", "c"), ("c", "a")];
+        let ended = arbiters.iter().zip(calls).map(|(arbiter, (name, on))| {
+            let begin = Arc::clone(&begin);
+            there(arbiter, &durable, &executor, async move |executor| {
+                // it stays here
+                assert_eq!(pass(&executor, name, &[]).await, Ok(1));
+                begin.wait().await;
+                let ended = pass(&executor, name, &[on]).await;
+                begin.wait().await;
+                ended
+            })
+        });
+        let ended = try_join_all(ended).await.expect("all end");
+        one_ends(ended, &["a", "b", "c"]);
+        arbiters.iter().for_each(|arbiter| _ = arbiter.stop());
     });
 }

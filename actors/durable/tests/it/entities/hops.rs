@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::{executor, keyed};
 
 /// Does something on another arbiter, which runs a node.
-fn there<T: Send + 'static>(
+pub(super) fn there<T: Send + 'static>(
     arbiter: &Arbiter,
     durable: &Durable,
     executor: &Executor,
