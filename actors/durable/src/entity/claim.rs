@@ -85,6 +85,11 @@ impl EntityOwner {
                 return self.load(lease, kind, name, claimed).await.map(Some);
             }
             if known.is_none() {
+                // of a state that cannot be made there would be an entity for an operator, for each key that a caller names
+                kind.new_state().map_err(|why| {
+                    let info = format!("The entity {} cannot be made: {why}", name.full);
+                    Error::with_info(codes::INTERNAL_ERROR, info)
+                })?;
                 known = match self.named(&lease, kind, name).await? {
                     Named::New(claimed) => {
                         return self.load(lease, kind, name, claimed).await.map(Some);

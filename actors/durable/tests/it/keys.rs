@@ -50,10 +50,18 @@ impl Headers for Key {
 
 /// Sends a request with the header; gives the answer.
 async fn send(executor: &Executor, kind: ChannelKind, key: Option<&'static str>) -> Value {
+    send_with(executor, kind, Key(key)).await
+}
+
+async fn send_with(
+    executor: &Executor,
+    kind: ChannelKind,
+    headers: impl Headers + 'static,
+) -> Value {
     let request = Request::new("test.counter:1.0:count", Map::new());
     let ann = User::new("ann", SecurityLevel::SafeOps);
     let incoming = Incoming::new(request, Channel::new(kind)).with_caller(Caller::from(&ann));
-    let reply = executor.dispatch(incoming.with_headers(Rc::new(Key(key)))).await;
+    let reply = executor.dispatch(incoming.with_headers(Rc::new(headers))).await;
     let ReplyBody::Message(message) = reply.into_parts().1 else { panic!("no message") };
     match message.response().clone().into_result() {
         Ok(result) => json!(result),
@@ -86,6 +94,34 @@ fn a_key_in_the_header_is_of_a_request_and_not_of_a_connection() {
     });
 }
 
+/// Two headers of one name.
+struct TwoKeys([&'static str; 2]);
+
+impl Headers for TwoKeys {
+    fn header(&self, name: &str) -> Option<&str> {
+        (name == "idempotency-key").then_some(self.0[0])
+    }
+
+    fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new(self.0.iter().map(|key| ("idempotency-key", *key)))
+    }
+}
+
+#[test]
+fn two_keys_in_headers_are_refused_and_none_of_them_counts() {
+    run(async {
+        let (durable, executor) = process();
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        for keys in [["one", "two"], ["two", "one"], ["one", "one"]] {
+            let answer = send_with(&executor, ChannelKind::Http, TwoKeys(keys)).await;
+            let text = answer.as_str().unwrap_or_default();
+            assert!(text.starts_with("InvalidRequest: The one header"), "{answer}");
+        }
+        let all = Query { limit: 9, ..Query::default() };
+        assert_eq!(durable.list(all).await.expect("a list").len(), 0);
+    });
+}
+
 #[test]
 fn a_key_in_the_header_that_is_too_long_or_no_text_is_refused() {
     run(async {
@@ -95,7 +131,7 @@ fn a_key_in_the_header_that_is_too_long_or_no_text_is_refused() {
         for wrong in [None, Some(""), Some("  "), Some("a\tb"), Some("k\u{e4}"), Some(&*longer)] {
             let answer = send(&executor, ChannelKind::Http, wrong).await;
             let text = answer.as_str().unwrap_or_default();
-            assert!(text.starts_with("InvalidRequest: The header Idempotency-Key"), "{answer}");
+            assert!(text.starts_with("InvalidRequest: The one header Idempotency-Key"), "{answer}");
             assert_eq!(send(&executor, ChannelKind::WebSocket, wrong).await, json!(1));
         }
         assert_eq!(send(&executor, ChannelKind::Http, Some(longest)).await, json!(1));

@@ -19,9 +19,10 @@ pub fn checked_key(key: &str) -> Result<&str, Error> {
     }
 }
 
-/// The key in a header, which is `None` where it is no text.
+/// The key in a header, which is `None` where it is no text, or where there are several: which of them counts the client
+/// cannot know.
 pub(super) fn key_of_header(header: Option<&str>) -> Result<&str, Error> {
-    header.filter(|key| is_key(key)).ok_or_else(|| wrong("The header Idempotency-Key"))
+    header.filter(|key| is_key(key)).ok_or_else(|| wrong("The one header Idempotency-Key"))
 }
 
 fn is_key(key: &str) -> bool {

@@ -66,13 +66,15 @@ impl<'a> Received<'a> {
     /// and not to each request that comes over it.
     ///
     /// # Errors
-    /// InvalidRequest with a header that is [no key](super::checked_key).
+    /// InvalidRequest with a header that is [no key](super::checked_key), and with several of them.
     pub fn idempotency_key(self) -> Result<Option<&'a str>, Error> {
         let kind = self.0.reply_to.channel.kind();
         if kind == ChannelKind::WebSocket || !self.has_header(IDEMPOTENCY_KEY) {
             return Ok(None);
         }
-        key_of_header(self.header(IDEMPOTENCY_KEY)).map(Some)
+        let headers = self.parts().headers.as_ref();
+        let key = headers.filter(|headers| !headers.is_repeated(IDEMPOTENCY_KEY));
+        key_of_header(key.and_then(|headers| headers.header(IDEMPOTENCY_KEY))).map(Some)
     }
 
     /// The cookie of this name of an HTTP request.

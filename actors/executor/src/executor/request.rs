@@ -216,7 +216,7 @@ impl RequestInfo {
     /// and not to each request that comes over it.
     ///
     /// # Errors
-    /// InvalidRequest with a header that is [no key](super::checked_key).
+    /// InvalidRequest with a header that is [no key](super::checked_key), and with several of them.
     pub fn idempotency_key(&self) -> Result<Option<&str>, Error> {
         self.received().idempotency_key()
     }

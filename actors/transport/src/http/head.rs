@@ -300,6 +300,14 @@ impl Headers for RequestHead {
             }
     }
 
+    fn is_repeated(&self, name: &str) -> bool {
+        self.fields.may_have(name)
+            && match &self.inner {
+                Inner::Own { parts, .. } => parts.headers.get_all(name).iter().nth(1).is_some(),
+                Inner::Mounted(head) => head.values(name).nth(1).is_some(),
+            }
+    }
+
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
         match &self.inner {
             Inner::Own { parts, .. } => {

@@ -14,6 +14,11 @@ pub trait Headers {
         self.header(name).is_some()
     }
 
+    /// Whether there is more than one header of this name. `name` is in lower case.
+    fn is_repeated(&self, name: &str) -> bool {
+        self.headers().filter(|(other, _)| *other == name).nth(1).is_some()
+    }
+
     /// All headers that are text, with their names in lower case; one per value.
     fn headers(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_>;
 

@@ -319,3 +319,47 @@ fn only_an_own_message_is_taken_back() {
         assert_eq!(call(&executor, "count").await.expect("it is read"), 1);
     });
 }
+
+/// Has no state that could be made.
+struct Stateless;
+
+impl Service for Stateless {
+    type Errors = ();
+}
+
+impl Entity for Stateless {
+    type State = Unmade;
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Unmade;
+
+impl Default for Unmade {
+    fn default() -> Self {
+        panic!("there is no state")
+    }
+}
+
+#[test]
+fn keys_of_entities_whose_state_cannot_be_made_leave_nothing_behind() {
+    run(async {
+        let journal = memory();
+        let durable = Durable::new(journal.clone());
+        let interface = Interface::new("test.stateless:1.0".parse().expect("it is a name"));
+        let builder = Executor::builder().service(interface, Stateless, |functions| {
+            let stateless = durable.entity(functions, "name");
+            stateless.on("touch", async |_: &Cx<Stateless, super::Named>| Ok(1));
+        });
+        let executor = builder.build().expect("it is complete");
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        for name in ["a", "b", "c"] {
+            let params = json!({ "name": name });
+            let touched = executor.call_as_system::<i32>("test.stateless:1.0:touch", params).await;
+            let error = touched.expect_err("it has no state");
+            assert_eq!(error.code(), "InternalError");
+            assert!(error.info().unwrap_or_default().contains("cannot be made"), "{error:?}");
+        }
+        let all = Query { limit: 9, ..Query::default() };
+        assert_eq!(journal.list(all).await.expect("they are listed").len(), 0);
+    });
+}
