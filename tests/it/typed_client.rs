@@ -1,13 +1,15 @@
 //! The promise: a call by the type of its parameters is the same call wherever the function is hosted, and its error is
 //! the declared one, as a value, or any other one, with its code (FTN3 §1.9, §1.11).
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
 use asyncsteps_core::{BodyResult, Code, Error, Template, codes};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{
-    Caller, Cx, Executor, Invoker, RequestSteps, Service, TypedCall, TypedCallError, TypedClient,
+    Caller, Cx, Executor, Invocation, Invoker, Invoking, RequestSteps, Service, TypedCall,
+    TypedCallError, TypedClient,
 };
 use asyncsteps_fabric::http::{Config, HttpFabric, Remote};
 use asyncsteps_fabric::{Client, Endpoint, Fabric, LocalFabric};
@@ -16,6 +18,7 @@ use asyncsteps_support::server::TestServer;
 use expect_test::expect;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 #[derive(Debug, PartialEq, Code, thiserror::Error)]
 enum SeatError {
@@ -289,4 +292,54 @@ async fn a_body_calls_for_its_caller_and_raises_errors_as_they_are() {
     let error = raised().await.expect_err("there are ten");
     let error = error.downcast::<Error>().expect("an error with a code");
     assert_eq!((error.code(), error.find()), ("SoldOut", Some(&SeatError::SoldOut)));
+}
+
+/// Fails with these codes, one after the other, and succeeds then.
+struct Away(Mutex<VecDeque<&'static str>>);
+
+impl Invoker for Away {
+    fn invoke(&self, _: Invocation) -> Invoking {
+        let code = self.0.lock().expect("no panic").pop_front();
+        let result = code.map_or_else(
+            || Ok(Some(json!({ "left": 1, "by": "ann" }))),
+            |code| Err(Error::new(code)),
+        );
+        Box::pin(async { result })
+    }
+}
+
+#[actix::test]
+async fn what_was_not_carried_out_is_called_again_and_with_a_key_what_may_have_been() {
+    const AWAY: &str = codes::CONNECT_ERROR;
+    const LOST: &str = codes::COMM_ERROR;
+    tokio::time::pause();
+    let mut out = String::new();
+    for (key, failures) in [
+        (None, vec![AWAY; 3]),
+        (None, vec![AWAY; 4]),
+        (None, vec![AWAY, LOST]),
+        (Some("k"), vec![AWAY, LOST]),
+        (Some("k"), vec!["OutcomeUnknown"]),
+        (None, vec![codes::DEFENSE_REJECTED]),
+    ] {
+        let away = Away(Mutex::new(failures.clone().into()));
+        let client = calling(away).client_for(Caller::anonymous());
+        let client = match key {
+            Some(key) => client.with_key(key),
+            None => client,
+        };
+        let began = tokio::time::Instant::now();
+        let result = reserved(&client, "fair", 1).await;
+        let took = began.elapsed().as_millis() / 10 * 10;
+        out += &format!("{failures:?} {took} ms: {result}\n");
+    }
+    expect![[r#"
+        ["ConnectError", "ConnectError", "ConnectError"] 850 ms: 1 left, by ann
+        ["ConnectError", "ConnectError", "ConnectError", "ConnectError"] 850 ms: other: ConnectError
+        ["ConnectError", "CommError"] 50 ms: other: CommError
+        ["ConnectError", "CommError"] 250 ms: 1 left, by ann
+        ["OutcomeUnknown"] 0 ms: other: OutcomeUnknown
+        ["DefenseRejected"] 0 ms: other: DefenseRejected
+    "#]]
+    .assert_eq(&out);
 }

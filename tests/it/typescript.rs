@@ -87,6 +87,8 @@ fn expected() -> Value {
             "types": { "got": types },
             "defaults": 18,
             "variant": "text",
+            // what was not carried out is called again, at most three times
+            "again": { "2 ConnectError": "{\"n\":1} 3", "9 ConnectError": "ConnectError 4", "2 CommError": "CommError 1" },
             // each push is answered, also by an error
             "got": [1, 2, 3, 4],
             "sum": 50,

@@ -2,12 +2,15 @@
 //! messages as FTN5 has it in any case.
 
 use std::fmt::Write as _;
+use std::future::pending;
 use std::time::Duration;
 
-use asyncsteps_core::Template;
+use asyncsteps_core::{Error, Template, codes};
 use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::security::{JwtKeys, JwtProvider, MacAlgorithm, MacKey};
-use asyncsteps_executor::{ClientLimits, Executor, RequestSteps};
+use asyncsteps_executor::{
+    ClientLimits, Executor, FailedCall, Invocation, Invoker, Invoking, NotHosted, RequestSteps,
+};
 use asyncsteps_support::client::{Answer, Connection};
 use asyncsteps_support::conform;
 use asyncsteps_support::front::Front;
@@ -278,8 +281,8 @@ fn errors_of_other_services_and_limits_have_a_status(front: Front) {
         &host,
         &calls,
         expect![[r#"
-            test.codes/1.0/fail?code=ConnectError 502
-                {"code":"ConnectError","detail":"","title":"Bad Gateway"}
+            test.codes/1.0/fail?code=ConnectError 503
+                {"code":"ConnectError","detail":"","title":"Service Unavailable"}
             test.codes/1.0/fail?code=CommError 502
                 {"code":"CommError","detail":"","title":"Bad Gateway"}
             test.codes/1.0/fail?code=InvokerError 500
@@ -296,7 +299,65 @@ fn errors_of_other_services_and_limits_have_a_status(front: Front) {
     );
 }
 
+/// Calls that end as the names of their functions say, or not at all.
+struct Way;
+
+impl Invoker for Way {
+    fn invoke(&self, call: Invocation) -> Invoking {
+        let answered = FailedCall::new(call.function.as_str());
+        let error = match call.function.func() {
+            "away" => Error::with_info(codes::CONNECT_ERROR, "10.0.0.7 refuses connections"),
+            "refused" => Error::new(codes::CONNECT_ERROR).with_cause(NotHosted::new()),
+            "late" => Error::new(codes::TIMEOUT),
+            "lost" => Error::with_info(codes::COMM_ERROR, "10.0.0.7 was lost").outcome_unknown(),
+            "answered" => Error::with_info("OutOfStock", "none is left").with_cause(answered),
+            "hangs" => return Box::pin(pending()),
+            _ => Error::new(codes::INVOKER_ERROR),
+        };
+        Box::pin(async { Err(error) })
+    }
+}
+
+fn forwards() -> Executor {
+    Executor::builder()
+        .forward(Way)
+        .request_timeout(Duration::from_millis(50))
+        .build()
+        .expect("a right configuration")
+}
+
+fn callers_of_a_front_learn_what_is_known_of_their_requests(front: Front) {
+    let host = front.start_as(1, forwards, problems);
+    let functions = ["away", "refused", "late", "lost", "answered", "hangs", "other"];
+    let paths = functions.map(|function| format!("a.b/1.0/{function}"));
+    let calls: Vec<_> = paths.iter().map(|path| (path.as_str(), "")).collect();
+    check(
+        &host,
+        &calls,
+        expect![[r#"
+            a.b/1.0/away 503
+                {"code":"ConnectError","detail":"The request was not carried out","title":"Service Unavailable"}
+            a.b/1.0/refused 404
+                {"code":"UnknownInterface","detail":"Unknown interface: a.b","title":"Not Found"}
+            a.b/1.0/late 503
+                {"code":"ConnectError","detail":"The request was not carried out","title":"Service Unavailable"}
+            a.b/1.0/lost 502
+                {"code":"CommError","detail":"It is not known whether the request was carried out","title":"Bad Gateway"}
+            a.b/1.0/answered 422
+                {"code":"OutOfStock","detail":"none is left","title":"Unprocessable Entity"}
+            a.b/1.0/hangs 502
+                {"code":"CommError","detail":"It is not known whether the request was carried out","title":"Bad Gateway"}
+            a.b/1.0/other 500
+                {"code":"InternalError","detail":"Not expected error","title":"Internal Server Error"}
+        "#]],
+    );
+    for (path, seconds) in [(&paths[0], Some("1")), (&paths[3], None)] {
+        assert_eq!(get(&host, path, "").header("retry-after"), seconds, "{path}");
+    }
+}
+
 asyncsteps_support::on_both_fronts! {
+    callers_of_a_front_learn_what_is_known_of_their_requests,
     each_code_has_its_status,
     other_methods_are_problems_too,
     the_challenge_names_what_the_security_provider_takes,

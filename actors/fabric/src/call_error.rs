@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_core::{Error, codes};
-use asyncsteps_executor::{FailedCall, NotHosted};
+use asyncsteps_executor::FailedCall;
 
 use crate::node::NodeId;
 
@@ -147,13 +147,11 @@ impl CallError {
     }
 
     /// The error of a flow whose call of `function` failed: with the same code, a [`FailedCall`] as its
-    /// cause if the node answered, [`NotHosted`] if there is none, and an
-    /// [unknown outcome](Error::outcome_unknown) if it is.
+    /// cause if the node answered, and an [unknown outcome](Error::outcome_unknown) if it is.
     #[must_use]
     pub fn into_flow_error(self, function: impl Into<Arc<str>>) -> Error {
         let error = Error::with_info(self.code.into_owned(), self.info);
         match self.outcome {
-            Outcome::NotCarriedOut if self.is_not_hosted => error.with_cause(NotHosted::new()),
             Outcome::NotCarriedOut => error,
             Outcome::Answered => error.with_cause(FailedCall::new(function)),
             Outcome::Unknown => error.outcome_unknown(),

@@ -71,6 +71,23 @@ export async function sell(host: string) {
     return { ...seen, closed };
 }
 
+/** What calls come to while a service is away for some attempts, and how many each takes. */
+async function repeats() {
+    const real = globalThis.fetch;
+    const seen: Record<string, unknown> = {};
+    for (const [away, code] of [[2, 'ConnectError'], [9, 'ConnectError'], [2, 'CommError']] as const) {
+        let made = 0;
+        globalThis.fetch = async () => {
+            made += 1;
+            return new Response(JSON.stringify(made <= away ? { e: code } : { r: { n: 1 } }));
+        };
+        const result = await failure(new HttpConnection('http://away/').call('a.b:1.0:c', {}));
+        seen[`${away} ${code}`] = `${result} ${made}`;
+    }
+    globalThis.fetch = real;
+    return seen;
+}
+
 /** Each type of FTN3, and calls of the server in return. */
 export async function talk(host: string) {
     const socket = await SocketConnection.open(`ws://${host}/ftn/`);
@@ -110,5 +127,6 @@ export async function talk(host: string) {
     while (sum < 50) ({ sum } = await pushes.acks());
     const slow = failure(calls.slow({ ms: 60_000 }));
     await socket.close();
-    return { ...seen, got, sum, slow: await slow, gone: await failure(SocketConnection.open('ws://127.0.0.1:1/')) };
+    const again = await repeats();
+    return { ...seen, again, got, sum, slow: await slow, gone: await failure(SocketConnection.open('ws://127.0.0.1:1/')) };
 }

@@ -226,9 +226,9 @@ impl Builder {
     /// that one front serves what several nodes host: for their caller, who is authenticated here, within
     /// their time limit, and in their trace. Budget and limits count here too; the parameters, and whether
     /// the caller may call the function, are checked where it is hosted. Raw data and requests in a binary
-    /// coding are refused with InvalidRequest. Unless this is set, and for
-    /// [functions that nothing hosts](super::NotHosted), such requests are refused with UnknownInterface or
-    /// NotSupportedVersion.
+    /// coding are refused with InvalidRequest. A caller learns whether its request was not carried out
+    /// (ConnectError, also if the nodes of its function are away), or may have been (CommError, also at the end of its
+    /// time). Unless this is set, such requests are refused with UnknownInterface or NotSupportedVersion.
     ///
     /// Everything that the invoker reaches can be called from outside then. An invoker that is to forward
     /// only some interfaces refuses the others with [`NotHosted`](super::NotHosted).

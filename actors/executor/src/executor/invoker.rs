@@ -27,7 +27,8 @@ pub trait Invoker: Send + Sync {
     ///
     /// An error that the function answered has a [`FailedCall`](super::FailedCall) as its cause.
     /// ConnectError says that the call was not carried out, with [`NotHosted`](super::NotHosted) as its cause
-    /// if nothing hosts the function; CommError that it may have been.
+    /// if it calls no such function; CommError that it may have been. Callers of
+    /// [forwarded](super::Builder::forward) requests learn these codes too.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the call, as far as the other end can be notified.

@@ -1,7 +1,7 @@
 //! The cause of an error that says that nothing hosts a function.
 
-/// The cause of a ConnectError of an [`Invoker`](super::Invoker): nothing that can be reached hosts the
-/// function.
+/// The cause of a ConnectError of an [`Invoker`](super::Invoker) that calls no such function, wherever it is hosted. That
+/// its nodes are away is a ConnectError without it.
 ///
 /// Where a request was [forwarded](super::Builder::forward), its caller gets UnknownInterface or
 /// NotSupportedVersion for it.

@@ -132,9 +132,12 @@ impl RequestFlowOwner {
             FlowEnd::Done(Outcome::Error(error)) => Err(self.failure(&error)),
             FlowEnd::Expired(stack) => {
                 tracing::warn!(stack = stack.one_line(), "request timeout");
-                Err(Response::error(codes::INTERNAL_ERROR, None))
+                Err(self.unknown().unwrap_or_else(|| Response::error(codes::INTERNAL_ERROR, None)))
             }
             FlowEnd::Done(Outcome::Cancelled) | FlowEnd::Cancelled => {
+                if let Some(unknown) = self.unknown() {
+                    return Err(unknown);
+                }
                 let is_closing = self.0.reply_to.shared.drain.is_closing();
                 let text = if is_closing { "Executor is closing" } else { "Request was cancelled" };
                 Err(Response::error(codes::INTERNAL_ERROR, Some(text)))
@@ -142,8 +145,13 @@ impl RequestFlowOwner {
         }
     }
 
+    /// The response to a request that was ended while it was forwarded.
+    fn unknown(&self) -> Option<Response> {
+        self.0.function.is_forwarded().then(|| forwarded(codes::COMM_ERROR)).flatten()
+    }
+
     /// The response to an error: declared errors and errors that FTN3 allows every function pass;
-    /// any other goes to the log and the hooks only.
+    /// any other goes to the log and the hooks only. What is known of a request that was forwarded passes too.
     fn failure(&self, error: &Error) -> Response {
         let exchange = &self.0;
         let code = error.code();
@@ -163,6 +171,11 @@ impl RequestFlowOwner {
                 tracing::info!(error = %code, cause, attempts, place, "the function failed");
             }
             return Response::error(code, error.info());
+        }
+        if is_forwarded && let Some(response) = forwarded(code) {
+            let function = exchange.called.as_str();
+            tracing::warn!(error = %code, info = error.info(), cause, function, "a forwarded request failed");
+            return response;
         }
         if error.find::<BrokenOff>().is_some() {
             // it is no fault of the function
@@ -240,6 +253,19 @@ impl RequestFlowOwner {
 
 fn not_expected() -> Response {
     Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))
+}
+
+/// What the caller of a forwarded request learns of a failure of the way there; texts of the way go to the log only.
+fn forwarded(code: &str) -> Option<Response> {
+    let (code, text) = match code {
+        // no time was left for the call
+        codes::CONNECT_ERROR | codes::TIMEOUT => {
+            (codes::CONNECT_ERROR, "The request was not carried out")
+        }
+        codes::COMM_ERROR => (code, "It is not known whether the request was carried out"),
+        _ => return None,
+    };
+    Some(Response::error(code, Some(text)))
 }
 
 /// Advice about a code that the function may not raise.

@@ -2,16 +2,24 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use asyncsteps_actors::flow::earliest;
 use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_actors::trace::TraceParent;
-use asyncsteps_core::{Code, Error};
+use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::{Code, Error, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::arbiter::is_arbiter;
 use super::caller::Caller;
 use super::handle::Executor;
 use super::key::checked_key;
+
+/// The pauses before a call is made again.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(600)];
 
 /// The parameters of a function, as a type that names it: what a [`TypedClient`] calls.
 ///
@@ -159,7 +167,7 @@ impl TypedClient {
     /// # async fn reserve<C: TypedCall + Clone>(client: TypedClient, order: C) -> Result<C::Result, TypedCallError<C::Errors>> {
     /// let client = client.with_key("order-17");
     /// match client.call(order.clone()).await {
-    ///     // it may have been carried out, or not: the same call again has the answer
+    ///     // it may have been carried out, or not, after several attempts: the same call later has the answer
     ///     Err(error) if ["CommError", "OutcomeUnknown"].contains(&error.code()) => client.call(order).await,
     ///     answer => answer,
     /// }
@@ -171,6 +179,10 @@ impl TypedClient {
     }
 
     /// Calls the function that the type of the parameters names; returns its result.
+    ///
+    /// Made on an arbiter, a call that was not carried out (ConnectError, unless the function declares it) is made again,
+    /// up to three times within a second, as long as its flow has time; with a [key](Self::with_key) also one whose outcome
+    /// is unknown (CommError).
     ///
     /// # Errors
     /// As for [`Executor::call_for`], and InvalidRequest with a [key](Self::with_key) that is none.
@@ -193,7 +205,27 @@ impl TypedClient {
         invocation.is_inside = self.is_inside;
         invocation.fences.clone_from(&self.fences);
         invocation.key.clone_from(&self.key);
+        for pause in PAUSES {
+            let error = match self.executor.call_typed(Ok(invocation.clone())).await {
+                Err(error) if is_arbiter() && self.may_repeat::<C>(&error) => error,
+                result => return result,
+            };
+            let again = clock::now() + pause;
+            if earliest(None).is_some_and(|deadline| deadline <= again) {
+                return Err(error);
+            }
+            tracing::debug!(f = C::FUNCTION, error = error.code(), "a call is made again");
+            timer::sleep_until(again).await;
+        }
         self.executor.call_typed(Ok(invocation)).await
+    }
+
+    /// Whether a call that failed is made again: it was not carried out, or it may have been and has a key.
+    fn may_repeat<C: TypedCall>(&self, error: &Error) -> bool {
+        let code = error.code();
+        let is_safe =
+            code == codes::CONNECT_ERROR || self.key.is_some() && code == codes::COMM_ERROR;
+        is_safe && C::Errors::from_code(code, error.info()).is_none()
     }
 }
 

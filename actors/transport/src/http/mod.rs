@@ -138,7 +138,8 @@ impl Service {
     /// | DefenseRejected | 429, without `Retry-After`, because nothing knows when there is a place |
     /// | InternalError | 500 |
     /// | NotImplemented | 501 |
-    /// | ConnectError, CommError; Timeout and OutcomeUnknown, if declared | 502; 504 |
+    /// | ConnectError: the request was not carried out, and may be made again | 503 with `Retry-After` |
+    /// | CommError: it is not known whether it was; Timeout and OutcomeUnknown, if declared | 502; 504 |
     ///
     /// The problem has `title`, `status`, the text for callers as `detail`, and the error code as `code`. `type` is
     /// left out, because the codes of FutoIn are no URIs. What is refused before a function is looked for has a status

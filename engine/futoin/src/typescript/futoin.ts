@@ -38,6 +38,26 @@ export interface Connection {
 /** How long a call may take, in milliseconds. */
 const TIMEOUT = 65_000;
 
+/** The pauses before a call is made again, in milliseconds, up to twice as long by chance. */
+const PAUSES = [50, 200, 800];
+
+/**
+ * Exchanges messages until the call has a result; again if the other end answers that it was not carried out
+ * (ConnectError), as long as `timeout` milliseconds are not over.
+ */
+async function repeated<Result>(timeout: number, exchange: (left: number) => Promise<unknown>): Promise<Result> {
+    const ends = Date.now() + timeout;
+    for (const pause of PAUSES) {
+        const message = await exchange(ends - Date.now());
+        const waits = pause * (1 + Math.random());
+        if ((message as Message | null)?.e !== 'ConnectError' || Date.now() + waits >= ends) {
+            return resultOf(message) as Result;
+        }
+        await new Promise((done) => setTimeout(done, waits));
+    }
+    return resultOf(await exchange(ends - Date.now())) as Result;
+}
+
 export interface HttpOptions {
     /** Headers of each request, such as `authorization`: asked for each time, so that tokens can change. */
     headers?: () => Record<string, string> | Promise<Record<string, string>>;
@@ -45,7 +65,10 @@ export interface HttpOptions {
     timeout?: number;
 }
 
-/** Calls over HTTP, each with a request of its own, to an end point such as `https://shop.example/ftn/`. */
+/**
+ * Calls over HTTP, each with a request of its own, to an end point such as `https://shop.example/ftn/`. A call that was
+ * not carried out (ConnectError) is made again, up to three times; after CommError it is not known whether it was.
+ */
 export class HttpConnection implements Connection {
     readonly #url: string;
     readonly #options: HttpOptions;
@@ -56,22 +79,24 @@ export class HttpConnection implements Connection {
     }
 
     async call<Result>(name: string, params: object): Promise<Result> {
-        const { headers, timeout = TIMEOUT } = this.#options;
+        return repeated(this.#options.timeout ?? TIMEOUT, (left) => this.#exchange(name, params, left));
+    }
+
+    async #exchange(name: string, params: object, timeout: number): Promise<unknown> {
+        const { headers } = this.#options;
         const init = {
             method: 'POST',
             headers: { 'content-type': 'application/futoin+json', ...(await headers?.()) },
             body: JSON.stringify({ f: name, p: params, forcersp: true }),
             signal: AbortSignal.timeout(timeout),
         };
-        let message: unknown;
         try {
             const response = await fetch(this.#url, init);
-            message = await response.json();
+            return await response.json();
         } catch (error) {
             const isLate = error instanceof DOMException && error.name === 'TimeoutError';
             throw new CallError(isLate ? 'Timeout' : 'CommError', String(error));
         }
-        return resultOf(message) as Result;
     }
 }
 
@@ -80,8 +105,8 @@ type Waiting = { resolve: (message: Message) => void; reject: (error: CallError)
 type Served = Record<string, (params: never) => unknown>;
 
 /**
- * Calls in both directions over one WebSocket. It does not connect again by itself: when `closed` is done, open
- * another one.
+ * Calls in both directions over one WebSocket, and again if they were not carried out, as an HttpConnection does. It does
+ * not connect again by itself: when `closed` is done, open another one.
  */
 export class SocketConnection implements Connection {
     /** Is done when the connection has ended; calls that still wait have failed with CommError then. */
@@ -120,6 +145,10 @@ export class SocketConnection implements Connection {
     }
 
     async call<Result>(name: string, params: object): Promise<Result> {
+        return repeated(this.#timeout, (left) => this.#exchange(name, params, left));
+    }
+
+    async #exchange(name: string, params: object, timeout: number): Promise<unknown> {
         if (this.#socket.readyState !== this.#socket.OPEN) {
             throw new CallError('ConnectError', 'the WebSocket is closed');
         }
@@ -127,11 +156,11 @@ export class SocketConnection implements Connection {
         let timer: ReturnType<typeof setTimeout> | undefined;
         const answered = new Promise<Message>((resolve, reject) => {
             this.#waiting.set(rid, { resolve, reject });
-            timer = setTimeout(() => reject(new CallError('Timeout')), this.#timeout);
+            timer = setTimeout(() => reject(new CallError('Timeout')), timeout);
         });
         this.#socket.send(JSON.stringify({ f: name, p: params, rid, forcersp: true }));
         try {
-            return resultOf(await answered) as Result;
+            return await answered;
         } finally {
             clearTimeout(timer);
             this.#waiting.delete(rid);

@@ -31,7 +31,8 @@ pub(in crate::http) fn status(code: &str, own: &StatusOf) -> StatusCode {
         codes::DEFENSE_REJECTED => StatusCode::TOO_MANY_REQUESTS,
         codes::INTERNAL_ERROR | codes::INVOKER_ERROR => StatusCode::INTERNAL_SERVER_ERROR,
         codes::NOT_IMPLEMENTED => StatusCode::NOT_IMPLEMENTED,
-        codes::CONNECT_ERROR | codes::COMM_ERROR => StatusCode::BAD_GATEWAY,
+        codes::CONNECT_ERROR => StatusCode::SERVICE_UNAVAILABLE,
+        codes::COMM_ERROR => StatusCode::BAD_GATEWAY,
         codes::TIMEOUT | OUTCOME_UNKNOWN => StatusCode::GATEWAY_TIMEOUT,
         // the request was understood, and the function does not carry it out
         _ => StatusCode::UNPROCESSABLE_ENTITY,

@@ -1,8 +1,11 @@
 //! From a reply of the executor to an HTTP answer.
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
+use http::header::{
+    CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, SET_COOKIE,
+};
 use http::{HeaderMap, StatusCode};
 
+use asyncsteps_core::codes;
 use asyncsteps_futoin::message::MediaType;
 
 use super::super::answer::{self, Answer, AnswerBody};
@@ -12,6 +15,9 @@ use asyncsteps_executor::{RefusalReason, Reply, ReplyBody};
 
 /// The media type of raw results that have none.
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// When a request that was not carried out may be made again: a node that starts, or takes over, is there then.
+const A_SECOND: HeaderValue = HeaderValue::from_static("1");
 
 /// The answer; errors are `problems`, if there are some, and `note` receives the bytes of a message. `too_large` is the
 /// status of a message that refuses a request for its size.
@@ -32,6 +38,7 @@ pub(super) fn answer(
     match body {
         ReplyBody::Message(message) => {
             let problem = problems.and_then(|problems| problems.of_message(&message));
+            let was_not_carried_out = message.response().code() == Some(codes::CONNECT_ERROR);
             let (status, media, bytes) = match problem {
                 Some((status, bytes)) => (status, problem::MEDIA, bytes),
                 None => {
@@ -45,6 +52,9 @@ pub(super) fn answer(
             };
             note(&bytes);
             let mut answer = answer::with_body(status, bytes);
+            if was_not_carried_out && status == StatusCode::SERVICE_UNAVAILABLE {
+                answer.headers_mut().insert(RETRY_AFTER, A_SECOND);
+            }
             if let (StatusCode::UNAUTHORIZED, Some(problems)) = (status, problems) {
                 problems.challenge(answer.headers_mut());
             }
