@@ -184,7 +184,8 @@ where
             let define = || Level::of(nodes(value));
             let level = Mistake::catch(source, define).map_err(Mistake::into_error)?;
             let mut mistakes = Vec::new();
-            level.complete(1 + cx.depth(), &mut mistakes);
+            let retried = cx.step.as_ref().and_then(|step| step.retried());
+            level.complete((1 + cx.depth(), retried), &mut mistakes);
             if cx.host().is_some() {
                 level.check_recorded(&mut mistakes);
             }

@@ -166,7 +166,7 @@ impl FunctionTypes {
             Err(mistake) => return Built::mistaken(vec![mistake]),
         };
         let (level, mut mistakes) = (Level::of(nodes), Vec::new());
-        level.complete(0, &mut mistakes);
+        level.complete((0, None), &mut mistakes);
         if front.is_some() {
             level.check_recorded(&mut mistakes);
         }

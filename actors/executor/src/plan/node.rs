@@ -341,10 +341,11 @@ impl Level {
         })
     }
 
-    /// Sets the place of all steps inside, and collects mistakes.
-    pub(super) fn complete(&self, depth: usize, mistakes: &mut Vec<Mistake>) {
+    /// Sets the place of all steps inside, and collects mistakes. `around` is how many steps are around them, and which
+    /// of these is tried again.
+    pub(super) fn complete(&self, around: PlaceAround, mistakes: &mut Vec<Mistake>) {
         let mut beside = Beside::default();
-        self.place(depth, &mut beside, mistakes);
+        self.place(around, &mut beside, mistakes);
         for id in &beside.steps {
             let Some(step) = id.attempted() else { continue };
             let what = match beside.tried.contains(step) {
@@ -358,8 +359,14 @@ impl Level {
     }
 
     /// `beside` are the steps of this level so far.
-    fn place(&self, depth: usize, beside: &mut Beside, mistakes: &mut Vec<Mistake>) {
+    fn place(
+        &self,
+        (depth, retried): PlaceAround,
+        beside: &mut Beside,
+        mistakes: &mut Vec<Mistake>,
+    ) {
         for (_, node) in self.nodes() {
+            let retried = node.facts.retry.as_ref().map(|_| node.name()).or(retried);
             let inside = node.inside.as_ref();
             let extent = inside.map_or(Extent::Own, |inside| inside.extent);
             let is_own = extent == Extent::Own;
@@ -374,18 +381,25 @@ impl Level {
                 beside.steps.push(Arc::clone(&node.id));
                 beside.tried.extend(inside.is_some().then(|| node.name()));
             }
-            node.id.put(Place { nth, depth, was });
+            node.id.put(Place { nth, depth, retried, was });
             node.check(mistakes);
             match inside.map(|inside| (inside, extent, node.id.name.is_empty())) {
-                Some((rest, Extent::Rest, _)) => rest.place(depth, beside, mistakes),
+                Some((rest, Extent::Rest, _)) => rest.place((depth, retried), beside, mistakes),
                 // a group without a name has no part in keys
-                Some((group, _, true)) => group.place(depth + 1, beside, mistakes),
-                Some((inside, _, false)) => inside.complete(depth + 1, mistakes),
+                Some((group, _, true)) => {
+                    group.place((depth + 1, retried), beside, mistakes);
+                }
+                Some((inside, _, false)) => {
+                    inside.complete((depth + 1, retried), mistakes);
+                }
                 None => {}
             }
         }
     }
 }
+
+/// How many steps are around others, and which of these is tried again.
+type PlaceAround = (usize, Option<&'static str>);
 
 /// How deep steps are nested in a level of these.
 fn depth_of<'a>(nodes: impl Iterator<Item = &'a Node>) -> usize {
@@ -485,6 +499,13 @@ impl Node {
         let (first, least) = (self.facts.first.unwrap_or(1), self.facts.at_least.unwrap_or(0));
         if least > first {
             found(format!("`{name}` needs {least} winners, and ends with the first {first}"));
+        }
+        if let Some(retried) = self.id.retried().filter(|_| self.facts.senders.is_some()) {
+            found(format!(
+                "`{name}` waits for a signal where `{retried}` says `retry`: an attempt takes the signal, and the next one \
+                 waits for ever. Wait in front of `{retried}`; where each attempt needs a signal of its own, use \
+                 `then_repeat`"
+            ));
         }
         for word in &self.facts.misplaced {
             found(format!("`{word}` cannot be said of `{name}`, {}", self.facts.form.words()));

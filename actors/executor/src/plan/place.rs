@@ -22,6 +22,8 @@ pub(super) struct Place {
     pub(super) nth: usize,
     /// How many steps are around it.
     pub(super) depth: usize,
+    /// The name of the innermost step that is [tried again](super::Step::retry): it, or one around it.
+    pub(super) retried: Option<&'static str>,
     /// The names that it had before, the newest first, each with its number among steps of that name.
     pub(super) was: Vec<(&'static str, usize)>,
 }
@@ -39,6 +41,11 @@ impl StepId {
     /// How many steps are around it.
     pub(super) fn depth(&self) -> usize {
         self.place.get().map_or(0, |place| place.depth)
+    }
+
+    /// The name of the innermost step that is tried again: it, or one around it.
+    pub(super) fn retried(&self) -> Option<&'static str> {
+        self.place.get()?.retried
     }
 
     /// The name of the step beside it whose attempt it would be in paths.

@@ -25,7 +25,8 @@ impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
 
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step that waits for a signal with the name of the step, and returns its value (FTN12 §1.3). A signal that came before the
-    /// wait is kept for it. It waits for ever, unless it or a step around it has a [limit](Step::timeout).
+    /// wait is kept for it. It waits for ever, unless it or a step around it has a [limit](Step::timeout). No step around
+    /// it says [`retry`](Step::retry): an attempt that fails has taken the signal.
     ///
     /// A [durable](crate::recorder) request is signalled by its uid, from any process that has its journal. Others are
     /// signalled in their process, with [`Executor::signal`](crate::Executor::signal) and the [id](Cx::id) of the

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use asyncsteps_core::BodyResult;
+use asyncsteps_core::{BodyResult, Retry};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, NotSignalled, Returns, Service, Steps};
 use serde_json::{Value, json};
@@ -49,6 +49,17 @@ impl Post {
         steps
             .run("begin", Self::begin)
             .dynamic("later", |steps, ()| steps.wait_signal::<i32>("number"))
+            .returns()
+    }
+
+    /// Only the request knows that it waits in an attempt.
+    fn dynamic_attempt(steps: &Steps<Self, ()>) -> Returns<i32> {
+        let wait = |steps: &Steps<Self, ()>, ()| steps.wait_signal::<i32>("number");
+        steps
+            .nested("tries", move |tries| {
+                tries.run("begin", Self::begin).dynamic("later", wait).returns()
+            })
+            .retry(Retry::attempts(2))
             .returns()
     }
 
@@ -103,6 +114,7 @@ fn world() -> (Executor, Post) {
         functions
             .on("several", Post::several)
             .on("dynamic", Post::dynamic)
+            .on("dynamicAttempt", Post::dynamic_attempt)
             .on("limited", Post::limited)
             .on("raced", Post::raced)
             .on("undone", Post::undone)
@@ -152,6 +164,16 @@ async fn a_step_that_waits_is_woken_by_any_thread() {
     assert!(!one.is_finished(), "the signal is another's");
     executor.signal(&one_id, "number", 1).expect("the request is known");
     assert_eq!(one.await.expect("no panic").expect("it ends"), 1);
+}
+
+/// An attempt would take the signal, and the next one wait for another.
+#[actix::test]
+async fn a_step_does_not_wait_in_an_attempt_that_is_defined_later() {
+    tokio::time::pause();
+    let (executor, _) = world();
+    let request = begin(&executor, "dynamicAttempt").await;
+    assert!(request.is_finished(), "it waits");
+    assert_eq!(request.await.expect("no panic").expect_err("a mistake").code(), "InternalError");
 }
 
 #[actix::test]

@@ -111,6 +111,27 @@ async fn a_choice_by_the_value_of_a_repeatable_step_is_a_mistake_in_a_durable_fu
         acme.travel:1.0:wrong: `turn` takes the value of `first`, which is repeatable, and would choose anew after a crash: `first` says `recorded()`"#]].assert_eq(&mistake_in_durable(chooses_anew));
 }
 
+/// An attempt takes the signal, so the next one waits for another.
+fn waits_in_an_attempt(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps
+        .nested("pay", |pay| {
+            let paid = pay.wait_signal::<i32>("paid").then_nested("check", |check| {
+                check.pass().then_wait_signal_within::<i32>("checked", Duration::ZERO).returns()
+            });
+            paid.then("book", async |_, _| Ok(1)).returns()
+        })
+        .retry(Retry::attempts(2))
+        .then_nested("end", |end| end.pass().then_wait_signal::<i32>("end").returns())
+        .returns()
+}
+
+#[actix::test]
+async fn a_wait_for_a_signal_in_an_attempt_of_a_retry_is_a_mistake() {
+    expect![[r#"
+        acme.travel:1.0:wrong: `paid` waits for a signal where `pay` says `retry`: an attempt takes the signal, and the next one waits for ever. Wait in front of `pay`; where each attempt needs a signal of its own, use `then_repeat`
+        acme.travel:1.0:wrong: `checked` waits for a signal where `pay` says `retry`: an attempt takes the signal, and the next one waits for ever. Wait in front of `pay`; where each attempt needs a signal of its own, use `then_repeat`"#]].assert_eq(&mistake(waits_in_an_attempt));
+}
+
 async fn takes_raw(steps: &RawInput) -> bool {
     steps.length().is_some()
 }
