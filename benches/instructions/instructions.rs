@@ -53,6 +53,9 @@ use templates::{ALL, NONE, Policies, STEPS};
 /// what hash seeds and addresses change.
 const TOLERANCE: f64 = 1.02;
 
+/// How often a row over its baseline is counted.
+const TIMES: u32 = 3;
+
 /// Has this program run one workload so often: `--one NAME OPERATIONS`.
 const ONE: &str = "--one";
 
@@ -208,8 +211,9 @@ fn main() -> ExitCode {
         workloads().iter().for_each(|workload| (workload.run)(workload.sizes.0));
         return ExitCode::SUCCESS;
     }
-    match count_all() {
-        Some(rows) => finish(&rows, &args),
+    let baseline = Baseline::read();
+    match count_all(baseline.as_ref()) {
+        Some(rows) => finish(&rows, baseline, &args),
         None => {
             print("valgrind is not installed: no instructions are counted");
             ExitCode::SUCCESS
@@ -223,17 +227,27 @@ fn run_one(id: &str, operations: &str) {
     (workload.run)(operations.parse().expect("a number"));
 }
 
-/// The instructions of each row; `None` without valgrind.
-fn count_all() -> Option<Vec<(&'static str, f64)>> {
-    let (mut whole, mut rows) = (HashMap::new(), Vec::new());
+/// The instructions of each row; `None` without valgrind. On a machine that does other work, threads wake each other more
+/// often, which only adds: a row over its baseline is counted again.
+fn count_all(baseline: Option<&Baseline>) -> Option<Vec<(&'static str, f64)>> {
+    let (mut whole, mut rows) = (HashMap::<_, f64>::new(), Vec::new());
     for Counted { id, sizes: (small, large), more_than, .. } in workloads() {
-        let (less, more) = (count(id, small)?, count(id, large)?);
-        let per_operation = (more - less) / f64::from(large - small);
-        whole.insert(id, per_operation);
-        rows.push(match more_than {
-            Some((other, steps)) => (id, (per_operation - whole[other]) / f64::from(steps)),
-            None => (id, per_operation),
-        });
+        let mut least = f64::INFINITY;
+        for _ in 0..TIMES {
+            let (less, more) = (count(id, small)?, count(id, large)?);
+            let per_operation = (more - less) / f64::from(large - small);
+            let counted = match more_than {
+                Some((other, steps)) => (per_operation - whole[other]) / f64::from(steps),
+                None => per_operation,
+            };
+            least = least.min(counted);
+            let known = whole.entry(id).or_insert(per_operation);
+            *known = known.min(per_operation);
+            if !baseline.is_some_and(|baseline| baseline.is_over(id, least)) {
+                break;
+            }
+        }
+        rows.push((id, least));
     }
     Some(rows)
 }
@@ -297,22 +311,30 @@ impl Baseline {
         fs::write(Self::path(), text).expect("the baseline can be written");
     }
 
+    fn is_over(&self, id: &str, value: f64) -> bool {
+        self.of(id).is_some_and(|base| value / base > TOLERANCE)
+    }
+
     fn of(&self, id: &str) -> Option<f64> {
         self.rows.iter().find(|(other, _)| other == id).map(|(_, value)| *value)
     }
 }
 
-fn finish(rows: &[(&'static str, f64)], args: &[String]) -> ExitCode {
+fn finish(
+    rows: &[(&'static str, f64)],
+    mut baseline: Option<Baseline>,
+    args: &[String],
+) -> ExitCode {
     if args.iter().any(|arg| arg == "--record") {
         Baseline::write(rows);
+        baseline = Baseline::read();
     }
-    let baseline = Baseline::read();
     let mut tsv = "workload\tvalue\tunit\tbaseline\tratio\ttarget\n".to_owned();
     let mut over = Vec::new();
     for (id, value) in rows {
         let base = baseline.as_ref().and_then(|baseline| baseline.of(id));
         let ratio = base.map(|base| value / base);
-        if ratio.is_some_and(|ratio| ratio > TOLERANCE) {
+        if baseline.as_ref().is_some_and(|baseline| baseline.is_over(id, *value)) {
             over.push(*id);
         }
         let (base, ratio) =
