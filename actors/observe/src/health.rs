@@ -44,7 +44,10 @@ impl HealthService {
                 let readiness = self.0.readiness().await;
                 let reasons: Vec<&str> =
                     readiness.reasons.iter().map(|reason| reason.as_str()).collect();
-                let body = json!({ "ready": readiness.is_ready, "reasons": reasons });
+                let mut body = json!({ "ready": readiness.is_ready, "reasons": reasons });
+                if !readiness.faults.is_empty() {
+                    body["faults"] = readiness.faults.into();
+                }
                 (readiness.is_ready, body)
             }
         }

@@ -30,7 +30,7 @@ use serde::Serialize;
 use crate::executor::Executor;
 
 pub(crate) use dependencies::Dependencies;
-pub use dependencies::Dependency;
+pub use dependencies::{ConnectionState, Dependency};
 
 /// Whether an executor should get requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -41,6 +41,9 @@ pub struct Readiness {
     pub is_ready: bool,
     /// Why not.
     pub reasons: Vec<NotReady>,
+    /// What is wrong with the [connections](Executor::depends_on), a sentence for each.
+    #[serde(skip)]
+    pub faults: Vec<String>,
 }
 
 /// Why an executor should get no requests.
@@ -89,23 +92,35 @@ impl Executor {
     /// The same, where arbiters took so long to [answer](Self::arbiter_delays).
     #[must_use]
     pub fn readiness_with(&self, delays: &[Duration]) -> Readiness {
+        let states = self.connection_states().into_iter();
+        let faults: Vec<String> = states.filter_map(|state| state.fault).collect();
         let reasons: Vec<NotReady> = [
             (self.is_close_announced(), NotReady::Closing),
             (self.is_overloaded(), NotReady::Overloaded),
             (delays.iter().any(|delay| *delay >= Self::ANSWER_TIME), NotReady::ArbiterStuck),
-            (!self.dependencies().are_there(), NotReady::Disconnected),
+            (!faults.is_empty(), NotReady::Disconnected),
         ]
         .into_iter()
         .filter_map(|(applies, reason)| applies.then_some(reason))
         .collect();
-        Readiness { is_ready: reasons.is_empty(), reasons }
+        Readiness { is_ready: reasons.is_empty(), reasons, faults }
     }
 
-    /// Makes the executor depend on a connection: while `is_there` says no, it is not
+    /// Makes the executor depend on a connection: while that is not there, the executor is not
     /// [ready](Self::readiness), for the reason [`Disconnected`](NotReady::Disconnected). Requests that
-    /// come nevertheless are carried out. `is_there` must not wait.
-    pub fn depends_on(&self, is_there: impl Fn() -> bool + Send + Sync + 'static) -> Dependency {
-        self.dependencies().add(Arc::new(is_there))
+    /// come nevertheless are carried out. `look` returns a [`ConnectionState`], or whether the connection is there; it
+    /// must not wait.
+    pub fn depends_on<S: Into<ConnectionState>>(
+        &self,
+        look: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Dependency {
+        self.dependencies().add(Arc::new(move || look().into()))
+    }
+
+    /// The states of the connections that the executor [depends on](Self::depends_on).
+    #[must_use]
+    pub fn connection_states(&self) -> Vec<ConnectionState> {
+        self.dependencies().states()
     }
 
     /// Whether each arbiter of this executor answers within a second. Those answer where a transport

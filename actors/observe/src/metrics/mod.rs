@@ -39,6 +39,7 @@
 //! | `asyncsteps_connections`, `asyncsteps_connections_accepted_total` | protocol | open connections, and connections on which a protocol began: `new`, `http1`, `http2`, `websocket`, `nats`; one may go from one to the next |
 //! | `asyncsteps_connections_refused_total` | reason | connections over a limit, or that failed in the TLS handshake |
 //! | `asyncsteps_connections_cut_total` | | connections that were cut before their client had all of its answers: it took nothing for too long, or the grace of a stop was over; each is in the log |
+//! | `asyncsteps_dependency_up`, `asyncsteps_dependency_losses_total`, `asyncsteps_dependency_silence_seconds` | connection | of each connection that the executor [depends on](asyncsteps_executor::Executor::depends_on): 1 while it is there, and 0; how often it was lost; since when its other end was not heard |
 //! | `asyncsteps_received_bytes_total`, `asyncsteps_sent_bytes_total` | | bytes of connections, without the overhead of TLS; of NATS the bytes of request and answer messages |
 //! | `asyncsteps_traces_exported_total` | | sampled requests that the [exporter](asyncsteps_executor::Builder::export) has handed over |
 //! | `asyncsteps_traces_dropped_total` | reason | sampled requests that it dropped: `queue_full`, because too many waited, or `failed`, because they could not be sent |
@@ -137,6 +138,7 @@ impl Metrics {
             is_ready: executor.readiness_with(&delays).is_ready,
             delays,
             deadlocks: deadlock::count(),
+            dependencies: executor.connection_states(),
             traffic: executor.traffic_figures(),
             exports: executor.export_figures(),
         };

@@ -68,6 +68,8 @@ async fn one_that_is_disconnected_is_not_ready() {
     let to_check = Arc::clone(&is_connected);
     let dependency = executor.depends_on(move || to_check.load(Ordering::Relaxed));
     assert_eq!(executor.readiness().await.reasons, [NotReady::Disconnected]);
+    let told = r#"{"faults":["a connection is lost"],"ready":false,"reasons":["disconnected"]}"#;
+    assert_eq!(get(&executor, Method::GET, "/ready").await, (503, told.to_owned()));
     is_connected.store(true, Ordering::Relaxed);
     assert!(executor.readiness().await.is_ready);
     is_connected.store(false, Ordering::Relaxed);

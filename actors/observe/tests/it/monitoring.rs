@@ -50,6 +50,7 @@ async fn page() -> String {
     let held = stock.lock().await.expect("it is free");
     let (waited, ()) = tokio::join!(stock.lock(), async { drop(held) });
     drop(waited);
+    let _dependency = executor.depends_on(|| true);
     Metrics::with_locks(&executor, Locks::new().mutex(&stock)).text().await
 }
 

@@ -16,6 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::locks::WatchedLock;
 use asyncsteps_executor::RefusalReason;
+use asyncsteps_executor::health::ConnectionState;
 use asyncsteps_executor::observe::{ExportFigures, Figures, FunctionFigures, TrafficFigures};
 
 use exemplars::with_exemplars;
@@ -33,6 +34,7 @@ pub(super) struct Snapshot {
     pub(super) waits: BTreeMap<&'static str, u64>,
     pub(super) locks: Vec<WatchedLock>,
     pub(super) deadlocks: u64,
+    pub(super) dependencies: Vec<ConnectionState>,
     pub(super) traffic: TrafficFigures,
     pub(super) exports: ExportFigures,
 }
@@ -69,6 +71,7 @@ impl Collector for Snapshot {
         self.arbiters(&mut encoder)?;
         self.locks(&mut encoder)?;
         self.connections(&mut encoder)?;
+        self.dependencies(&mut encoder)?;
         self.traces(&mut encoder)
     }
 }
@@ -218,6 +221,28 @@ impl Snapshot {
         let received_name = ("asyncsteps_received_bytes", "Bytes that were read from connections");
         counter(encoder, received_name, *received)?;
         counter(encoder, ("asyncsteps_sent_bytes", "Bytes that were written to connections"), *sent)
+    }
+
+    fn dependencies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let label = |state: &ConnectionState| [("connection", state.name)];
+        let states = || self.dependencies.iter();
+        gauges(
+            encoder,
+            ("asyncsteps_dependency_up", "Whether a connection is there: 1 or 0"),
+            None,
+            states().map(|it| (label(it), f64::from(u8::from(it.fault.is_none())))),
+        )?;
+        counters(
+            encoder,
+            ("asyncsteps_dependency_losses", "How often a connection was lost"),
+            states().map(|it| (label(it), it.losses)),
+        )?;
+        gauges(
+            encoder,
+            ("asyncsteps_dependency_silence", "Since when the other end was not heard"),
+            Some(&Unit::Seconds),
+            states().map(|it| (label(it), it.silence.as_secs_f64())),
+        )
     }
 
     fn traces(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
