@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -14,6 +14,9 @@ use asyncsteps_executor::observe::Traffic;
 
 /// How long to wait after the system had no room for a connection, such as no more open files.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often it is logged that the system has no room.
+const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Distributes connections to workers in turn.
 pub(super) struct Acceptor {
@@ -75,13 +78,17 @@ impl Listener {
 
     /// Takes connections for ever.
     pub(super) async fn accept(&self, acceptor: &Acceptor) {
+        let mut warned: Option<Instant> = None;
         loop {
             let accepted = self.listener.accept().await;
             match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
                 Ok((stream, peer)) => acceptor.give(self.handshakes.clone(), stream, peer),
                 Err(error) if is_of_connection(error.kind()) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot take connections");
+                    if warned.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
+                        tracing::warn!(%error, "cannot take connections");
+                        warned = Some(Instant::now());
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
             }
