@@ -68,6 +68,10 @@ impl Connection for NodeConnection {
         Box::pin(ready(()))
     }
 
+    fn renew(&self) {
+        self.network.renew(self.number);
+    }
+
     fn is_connected(&self) -> bool {
         self.network.is_connected(self.number)
     }

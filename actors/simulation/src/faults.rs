@@ -115,7 +115,8 @@ impl Faults {
         Self { losses: per_second, ..self }
     }
 
-    /// Messages from a node, to it, or both, do not arrive for up to 10 s, without notice.
+    /// Messages from a node, to it, or both, do not arrive for up to 10 s, without notice; or they arrive when that time
+    /// is over, as from a server that does not run.
     pub const fn partitions(self, per_second: f64) -> Self {
         Self { partitions: per_second, ..self }
     }
@@ -167,6 +168,7 @@ impl NodeFault {
             Self::NotDone => FaultKind::NotDone,
             Self::AnswerLost => FaultKind::AnswerLost,
             Self::Cut(NetworkCut::Lost, _) => FaultKind::ConnectionLoss,
+            Self::Cut(NetworkCut::Frozen, _) => FaultKind::Freeze,
             Self::Cut(NetworkCut::Silent | NetworkCut::Mute | NetworkCut::Deaf, _) => {
                 FaultKind::Partition
             }
@@ -195,6 +197,9 @@ impl fmt::Display for NodeFault {
             Self::Cut(NetworkCut::Mute, time) => write!(f, "what it sends is lost for {time:?}"),
             Self::Cut(NetworkCut::Deaf, time) => {
                 write!(f, "what is sent to it is lost for {time:?}")
+            }
+            Self::Cut(NetworkCut::Frozen, time) => {
+                write!(f, "its messages stay where they are for {time:?}")
             }
             Self::SessionLost(time) => write!(f, "it has no session for {time:?}"),
         }
@@ -229,13 +234,15 @@ pub enum FaultKind {
     ConnectionLoss,
     /// Messages of a node or to it are lost, without notice.
     Partition,
+    /// Messages of a node and to it arrive later, all at once.
+    Freeze,
     /// A node that runs loses its session with the journal.
     SessionLoss,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Kill,
         Self::NoticedKill,
         Self::Stop,
@@ -248,6 +255,7 @@ impl FaultKind {
         Self::AnswerLost,
         Self::ConnectionLoss,
         Self::Partition,
+        Self::Freeze,
         Self::SessionLoss,
     ];
 }
@@ -305,7 +313,9 @@ impl FaultSchedule {
                 7 => NodeFault::Cut(NetworkCut::Lost, random.within(MOST_CUT)),
                 8 => {
                     let cuts = [NetworkCut::Silent, NetworkCut::Mute, NetworkCut::Deaf];
-                    NodeFault::Cut(cuts[random.below(cuts.len())], random.within(MOST_CUT))
+                    let silent = cuts[random.below(cuts.len())];
+                    let cut = if is_first { NetworkCut::Frozen } else { silent };
+                    NodeFault::Cut(cut, random.within(MOST_CUT))
                 }
                 _ => NodeFault::SessionLost(random.within(MOST_GONE)),
             };

@@ -35,6 +35,9 @@ pub(crate) enum NetworkCut {
     Mute,
     /// Messages to the node do not arrive.
     Deaf,
+    /// Messages arrive when it is over, as those of a server that does not run: the ones from the node also if it has
+    /// ended the connection meanwhile.
+    Frozen,
 }
 
 struct SimulatedServer {
@@ -53,8 +56,10 @@ struct SimulatedServer {
 struct Joined {
     node: usize,
     losses: watch::Sender<Losses>,
-    /// The messages to send when the connection is there again.
+    /// The messages from the node that are sent when the connection is there again.
     waiting: Vec<OutboundMessage>,
+    /// The messages to its subscriptions that a server has which does not run.
+    held: Vec<(u64, Message)>,
 }
 
 /// A subscription.
@@ -133,8 +138,23 @@ impl Network {
         let number = server.number();
         let losses = watch::Sender::default();
         let seen = losses.subscribe();
-        server.connections.insert(number, Joined { node, losses, waiting: Vec::new() });
+        server
+            .connections
+            .insert(number, Joined { node, losses, waiting: Vec::new(), held: Vec::new() });
         (number, seen)
+    }
+
+    /// A node ends a connection that is silent and connects again, which it can when nothing is wrong any more.
+    pub(crate) fn renew(&self, connection: u64) {
+        let mut server = self.0.lock();
+        let Some(joined) = server.connections.get_mut(&connection) else { return };
+        let (node, held) = (joined.node, std::mem::take(&mut joined.held));
+        server.messages_lost += u32::try_from(held.len()).unwrap_or(u32::MAX);
+        server.losses_of(node, Losses::lose);
+        match server.cuts.get_mut(&node) {
+            Some((cut, _)) => *cut = NetworkCut::Lost,
+            None => server.losses_of(node, Losses::end),
+        }
     }
 
     /// A connection ends, with its subscriptions.
@@ -151,12 +171,12 @@ impl Network {
             return Err(NotSent::TooLarge);
         }
         let mut server = self.0.lock();
-        let is_connected = server.is_connected(from);
+        let waits = matches!(server.cut_of(from), Some(NetworkCut::Lost | NetworkCut::Frozen));
         let joined = server.connections.get_mut(&from).ok_or_else(ended)?;
-        if is_connected {
-            server.route(from, message);
-        } else {
+        if waits {
             joined.waiting.push(message);
+        } else {
+            server.route(from, message);
         }
         Ok(())
     }
@@ -238,18 +258,18 @@ impl SimulatedServer {
         joined.for_each(|joined| joined.losses.send_modify(change));
     }
 
-    /// Nothing is wrong with the way to a node any more; one that had lost its connection sends what waits.
+    /// Nothing is wrong with the way to a node any more: what waits is sent.
     fn restore(&mut self, node: usize) {
-        if self.cuts.remove(&node).is_none_or(|(cut, _)| cut != NetworkCut::Lost) {
-            return;
+        if self.cuts.remove(&node).is_some_and(|(cut, _)| cut == NetworkCut::Lost) {
+            self.losses_of(node, Losses::end);
         }
-        self.losses_of(node, Losses::end);
         let of_node = self.connections.iter_mut().filter(|(_, joined)| joined.node == node);
-        let waiting: Vec<_> = of_node
-            .map(|(number, joined)| (*number, std::mem::take(&mut joined.waiting)))
-            .collect();
-        for (connection, messages) in waiting {
-            messages.into_iter().for_each(|message| self.route(connection, message));
+        let take = |(number, joined): (&u64, &mut Joined)| {
+            (*number, std::mem::take(&mut joined.waiting), std::mem::take(&mut joined.held))
+        };
+        for (connection, waiting, held) in of_node.map(take).collect::<Vec<_>>() {
+            held.into_iter().for_each(|(subscription, it)| self.deliver(subscription, it));
+            waiting.into_iter().for_each(|message| self.route(connection, message));
         }
     }
 
@@ -315,10 +335,14 @@ impl SimulatedServer {
     /// Sends a message on its way to a subscription.
     fn deliver(&mut self, number: u64, message: Message) {
         let Some(subscribed) = self.subscriptions.get_mut(&number) else { return };
-        let Some(joined) = self.connections.get(&subscribed.connection) else { return };
+        let Some(joined) = self.connections.get_mut(&subscribed.connection) else { return };
         let cut = self.cuts.get(&joined.node).map(|(cut, _)| *cut);
         if matches!(cut, Some(NetworkCut::Silent | NetworkCut::Deaf)) {
             self.messages_lost += 1;
+            return;
+        }
+        if cut == Some(NetworkCut::Frozen) {
+            joined.held.push((number, message));
             return;
         }
         // from one node to the server, and from there to another one
@@ -412,6 +436,7 @@ mod tests {
             (NetworkCut::Deaf, 1, 0),
             // its messages wait until it is connected again
             (NetworkCut::Lost, 1, 0),
+            (NetworkCut::Frozen, 1, 1),
         ] {
             let network = network();
             let [(one, _), (other, _)] = [1, 2].map(|node| network.connect(node));
@@ -431,6 +456,29 @@ mod tests {
             );
             network.publish(other, message("one", None)).expect("it is sent");
             assert_eq!(taken(&mut to_one).len(), 1, "{cut:?} is over");
+        }
+    }
+
+    #[test]
+    fn a_silent_connection_is_lost_when_its_node_ends_it() {
+        for (cut, sent) in [(NetworkCut::Mute, 0), (NetworkCut::Deaf, 1), (NetworkCut::Frozen, 1)] {
+            let network = network();
+            let [(one, losses), (other, _)] = [1, 2].map(|node| network.connect(node));
+            let subscribe = |by, subject: &str| {
+                network.subscribe(by, subject.into(), None).expect("it is connected").1
+            };
+            let (mut to_one, mut to_other) = (subscribe(one, "one"), subscribe(other, "other"));
+            network.cut(1, cut, Duration::from_secs(1));
+            network.publish(one, message("other", None)).expect("it is sent");
+            network.publish(other, message("one", None)).expect("it is sent");
+            let arrived = taken(&mut to_one).len();
+            network.renew(one);
+            assert!(!network.is_connected(one), "{cut:?}");
+            assert_eq!(*losses.borrow(), Losses { count: 1, is_over: false });
+            network.pass(Duration::from_secs(1));
+            assert_eq!(*losses.borrow(), Losses { count: 1, is_over: true });
+            let got = (taken(&mut to_other).len(), taken(&mut to_one).len());
+            assert_eq!(got, (sent, 0), "{cut:?}, {arrived} before");
         }
     }
 

@@ -5,8 +5,9 @@ use std::collections::btree_map::Entry;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use async_nats::Message;
+use async_nats::{Message, StatusCode, Subject};
 use asyncsteps_actors::random;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -14,6 +15,9 @@ use crate::node::NodeId;
 
 /// The token of the inbox that probes come to.
 pub(super) const PROBE: &str = "probe";
+
+/// The status of an answer by the node itself: the server did not permit the call.
+pub(super) const FORBIDDEN: u16 = 403;
 
 /// The prefix of inboxes of nodes; inboxes of other programs do not have it.
 const INBOXES: &str = "_INBOX.ftn-";
@@ -45,6 +49,8 @@ pub(super) struct NatsCalls {
 #[derive(Debug)]
 struct WaitingAnswer {
     answer: oneshot::Sender<Message>,
+    /// Where the call was sent.
+    subject: Subject,
     /// The node that carries the call out, once it has probed.
     node: Option<NodeId>,
 }
@@ -101,7 +107,7 @@ impl NatsCalls {
 
     fn wait(&self) -> CallWait<'_> {
         let (sender, answer) = oneshot::channel();
-        let token = self.register(WaitingAnswer { answer: sender, node: None });
+        let token = self.register(WaitingAnswer { answer: sender, subject: "".into(), node: None });
         CallWait { calls: self, token, answer, is_answered: false }
     }
 
@@ -134,6 +140,21 @@ impl NatsCalls {
         drop(lost);
     }
 
+    /// The server did not permit messages to this subject, and thus the calls that were sent there.
+    pub(super) fn refuse(&self, subject: &str) {
+        let mut waiting = self.waiting.lock();
+        let (refused, wanted): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut *waiting).into_iter().partition(|(_, it)| &*it.subject == subject);
+        *waiting = wanted;
+        for refused in refused.into_values() {
+            let (payload, status) = (Bytes::new(), StatusCode::from_u16(FORBIDDEN).ok());
+            let (reply, headers, description, length) = (None, None, None, 0);
+            let subject = refused.subject;
+            let answer = Message { subject, reply, payload, headers, status, description, length };
+            let _ = refused.answer.send(answer);
+        }
+    }
+
     /// A node asks which of these calls are wanted, a token in each line; returns the unwanted
     /// ones.
     pub(super) fn unwanted(&self, tokens: &str, node: Option<&NodeId>) -> String {
@@ -163,6 +184,13 @@ impl CallWait<'_> {
         subject.push('.');
         subject += itoa::Buffer::new().format(*token);
         subject
+    }
+
+    /// Notes where the call is sent.
+    pub(super) fn goes_to(&self, subject: Subject) {
+        if let Some(call) = self.calls.waiting.lock().get_mut(&self.token) {
+            call.subject = subject;
+        }
     }
 
     /// Waits for the answer; `None` if the connection is lost.

@@ -1,140 +1,99 @@
-//! The connection by async-nats: a client, and each one that takes the place of one that has ended.
+//! The connection by async-nats: a client, and each one that takes its place.
 
-use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use async_nats::client::traits::Publisher as _;
 use async_nats::client::{PublishError, PublishErrorKind};
 use async_nats::connection::State;
-use async_nats::{Client, Message, SubscribeError, Subscriber};
+use asyncsteps_actors::random;
+use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt as _, Stream, StreamExt as _};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::config::Config;
 use super::connection::{Connection, Losses, NotSent, OutboundMessage, Subscription};
-use super::dial::{dial, pause};
+use super::credentials::{FileState, file_state};
+use super::dial::{Dialler, NumberedClient, pause};
 use super::error::NatsError;
+use super::events::{ClientOrder, Events};
+use super::subscription::Subscriptions;
 use crate::node::NodeId;
 
 /// A connection to servers of NATS.
 ///
-/// The task of a client ends when it panics, as the one of async-nats 0.51 does at a header whose value has a carriage
-/// return. Then another client takes its place, with the same subscriptions.
+/// A client of async-nats connects again by itself when its connection is cut. Another one takes its place, with the
+/// same subscriptions, when its server is silent or is about to end the connection, when files that it has read were
+/// written, and when its task has ended: that one of async-nats 0.51 panics at a header whose value has a carriage return.
 #[derive(Debug)]
 pub(super) struct ServerConnection {
-    config: Config,
-    node: NodeId,
+    dialler: Dialler,
     /// The client of now.
-    client: watch::Sender<Arc<Client>>,
-    /// The subscriptions, by number.
-    subscriptions: Mutex<BTreeMap<u64, RenewedSubscription>>,
-    numbers: AtomicU64,
-    losses: Arc<watch::Sender<Losses>>,
-    /// Takes the client that a subscription finds to have ended.
-    ended: mpsc::UnboundedSender<Arc<Client>>,
-    /// The client has ended, and another one takes its place.
-    has_ended: AtomicBool,
-    /// The node has left.
-    is_closed: AtomicBool,
-}
-
-#[derive(Debug)]
-struct RenewedSubscription {
-    subject: String,
-    queue_group: Option<String>,
-    /// The same on a client that took the place of the one that the subscription knows.
-    renewed: Option<MessageSource>,
-}
-
-/// Where the messages of a subscription come from.
-#[derive(Debug)]
-struct MessageSource {
-    client: Arc<Client>,
-    messages: Subscriber,
-}
-
-/// A subscription on the client of now, and on each one that takes its place.
-struct ServerSubscription {
-    connection: Arc<ServerConnection>,
-    number: u64,
-    source: MessageSource,
-    /// Waits for the client that takes the place of one that has ended.
-    renewal: Option<BoxFuture<'static, Option<MessageSource>>>,
+    client: RwLock<Arc<NumberedClient>>,
+    /// The files as they were when it was made.
+    files: Mutex<FileState>,
+    subscriptions: Arc<Subscriptions>,
+    /// Subjects of messages that were refused; taken by the node.
+    refused: Mutex<Option<mpsc::UnboundedReceiver<String>>>,
+    /// Nothing is sent on the client of now, and another one takes its place.
+    is_lost: AtomicBool,
 }
 
 impl ServerConnection {
     pub(super) async fn connect(config: &Config, node: &NodeId) -> Result<Arc<Self>, NatsError> {
-        let losses = Arc::default();
-        let client = dial(config, node, &losses).await?;
-        let (ended, found_ended) = mpsc::unbounded_channel();
+        let (orders, taken) = mpsc::unbounded_channel();
+        let (sender, refused) = mpsc::unbounded_channel();
+        let events = Arc::new(Events::new(orders, sender));
+        let dialler = Dialler::new(config, node, Arc::clone(&events));
+        let files = config.files();
+        let files = file_state(files).await;
+        let client = dialler.dial(&[]).await?;
+        events.current.store(client.number, Ordering::Relaxed);
         let connection = Arc::new(Self {
-            config: config.clone(),
-            node: node.clone(),
-            client: watch::Sender::new(Arc::new(client)),
-            subscriptions: Mutex::default(),
-            numbers: AtomicU64::new(0),
-            losses,
-            ended,
-            has_ended: AtomicBool::new(false),
-            is_closed: AtomicBool::new(false),
+            dialler,
+            client: RwLock::new(Arc::new(client)),
+            files: Mutex::new(files),
+            subscriptions: Subscriptions::new(events),
+            refused: Mutex::new(Some(refused)),
+            is_lost: AtomicBool::new(false),
         });
-        tokio::spawn(keep(Arc::downgrade(&connection), found_ended));
+        tokio::spawn(keep(Arc::downgrade(&connection), taken, config.ping_interval));
         Ok(connection)
     }
 
-    fn client(&self) -> Arc<Client> {
-        Arc::clone(&self.client.borrow())
+    fn client(&self) -> Arc<NumberedClient> {
+        Arc::clone(&self.client.read())
     }
 
-    fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
+    /// The files as they are now.
+    async fn file_state(&self) -> FileState {
+        file_state(self.dialler.config.files()).await
     }
 
-    async fn add(
-        self: Arc<Self>,
-        subject: String,
-        queue_group: Option<String>,
-    ) -> Result<ServerSubscription, SubscribeError> {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let client = self.client();
-        let (wanted, group) = (subject.clone(), queue_group.clone());
-        self.subscriptions
-            .lock()
-            .insert(number, RenewedSubscription { subject, queue_group, renewed: None });
-        match subscribe(&client, wanted, group).await {
-            Ok(messages) => {
-                let source = MessageSource { client, messages };
-                Ok(ServerSubscription { connection: self, number, source, renewal: None })
-            }
-            Err(error) => {
-                self.subscriptions.lock().remove(&number);
-                Err(error)
-            }
-        }
+    fn events(&self) -> &Events {
+        &self.dialler.events
     }
 
-    /// Puts a client in the place of this one, which has ended, unless there is one already.
-    async fn replace(&self, ended: &Arc<Client>) {
-        if !Arc::ptr_eq(&self.client(), ended) {
+    /// Puts another client in the place of this one, which has ended or whose server is silent, unless there is one
+    /// already.
+    async fn replace(&self, ended: u64) {
+        if self.client().number != ended {
             return;
         }
-        tracing::error!("the task of the connection has ended: the node connects again");
-        self.has_ended.store(true, Ordering::Relaxed);
-        self.losses.send_modify(Losses::lose);
+        self.is_lost.store(true, Ordering::Relaxed);
+        self.events().losses.send_modify(Losses::lose);
         for attempt in 1.. {
             tokio::time::sleep(pause(attempt)).await;
-            if self.is_closed() {
+            if self.subscriptions.is_closed() {
                 return;
             }
-            match self.dial_again().await {
-                Ok(client) => {
-                    self.client.send_replace(client);
-                    self.has_ended.store(false, Ordering::Relaxed);
+            match self.dial_again(false).await {
+                Ok(()) => {
+                    self.is_lost.store(false, Ordering::Relaxed);
+                    self.events().losses.send_modify(Losses::end);
                     return;
                 }
                 Err(error) => tracing::warn!(attempt, %error, "the node cannot connect again"),
@@ -142,68 +101,106 @@ impl ServerConnection {
         }
     }
 
-    /// A client with all subscriptions: answers come to them before anything is asked.
-    async fn dial_again(&self) -> Result<Arc<Client>, NatsError> {
-        let client = Arc::new(dial(&self.config, &self.node, &self.losses).await?);
-        let subscribed = |(number, it): (&u64, &RenewedSubscription)| {
-            (*number, it.subject.clone(), it.queue_group.clone())
-        };
-        let all: Vec<_> = self.subscriptions.lock().iter().map(subscribed).collect();
-        for (number, subject, queue_group) in all {
-            let messages = subscribe(&client, subject, queue_group).await;
-            let messages = messages.map_err(|_| NatsError::lost(&self.config.servers))?;
-            if let Some(subscribed) = self.subscriptions.lock().get_mut(&number) {
-                subscribed.renewed = Some(MessageSource { client: Arc::clone(&client), messages });
-            }
+    /// Goes on with another client, which has all subscriptions before anything is asked on it: no message is lost. The
+    /// former one winds down, or is dropped at once.
+    async fn dial_again(&self, winds_down: bool) -> Result<(), NatsError> {
+        let (former, files) = (self.client(), self.file_state().await);
+        let discovered = former.client.server_info().connect_urls;
+        let next = Arc::new(self.dialler.dial(&discovered).await?);
+        let lost = || NatsError::lost(&self.dialler.config.servers);
+        let mut renewed = Vec::new();
+        for slot in self.subscriptions.elsewhere(&next) {
+            renewed.push((slot.subscribe(&next).await.map_err(|_| lost())?, slot));
         }
-        Ok(client)
+        if !self.is_settled(&next).await {
+            return Err(lost());
+        }
+        self.events().current.store(next.number, Ordering::Relaxed);
+        self.events().is_leaving.store(false, Ordering::Relaxed);
+        *self.client.write() = Arc::clone(&next);
+        *self.files.lock() = files;
+        renewed.into_iter().for_each(|(renewed, slot)| slot.go_on(renewed, winds_down));
+        // those that were made meanwhile
+        for slot in self.subscriptions.elsewhere(&next) {
+            slot.go_on(slot.subscribe(&next).await.map_err(|_| lost())?, winds_down);
+        }
+        Ok(())
     }
 
-    /// Where the messages of a subscription come from after this client; `None` once the node has left.
-    async fn renewed(self: Arc<Self>, number: u64, ended: Arc<Client>) -> Option<MessageSource> {
-        let mut clients = self.client.subscribe();
-        let mut ended = Some(ended);
-        loop {
-            if self.is_closed() {
-                return None;
+    /// Waits until the server of a client has taken what was sent on it; `false` if that takes too long.
+    async fn is_settled(&self, NumberedClient { client, .. }: &NumberedClient) -> bool {
+        let inbox = format!("_INBOX.ftn-{}", random::id());
+        let settled = async {
+            let mut sent = client.subscribe(inbox.clone()).await.ok()?;
+            client.publish(inbox, "".into()).await.ok()?;
+            sent.next().await
+        };
+        timeout(self.dialler.config.connect_timeout, settled).await.is_ok_and(|it| it.is_some())
+    }
+
+    /// Leaves a server that is about to end the connection, and reads files that were written; subscribes again where
+    /// that was denied.
+    async fn look(&self) {
+        let is_leaving = self.events().is_leaving.load(Ordering::Relaxed);
+        let has_new_files = self.file_state().await != *self.files.lock();
+        if (is_leaving || has_new_files) && self.is_connected() {
+            match self.dial_again(true).await {
+                Ok(()) => tracing::info!(is_leaving, has_new_files, "the node has connected anew"),
+                Err(error) => {
+                    tracing::warn!(is_leaving, has_new_files, %error, "the node cannot connect anew");
+                }
             }
-            if let Some(renewed) = self.subscriptions.lock().get_mut(&number)?.renewed.take() {
-                return Some(renewed);
-            }
-            if let Some(ended) = ended.take() {
-                self.ended.send(ended).ok()?;
-            }
-            clients.changed().await.ok()?;
         }
+        for (subject, count) in self.events().denied_subscriptions() {
+            if self.subscribe_again(&subject).await {
+                self.events().permitted(&subject, count);
+            }
+        }
+    }
+
+    /// Subscribes once more to a subject; `false` if the connection is lost.
+    async fn subscribe_again(&self, subject: &str) -> bool {
+        let client = self.client();
+        for slot in self.subscriptions.to(subject) {
+            match slot.subscribe(&client).await {
+                Ok(subscribed) => slot.go_on(subscribed, true),
+                Err(_) => return false,
+            }
+        }
+        self.is_settled(&client).await
     }
 }
 
-/// Replaces the clients of a connection that have ended, as long as it is there.
+/// Replaces the clients of a connection, as long as it is there.
 async fn keep(
     connection: Weak<ServerConnection>,
-    mut found_ended: mpsc::UnboundedReceiver<Arc<Client>>,
+    mut orders: mpsc::UnboundedReceiver<ClientOrder>,
+    look_interval: Duration,
 ) {
-    while let Some(ended) = found_ended.recv().await {
+    let mut looks = interval(look_interval);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let order = tokio::select! {
+            biased;
+            order = orders.recv() => order,
+            _ = looks.tick() => Some(ClientOrder::Look),
+        };
         let Some(connection) = connection.upgrade() else { return };
-        connection.replace(&ended).await;
-    }
-}
-
-async fn subscribe(
-    client: &Client,
-    subject: String,
-    queue_group: Option<String>,
-) -> Result<Subscriber, SubscribeError> {
-    match queue_group {
-        Some(group) => client.queue_subscribe(subject, group).await,
-        None => client.subscribe(subject).await,
+        match order {
+            Some(ClientOrder::Replace(client)) => connection.replace(client).await,
+            Some(ClientOrder::Look) if !connection.subscriptions.is_closed() => {
+                connection.look().await
+            }
+            Some(ClientOrder::Look) => {}
+            None => return,
+        }
     }
 }
 
 impl Connection for ServerConnection {
     fn publish(&self, message: OutboundMessage) -> BoxFuture<'_, Result<(), NotSent>> {
         let client = self.client();
-        Box::pin(async move { client.publish_message(message).await.map_err(Into::into) })
+        Box::pin(async move { client.client.publish_message(message).await.map_err(Into::into) })
     }
 
     fn subscribe(
@@ -212,33 +209,43 @@ impl Connection for ServerConnection {
         queue_group: Option<String>,
     ) -> BoxFuture<'static, Result<Box<dyn Subscription>, NotSent>> {
         Box::pin(async move {
-            match self.add(subject, queue_group).await {
-                Ok(subscription) => Ok(Box::new(subscription) as Box<dyn Subscription>),
-                Err(error) => Err(NotSent::Ended(error.to_string())),
-            }
+            let subscriptions = Arc::clone(&self.subscriptions);
+            let subscription = subscriptions.add(subject, queue_group, || self.client()).await?;
+            Ok(Box::new(subscription) as Box<dyn Subscription>)
         })
     }
 
     fn drain(&self) -> BoxFuture<'_, ()> {
-        self.is_closed.store(true, Ordering::Relaxed);
-        // notifies what waits for another client
-        self.client.send_modify(|_| ());
+        self.subscriptions.close();
         let client = self.client();
-        // a client that has ended needs no drain
-        Box::pin(async move { drop(client.drain().await) })
+        // a client that has ended needs no drain, and one with a silent server may have no room for the order
+        let limit = self.dialler.config.connect_timeout;
+        Box::pin(async move { drop(timeout(limit, client.client.drain()).await) })
+    }
+
+    fn renew(&self) {
+        self.events().order(ClientOrder::Replace(self.client().number));
     }
 
     fn is_connected(&self) -> bool {
-        let is_there = !self.is_closed() && !self.has_ended.load(Ordering::Relaxed);
-        is_there && self.client.borrow().connection_state() == State::Connected
+        let is_there = !self.subscriptions.is_closed() && !self.is_lost.load(Ordering::Relaxed);
+        is_there && self.client.read().client.connection_state() == State::Connected
+    }
+
+    fn denial(&self) -> Option<String> {
+        self.events().denial()
+    }
+
+    fn refused(&self) -> Option<mpsc::UnboundedReceiver<String>> {
+        self.refused.lock().take()
     }
 
     fn losses(&self) -> watch::Receiver<Losses> {
-        self.losses.subscribe()
+        self.events().losses.subscribe()
     }
 
     fn max_payload(&self) -> usize {
-        self.client.borrow().max_payload()
+        self.client.read().client.max_payload()
     }
 }
 
@@ -250,50 +257,5 @@ impl From<PublishError> for NotSent {
                 Self::Ended(error.to_string())
             }
         }
-    }
-}
-
-impl Stream for ServerSubscription {
-    type Item = Message;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
-        let this = &mut *self;
-        loop {
-            if let Some(renewal) = &mut this.renewal {
-                let renewed = ready!(renewal.poll_unpin(cx));
-                this.renewal = None;
-                match renewed {
-                    Some(source) => this.source = source,
-                    None => return Poll::Ready(None),
-                }
-            }
-            if let Some(message) = ready!(this.source.messages.poll_next_unpin(cx)) {
-                return Poll::Ready(Some(message));
-            }
-            let (connection, ended) =
-                (Arc::clone(&this.connection), Arc::clone(&this.source.client));
-            this.renewal = Some(Box::pin(connection.renewed(this.number, ended)));
-        }
-    }
-}
-
-impl Subscription for ServerSubscription {
-    fn unsubscribe(&mut self, after: Option<u64>) -> BoxFuture<'_, Result<(), NotSent>> {
-        // it is not renewed any more
-        self.connection.subscriptions.lock().remove(&self.number);
-        let messages = &mut self.source.messages;
-        Box::pin(async move {
-            let ended = match after {
-                Some(count) => messages.unsubscribe_after(count).await,
-                None => messages.drain().await,
-            };
-            ended.map_err(|error| NotSent::Ended(error.to_string()))
-        })
-    }
-}
-
-impl Drop for ServerSubscription {
-    fn drop(&mut self) {
-        self.connection.subscriptions.lock().remove(&self.number);
     }
 }

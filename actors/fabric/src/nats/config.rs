@@ -1,10 +1,11 @@
 //! How a node joins.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use asyncsteps_executor::security::Secret;
 
+use super::credentials::NodeCredentials;
 use super::error::NatsError;
 use super::trust::Trust;
 use crate::node::NodeId;
@@ -23,6 +24,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Default of [`Config::connect_timeout`].
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Default of [`Config::ping_interval`]: a server that is silent costs three seconds.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Default of [`Config::probe_interval`]: a caller that is gone costs two seconds at most.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
@@ -62,18 +66,10 @@ pub struct Config {
     pub(super) max_calls: usize,
     pub(super) call_timeout: Duration,
     pub(super) connect_timeout: Duration,
+    pub(super) ping_interval: Duration,
     pub(super) probe_interval: Duration,
     pub(super) discovery_time: Duration,
     pub(super) view_interval: Duration,
-}
-
-/// How a node proves to the server who it is.
-#[derive(Clone)]
-pub(super) enum NodeCredentials {
-    Anonymous,
-    User(String, Secret),
-    Token(Secret),
-    File(PathBuf),
 }
 
 impl Config {
@@ -96,6 +92,7 @@ impl Config {
             max_calls: MAX_CALLS,
             call_timeout: CALL_TIMEOUT,
             connect_timeout: CONNECT_TIMEOUT,
+            ping_interval: PING_INTERVAL,
             probe_interval: PROBE_INTERVAL,
             discovery_time: DISCOVERY_TIME,
             view_interval: VIEW_INTERVAL,
@@ -112,18 +109,26 @@ impl Config {
         Self { credentials: NodeCredentials::Token(token), ..self }
     }
 
-    /// A file with JWT and seed as `nsc` writes it, in place of a user.
+    /// A file with a token, in place of a user. As all files of a configuration it is read again whenever the node
+    /// connects, and when it was written the node connects anew, without a call that fails.
+    pub fn token_file(self, path: impl Into<PathBuf>) -> Self {
+        Self { credentials: NodeCredentials::TokenFile(path.into()), ..self }
+    }
+
+    /// A file with JWT and seed as `nsc` writes it, in place of a user; read again as a
+    /// [file with a token](Self::token_file) is.
     pub fn credentials_file(self, path: impl Into<PathBuf>) -> Self {
         Self { credentials: NodeCredentials::File(path.into()), ..self }
     }
 
     /// The certificates that sign the certificates of the servers, as PEM; the certificates of the
-    /// system unless set.
+    /// system unless set. Read again as a [file with a token](Self::token_file) is.
     pub fn root_certificates(self, path: impl Into<PathBuf>) -> Self {
         Self { root_certificates: Some(path.into()), ..self }
     }
 
-    /// A certificate of the node and its key, as PEM, for servers that ask for one.
+    /// A certificate of the node and its key, as PEM, for servers that ask for one. Read again as a
+    /// [file with a token](Self::token_file) is.
     pub fn client_certificate(
         self,
         certificate: impl Into<PathBuf>,
@@ -188,6 +193,13 @@ impl Config {
         Self { connect_timeout, ..self }
     }
 
+    /// How often the server is asked whether it is there; 1 second unless set. One that is silent for three times as long
+    /// is lost, also if it only does not hear the node: the next server is dialled, within the
+    /// [time](Self::connect_timeout) to connect for each.
+    pub fn ping_interval(self, ping_interval: Duration) -> Self {
+        Self { ping_interval, ..self }
+    }
+
     /// How often callers are asked whether they still wait; 0.5 seconds unless set. A caller that is gone is
     /// noticed after three times as long.
     pub fn probe_interval(self, probe_interval: Duration) -> Self {
@@ -205,6 +217,13 @@ impl Config {
     /// The node looks from the first call that is [placed](crate::Placement::Sticky) on.
     pub fn view_interval(self, view_interval: Duration) -> Self {
         Self { view_interval, ..self }
+    }
+
+    /// The files that are read when the node connects.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        let certificate = self.client_certificate.iter().flat_map(|(it, key)| [it, key]);
+        let certificates = self.root_certificates.iter().chain(certificate).map(PathBuf::as_path);
+        self.credentials.file().into_iter().chain(certificates)
     }
 
     /// Whether this can be connected with.
@@ -231,6 +250,7 @@ impl Config {
         for (option, time) in [
             ("call_timeout", self.call_timeout),
             ("connect_timeout", self.connect_timeout),
+            ("ping_interval", self.ping_interval),
             ("probe_interval", self.probe_interval),
             ("discovery_time", self.discovery_time),
             ("view_interval", self.view_interval),

@@ -7,7 +7,7 @@ pub use async_nats::message::OutboundMessage;
 pub use async_nats::{Message, StatusCode, Subject};
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// The connection of a node to a server of NATS. It connects again by itself when it is lost, and its subscriptions go
 /// on then.
@@ -24,6 +24,21 @@ pub trait Connection: Debug + Send + Sync {
 
     /// Sends pending messages, and ends the connection and its subscriptions.
     fn drain(&self) -> BoxFuture<'_, ()>;
+
+    /// Ends a connection whose server is silent, and connects again, to another server if there is one: it is lost until
+    /// then. Returns at once.
+    fn renew(&self);
+
+    /// What the server does not permit, as a sentence.
+    fn denial(&self) -> Option<String> {
+        None
+    }
+
+    /// The subjects of messages that the server did not permit, from the first one on; `None` if they are taken elsewhere,
+    /// or if all messages are permitted.
+    fn refused(&self) -> Option<mpsc::UnboundedReceiver<String>> {
+        None
+    }
 
     /// Whether the server can be reached now, as far as is known.
     fn is_connected(&self) -> bool;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_nats::message::OutboundMessage;
 use async_nats::{HeaderMap, Message};
@@ -36,6 +37,9 @@ struct NodeDescription {
     /// It knows the secret of nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     proof: Option<String>,
+    /// Distinguishes nodes of one name.
+    #[serde(default)]
+    id: String,
 }
 
 /// Does what other nodes ask for, until the connection ends.
@@ -61,7 +65,9 @@ pub(super) async fn take_orders(
                 let is_there = is_named || !info.interfaces.is_empty();
                 if let Some(reply) = reply.filter(|_| is_there && !link.is_closed()) {
                     let proof = link.config.trust.prove(&link.node, &reply);
-                    if let Ok(description) = serde_json::to_vec(&NodeDescription { info, proof }) {
+                    let id = link.id.clone();
+                    let description = NodeDescription { info, proof, id };
+                    if let Ok(description) = serde_json::to_vec(&description) {
                         link.publish(reply, description.into()).await;
                     }
                 }
@@ -114,16 +120,26 @@ pub(super) async fn discover(link: &Link) -> Result<Vec<NodeInfo>, CallError> {
     };
     link.connection.publish(ping).await.map_err(|_| lost())?;
     let mut nodes: BTreeMap<String, NodeInfo> = BTreeMap::new();
+    let mut has_twin = false;
     let collect = async {
         while nodes.len() < MAX_NODES
             && let Some(answer) = answers.next().await
         {
-            let described = read_description(link, &answer);
-            nodes.extend(described.map(|info| (info.node.clone(), info)));
+            let Some(NodeDescription { info, id, .. }) = read_description(link, &answer) else {
+                continue;
+            };
+            has_twin |= info.node == link.node.as_str() && !id.is_empty() && id != link.id;
+            nodes.insert(info.node.clone(), info);
         }
     };
     // the end of the time is the normal case: it is not known how many nodes there are
     let _ = tokio::time::timeout(link.config.discovery_time, collect).await;
+    if has_twin != link.has_twin.swap(has_twin, Ordering::Relaxed) && has_twin {
+        tracing::error!(
+            node = link.node.as_str(),
+            "another node has the same name: end one of them"
+        );
+    }
     Ok(nodes.into_values().collect())
 }
 
@@ -144,14 +160,14 @@ pub(super) async fn compare_secrets(link: Arc<Link>) {
 
 /// The interfaces that a node says it serves. Other programs may answer too: names that no node or interface can have
 /// are left out.
-fn read_description(link: &Link, answer: &Message) -> Option<NodeInfo> {
+fn read_description(link: &Link, answer: &Message) -> Option<NodeDescription> {
     let text = Some(&answer.payload).filter(|text| text.len() <= MAX_DESCRIPTION)?;
-    let NodeDescription { mut info, proof } = serde_json::from_slice(text).ok()?;
+    let NodeDescription { mut info, proof, id } = serde_json::from_slice(text).ok()?;
     let _: NodeId = info.node.parse().ok()?;
     let (trust, reply) = (&link.config.trust, &answer.subject);
     info.has_other_secret = trust.has_other_secret(&info.node, reply, proof.as_deref());
     info.interfaces.retain(|interface| interface.parse::<IfaceVer>().is_ok());
-    Some(info)
+    Some(NodeDescription { info, proof, id })
 }
 
 /// The interfaces that this node serves.

@@ -1,6 +1,8 @@
 //! Why a node cannot join.
 
-use async_nats::{ConnectError, ConnectErrorKind};
+use std::io;
+
+use async_nats::{ConnectError, ConnectErrorKind, rustls};
 
 use crate::node::NodeId;
 
@@ -49,18 +51,22 @@ pub enum NatsError {
         source: ConnectError,
     },
     /// The file with the credentials cannot be used.
-    #[error("the credentials in {path} cannot be read: give the file that nsc wrote")]
+    #[error(
+        "the credentials in {path} cannot be read: give a certificate as PEM, the file that nsc wrote, or one with a token"
+    )]
     CredentialsFile {
         /// The file.
         path: String,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// TLS does not work.
-    #[error("TLS with {servers} fails: check the certificates, and tls:// in the URL")]
+    #[error("TLS with {servers} fails, {cause}: check the certificates, and tls:// in the URL")]
     Tls {
         /// The servers.
         servers: String,
+        /// What is wrong, such as with the certificate of the server.
+        cause: String,
         /// Why.
         source: ConnectError,
     },
@@ -98,18 +104,40 @@ impl NatsError {
 
     pub(super) fn of_connect(source: ConnectError, servers: &str) -> Self {
         let servers = without_passwords(servers);
+        if let Some(cause) = cause_of_tls(&source) {
+            return Self::Tls { servers, cause, source };
+        }
         match source.kind() {
             ConnectErrorKind::ServerParse => Self::Servers { servers, source },
             ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
                 Self::Refused { servers, source }
             }
-            ConnectErrorKind::Tls => Self::Tls { servers, source },
             ConnectErrorKind::Dns
+            | ConnectErrorKind::Tls
             | ConnectErrorKind::TimedOut
             | ConnectErrorKind::Io
             | ConnectErrorKind::MaxReconnects => Self::Unreachable { servers, source },
         }
     }
+}
+
+/// What is wrong with TLS, if that is why a client cannot connect. async-nats has an error of the certificate as one of
+/// the connection, and those of files only in words.
+fn cause_of_tls(error: &ConnectError) -> Option<String> {
+    let mut source = std::error::Error::source(error);
+    let is_tls = error.kind() == ConnectErrorKind::Tls;
+    let mut cause = is_tls.then(|| "a certificate cannot be used".to_owned());
+    while let Some(error) = source {
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let of_tls = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match of_tls.or_else(|| error.downcast_ref()) {
+            Some(error) => return Some(error.to_string()),
+            None if is_tls => cause = Some(error.to_string()),
+            None => {}
+        }
+        source = error.source();
+    }
+    cause
 }
 
 /// The servers as they may be in a log.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::calls::{CallWait, NatsCalls};
+use super::calls::{CallWait, FORBIDDEN, NatsCalls};
 use super::connection::NotSent;
 use super::link::Link;
 use crate::call_error::CallError;
@@ -53,6 +53,7 @@ impl Link {
         if !self.is_connected() {
             return Err(CallError::connect("the NATS server cannot be reached"));
         }
+        waits.goes_to(message.subject.clone());
         message.reply = Some(waits.reply_subject().into());
         let sending = Some(self.connection.publish(message));
         let mut sent = SentCall { link: self, waits, sending };
@@ -98,6 +99,10 @@ impl SentCall<'_> {
         let is_empty = message.payload.is_empty();
         match message.status {
             Some(StatusCode::NO_RESPONDERS) if is_empty => Err(CallError::not_served()),
+            Some(status) if is_empty && status.as_u16() == FORBIDDEN => {
+                let info = format!("the NATS server permits no messages to {}", message.subject);
+                Err(CallError::not_made(codes::SECURITY_ERROR, info))
+            }
             _ => Ok(message),
         }
     }

@@ -1,10 +1,12 @@
 //! The fabric over NATS, as applications and drivers see it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use actix_rt::ArbiterHandle;
 use asyncsteps_actors::random;
 use asyncsteps_executor::Executor;
+use asyncsteps_executor::health::ConnectionState;
 use futures_util::future::BoxFuture;
 
 use super::client::ServerConnection;
@@ -12,12 +14,13 @@ use super::config::Config;
 use super::connection::Connection;
 use super::control::{compare_secrets, discover, is_name_taken, order_drain, take_orders};
 use super::error::NatsError;
-use super::link::{Link, watch_losses};
+use super::link::Link;
 use super::outgoing::make_call;
 use super::own::{self, OwnCall};
 use super::replies::take_replies;
 use super::serve::{Members, serve};
 use super::view::View;
+use super::watch::{end_refused, watch_losses, watch_silence};
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
@@ -89,6 +92,9 @@ impl NatsFabric {
         let lost = || NatsError::lost(&link.config.servers);
         let members = Members::default();
         tokio::spawn(watch_losses(Arc::downgrade(link), link.connection.losses()));
+        if let Some(refused) = link.connection.refused() {
+            tokio::spawn(end_refused(Arc::downgrade(link), refused));
+        }
         let inbox = link.subscribe(link.calls.subject(), None).await.map_err(|_| lost())?;
         tokio::spawn(tokio::task::unconstrained(take_replies(Arc::clone(link), inbox)));
         // a random name is no other's
@@ -103,6 +109,7 @@ impl NatsFabric {
         let view = Arc::new(View::default());
         tokio::spawn(Arc::clone(&view).watch(Arc::clone(link)));
         link.settle().await.map_err(|_| lost())?;
+        tokio::spawn(watch_silence(Arc::downgrade(link), link.config.ping_interval));
         if link.config.trust.has_secret() {
             tokio::spawn(compare_secrets(Arc::clone(link)));
         }
@@ -161,15 +168,32 @@ impl NatsFabric {
         order_drain(&self.link, node).await
     }
 
-    /// Whether the server can be reached now. A front that hosts nothing is of no use without it:
+    /// The state of the connection to the server, which says too what the server does not permit: a subscription, until
+    /// it does, or a message within the last 10 seconds. A node that is called by others, or calls them, is of no use
+    /// without it:
     ///
     /// ```no_run
     /// # use asyncsteps_executor::Executor;
     /// # use asyncsteps_fabric::nats::NatsFabric;
-    /// # fn front(executor: &Executor, fabric: NatsFabric) {
-    /// let dependency = executor.depends_on(move || fabric.is_connected());
+    /// # fn node(executor: &Executor, fabric: NatsFabric) {
+    /// let dependency = executor.depends_on(move || fabric.connection_state());
     /// # }
     /// ```
+    #[must_use]
+    pub fn connection_state(&self) -> ConnectionState {
+        let Link { connection, pulse, .. } = &*self.link;
+        let fault = match self.is_connected() {
+            true if self.link.has_twin.load(Ordering::Relaxed) => {
+                Some(format!("another node has the name {}", self.link.node))
+            }
+            true => connection.denial(),
+            false => Some("the connection to the NATS server is lost".to_owned()),
+        };
+        let (losses, silence) = (self.connection_losses(), pulse.silence());
+        ConnectionState { name: "nats", fault, losses, silence }
+    }
+
+    /// Whether the server can be reached now.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.link.is_connected()

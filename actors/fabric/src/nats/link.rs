@@ -1,8 +1,8 @@
 //! The state that the parts of a node share: its connection, its names, and the calls that it has
 //! made.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_nats::message::OutboundMessage;
@@ -15,7 +15,8 @@ use tokio::time::Instant;
 
 use super::calls::NatsCalls;
 use super::config::Config;
-use super::connection::{Connection, Losses, NotSent, Subscription};
+use super::connection::{Connection, NotSent, Subscription};
+use super::pulse::Pulse;
 use super::subjects::Subjects;
 use crate::node::NodeId;
 
@@ -28,11 +29,16 @@ pub(super) struct Link {
     pub(super) connection: Arc<dyn Connection>,
     pub(super) config: Config,
     pub(super) node: NodeId,
+    /// Distinguishes the node from another one of its name.
+    pub(super) id: String,
+    /// Another node has the name.
+    pub(super) has_twin: AtomicBool,
     pub(super) subjects: Subjects,
     pub(super) calls: NatsCalls,
+    pub(super) pulse: Pulse,
     /// The node has left.
     is_closed: AtomicBool,
-    reconnected: Mutex<Option<Instant>>,
+    pub(super) reconnected: Mutex<Option<Instant>>,
     /// The node was ordered to drain.
     drain: watch::Sender<bool>,
 }
@@ -46,8 +52,11 @@ impl Link {
             connection,
             config,
             node,
+            id: random::id(),
+            has_twin: AtomicBool::new(false),
             subjects,
             calls,
+            pulse: Pulse::new(),
             is_closed: AtomicBool::new(false),
             reconnected: Mutex::default(),
             drain: watch::Sender::new(false),
@@ -122,22 +131,5 @@ impl Link {
     /// Whether callers have had the time to reconnect.
     pub(super) fn is_settled(&self) -> bool {
         self.reconnected.lock().is_none_or(|at| at.elapsed() >= AFTER_RECONNECT)
-    }
-}
-
-/// Ends the calls of a node whenever its connection is lost: their answers are lost with it.
-pub(super) async fn watch_losses(link: Weak<Link>, mut losses: watch::Receiver<Losses>) {
-    let mut known = 0;
-    while losses.changed().await.is_ok() {
-        let Some(link) = link.upgrade() else { return };
-        let Losses { count, is_over } = *losses.borrow_and_update();
-        if count > known {
-            known = count;
-            tracing::warn!(losses = count, "the connection to the NATS server was lost");
-            link.calls.lose_all();
-        }
-        if is_over {
-            *link.reconnected.lock() = Some(Instant::now());
-        }
     }
 }

@@ -65,9 +65,15 @@
 //!
 //! While the server cannot be reached, calls fail with ConnectError at once, and nothing is kept to be sent later: it
 //! would be carried out twice, after the caller has tried again. The calls in flight when the connection is lost have
-//! an unknown outcome. A node connects again by itself. Meanwhile it serves its own functions over HTTP; a node that is
-//! of no use without the others says so with [`is_connected`](NatsFabric::is_connected) and is not
-//! [ready](asyncsteps_executor::health) then.
+//! an unknown outcome. A node connects again by itself. Meanwhile it serves its own functions over HTTP; one that
+//! [depends](NatsFabric::connection_state) on its connection is not [ready](asyncsteps_executor::health) then.
+//!
+//! A server that is silent for three [ping intervals](Config::ping_interval) is lost, and the next one of the list is
+//! dialled. A server that is about to end (lame duck mode) is left before it does, and files with credentials or
+//! certificates are read again when they were written: neither costs a call.
+//!
+//! A subscription that the server does not permit is tried again each interval, and a call whose message it does not
+//! permit ends at once with SecurityError; the log and the state of the connection name the subject.
 //!
 //! # Who may publish
 //! Whatever may publish to a subject of a node can send it a message whose headers are malformed. The library that
@@ -84,8 +90,10 @@ mod client;
 mod config;
 pub mod connection;
 mod control;
+mod credentials;
 mod dial;
 mod error;
+mod events;
 mod exchange;
 mod fabric;
 mod headers;
@@ -95,12 +103,16 @@ mod node_server;
 mod outgoing;
 mod own;
 mod probe;
+mod pulse;
 mod replies;
 mod request;
 mod serve;
 mod subjects;
+mod subscription;
 mod trust;
 mod view;
+mod watch;
+mod wind_down;
 mod worker;
 
 pub use config::{Config, Secret};

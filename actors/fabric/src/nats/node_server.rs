@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use async_nats::Message;
 use asyncsteps_actors::drain::{Drain, DrainGuard};
@@ -21,13 +20,8 @@ use super::connection::Subscription;
 use super::headers::deadline;
 use super::link::Link;
 use super::request::answer;
+use super::wind_down::wind_down;
 use crate::endpoint::Endpoint;
-
-/// How many more messages a subscription asks for before it ends, from the first attempt to the last.
-const MARGINS: [u64; 4] = [256, 32, 4, 1];
-
-/// How long an attempt may take: far longer than messages are in flight between server and client.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How many cancels may wait for the workers; each has some hundred bytes.
 pub(super) const CANCELS_THAT_WAIT: usize = 4_096;
@@ -138,45 +132,13 @@ impl NodeServer {
                 },
             }
         }
-        self.wind_down(requests, received).await;
-    }
-
-    /// Ends a subscription, of which `received` messages were received, without losing one.
-    ///
-    /// A client that says that it wants no more still gets what the server has sent before it hears of that, and the
-    /// client of NATS drops messages that come after its next turn. Asking for an exact number of messages loses none:
-    /// both ends count. The number must be larger than what is in flight, and that many messages must come; so it
-    /// begins large, and becomes smaller as long as too few come. When none comes in the end, none is in flight either.
-    async fn wind_down(&self, mut requests: Box<dyn Subscription>, mut received: u64) {
+        let link = Arc::clone(&self.link);
         // after a reconnect the two ends have counted different numbers
-        if self.link.losses() == 0 {
-            for margin in MARGINS {
-                if requests.unsubscribe(Some(received + margin)).await.is_err() {
-                    break;
-                }
-                let taken = tokio::time::timeout(PATIENCE, async {
-                    while let Some(request) = requests.next().await {
-                        received += 1;
-                        self.take(request).await;
-                    }
-                });
-                if taken.await.is_ok() {
-                    return;
-                }
-            }
-        }
-        // an error says that the connection has ended
-        if requests.unsubscribe(None).await.is_err() {
-            return;
-        }
-        // without a connection nothing is in flight, and the end of the subscription is not
-        // reported
-        while self.link.is_connected() {
-            match tokio::time::timeout(PATIENCE, requests.next()).await {
-                Ok(Some(request)) => self.take(request).await,
-                Ok(None) => return,
-                Err(_) => {}
-            }
+        let received = (link.losses() == 0).then_some(received);
+        let rest = wind_down(requests, received, move || link.is_connected());
+        let mut rest = std::pin::pin!(rest);
+        while let Some(request) = rest.next().await {
+            self.take(request).await;
         }
     }
 

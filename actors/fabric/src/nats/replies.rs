@@ -9,6 +9,7 @@ use super::calls::PROBE;
 use super::connection::Subscription;
 use super::headers::{NODE, text};
 use super::link::Link;
+use super::pulse::PULSE;
 
 /// The longest probe that is looked at, in bytes: half as much again as nodes send.
 const MAX_PROBE: usize = 8_192;
@@ -22,6 +23,7 @@ pub(super) async fn take_replies(link: Arc<Link>, mut inbox: Box<dyn Subscriptio
 
 async fn take(link: &Link, message: Message) {
     match message.subject.rsplit_once('.') {
+        Some((_, PULSE)) => link.pulse.hear(),
         Some((_, PROBE)) => answer_probe(link, message).await,
         Some((_, token)) => {
             if let Ok(token) = token.parse() {

@@ -119,19 +119,17 @@ fn start_worker(
     WorkerHandle { orders, load: Arc::new(AtomicUsize::new(0)) }
 }
 
-/// Calls of any node in the queue group, and calls of this node.
+/// Calls of any node in the queue group, and calls of this node: in the queue group too, so that each comes once while
+/// the node goes from one server to another.
 async fn subscribe(
     link: &Link,
     endpoints: &[Endpoint],
 ) -> Result<Vec<Box<dyn Subscription>>, NotSent> {
     let mut subscriptions = Vec::new();
-    for endpoint in endpoints {
-        for subject in link.subjects.served(endpoint.interface(), None) {
+    for (endpoint, node) in endpoints.iter().flat_map(|it| [(it, None), (it, Some(&link.node))]) {
+        for subject in link.subjects.served(endpoint.interface(), node) {
             let group = link.config.queue_group.clone();
             subscriptions.push(link.subscribe(subject, Some(group)).await?);
-        }
-        for subject in link.subjects.served(endpoint.interface(), Some(&link.node)) {
-            subscriptions.push(link.subscribe(subject, None).await?);
         }
     }
     Ok(subscriptions)

@@ -52,7 +52,7 @@ async fn an_error_says_what_to_do() {
         "http://127.0.0.1" are no servers: write nats://host:4222, several with commas between them
         the NATS server at nats://SERVER refuses the credentials: check user, token or file
         the NATS server at nats://SERVER refuses the credentials: check user, token or file
-        the credentials in /no/such/file cannot be read: give the file that nsc wrote
+        the credentials in /no/such/file cannot be read: give a certificate as PEM, the file that nsc wrote, or one with a token
         prefix is "ftn..v1": use letters, digits, - and _, with dots between parts of a prefix
         prefix is "ftn.*": use letters, digits, - and _, with dots between parts of a prefix
         queue_group is "": use letters, digits, - and _, with dots between parts of a prefix
@@ -60,6 +60,29 @@ async fn an_error_says_what_to_do() {
         probe_interval is 0: nothing could be done with it
         no NATS server at nats://SERVER: is it running, and may this machine connect?"#]]
     .assert_eq(&out);
+}
+
+#[actix::test]
+async fn an_error_names_what_is_wrong_with_a_certificate() {
+    needs_server!();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/support/tls");
+    let [cert, key] = ["cert", "key"].map(|name| format!("{folder}/{name}.pem"));
+    let server =
+        NatsServer::start(&["--tls", "--tlscert", &cert, "--tlskey", &key, "-a", "0.0.0.0"]);
+    let url = server.url().replace("nats://", "tls://");
+    let mut out = String::new();
+    for config in [
+        Config::new(&*url).root_certificates("/no/such/file"),
+        Config::new(&*url).root_certificates(&key),
+        Config::new(url.replace("127.0.0.1", "127.0.0.2")).root_certificates(&cert),
+    ] {
+        out += &error(config).await.replace(&url, "tls://SERVER");
+        out.push('\n');
+    }
+    expect![[r#"
+        the credentials in /no/such/file cannot be read: give a certificate as PEM, the file that nsc wrote, or one with a token
+        TLS with tls://SERVER fails, invalid peer certificate: UnknownIssuer: check the certificates, and tls:// in the URL
+    "#]].assert_eq(&out);
 }
 
 #[actix::test]

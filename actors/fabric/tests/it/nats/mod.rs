@@ -3,10 +3,12 @@
 
 mod hostile;
 mod joining;
+mod moving;
 mod placing;
 mod processes;
 mod raw;
 mod server;
+mod silence;
 mod survival;
 
 use std::sync::Arc;

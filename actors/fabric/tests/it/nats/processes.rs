@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::{fs, thread};
 
 use asyncsteps_fabric::nats::NatsFabric;
 use asyncsteps_fabric::{Call, Fabric};
@@ -12,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use serde_json::{Value, json};
 
-use crate::nats::server::NatsServer;
+use crate::nats::server::{NatsServer, send_signal, stop};
 
 /// The example `node` as a process; it is killed when this is dropped.
 #[derive(Debug)]
@@ -36,25 +35,12 @@ impl NodeProcess {
 
     /// Sends a signal to the process.
     pub(crate) fn signal(&self, signal: &str) {
-        let pid = self.0.id().to_string();
-        let sent = Command::new("kill").args([signal, &pid]).status().expect("there is kill");
-        assert!(sent.success(), "kill {signal} {pid}");
+        send_signal(&self.0, signal);
     }
 
     /// Stops the process; none of its threads runs any more when this returns.
     pub(crate) fn stop(&self) {
-        self.signal("-STOP");
-        let is_stopped = || {
-            let threads = fs::read_dir(format!("/proc/{}/task", self.0.id()));
-            threads.expect("the process is there").flatten().all(|thread| {
-                let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-                // the state comes behind the name, which is in parentheses
-                stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" T"))
-            })
-        };
-        while !is_stopped() {
-            thread::yield_now();
-        }
+        stop(&self.0);
     }
 
     /// Waits until the process has ended by itself.

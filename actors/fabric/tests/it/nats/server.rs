@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::{fs, thread};
 
 use tokio::net::TcpSocket;
 
@@ -69,6 +69,31 @@ impl NatsServer {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    /// Two servers of one cluster.
+    pub(crate) fn cluster(options: &[&str]) -> [Self; 2] {
+        let ports = [NatsPort::new(), NatsPort::new()].map(|port| port.text());
+        let [one, other] = [0, 1].map(|at| format!("nats://127.0.0.1:{}", ports[at]));
+        let member = |listens: &str, knows: &str| {
+            let member = ["--cluster", listens, "--cluster_name", "c", "--routes", knows];
+            Self::start(&[&member, options].concat())
+        };
+        [member(&one, &other), member(&other, &one)]
+    }
+
+    /// Stops the server as a machine that hangs does; it goes on by `-CONT`.
+    pub(crate) fn stop(&self) {
+        stop(&self.process);
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        send_signal(&self.process, signal);
+    }
+
+    /// Whether the process has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.try_wait().expect("it is a child").is_some()
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
@@ -79,5 +104,28 @@ impl Drop for NatsServer {
         // it may be gone already
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn send_signal(process: &Child, signal: &str) {
+    let pid = process.id().to_string();
+    let sent = Command::new("kill").args([signal, &pid]).status().expect("there is kill");
+    assert!(sent.success(), "kill {signal} {pid}");
+}
+
+/// Stops a process; none of its threads runs any more when this returns.
+pub(crate) fn stop(process: &Child) {
+    send_signal(process, "-STOP");
+    let is_stopped = || {
+        let threads = fs::read_dir(format!("/proc/{}/task", process.id()));
+        threads.expect("the process is there").flatten().all(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // the state comes behind the name, which is in parentheses
+            stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" T"))
+        })
+    };
+    while !is_stopped() {
+        thread::yield_now();
     }
 }
