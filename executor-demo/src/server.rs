@@ -51,8 +51,7 @@ pub async fn run(
     let mut flows = Some(Flows::start(&journal, &executor).await?);
     let serves = node.serve(&executor, config.workers).await;
     let serves = serves.context("cannot serve the other nodes")?;
-    let is_front = config.node.hosts_nothing();
-    let _needed = is_front.then(|| node.needed_by(&executor)).flatten();
+    let _needed = node.needed_by(&executor);
     let looking = payments.clone().filter(|_| config.node.hosts_shop());
     let looking = looking.map(|payments| actix_rt::spawn(payments.look_after_payments()));
     let shutdown = async {

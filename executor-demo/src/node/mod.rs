@@ -94,10 +94,10 @@ impl ShopNode {
         }
     }
 
-    /// Makes an executor that hosts nothing ready only while there is a connection to the others.
+    /// Makes an executor ready only while there is a connection to the others: whatever it hosts, they call it.
     pub(crate) fn needed_by(&self, executor: &Executor) -> Option<Dependency> {
         let fabric = self.0.clone()?;
-        Some(executor.depends_on(move || fabric.is_connected()))
+        Some(executor.depends_on(move || fabric.connection_state()))
     }
 
     /// Leaves the nodes.

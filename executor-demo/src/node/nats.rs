@@ -20,6 +20,9 @@ pub(super) async fn join(
     if let Some(file) = &nats.nats_creds {
         config = config.credentials_file(file);
     }
+    if let Some(file) = &nats.nats_token_file {
+        config = config.token_file(file);
+    }
     if let Some(node) = node {
         config = config.node(node.clone());
     }

@@ -8,6 +8,7 @@ use asyncsteps::fabric::{
     Call, CallError, Capabilities, Endpoint, Fabric, NodeId, NodeInfo, Pending, Response,
     ServeGuard,
 };
+use asyncsteps::health::ConnectionState;
 use futures_util::future::BoxFuture;
 
 use super::options::NatsOptions;
@@ -47,7 +48,7 @@ impl NatsFabric {
         match *self {}
     }
 
-    pub(super) fn is_connected(&self) -> bool {
+    pub(super) fn connection_state(&self) -> ConnectionState {
         match *self {}
     }
 

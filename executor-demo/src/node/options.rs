@@ -26,6 +26,10 @@ pub struct NatsOptions {
     #[arg(long, value_name = "FILE", requires = "nats", conflicts_with = "nats_user")]
     pub nats_creds: Option<PathBuf>,
 
+    /// A file with the token of the NATS server, in place of a user.
+    #[arg(long, value_name = "FILE", requires = "nats", conflicts_with_all = ["nats_user", "nats_creds"])]
+    pub nats_token_file: Option<PathBuf>,
+
     /// What the nodes of one service know: they act for the users of each other's requests, and the shop
     /// pays at the bank of another node. Without it, calls between nodes are anonymous. Better given by the
     /// environment.

@@ -15,6 +15,8 @@ use tokio::time::Instant;
 
 use server::NatsServer;
 
+use crate::pages::get;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
 
 /// A node that hosts a part of the demo.
@@ -138,6 +140,41 @@ fn nodes_leave_under_load_without_a_lost_request() {
     assert_eq!(stays.terminate().code(), Some(0));
     let unserved = client::call(front.address, "demo.shop:1.0:stock", &json!({ "sku": "apple" }));
     assert_eq!(unserved["e"], "UnknownInterface", "{unserved}");
+}
+
+#[test]
+fn a_node_whose_server_is_silent_is_not_ready_whatever_it_hosts_and_ends_all_the_same() {
+    if !NatsServer::is_installed() {
+        println!("no nats-server here: the test is left out");
+        return;
+    }
+    let server = NatsServer::start(&[]);
+    let data = [(); 3].map(|()| Data::new());
+    let nodes = ["shop", "bank", "none"].into_iter().zip(&data);
+    let nodes: Vec<Program> = nodes.map(|(only, data)| node(&server, data, only, only)).collect();
+    for program in &nodes {
+        assert_eq!(get(program.address, "/ready").0, 200);
+    }
+    server.stop();
+    for program in nodes {
+        let begun = Instant::now();
+        let told = loop {
+            match get(program.address, "/ready") {
+                (200, _) => assert!(begun.elapsed() < PATIENCE, "it notices"),
+                told => break told,
+            }
+        };
+        let text = r#"{"faults":["the connection to the NATS server is lost"],"ready":false,"reasons":["disconnected"]}"#;
+        assert_eq!(told, (503, text.to_owned()));
+        let (_, figures) = get(program.address, "/metrics");
+        for line in [
+            r#"asyncsteps_dependency_up{connection="nats"} 0.0"#,
+            r#"asyncsteps_dependency_losses_total{connection="nats"} 1"#,
+        ] {
+            assert!(figures.lines().any(|other| other == line), "{line}: {figures}");
+        }
+        assert_eq!(program.terminate().code(), Some(0));
+    }
 }
 
 #[test]

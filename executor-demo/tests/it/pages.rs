@@ -8,7 +8,7 @@ use asyncsteps_support::ws::Socket;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_executor-demo");
 
-fn get(address: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn get(address: SocketAddr, path: &str) -> (u16, String) {
     get_as(&address.to_string(), address, path)
 }
 
