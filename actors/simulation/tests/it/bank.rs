@@ -29,6 +29,11 @@ const ATTEMPT: Duration = Duration::from_millis(700);
 /// How long the bank goes on with payments when it leaves: longer than a node stands still.
 const GRACE: Duration = Duration::from_secs(60);
 
+/// How often a node looks at its connection, and after how long a silent one is lost: after three intervals of a second,
+/// and one more.
+const LOOK: Duration = Duration::from_millis(250);
+const SILENT: Duration = Duration::from_secs(4);
+
 /// What a call is told whose node has no connection.
 const NO_CONNECTION: &str = "the NATS server cannot be reached";
 
@@ -46,7 +51,7 @@ struct Outside {
     calls: Mutex<Vec<Ended>>,
     /// Those that have not, by node.
     waiting: Mutex<BTreeSet<(String, String)>>,
-    /// A call that still waited when its node knew that the connection was lost.
+    /// A call that still waited when its node knew that the connection was lost, or a node that did not notice that.
     left: Mutex<Option<String>>,
     /// Nothing goes wrong any more.
     is_well: AtomicBool,
@@ -152,6 +157,7 @@ impl World {
         });
         let executor = executor.build().expect("a right configuration");
         let fabric = join(node).await;
+        actix_rt::spawn(self.clone().looks(node.name().to_owned(), fabric.clone()));
         loop {
             match fabric.serve(Endpoint::all(&executor), executor.clone()).await {
                 Ok(guard) => return (guard, fabric, executor),
@@ -162,6 +168,7 @@ impl World {
 
     async fn call(&self, node: NodeContext) -> impl Sized + use<> {
         let fabric = join(&node).await;
+        actix_rt::spawn(self.clone().looks(node.name().to_owned(), fabric.clone()));
         let policy = CallPolicy::new().attempts(3).attempt_timeout(ATTEMPT);
         let client =
             Client::new(Arc::new(fabric.clone())).others(policy).policy(AGAIN, policy.idempotent());
@@ -170,6 +177,22 @@ impl World {
             actix_rt::spawn(world.calls_all(name, client, fabric.clone(), number % 2 == 0));
         }
         client
+    }
+
+    /// A node notices that its server is silent.
+    async fn looks(self, node: String, fabric: NatsFabric) {
+        let mut silent = 0;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let state = fabric.connection_state();
+            let is_silent = state.fault.is_none() && state.silence > SILENT;
+            silent = if is_silent { silent + 1 } else { 0 };
+            // one that stood still has the time to ask the server
+            if silent * LOOK > SILENT {
+                let what = format!("{node} keeps a connection that is silent: {state:?}");
+                lock(&self.0.left).get_or_insert(what);
+            }
+        }
     }
 
     async fn calls_all(

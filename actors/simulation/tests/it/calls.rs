@@ -47,7 +47,9 @@ fn what_a_caller_is_told_of_a_call_is_what_became_of_it_under_any_of_the_seeds()
     if figures.seeds > 1 {
         assert!(done >= 500 * figures.seeds, "{done} calls");
         assert!(not_carried_out.min(unknown) >= figures.seeds, "{not_carried_out} {unknown}");
-        assert!(figures.struck(FaultKind::Partition).times >= figures.seeds, "{figures}");
+        for kind in [FaultKind::Partition, FaultKind::Freeze] {
+            assert!(figures.struck(kind).times >= figures.seeds, "{kind:?}: {figures}");
+        }
     }
 }
 
