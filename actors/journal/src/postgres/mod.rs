@@ -43,6 +43,7 @@ mod schema;
 mod session;
 mod submits;
 mod tables;
+mod tasks;
 mod transaction;
 mod writer;
 
@@ -73,6 +74,7 @@ use change::{Change, EncodedBatch};
 use pool::Pool;
 use presence::Presence;
 use session::{JournalSession, PostgresServer, SessionFailure};
+use tasks::TaskThread;
 use writer::WriterHandle;
 
 pub use asyncsteps_postgres::split_url;
@@ -152,8 +154,8 @@ struct PostgresState {
 }
 
 impl Postgres {
-    /// Connects to the journal in a database; its tables are made if they are not there. Its tasks run on
-    /// the tokio runtime that this is called on.
+    /// Connects to the journal in a database; its tables are made if they are not there. Its connections and tasks have
+    /// threads of their own, which no body blocks.
     ///
     /// # Errors
     /// [`Error::OpenInFormat`] if an earlier program has left requests open;
@@ -173,7 +175,9 @@ impl Postgres {
         if !is_schema {
             return Err(Refused::NotSchema(schema).into());
         }
-        let server = Arc::new(PostgresServer::new(config, &schema, (passfile, silent_after), seal));
+        let tasks = TaskThread::start().map_err(|error| Error::Storage(Arc::new(error)))?;
+        let dial = (config, passfile, silent_after);
+        let server = Arc::new(PostgresServer::new(tasks, dial, &schema, seal));
         let session = server.session().await.map_err(not_reached)?;
         let program = schema::set_up(&session, &schema, &program).await.map_err(not_reached)?;
         let writer = WriterHandle::start(Arc::clone(&server), Some(session), program, limits);

@@ -17,6 +17,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row, Statement};
 
+use super::tasks::TaskThread;
 use crate::error::{Cause, Error};
 use crate::seal::Seal;
 
@@ -32,6 +33,7 @@ const SETTINGS: &str = "-c synchronous_commit=on -c idle_in_transaction_session_
 /// Where the servers are, and which tables are meant.
 #[derive(Debug)]
 pub(super) struct PostgresServer {
+    pub(super) tasks: TaskThread,
     dial: Dial,
     /// The same with the search path of the application.
     for_bodies: Dial,
@@ -42,16 +44,16 @@ pub(super) struct PostgresServer {
 
 impl PostgresServer {
     pub(super) fn new(
-        config: Config,
+        tasks: TaskThread,
+        (config, passfile, silent_after): (Config, Option<PathBuf>, Duration),
         schema: &str,
-        (passfile, silent_after): (Option<PathBuf>, Duration),
         seal: Seal,
     ) -> Self {
         let dial =
             |settings: &str| Dial::new(config.clone(), settings, passfile.clone(), silent_after);
         let for_bodies = dial(SETTINGS);
         let dial = dial(&format!("{SETTINGS} -c search_path={schema}"));
-        Self { dial, for_bodies, silences: watch::Sender::new(()), seal }
+        Self { tasks, dial, for_bodies, silences: watch::Sender::new(()), seal }
     }
 
     /// A connection whose messages someone else reads.
@@ -83,18 +85,22 @@ impl PostgresServer {
     }
 
     async fn open(&self, dial: &Dial) -> Result<JournalSession, SessionFailure> {
-        let mut silences = self.silences.subscribe();
-        let (client, connection) = dial.connect().await?;
-        // it ends with the client or when the server is silent, and the next request gets its error
-        tokio::spawn(async move {
-            tokio::select! {
-                biased;
-                _ = connection => {}
-                Ok(()) = silences.changed() => {}
-            }
-        });
-        let (prepared, seal) = (Mutex::default(), self.seal.clone());
-        Ok(JournalSession { client, prepared, is_spent: AtomicBool::new(false), seal })
+        let (dial, seal, mut silences) =
+            (dial.clone(), self.seal.clone(), self.silences.subscribe());
+        let opening = async move {
+            let (client, connection) = dial.connect().await?;
+            // it ends with the client or when the server is silent, and the next request gets its error
+            tokio::spawn(async move {
+                tokio::select! {
+                    biased;
+                    _ = connection => {}
+                    Ok(()) = silences.changed() => {}
+                }
+            });
+            let (prepared, is_spent) = (Mutex::default(), AtomicBool::new(false));
+            Ok(JournalSession { client, prepared, is_spent, seal })
+        };
+        self.tasks.run(opening).await
     }
 }
 

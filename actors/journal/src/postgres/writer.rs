@@ -37,8 +37,8 @@ impl WriterHandle {
         limits: Limits,
     ) -> Self {
         let (changes, todo) = channel(QUEUE);
-        let task = WriterTask { server, session, program, limits };
-        tokio::spawn(task.run(todo));
+        let task = WriterTask { server: Arc::clone(&server), session, program, limits };
+        server.tasks.begin(task.run(todo));
         Self(changes)
     }
 
