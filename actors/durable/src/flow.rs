@@ -6,6 +6,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
@@ -13,12 +14,13 @@ use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_executor::recorder::{DefinedStep, Part};
 use asyncsteps_journal::record::{Done, Ending, TakenSignal};
 use asyncsteps_journal::request::{Condition, Inbox, Loaded, StoredSignal};
-use asyncsteps_journal::{Event, LEASE, Path, PathPart, Record, Timestamp, Uid, Value};
+use asyncsteps_journal::{Event, POLL, Path, PathPart, Record, Timestamp, Uid, Value};
 use tokio::sync::Notify;
 
 use crate::activity::FlowActivity;
 use crate::cancels::{CANCELLED, error_of_cancel};
 use crate::detached::detached;
+use crate::held::HeldGuard;
 use crate::lease::Lease;
 use crate::left::JournalClock;
 use crate::records::{Records, failure_of, started};
@@ -31,8 +33,8 @@ use crate::writer::{AppendAnswer, FlowWriter, RecordTicket, Stopped};
 /// How long a flow has to wait at least to be put aside: to go on costs a claim.
 const PARKED_FOR: Duration = Duration::from_secs(10);
 
-/// How long a body blocks its arbiter at least if the lease is lost by that: it is renewed each third.
-const BLOCKED: Duration = Duration::from_secs(LEASE.as_secs() / 2);
+/// How long a body blocks its arbiter at least if that is noted.
+const BLOCKED: Duration = POLL;
 
 /// How long a flow waits before it looks again how long it is until its deadline: the clock may be set meanwhile.
 const LOOK: Duration = Duration::from_secs(60);
@@ -47,15 +49,16 @@ pub(crate) struct DurableFlow {
     root: Path,
     pub(crate) writer: Rc<FlowWriter>,
     pub(crate) records: RefCell<Records>,
-    pub(crate) lease: Rc<Lease>,
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) held: HeldGuard,
     deadline: Option<Timestamp>,
     /// Owners died with this flow.
     has_died: bool,
     /// The suspects of the node.
     suspects: Rc<Suspects>,
     has_locks: Cell<bool>,
-    /// A body of it has blocked the arbiter.
-    has_blocked: Cell<bool>,
+    /// How often a body of it has blocked the arbiter.
+    blocked: Cell<u32>,
     pub(crate) activity: Rc<FlowActivity>,
     /// Results that wait for storage, because a lock is held around their steps.
     pub(crate) results: Rc<StorageWaits>,
@@ -112,16 +115,16 @@ const TURNS: usize = 3;
 
 impl DurableFlow {
     pub(crate) fn new(
-        loaded: &Loaded,
-        root: Path,
+        (loaded, root): (&Loaded, Path),
         writer: Rc<FlowWriter>,
-        lease: Rc<Lease>,
+        (lease, held): (Arc<Lease>, HeldGuard),
         deaths: u32,
         suspects: Rc<Suspects>,
     ) -> Rc<Self> {
         let records = Records::of(loaded, |id| writer.loaded(id));
         let deadline = started(loaded).and_then(|started| started.deadline);
         let is_over = |deadline| lease.clock.until(deadline).is_zero();
+        writer.hold(&held);
         let knew_end = loaded.inbox.cancel.is_some() || deadline.is_some_and(is_over);
         let flow = Rc::new(Self {
             uid: loaded.flow.uid,
@@ -133,11 +136,12 @@ impl DurableFlow {
             writer,
             records: RefCell::new(records),
             lease,
+            held,
             deadline,
             has_died: deaths > 0,
             suspects,
             has_locks: Cell::new(false),
-            has_blocked: Cell::new(false),
+            blocked: Cell::new(0),
             activity: Rc::default(),
             results: Rc::default(),
             stage: Cell::new(RunPhase::New),
@@ -364,13 +368,14 @@ impl DurableFlow {
     /// A body of the flow ran this long without letting others run on its arbiter.
     pub(crate) fn ran(&self, without_a_pause: Duration) {
         if without_a_pause >= BLOCKED {
-            self.has_blocked.set(true);
+            self.blocked.set(self.blocked.get() + 1);
         }
     }
 
-    /// Whether a body has blocked the arbiter, so that the node may have lost its lease by that.
-    pub(crate) fn has_blocked(&self) -> bool {
-        self.has_blocked.get()
+    /// A body begins. If two have blocked the arbiter before, it runs without any other flow at first, until this is
+    /// dropped.
+    pub(crate) fn alone(&self) -> Option<Rc<()>> {
+        (self.blocked.get() >= 2).then(|| self.suspects.alone(BLOCKED * self.blocked.get()))
     }
 
     /// Completes when this node does not run the flow any more.
@@ -498,7 +503,9 @@ impl DurableFlow {
 
     /// A lock is held around a part of it.
     pub(crate) fn locks(&self) {
-        self.has_locks.set(true);
+        if !self.has_locks.replace(true) {
+            self.held.keep();
+        }
     }
 
     /// The error that ends it, if it is known already, and no step has committed it.

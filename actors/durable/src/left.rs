@@ -4,13 +4,12 @@
 //! run: lengths of time by [`Reading::passed`], which no jump of a clock moves, and times of day by [`Reading::now`].
 //! Both are the journal's, so nodes on several machines agree whatever their own clocks say.
 
-use std::cell::Cell;
 use std::time::Duration;
 
-use asyncsteps_actors::clock;
-use asyncsteps_core::Time;
+use asyncsteps_actors::clock::{self, Clock};
 use asyncsteps_journal::record::Timer;
 use asyncsteps_journal::{Reading, Timestamp};
+use parking_lot::Mutex;
 
 /// The time of day by the clock of this process.
 pub(crate) fn wall() -> Timestamp {
@@ -19,22 +18,22 @@ pub(crate) fn wall() -> Timestamp {
 
 /// The clock of the journal, as a node read it last.
 #[derive(Debug)]
-pub(crate) struct JournalClock(Cell<(Time, Reading)>);
+pub(crate) struct JournalClock(Mutex<(Clock, Reading)>);
 
 impl JournalClock {
-    /// A clock that was asked for its time at `asked`.
-    pub(crate) fn new(asked: Time, reading: Reading) -> Self {
-        Self(Cell::new((asked, reading)))
+    /// A clock that was asked for its time when `asked` began.
+    pub(crate) fn new(asked: Clock, reading: Reading) -> Self {
+        Self(Mutex::new((asked, reading)))
     }
 
     /// It was read again.
-    pub(crate) fn read(&self, asked: Time, reading: Reading) {
-        self.0.set((asked, reading));
+    pub(crate) fn read(&self, asked: Clock, reading: Reading) {
+        *self.0.lock() = (asked, reading);
     }
 
     fn on(&self, of: impl Fn(Reading) -> Timestamp) -> Timestamp {
-        let (asked, reading) = self.0.get();
-        of(reading).after(clock::now().saturating_since(asked))
+        let (asked, reading) = *self.0.lock();
+        of(reading).after(asked.elapsed())
     }
 
     /// The time of day.

@@ -12,14 +12,14 @@ use asyncsteps_core::Time;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::health::Dependency;
 use asyncsteps_journal::request::{Claim, Claimed, Disposition, FirstOwner, Submitted};
-use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Registered, Uid};
+use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Uid};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::answered::{answered, answered_or_lost};
 use crate::entity::{CurrentLease, EntityOwner};
 use crate::flow::{DurableFlow, LeaveReason};
-use crate::lease::{Lease, LeaseRequest};
+use crate::lease::Lease;
 use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
 use crate::shared::{DurableShared, Given, GivenRequest, LocalNode};
@@ -69,8 +69,9 @@ impl Node {
         shared: Arc<DurableShared>,
         executor: Executor,
     ) -> Result<Self, Error> {
-        let lease = register(&shared).await?;
-        let (current, number) = (Rc::new(RefCell::new(Rc::clone(&lease))), shared.next_number());
+        shared.keeper().map_err(|error| Error::Storage(Arc::new(error)))?;
+        let lease = Arc::new(Lease::register(&shared).await?);
+        let (current, number) = (Rc::new(RefCell::new(Arc::clone(&lease))), shared.next_number());
         let inner = Rc::new(NodeState {
             entities: EntityOwner::start(&shared, number, Rc::clone(&current)),
             shared,
@@ -84,10 +85,10 @@ impl Node {
             changed: Notify::new(),
         });
         let (orders, given) = mpsc::unbounded_channel();
-        inner.add_to_process(lease.node, orders);
+        let node = inner.add_to_process(lease.node, orders);
         let journal = Arc::clone(&inner.shared.journal);
         let depends = inner.executor.depends_on(move || journal.lost_since().is_none());
-        let task = actix_rt::spawn(Rc::clone(&inner).serve(LeasedNode { lease }, given));
+        let task = actix_rt::spawn(Rc::clone(&inner).serve(LeasedNode { lease, node }, given));
         Ok(Self { inner, task, _journal: depends })
     }
 
@@ -110,14 +111,14 @@ impl Node {
             until(&self.inner.changed, is_empty).await;
             self.inner.entities.is_empty().await;
         };
-        let until_lease = self.inner.lease.borrow().until();
+        let left = self.inner.lease.borrow().left();
         tokio::select! {
             biased;
             () = is_empty => {
                 let flows = self.inner.given_back.get();
                 tracing::info!(flows, "durable requests went back to the journal");
             }
-            () = timer::sleep_until(until_lease.max(clock::now() + POLL)) => {
+            () = timer::sleep_until(clock::now() + left.max(POLL)) => {
                 tracing::error!("the journal does not take the flows of the node back");
             }
         }
@@ -140,63 +141,9 @@ impl Drop for Node {
 
 /// A node between two losses of its lease.
 struct LeasedNode {
-    lease: Rc<Lease>,
-}
-
-/// A lease for a node of this process.
-async fn register(shared: &DurableShared) -> Result<Rc<Lease>, Error> {
-    let request = LeaseRequest::new(&*shared.journal);
-    let Registered { node, time } = shared.journal.register(LEASE).await?;
-    shared.read_clock(time);
-    Ok(Rc::new(Lease::new(node, request, LEASE, (time, &*shared.journal))))
-}
-
-impl LeasedNode {
-    /// Renews the lease as long as that works, and leaves its flows when it has ended.
-    async fn keep(&self, shared: &DurableShared) {
-        loop {
-            self.lease.is_due(LEASE).await;
-            while clock::now() < self.lease.until() {
-                let request = LeaseRequest::new(&*shared.journal);
-                let renewed = tokio::select! {
-                    biased;
-                    renewed = shared.journal.renew(self.lease.node, LEASE) => renewed,
-                    () = timer::sleep_until(self.lease.until()) => return,
-                };
-                match renewed {
-                    Ok(time) => {
-                        shared.read_clock(time);
-                        self.lease.renew(request, LEASE, time);
-                        break;
-                    }
-                    Err(Error::Refused(Refused::NoLease(_))) => return,
-                    Err(error) => {
-                        tracing::warn!(%error, "the lease cannot be renewed: trying again");
-                        timer::sleep_until(clock::now() + LEASE / 20).await;
-                    }
-                }
-            }
-            if clock::now() >= self.lease.until() {
-                return;
-            }
-        }
-    }
-}
-
-impl LeasedNode {
-    /// Says in the log why the node has no lease any more.
-    fn log_end(&self) {
-        let left = self.lease.until().saturating_since(clock::now());
-        let why = if left.is_zero() {
-            "it has not renewed it in time, because the process was held up or the journal did not answer"
-        } else {
-            "the journal has ended it before its time, as it does when its clock jumps ahead again and again"
-        };
-        tracing::warn!(
-            ?left,
-            "the node has lost its lease: {why}; it gives its flows back and begins anew"
-        );
-    }
+    lease: Arc<Lease>,
+    /// As the process knows it.
+    node: LocalNode,
 }
 
 /// Removes the node from the process when it ends, so that it gets no more requests.
@@ -210,8 +157,15 @@ impl Drop for NodeGuard<'_> {
 
 impl NodeState {
     /// Lets handles of this process pass it requests from now on.
-    fn add_to_process(&self, incarnation: Incarnation, orders: mpsc::UnboundedSender<Given>) {
-        self.shared.add_node(LocalNode { incarnation, number: self.entities.number, orders });
+    fn add_to_process(
+        &self,
+        incarnation: Incarnation,
+        orders: mpsc::UnboundedSender<Given>,
+    ) -> LocalNode {
+        let (number, is_blocked) = (self.entities.number, Arc::default());
+        let node = LocalNode { incarnation, number, orders, is_blocked };
+        self.shared.add_node(node.clone());
+        node
     }
 
     /// Serves one term after the other.
@@ -224,13 +178,13 @@ impl NodeState {
             let listed = NodeGuard(&self.shared, term.lease.node);
             tokio::select! {
                 biased;
-                () = term.keep(&self.shared) => {}
+                () = self.keep(&term) => {}
                 () = self.claim_all(&term) => {}
                 () = self.carry_out_all(&term, &mut given) => {}
                 () = keep_schedules(&self.shared, &term.lease.clock) => {}
             }
             drop(listed);
-            term.log_end();
+            term.lease.log_end();
             self.give_back();
             self.suspects.begin_anew();
             let before = term.lease;
@@ -239,15 +193,23 @@ impl NodeState {
         }
     }
 
+    /// Has the lease kept until it has ended.
+    async fn keep(&self, term: &LeasedNode) {
+        match self.shared.keeper() {
+            Ok(keeper) => keeper.keep(&self.shared, &term.lease, term.node.clone()).await,
+            Err(_) => unreachable!("it was there when the node started"),
+        }
+    }
+
     /// Registers until that works.
     async fn begin(&self) -> (LeasedNode, mpsc::UnboundedReceiver<Given>) {
         loop {
-            match register(&self.shared).await {
+            match Lease::register(&self.shared).await.map(Arc::new) {
                 Ok(lease) => {
                     let (orders, given) = mpsc::unbounded_channel();
-                    self.add_to_process(lease.node, orders);
-                    self.lease.replace(Rc::clone(&lease));
-                    return (LeasedNode { lease }, given);
+                    let node = self.add_to_process(lease.node, orders);
+                    self.lease.replace(Arc::clone(&lease));
+                    return (LeasedNode { lease, node }, given);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the journal gives no lease: trying again");
@@ -265,8 +227,12 @@ impl NodeState {
     ) {
         while let Some(given) = given.recv().await {
             match given {
-                Given::Request(request) => self.store(term, request),
+                Given::Request(request) => {
+                    let request = request.lock().take();
+                    request.into_iter().for_each(|request| self.store(term, request));
+                }
                 Given::Call(call) => call.carry_out(&self.executor),
+                Given::Ask(answer) => drop(answer),
             }
         }
         pending::<()>().await;
@@ -349,7 +315,7 @@ impl NodeState {
 
     /// Begins to run a flow.
     fn spawn(self: &Rc<Self>, term: &LeasedNode, claimed: Claimed) -> JoinHandle<()> {
-        actix_rt::spawn(FlowCountGuard::new(self).run(Rc::clone(&term.lease), claimed))
+        actix_rt::spawn(FlowCountGuard::new(self).run(Arc::clone(&term.lease), claimed))
     }
 
     /// Begins to run the first flow of a term. A suspect runs alone at first, a second for each death in a row but the
@@ -358,7 +324,7 @@ impl NodeState {
         let run = self.spawn(term, claimed);
         let alone = SECOND * claimed.deaths.saturating_sub(1);
         if claimed.is_suspect && !alone.is_zero() {
-            let (node, is_alone) = (Rc::clone(self), self.suspects.alone());
+            let (node, is_alone) = (Rc::clone(self), self.suspects.alone(alone));
             actix_rt::spawn(async move {
                 tokio::select! {
                     biased;
@@ -381,7 +347,7 @@ impl NodeState {
         let mut place = (self.count.get() < AT_ONCE && !self.suspects.is_alone())
             .then(|| FlowCountGuard::new(self));
         let (node, incarnation) = (Rc::clone(self), term.lease.node);
-        let lease = Rc::clone(&term.lease);
+        let lease = Arc::clone(&term.lease);
         actix_rt::spawn(async move {
             let journal = &node.shared.journal;
             if place.is_some() {
@@ -415,12 +381,9 @@ impl NodeState {
         self.ending.replace(Some(why));
     }
 
-    /// The lease has ended, and the process lives: it returns its flows, which counts as no death. A flow whose body
-    /// has blocked the arbiter is left as by a dead node.
+    /// The lease has ended, and the process lives: it returns its flows, which counts as no death.
     fn give_back(&self) {
-        for flow in self.flows.borrow().values() {
-            flow.leave(if flow.has_blocked() { LeaveReason::Lost } else { LeaveReason::Released });
-        }
+        self.leave_all(&LeaveReason::Released);
         self.entities.leave_all();
     }
 
@@ -448,25 +411,27 @@ impl FlowCountGuard {
 
 impl FlowCountGuard {
     /// Returns a flow that the node may own without running it.
-    async fn release(&self, lease: &Rc<Lease>, claimed: Claimed) {
+    async fn release(&self, lease: &Arc<Lease>, claimed: Claimed) {
         let NodeState { shared, executor, suspects, .. } = &*self.0;
-        let run = FlowRun { shared, executor, lease, suspects, claimed };
+        let node = self.0.entities.number;
+        let run = FlowRun { shared, executor, lease, node, suspects, claimed };
         run.put_aside(Disposition::Release).await;
     }
 
     /// Runs a flow until it ends or the node leaves it.
-    async fn run(self, lease: Rc<Lease>, claimed: Claimed) {
+    async fn run(self, lease: Arc<Lease>, claimed: Claimed) {
         let node = &*self.0;
         let suspects = &node.suspects;
         let suspect = Suspect::new(suspects, claimed);
         let (shared, executor) = (&node.shared, &node.executor);
-        let run = FlowRun { shared, executor, lease: &lease, suspects, claimed };
+        let number = node.entities.number;
+        let run = FlowRun { shared, executor, lease: &lease, node: number, suspects, claimed };
         let Some(ready) = run.load().await else { return };
         let flow = Rc::clone(&ready.flow);
         if let Some(ending) = &*node.ending.borrow() {
             flow.leave(ending.clone());
         }
-        if clock::now() >= lease.until() {
+        if lease.has_ended() {
             flow.leave(LeaveReason::Lost);
         }
         node.flows.borrow_mut().insert(claimed.uid, Rc::clone(&flow));

@@ -1,6 +1,7 @@
 //! Carries a flow out: loads it, lets the executor run its function, and records how it ended.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::codes;
@@ -27,7 +28,9 @@ use crate::writer::{AppendAnswer, FlowWriter, Stopped};
 pub(crate) struct FlowRun<'a> {
     pub(crate) shared: &'a DurableShared,
     pub(crate) executor: &'a Executor,
-    pub(crate) lease: &'a Rc<Lease>,
+    pub(crate) lease: &'a Arc<Lease>,
+    /// The number of the node in this process.
+    pub(crate) node: u64,
     pub(crate) suspects: &'a Rc<Suspects>,
     pub(crate) claimed: Claimed,
 }
@@ -65,11 +68,11 @@ impl FlowRun<'_> {
         let (next, seen) = (loaded.next(), loaded.inbox.last);
         let writer = FlowWriter::new(journal.clone(), (uid, epoch, program.version), next, seen);
         let root = Path::template(&program.template);
+        let held = self.shared.held.add(self.node, self.claimed, program.template.as_str().into());
         let flow = DurableFlow::new(
-            &loaded,
-            root,
+            (&loaded, root),
             writer,
-            Rc::clone(self.lease),
+            (Arc::clone(self.lease), held),
             deaths,
             Rc::clone(self.suspects),
         );
@@ -107,7 +110,7 @@ impl FlowRun<'_> {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            if error.repeat() == Repeat::Never || clock::now() >= self.lease.until() {
+            if error.repeat() == Repeat::Never || self.lease.has_ended() {
                 return Err(error);
             }
             let uid = self.claimed.uid;

@@ -1,9 +1,12 @@
 //! The state that the handles and nodes of a process share.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use asyncsteps_actors::clock;
+use asyncsteps_actors::clock::Clock;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::plan::Planned;
 use asyncsteps_executor::typed::SensitiveFields;
@@ -15,9 +18,12 @@ use serde_json::Map;
 use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::timeout;
 
 use crate::caller::Origin;
 use crate::entity::{EntityKind, EntityOwners, HoppingCall, MESSAGE_VERSION};
+use crate::held::HeldFlows;
+use crate::keeper::Keeper;
 use crate::kept_schedules::KeptSchedules;
 use crate::left::{JournalClock, wall};
 use crate::schedule::ScheduledRequests;
@@ -35,6 +41,9 @@ pub(crate) struct DurableShared {
     state: Mutex<DurableState>,
     kept_schedules: KeptSchedules,
     pub(crate) entities: EntityOwners,
+    /// What its nodes have.
+    pub(crate) held: HeldFlows,
+    keeper: OnceLock<Keeper>,
     schedules_changed: Notify,
 }
 
@@ -111,14 +120,22 @@ pub(crate) struct LocalNode {
     /// Its number in this process, which is the same after its lease was lost.
     pub(crate) number: u64,
     pub(crate) orders: mpsc::UnboundedSender<Given>,
+    /// Its arbiter does not answer.
+    pub(crate) is_blocked: Arc<AtomicBool>,
 }
 
 /// What a handle of this process passes to a node.
 #[derive(Debug)]
 pub(crate) enum Given {
-    Request(GivenRequest),
-    Call(HoppingCall),
+    /// A request, unless the handle has taken it back.
+    Request(Arc<Mutex<Option<GivenRequest>>>),
+    Call(Box<HoppingCall>),
+    /// Whether its arbiter runs: it drops this.
+    Ask(oneshot::Sender<()>),
 }
+
+/// How long a node may take to get to a request: its arbiter may be blocked, and others are not.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A request for a node to store and to run.
 #[derive(Debug)]
@@ -129,20 +146,26 @@ pub(crate) struct GivenRequest {
 
 impl LocalNode {
     /// Makes the node store a request, and run it if it has room; returns the request if the node has
-    /// ended. A stored request is run, even if the future is dropped.
+    /// ended, or does not get to it. A stored request is run, even if the future is dropped.
     pub(crate) async fn store(&self, submit: Submit) -> Result<Result<Submitted, Error>, Submit> {
-        let (answer, stored) = oneshot::channel();
+        let (answer, mut stored) = oneshot::channel();
         let again = submit.clone();
-        match self.orders.send(Given::Request(GivenRequest { submit, answer })) {
-            // a node that ends in between may have stored it: the same name is the same request
-            Ok(()) => stored.await.map_err(|_| again),
-            Err(SendError(_)) => Err(again),
+        let given = Arc::new(Mutex::new(Some(GivenRequest { submit, answer })));
+        if let Err(SendError(_)) = self.orders.send(Given::Request(Arc::clone(&given))) {
+            return Err(again);
         }
+        let stored = match timeout(PATIENCE, &mut stored).await {
+            Ok(stored) => stored,
+            Err(_) if given.lock().take().is_some() => return Err(again),
+            Err(_) => stored.await,
+        };
+        // a node that ends in between may have stored it: the same name is the same request
+        stored.map_err(|_| again)
     }
 
     /// Makes the node carry out a call of one of its entities; a call that is dropped is answered by that.
     pub(crate) fn call(&self, call: HoppingCall) {
-        let _ = self.orders.send(Given::Call(call));
+        let _ = self.orders.send(Given::Call(Box::new(call)));
     }
 }
 
@@ -150,7 +173,17 @@ impl DurableShared {
     pub(crate) fn new(journal: Arc<dyn Journal>) -> Arc<Self> {
         let (state, schedules_changed) = (Mutex::default(), Notify::new());
         let (kept_schedules, entities) = (KeptSchedules::default(), EntityOwners::default());
-        Arc::new(Self { journal, state, kept_schedules, entities, schedules_changed })
+        let (held, keeper) = (HeldFlows::default(), OnceLock::new());
+        Arc::new(Self { journal, state, kept_schedules, entities, held, keeper, schedules_changed })
+    }
+
+    /// What keeps the leases of its nodes.
+    pub(crate) fn keeper(&self) -> io::Result<&Keeper> {
+        match self.keeper.get() {
+            Some(keeper) => Ok(keeper),
+            // of two that start at once, one ends
+            None => Keeper::start().map(|keeper| self.keeper.get_or_init(|| keeper)),
+        }
     }
 
     pub(crate) fn add_program(&self, program: DurableFunction) {
@@ -251,7 +284,7 @@ impl DurableShared {
         if let Some(jump) = time.jump {
             self.found(jump);
         }
-        self.state.lock().clock = Some(JournalClock::new(clock::now(), time));
+        self.state.lock().clock = Some(JournalClock::new(Clock::start(), time));
     }
 
     /// The time of day, by the clock of the journal if a node of this process has read it.
@@ -315,10 +348,8 @@ impl DurableShared {
     /// A node of this process that takes new flows: they take turns.
     pub(crate) fn next_node(&self) -> Option<LocalNode> {
         let nodes = &mut self.state.lock().nodes;
-        if nodes.is_empty() {
-            return None;
-        }
-        nodes.rotate_left(1);
+        let next = nodes.iter().position(|node| !node.is_blocked.load(Ordering::Relaxed))?;
+        nodes.rotate_left(next + 1);
         nodes.last().cloned()
     }
 

@@ -265,10 +265,8 @@ impl StepRecorder for DurableStep {
         }
         let activity = &self.flow.activity;
         activity.end_wait(self.path());
-        let running: Running = match kind {
-            Some(Kind::Wait) => Box::new(()),
-            kind => Box::new(activity.body(kind != Some(Kind::Repeatable))),
-        };
+        let running = (kind != Some(Kind::Wait))
+            .then(|| (activity.body(has_effect), (self.path().clone(), attempt)));
         self.began.set(clock::now());
         self.measured.body_waits();
         let is_effect = match kind {
@@ -295,6 +293,16 @@ impl StepRecorder for DurableStep {
             if kind == Some(Kind::Once) {
                 flow.lease.valid().await;
             }
+            let running: Running = match running {
+                Some((running, body)) => match flow.held.begin(body, has_effect) {
+                    Some(body) => Box::new((running, body, flow.alone())),
+                    None => {
+                        flow.leave(LeaveReason::Lost);
+                        return pending().await;
+                    }
+                },
+                None => Box::new(()),
+            };
             let now = clock::now();
             measured.body_begins(now, flow.results.waited(now));
             Ok(running)
@@ -442,17 +450,24 @@ impl StepRecorder for DurableStep {
             self.flow.begins_undo(self.path());
         }
         let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
+        let path = self.path().undo();
         self.began.set(clock::now());
         Box::pin(async move {
             if !is_meant || flow.is_left() {
                 return None;
             }
-            let running: Running = Box::new(flow.activity.body(true));
+            let running = flow.activity.body(true);
             tokio::select! {
                 biased;
-                _ = flow.left() => None,
-                () = stored => Some(running),
+                _ = flow.left() => return None,
+                () = stored => {}
             }
+            let Some(body) = flow.held.begin((path, 1), true) else {
+                flow.leave(LeaveReason::Lost);
+                return None;
+            };
+            let running: Running = Box::new((running, body));
+            Some(running)
         })
     }
 

@@ -2,7 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
+use asyncsteps_actors::clock;
+use asyncsteps_core::Time;
 use asyncsteps_journal::request::Claimed;
 use tokio::sync::Notify;
 
@@ -20,8 +23,8 @@ pub(crate) struct Suspects {
     most: usize,
     /// Whether the node has asked for flows.
     has_begun: Cell<bool>,
-    /// Present while one runs without any other flow.
-    alone: RefCell<Weak<()>>,
+    /// Present while one runs without any other flow, and until when.
+    alone: RefCell<(Weak<()>, Time)>,
 }
 
 impl Suspects {
@@ -33,7 +36,7 @@ impl Suspects {
             waiting: Cell::new(0),
             most,
             has_begun: Cell::new(false),
-            alone: RefCell::default(),
+            alone: RefCell::new((Weak::new(), Time::ZERO)),
         }
     }
 
@@ -41,7 +44,7 @@ impl Suspects {
     pub(crate) fn begin_anew(&self) {
         self.at_once.set(1);
         self.has_begun.set(false);
-        self.alone.take();
+        self.alone.replace((Weak::new(), Time::ZERO));
     }
 
     /// Whether the node has any.
@@ -59,16 +62,17 @@ impl Suspects {
         self.has_begun.set(true);
     }
 
-    /// One runs without any other flow until this is dropped.
-    pub(crate) fn alone(&self) -> Rc<()> {
+    /// One runs without any other flow until this is dropped, and for so long at the most.
+    pub(crate) fn alone(&self, long: Duration) -> Rc<()> {
         let alone = Rc::new(());
-        self.alone.replace(Rc::downgrade(&alone));
+        self.alone.replace((Rc::downgrade(&alone), clock::now() + long));
         alone
     }
 
     /// Whether no other flow may begin.
     pub(crate) fn is_alone(&self) -> bool {
-        self.alone.borrow().strong_count() > 0
+        let (alone, until) = &*self.alone.borrow();
+        alone.strong_count() > 0 && clock::now() < *until
     }
 
     /// How many the node may have, with those that wait.

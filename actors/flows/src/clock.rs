@@ -79,6 +79,17 @@ const BOOTTIME: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const BOOTTIME: ClockId = ClockId::Monotonic;
 
+/// Whether the time of this thread is virtual, because its runtime is paused or simulated: no other thread has the same.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this file reads the clocks")]
+pub fn is_virtual() -> bool {
+    let (ours, machine) = (Instant::now(), std::time::Instant::now());
+    while machine.elapsed().is_zero() {
+        std::hint::spin_loop();
+    }
+    SIMULATED.get().is_some() || ours.elapsed().is_zero()
+}
+
 /// Sets the time of day of this thread, which goes on by tokio's clock: for a simulation of several machines.
 pub fn simulate_wall(time: SystemTime) {
     SIMULATED.set(Some((Instant::now(), time)));

@@ -69,7 +69,7 @@ impl EntityOwner {
         let given_up = clock::now() + PATIENCE;
         while clock::now() < given_up {
             changes.mark_unchanged();
-            let lease = Rc::clone(&self.lease.borrow());
+            let lease = Arc::clone(&self.lease.borrow());
             if !lease.is_valid() {
                 // it is renewed, or the node begins anew; what it took now it would not own
                 timer::sleep_until(clock::now() + PAUSE).await;
@@ -223,7 +223,7 @@ impl EntityOwner {
 
     async fn load(
         &self,
-        lease: Rc<Lease>,
+        lease: Arc<Lease>,
         kind: &Arc<EntityKind>,
         name: &EntityName,
         claimed: Claimed,
@@ -235,11 +235,12 @@ impl EntityOwner {
                 Err(error) if error.repeat() == Repeat::Never => {
                     return Err(self.pause(name, claimed, error.to_string()).await);
                 }
-                Err(error) if clock::now() >= lease.until() => return Err(error_of_journal(error)),
+                Err(error) if lease.has_ended() => return Err(error_of_journal(error)),
                 Err(_) => timer::sleep_until(clock::now() + POLL / 10).await,
             }
         };
-        match OwnedEntity::new(kind, name, (claimed, &loaded), lease) {
+        let held = self.shared.held.add(self.number, claimed, Arc::clone(&name.full));
+        match OwnedEntity::new(kind, name, (claimed, &loaded), (lease, held)) {
             Ok(entity) => Ok(entity),
             Err(reason) => Err(self.pause(name, claimed, reason).await),
         }

@@ -21,6 +21,7 @@ use super::mail::{MessageId, WAITING};
 use super::post::cancel;
 use super::state::{AnyState, Draft};
 use crate::answered::answered;
+use crate::held::HeldGuard;
 use crate::lease::Lease;
 use crate::run::last_append;
 use crate::until::until;
@@ -34,7 +35,8 @@ pub(crate) struct OwnedEntity {
     /// The number of its flow.
     number: u64,
     writer: RefCell<RestingWriter>,
-    lease: Rc<Lease>,
+    lease: Arc<Lease>,
+    held: HeldGuard,
     /// As the next call finds it.
     latest: RefCell<AnyState>,
     /// The number of the call that left it so, and its record.
@@ -74,7 +76,7 @@ impl OwnedEntity {
         kind: &Arc<EntityKind>,
         name: &EntityName,
         (claimed, loaded): (Claimed, &Loaded),
-        lease: Rc<Lease>,
+        (lease, held): (Arc<Lease>, HeldGuard),
     ) -> Result<Rc<Self>, String> {
         let Claimed { uid, epoch, .. } = claimed;
         let (form, version) = (kind.form, loaded.flow.version);
@@ -86,6 +88,7 @@ impl OwnedEntity {
         let next = loaded.next();
         let writer =
             FlowWriter::new(Arc::clone(&kind.journal), (uid, epoch, form.version), next, seen);
+        writer.hold(&held);
         let state = kind.stored_state(loaded)?;
         let (mut last_change, mut answers, mut sent) = (None, None, None);
         for stored in &loaded.records {
@@ -116,6 +119,7 @@ impl OwnedEntity {
             name: name.clone(),
             writer: RefCell::new(RestingWriter::Awake(writer)),
             lease,
+            held,
             latest: RefCell::new(Rc::clone(&state)),
             calls: Cell::new(calls),
             record: Cell::new(record),
@@ -139,7 +143,10 @@ impl OwnedEntity {
 
     fn writer(&self) -> Rc<FlowWriter> {
         let Claimed { uid, epoch, .. } = self.claimed;
-        self.writer.borrow_mut().awake(&self.kind.journal, (uid, epoch, self.kind.form.version))
+        let flow = (uid, epoch, self.kind.form.version);
+        let writer = self.writer.borrow_mut().awake(&self.kind.journal, flow);
+        writer.hold(&self.held);
+        writer
     }
 
     /// The token of this owner.
@@ -150,12 +157,12 @@ impl OwnedEntity {
 
     /// Whether this node still owns it, as far as that is known.
     pub(super) fn is_owned(&self) -> bool {
-        self.lease.is_valid() && !self.writer.borrow().has_stopped()
+        self.lease.is_valid() && !self.held.is_given() && !self.writer.borrow().has_stopped()
     }
 
     /// Whether that is not known until the lease is renewed.
     pub(super) fn is_in_doubt(&self) -> bool {
-        clock::now() < self.lease.until() && self.lease.is_in_doubt()
+        !self.lease.has_ended() && self.lease.is_in_doubt()
     }
 
     /// Completes when it is known.
@@ -186,6 +193,7 @@ impl OwnedEntity {
     /// A call is in it, until the guard is dropped.
     pub(super) fn enter(self: &Rc<Self>) -> CallGuard {
         self.uses.set(self.uses.get() + 1);
+        self.held.keep();
         CallGuard(Rc::clone(self))
     }
 
@@ -449,6 +457,7 @@ impl Drop for CallGuard {
     fn drop(&mut self) {
         let Self(entity) = self;
         entity.uses.set(entity.uses.get() - 1);
+        entity.held.let_go();
         entity.used.set(clock::now());
         if entity.uses.get() == 0 {
             entity.changed.notify_waiters();

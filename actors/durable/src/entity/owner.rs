@@ -41,7 +41,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(20);
 const LETS_OTHERS: Duration = PAUSE.saturating_mul(3);
 
 /// The lease of a node in its present term.
-pub(crate) type CurrentLease = Rc<RefCell<Rc<Lease>>>;
+pub(crate) type CurrentLease = Rc<RefCell<Arc<Lease>>>;
 
 thread_local! {
     static HERE: RefCell<Vec<Weak<EntityOwner>>> = const { RefCell::new(Vec::new()) };
@@ -220,7 +220,7 @@ impl EntityOwner {
         if is_it {
             entities.remove(&entity.name.full);
             self.owned.borrow_mut().remove(&entity.claimed.uid);
-            self.shared.entities.known.remove(&entity.name.full);
+            self.shared.entities.given(&entity.name.full, self.number);
         }
         drop(entities);
         entity.forgotten();
@@ -325,7 +325,7 @@ impl Drop for ClaimEnd {
         let mut entities = owner.entities.borrow_mut();
         if matches!(entities.get(name), Some(Owning::Claims)) {
             entities.remove(name);
-            owner.shared.entities.known.remove(name);
+            owner.shared.entities.given(name, owner.number);
             drop(entities);
             owner.changed.notify_waiters();
         }

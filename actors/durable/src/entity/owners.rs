@@ -33,6 +33,13 @@ pub(super) struct KnownEntity {
     pub(super) figures: Option<Arc<EntityFigures>>,
 }
 
+impl EntityOwners {
+    /// The node of this number does not own the entity any more, if it is one.
+    pub(crate) fn given(&self, name: &str, node: u64) {
+        self.known.remove_if(name, |_, known| known.node == node);
+    }
+}
+
 impl Default for EntityOwners {
     fn default() -> Self {
         let options = mutex::Options { max: 1, max_queue: Some(QUEUE) };

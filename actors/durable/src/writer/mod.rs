@@ -2,7 +2,7 @@
 
 mod resting;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 use std::rc::Rc;
@@ -17,6 +17,7 @@ use asyncsteps_journal::{
 };
 use tokio::sync::Notify;
 
+use crate::held::Held;
 use crate::until::until;
 
 pub(crate) use resting::RestingWriter;
@@ -36,6 +37,8 @@ pub(crate) struct FlowWriter {
     uid: Uid,
     epoch: Epoch,
     version: u32,
+    /// What other threads see of the flow, if they do.
+    held: OnceCell<Arc<Held>>,
     queue: RefCell<AppendQueue>,
     /// The highest number in the inbox that this flow has seen.
     seen: Cell<u64>,
@@ -148,6 +151,7 @@ impl FlowWriter {
             uid,
             epoch,
             version,
+            held: OnceCell::new(),
             queue,
             seen: Cell::new(seen),
             inbox: Cell::new(seen),
@@ -169,6 +173,11 @@ impl FlowWriter {
         ticket
     }
 
+    /// The flow is held as this says.
+    pub(crate) fn hold(&self, held: &Arc<Held>) {
+        self.held.get_or_init(|| Arc::clone(held));
+    }
+
     pub(crate) fn journal(&self) -> &Arc<dyn Journal> {
         &self.journal
     }
@@ -176,6 +185,8 @@ impl FlowWriter {
     /// Adds a record that replaces others, which are removed with it.
     pub(crate) fn add(self: &Rc<Self>, record: Record, replaced: &[RecordTicket]) -> RecordTicket {
         let mut queue = self.queue.borrow_mut();
+        // what was not sent stays here, whatever blocks the arbiter
+        self.held.get().filter(|_| queue.waiting.is_empty()).inspect(|held| held.keep());
         queue.replace(replaced);
         let ticket = queue.ticket();
         queue.waiting.push((ticket, record));
@@ -294,6 +305,7 @@ impl FlowWriter {
             return None;
         }
         queue.is_appending = true;
+        self.held.get().inspect(|held| held.let_go());
         let (tickets, records): (Vec<_>, Vec<_>) =
             mem::take(&mut queue.waiting).into_iter().unzip();
         let (first, replaces) = (queue.next, mem::take(&mut queue.replaces));

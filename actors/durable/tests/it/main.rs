@@ -2,6 +2,7 @@
 
 mod answers;
 mod bank;
+mod blocked;
 mod catching_up;
 mod changed;
 mod changes;

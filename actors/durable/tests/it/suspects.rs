@@ -57,17 +57,11 @@ impl Service for Shop {
 struct Order {
     /// Milliseconds that it takes.
     takes: i32,
-    /// The body blocks its arbiter until the lease has ended.
-    blocks: bool,
 }
 
 fn order(steps: &Steps<Shop, Order>) -> Returns<()> {
     steps
         .run("pay", async |cx, ()| {
-            if cx.params.blocks {
-                // no task of the arbiter runs meanwhile
-                tokio::time::advance(LEASE * 2).await;
-            }
             tokio::time::sleep(Duration::from_millis(cx.params.takes.try_into()?)).await;
             Ok(())
         })
@@ -189,7 +183,7 @@ impl Shop {
     /// A process that has begun with orders.
     async fn busy(&self, orders: usize, takes: Duration) -> (Durable, Node) {
         let (durable, node) = self.process().await;
-        join_all((0..orders).map(|_| submit(&durable, takes, false))).await;
+        join_all((0..orders).map(|_| submit(&durable, takes))).await;
         tokio::time::sleep(ORDER / 5).await;
         (durable, node)
     }
@@ -202,9 +196,9 @@ impl Shop {
     }
 }
 
-async fn submit(durable: &Durable, takes: Duration, blocks: bool) -> Uid {
+async fn submit(durable: &Durable, takes: Duration) -> Uid {
     let takes = u32::try_from(takes.as_millis()).expect("some seconds");
-    submit_to(durable, "order", json!({ "takes": takes, "blocks": blocks })).await
+    submit_to(durable, "order", json!({ "takes": takes })).await
 }
 
 async fn book(durable: &Durable, room: usize, kills: bool) -> Uid {
@@ -262,33 +256,11 @@ fn a_process_that_was_held_up_condemns_no_order() {
             let suspects: Vec<_> =
                 flows(&durable).await.into_iter().filter(|flow| flow.claims > 0).collect();
             assert_eq!(suspects, []);
-            join_all((0..10).map(|_| submit(&durable, LEASE * 2, false))).await;
+            join_all((0..10).map(|_| submit(&durable, LEASE * 2))).await;
         }
         let took = recovered(&durable, shop.clock.clock).await;
         assert!(took <= LEASE * 3, "{took:?}");
         assert_eq!(node.running(), 0);
-    });
-}
-
-#[test]
-fn a_body_that_blocks_its_arbiter_past_the_lease_is_found() {
-    run(async {
-        let shop = Shop::new();
-        let (durable, _node) = shop.busy(20, ORDER).await;
-        let blocks = submit(&durable, ORDER, true).await;
-        let mut passed = Duration::ZERO;
-        loop {
-            let flow = durable.status(blocks).await.expect("it is known").flow;
-            if flow.state == FlowState::Dead {
-                break;
-            }
-            tokio::time::sleep(ORDER).await;
-            passed += ORDER;
-            assert!(passed < LEASE * 100, "it is never found: {flow:?}");
-        }
-        for other in flows(&durable).await.into_iter().filter(|flow| flow.uid != blocks) {
-            durable.ended(other.uid).await.expect("it is known");
-        }
     });
 }
 
@@ -298,7 +270,7 @@ fn suspects_that_wait_for_locks_hold_up_no_other() {
         let shop = Shop::new();
         let (durable, node) = shop.process().await;
         let bookings = join_all((0..3).map(|room| book(&durable, room, false))).await;
-        let orders = join_all((0..50).map(|_| submit(&durable, ORDER, false))).await;
+        let orders = join_all((0..50).map(|_| submit(&durable, ORDER))).await;
         tokio::time::sleep(ORDER / 5).await;
         // what is new has taken the locks, for long
         let shop = shop.next(node, LEASE * 60).await;
@@ -321,7 +293,7 @@ fn a_suspect_that_kills_the_process_behind_a_lock_is_found_alone() {
         let mut shop = Shop::new();
         let (mut durable, mut node) = shop.process().await;
         let kills = book(&durable, 0, true).await;
-        let orders = join_all((0..2).map(|_| submit(&durable, LEASE * 6, false))).await;
+        let orders = join_all((0..2).map(|_| submit(&durable, LEASE * 6))).await;
         let mut deaths = 0;
         while state(&durable, kills).await != FlowState::Dead {
             tokio::select! {
@@ -349,7 +321,7 @@ fn a_suspect_that_kills_the_process_among_new_requests_is_found_alone() {
         let kills = book(&durable, 0, true).await;
         let (mut deaths, mut orders) = (0, Vec::new());
         while state(&durable, kills).await != FlowState::Dead {
-            orders.extend(join_all((0..3).map(|_| submit(&durable, LEASE, false))).await);
+            orders.extend(join_all((0..3).map(|_| submit(&durable, LEASE))).await);
             tokio::select! {
                 () = shop.killed.notified() => {}
                 () = tokio::time::sleep(LEASE * 20) => panic!("it is never claimed: {deaths} deaths"),
@@ -372,7 +344,7 @@ fn new_requests_that_kill_the_process_condemn_no_suspect() {
     run(async {
         let mut shop = Shop::new();
         let (mut durable, mut node) = shop.busy(0, ORDER).await;
-        let order = submit(&durable, LEASE * 6, false).await;
+        let order = submit(&durable, LEASE * 6).await;
         tokio::time::sleep(ORDER).await;
         for _ in 0..6 {
             shop = shop.next(node, Duration::ZERO).await;
@@ -392,7 +364,7 @@ fn new_requests_that_kill_the_process_condemn_no_suspect() {
 async fn trip_is_found(repeats: bool, orders: usize) {
     let mut shop = Shop::new();
     let (mut durable, mut node) = shop.process().await;
-    let orders = join_all((0..orders).map(|_| submit(&durable, LEASE * 6, false))).await;
+    let orders = join_all((0..orders).map(|_| submit(&durable, LEASE * 6))).await;
     tokio::time::sleep(ORDER).await;
     let trip = submit_to(&durable, "trip", json!({ "repeats": repeats })).await;
     let mut deaths = 0;

@@ -134,7 +134,7 @@ impl RecordedStep {
         if running.is_none() {
             return Err(NotUndone.into());
         }
-        match undo.await {
+        match self.watched(undo).await {
             Ok(()) => self.memory.undone().await,
             Err(error) => {
                 let error = error.into_error();
