@@ -34,11 +34,13 @@ impl Pulse {
     /// An interval has ended; whether the server is silent. An interval that was longer, since the node did not run,
     /// counts once: what has come meanwhile is read before the next one ends.
     pub(super) fn pass(&self, is_connected: bool) -> bool {
-        if !is_connected {
-            // that it is lost is known
+        let is_silent =
+            is_connected && self.intervals.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT;
+        if is_silent || !is_connected {
+            // the next connection has its intervals too
             self.intervals.store(0, Ordering::Relaxed);
         }
-        is_connected && self.intervals.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT
+        is_silent
     }
 
     /// Since when the server is silent.
@@ -57,8 +59,9 @@ mod tests {
         let passes = |are_connected: &[bool]| -> Vec<bool> {
             are_connected.iter().map(|it| pulse.pass(*it)).collect()
         };
-        assert_eq!(passes(&[true; 4]), [false, false, true, true]);
-        assert_eq!(passes(&[false, true, true, true]), [false, false, false, true]);
+        assert_eq!(passes(&[true; 6]), [false, false, true, false, false, true]);
+        assert_eq!(passes(&[true, false, true, true, true]), [false, false, false, false, true]);
+        assert_eq!(passes(&[true; 2]), [false, false]);
         pulse.hear();
         assert_eq!(passes(&[true; 3]), [false, false, true]);
     }

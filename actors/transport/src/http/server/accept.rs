@@ -3,9 +3,10 @@
 use std::io::{ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::connections::Connections;
 use super::tls::Handshakes;
