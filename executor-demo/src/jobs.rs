@@ -110,6 +110,11 @@ enum JobsCommand {
     },
     /// Print the requests that wait for an operator.
     Dead,
+    /// Pause a request: its bodies are dropped where they wait, nothing is undone, and it waits to be resumed.
+    Pause {
+        /// The uid of the request.
+        uid: String,
+    },
     /// Let a request go on that waits for an operator.
     Resume {
         /// The uid of the request.
@@ -233,11 +238,8 @@ impl JobsOptions {
             JobsCommand::Dead => {
                 Ok(JobTable(server.list("deadLetters", json!({})).await?).to_string())
             }
-            JobsCommand::Resume { uid, again } => {
-                let how = if *again { "again" } else { "continue" };
-                server.call("resume", json!({ "uid": uid, "how": how })).await?;
-                Ok(format!("{uid} goes on"))
-            }
+            JobsCommand::Pause { uid } => server.pause(uid).await,
+            JobsCommand::Resume { uid, again } => server.resume(uid, *again).await,
             JobsCommand::Settle { uid, path, how, result, why } => {
                 let settled = json!({
                     "uid": uid, "path": path, "how": how, "result": result, "why": why,
@@ -328,6 +330,17 @@ impl JobsServer {
         let interface: IfaceVer = JOBS.parse()?;
         fabric.register(interface, Remote::new(url))?;
         Ok(Self { fabric, patience })
+    }
+
+    async fn pause(&self, uid: &str) -> anyhow::Result<String> {
+        self.call("pause", json!({ "uid": uid })).await?;
+        Ok(format!("{uid} is being paused"))
+    }
+
+    async fn resume(&self, uid: &str, again: bool) -> anyhow::Result<String> {
+        let how = if again { "again" } else { "continue" };
+        self.call("resume", json!({ "uid": uid, "how": how })).await?;
+        Ok(format!("{uid} goes on"))
     }
 
     async fn call(&self, function: &str, params: Value) -> anyhow::Result<Value> {

@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use asyncsteps_durable::Durable;
 use asyncsteps_durable::entity::{EntityInfo, EntityTurn};
-use asyncsteps_durable::jobs::{Job, JobState};
+use asyncsteps_durable::jobs::{Job, JobState, JobStep};
 use asyncsteps_durable::journal::record::{Ending, Event, Failure, StoredRecord};
 use asyncsteps_durable::journal::request::{FlowState, Query, Resume};
 use asyncsteps_durable::journal::{Error, Record, Refused, Uid};
@@ -65,6 +65,8 @@ struct ShownJump {
 #[derive(Debug, Serialize)]
 pub(crate) struct DurableRequest {
     request: Job,
+    /// The bodies that run.
+    running: Vec<JobStep>,
     /// The newest ones, the oldest of them first.
     records: Vec<RecordRow>,
     /// How many there are.
@@ -98,6 +100,7 @@ struct RecordRow {
 #[derive(Debug)]
 pub(crate) enum OperatorAction {
     Cancel,
+    Pause,
     Resume(Resume),
     /// Resume it without the record of this number and those after it.
     From(usize),
@@ -116,6 +119,7 @@ impl OperatorAction {
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "cancel" => Self::Cancel,
+            "pause" => Self::Pause,
             "continue" => Self::Resume(Resume::Continue),
             "on-its-version" => Self::Resume(Resume::OnItsVersion),
             "again" => Self::Resume(Resume::Again),
@@ -171,12 +175,18 @@ pub(crate) async fn find(durable: &Durable, uid: Uid) -> Result<Option<DurableRe
         cut(&mut path);
         path
     });
-    Ok(Some(DurableRequest { request, records, all, kept: kept.collect(), all_kept }))
+    let running = durable.running(uid).await?.into_iter().take(bounds::KEPT);
+    let running = running.map(|step| JobStep::from(step).bounded()).collect();
+    Ok(Some(DurableRequest { request, running, records, all, kept: kept.collect(), all_kept }))
 }
 
 /// Does what an operator wants.
 pub(crate) async fn order(durable: &Durable, uid: Uid, order: OperatorAction) -> ActionResult {
+    let result = |done: Result<(), String>| ActionResult { done: done.is_ok(), error: done.err() };
     let done = match order {
+        OperatorAction::Pause => {
+            return result(durable.pause(uid, OPERATOR).await.map_err(|error| error.to_string()));
+        }
         OperatorAction::Cancel => durable.cancel(uid, OPERATOR).await.map(|_| ()),
         OperatorAction::Resume(how) => durable.resume(uid, how).await,
         OperatorAction::From(number) => match durable.records(uid).await {
@@ -187,7 +197,7 @@ pub(crate) async fn order(durable: &Durable, uid: Uid, order: OperatorAction) ->
             Err(error) => Err(error),
         },
     };
-    ActionResult { done: done.is_ok(), error: done.err().map(|error| error.to_string()) }
+    result(done.map_err(|error| error.to_string()))
 }
 
 impl From<EntityInfo> for EntityRow {
@@ -257,6 +267,13 @@ impl Bounded for Job {
     fn bounded(mut self) -> Self {
         self.reason.as_mut().map(cut);
         self.cancelled_by.as_mut().map(cut);
+        self
+    }
+}
+
+impl Bounded for JobStep {
+    fn bounded(mut self) -> Self {
+        cut(&mut self.path);
         self
     }
 }

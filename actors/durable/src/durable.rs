@@ -463,7 +463,7 @@ fn result_of<T: DeserializeOwned>(ending: Ending) -> Result<Option<T>, asyncstep
 }
 
 /// Whether a request waits for an operator.
-fn is_stopped(state: FlowState) -> bool {
+pub(crate) fn is_stopped(state: FlowState) -> bool {
     matches!(state, FlowState::Paused | FlowState::Dead)
 }
 

@@ -72,6 +72,8 @@ pub(crate) struct DurableFlow {
     /// Signals that no step has taken.
     signals: RefCell<Vec<StoredSignal>>,
     pub(crate) signalled: Notify,
+    /// The numbers of the signals by which operators pause it.
+    pub(crate) pauses: RefCell<Vec<u64>>,
     /// A step has just taken a signal.
     is_resting: Cell<bool>,
     /// How many steps are about to commit it, which the journal decides.
@@ -151,6 +153,7 @@ impl DurableFlow {
             interrupted: Notify::new(),
             signals: RefCell::new(loaded.inbox.signals.clone()),
             signalled: Notify::new(),
+            pauses: RefCell::default(),
             is_resting: Cell::default(),
             deciding: Cell::new(0),
             retired: RefCell::default(),
@@ -198,6 +201,7 @@ impl DurableFlow {
         let seen = self.writer.has_seen(inbox.last);
         let new = inbox.signals.iter().filter(|signal| signal.number > seen);
         self.signals.borrow_mut().extend(new.cloned());
+        self.obey();
         self.signalled.notify_waiters();
         // the step that waits for it has its turn before the flow is put aside: the journal takes it for seen
         self.activity.happens();

@@ -77,13 +77,17 @@ pub(crate) fn intent(
     at: Timestamp,
     (attempt, input): (u32, Option<Value>),
 ) -> Intent {
-    let form = step.kind().and_then(|kind| match kind {
+    let (has_undo, form) = (Some(step.can_be_undone()), form_of(step));
+    Intent { at, attempt, locks: Vec::new(), has_undo, input, form }
+}
+
+/// The form of a body, as it is recorded.
+pub(crate) fn form_of(step: &DefinedStep) -> Option<IntentForm> {
+    step.kind().and_then(|kind| match kind {
         Kind::Recorded => Some(IntentForm::Recorded),
         Kind::Once => Some(IntentForm::Once),
         Kind::Transacted => Some(IntentForm::Transacted),
         Kind::Repeatable => Some(IntentForm::Repeatable),
         Kind::Wait | Kind::Retired | _ => None,
-    });
-    let has_undo = Some(step.can_be_undone());
-    Intent { at, attempt, locks: Vec::new(), has_undo, input, form }
+    })
 }

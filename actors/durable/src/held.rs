@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::clock::{self, Clock};
+use asyncsteps_journal::record::IntentForm;
 use asyncsteps_journal::request::{Append, Claimed, Disposition};
 use asyncsteps_journal::{Epoch, Path, Uid};
 use dashmap::DashMap;
@@ -52,7 +53,7 @@ pub(crate) struct Held {
 #[derive(Debug, Default)]
 struct HeldNow {
     bodies: Vec<Body>,
-    /// How many have begun.
+    /// How many of these have begun.
     begun: u64,
     /// How much else keeps it here: records that were not sent to the journal, locks, calls of an entity.
     kept: usize,
@@ -64,7 +65,8 @@ struct Body {
     id: u64,
     path: Path,
     attempt: u32,
-    has_effect: bool,
+    /// `None` for an undo.
+    form: Option<IntentForm>,
     began: Clock,
     since: SystemTime,
     /// How long it runs until the next line in the log.
@@ -120,7 +122,8 @@ impl Held {
 
     fn give(&self) -> bool {
         let mut now = self.now.lock();
-        let is_kept = now.kept > 0 || now.bodies.iter().any(|body| body.has_effect);
+        let is_kept =
+            now.kept > 0 || now.bodies.iter().any(|body| body.form != Some(IntentForm::Repeatable));
         !is_kept && !std::mem::replace(&mut now.is_given, true)
     }
 
@@ -129,11 +132,11 @@ impl Held {
         last_append(self.claimed, Disposition::Release)
     }
 
-    /// A body begins, until the guard is dropped; `None` if another node may have the flow.
+    /// A body of this form, or an undo, begins, until the guard is dropped; `None` if another node may have the flow.
     pub(crate) fn begin(
         self: &Arc<Self>,
         (path, attempt): (Path, u32),
-        has_effect: bool,
+        form: Option<IntentForm>,
     ) -> Option<BodyGuard> {
         let mut now = self.now.lock();
         if now.is_given {
@@ -142,17 +145,17 @@ impl Held {
         let (began, since) = (Clock::start(), clock::wall());
         now.begun += 1;
         let id = now.begun;
-        now.bodies.push(Body { id, path, attempt, has_effect, began, since, logged: HUNG });
+        now.bodies.push(Body { id, path, attempt, form, began, since, logged: HUNG });
         Some(BodyGuard(Arc::clone(self), id))
     }
 
-    /// The bodies that are to be in the log by now.
-    pub(crate) fn hung(&self) -> Vec<RunningStep> {
+    /// The bodies that are to be in the log by now, with their forms.
+    pub(crate) fn hung(&self) -> Vec<(RunningStep, Option<IntentForm>)> {
         let mut now = self.now.lock();
         let hung = now.bodies.iter_mut().filter(|body| body.began.elapsed() >= body.logged);
         let hung = hung.map(|body| {
             body.logged *= 2;
-            self.running(body)
+            (self.running(body), body.form)
         });
         hung.collect()
     }

@@ -105,6 +105,7 @@
 //!   locks again. Meanwhile others may have had them, so a value that was looked up under a lock and recorded may be
 //!   stale: see [Locks](guide#locks). While a request holds a lock, each step waits until its record is stored; time
 //!   limits do not count that.
+//! - A body that blocks its thread is begun nowhere else meanwhile, and what only waits on that thread goes to other nodes.
 //! - If the process dies while a body runs that is recorded as begun, the request is a suspect. Few of these run at
 //!   once; after [`Limits::claims`](asyncsteps_journal::Limits) deaths in a row with no other body running that is
 //!   recorded as begun, a request is a dead letter.
@@ -157,6 +158,7 @@ mod records;
 mod replay;
 mod response;
 mod run;
+mod running;
 mod schedule;
 mod scheduler;
 mod settle;

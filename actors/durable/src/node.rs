@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::Time;
-use asyncsteps_executor::Executor;
 use asyncsteps_executor::health::Dependency;
+use asyncsteps_executor::{Executor, RunningBodies};
 use asyncsteps_journal::request::{Claim, Claimed, Disposition, FirstOwner, Submitted};
 use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Uid};
 use tokio::sync::{Notify, mpsc};
@@ -58,6 +58,10 @@ struct NodeState {
     /// The lease of its last term.
     lease: CurrentLease,
     entities: Rc<EntityOwner>,
+    /// When it looked for bodies that have run for long.
+    looked: Cell<Time>,
+    /// Shows the bodies that run.
+    _bodies: Arc<RunningBodies>,
     /// How many flows went back to the journal because it stops, or its executor closes.
     given_back: Cell<usize>,
     /// A flow has ended.
@@ -72,6 +76,11 @@ impl Node {
         shared.keeper().map_err(|error| Error::Storage(Arc::new(error)))?;
         let lease = Arc::new(Lease::register(&shared).await?);
         let (current, number) = (Rc::new(RefCell::new(Arc::clone(&lease))), shared.next_number());
+        let held = shared.held.clone();
+        let bodies: Arc<RunningBodies> = Arc::new(move || {
+            held.running().into_iter().map(|step| (step.function, step.running)).collect()
+        });
+        executor.shows_bodies(&bodies);
         let inner = Rc::new(NodeState {
             entities: EntityOwner::start(&shared, number, Rc::clone(&current)),
             shared,
@@ -81,6 +90,8 @@ impl Node {
             ending: RefCell::new(None),
             suspects: Rc::new(Suspects::new(AT_ONCE)),
             lease: current,
+            looked: Cell::new(clock::now()),
+            _bodies: bodies,
             given_back: Cell::new(0),
             changed: Notify::new(),
         });
@@ -270,6 +281,10 @@ impl NodeState {
             }
         }
         self.entities.leave_idle();
+        if clock::now() >= self.looked.get() + POLL {
+            self.looked.set(clock::now());
+            self.flows.borrow().values().for_each(|flow| flow.log_hung());
+        }
         // what its executor would refuse is left to other nodes
         if self.executor.is_closing() {
             return Ok(());

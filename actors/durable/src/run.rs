@@ -260,7 +260,13 @@ impl FlowRun<'_> {
         };
         let is_paused = matches!(then, Disposition::Pause(_));
         let last = then.clone();
-        let (answer, _) = flow.writer.append_last(|entry| entry.then = last).await;
+        let append = flow.writer.append_last(|entry| {
+            entry.then = last;
+            if is_paused {
+                entry.takes.extend(flow.pauses.take());
+            }
+        });
+        let (answer, _) = append.await;
         if matches!(answer, AppendAnswer::Stopped(Stopped::Refused(_))) {
             // the journal does not take records that wait
             self.put_aside(then).await;

@@ -20,7 +20,7 @@ use asyncsteps_journal::{Event, Path, Value};
 
 use crate::causes::{cause_of, recalled};
 use crate::flow::{DurableFlow, LeaveReason};
-use crate::forms::intent;
+use crate::forms::{form_of, intent};
 use crate::inside::InsideSteps;
 use crate::measured::Measured;
 use crate::records::{AtPath, RecordedEnd, closing_of, end_of, error_of, failure_of};
@@ -275,7 +275,7 @@ impl StepRecorder for DurableStep {
             Some(Kind::Transacted) => false,
             _ => self.step.can_be_undone() || commits,
         };
-        let is_wait = kind == Some(Kind::Wait);
+        let (is_wait, form) = (kind == Some(Kind::Wait), form_of(&self.step));
         if is_effect || self.flow.records_bodies() && !is_wait {
             self.flow.record(self.path(), [self.intent(attempt)]);
         }
@@ -294,7 +294,7 @@ impl StepRecorder for DurableStep {
                 flow.lease.valid().await;
             }
             let running: Running = match running {
-                Some((running, body)) => match flow.held.begin(body, has_effect) {
+                Some((running, body)) => match flow.held.begin(body, form) {
                     Some(body) => Box::new((running, body, flow.alone())),
                     None => {
                         flow.leave(LeaveReason::Lost);
@@ -462,7 +462,7 @@ impl StepRecorder for DurableStep {
                 _ = flow.left() => return None,
                 () = stored => {}
             }
-            let Some(body) = flow.held.begin((path, 1), true) else {
+            let Some(body) = flow.held.begin((path, 1), None) else {
                 flow.leave(LeaveReason::Lost);
                 return None;
             };

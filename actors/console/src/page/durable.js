@@ -13,13 +13,13 @@ const STATES = {
 /** What a state means to an operator. */
 const HINTS = {
     dead: 'Its processes died too often in the middle of its steps. It goes on when it is resumed.',
-    paused: 'It does not fit the program: see the reason. Deploy a program that has its steps, and resume it.',
+    paused: 'See the reason. If it does not fit the program, deploy one that has its steps. Then resume it.',
     suspect: 'Its last process died while it ran. It runs again, beside few other such requests.',
     parked: 'It waits for a time or a signal, in no process.',
 };
 
-/** What an operator can do, where the request waits for one. */
-const ORDERS = { continue: 'Resume', 'on-its-version': 'Resume on its version', again: 'Begin again' };
+/** What an operator can do: to pause it, or where it waits for one the others. */
+const ORDERS = { pause: 'Pause', continue: 'Resume', 'on-its-version': 'Resume on its version', again: 'Begin again' };
 
 let state = '';
 /** Where the pages before this one began. */
@@ -113,13 +113,14 @@ function tag({ state: name, cancelled_by: by }) {
 }
 
 /** A request, with what is recorded of it. */
-function details({ request, records, all, kept = [], all_kept: allKept = 0 }) {
+function details({ request, running = [], records, all, kept = [], all_kept: allKept = 0 }) {
     const close = el('button', { type: 'button', key: 'close', onclick: () => { opened = null; redraw(); } }, 'Close');
     return el('section', { class: 'card', key: `opened-${request.uid}` },
         el('h2', {}, functionName(request.function), ' ', tag(request)),
         el('p', { class: 'quiet' }, `${request.uid}, version ${request.version}, submitted at ${clock(request.created)}${request.due !== undefined ? `, goes on at ${clock(request.due)}` : ''}`),
         HINTS[request.state] && el('p', { class: 'hint' }, HINTS[request.state]),
         request.reason && el('p', { class: 'alarm' }, request.reason),
+        running.map((it) => el('p', { class: it.running >= 60000 ? 'alarm' : 'hint', key: `runs-${it.path}` }, 'Runs: ', el('code', {}, it.path), ` attempt ${it.attempt}, since ${clock(it.since)}, for ${time(it.running)}`)),
         kept.length > 0 && el('p', { class: 'hint' }, 'Done, or perhaps done, and not undone, because there is no undo: ', kept.map((path) => [el('code', { key: path }, path), ' ']), allKept > kept.length && `and ${grouped(allKept - kept.length)} more`),
         el('div', { class: 'tools' }, orders(request), close),
         all > records.length && el('p', { class: 'hint' }, `The last ${records.length} of ${grouped(all)} records.`),
@@ -148,6 +149,6 @@ function orders({ state: name }) {
         return [button('keep', '', 'No, leave it', () => { order = null; redraw(); }), button('confirm', 'danger', title, () => send(order))];
     }
     const want = (wanted) => () => { order = wanted; redraw(); };
-    const resumes = waits({ state: name }) ? Object.entries(ORDERS) : [];
-    return [button('cancel', 'danger', 'Cancel request', want('cancel')), resumes.map(([key, title]) => button(key, '', title, want(key)))];
+    const orders = Object.entries(ORDERS).filter(([key]) => (key === 'pause') !== waits({ state: name }));
+    return [button('cancel', 'danger', 'Cancel request', want('cancel')), orders.map(([key, title]) => button(key, '', title, want(key)))];
 }

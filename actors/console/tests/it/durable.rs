@@ -46,6 +46,21 @@ fn apply(steps: &Steps<Visa, ()>) -> Returns<String> {
         .returns()
 }
 
+/// Its body hangs.
+fn apply_slowly(steps: &Steps<Visa, ()>) -> Returns<String> {
+    steps
+        .run("check", async |cx, ()| {
+            cx.checked.fetch_add(1, Ordering::Relaxed);
+            std::future::pending().await
+        })
+        .recorded()
+        .undo(async |cx, _| {
+            cx.undone.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+        .returns()
+}
+
 /// A program without the step that is recorded.
 fn changed(steps: &Steps<Visa, ()>) -> Returns<String> {
     steps.wait_signal("decision").returns()
@@ -161,6 +176,35 @@ async fn a_request_is_seen_with_its_records_and_cancelled() {
     assert_eq!(visa.undone.load(Ordering::Relaxed), 1);
     let none = json!({ "requests": [], "next": 0, "entities": [], "all_entities": 0 });
     assert_eq!(process.get("durable?state=running").await, none);
+}
+
+#[actix::test]
+async fn an_operator_pauses_a_request_that_runs_and_resumes_it() {
+    let visa = Visa::default();
+    let process = Process::start(&Memory::default(), &visa, apply_slowly).await;
+    let uid = process.submit().await;
+    let path = format!("durable/{uid}");
+    let body = loop {
+        let found = process.get(&path).await;
+        if let Some(body) = found["running"].get(0) {
+            break body.clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(
+        (&body["path"], &body["attempt"]),
+        (&json!("test.visa:1:apply/check"), &json!(1)),
+        "{body}"
+    );
+    assert_eq!(process.order(uid, "pause").await, json!({ "done": true }));
+    let paused = process.when("paused").await;
+    assert_eq!(paused["reason"], "it was paused by the console");
+    assert_eq!(process.get(&path).await["running"], json!([]));
+    assert_eq!(process.order(uid, "continue").await, json!({ "done": true }));
+    while visa.checked.load(Ordering::Relaxed) < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(visa.undone.load(Ordering::Relaxed), 0);
 }
 
 #[actix::test]

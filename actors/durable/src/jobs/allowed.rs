@@ -12,6 +12,8 @@ pub enum JobsFunction {
     /// `signal`: sends a signal for which a step names the caller, with
     /// [`from`](asyncsteps_executor::plan::Step::from).
     Signal,
+    /// `pause`, of operators.
+    Pause,
     /// `resume`, of operators.
     Resume,
     /// `settle`, of operators.
@@ -28,10 +30,11 @@ pub enum JobsFunction {
 
 impl JobsFunction {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Submit,
         Self::Cancel,
         Self::Signal,
+        Self::Pause,
         Self::Resume,
         Self::Settle,
         Self::Undo,
@@ -41,14 +44,22 @@ impl JobsFunction {
     ];
 
     /// Those that need an operator.
-    pub const OF_OPERATORS: [Self; 6] =
-        [Self::Resume, Self::Settle, Self::Undo, Self::Schedule, Self::Unschedule, Self::Erase];
+    pub const OF_OPERATORS: [Self; 7] = [
+        Self::Pause,
+        Self::Resume,
+        Self::Settle,
+        Self::Undo,
+        Self::Schedule,
+        Self::Unschedule,
+        Self::Erase,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Submit => "submit",
             Self::Cancel => "cancel",
             Self::Signal => "signal",
+            Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Settle => "settle",
             Self::Undo => "undo",

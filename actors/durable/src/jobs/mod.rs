@@ -28,6 +28,7 @@
 //! | `signal` | `uid`, `name`, `value`, `id` | |
 //! | `list` | `function`, `state`, `entities`, `user`, `from`, `before`, `after`, `most` | [`JobList`], the oldest first |
 //! | `deadLetters` | `after`, `most` | [`JobList`] of the jobs that wait for an operator |
+//! | `pause` | `uid` | |
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
 //! | `settle` | `uid`, `path`, `how`: `kept`, `undone`, `result`; `result`, `why` | |
 //! | `undo` | `uid`, `path`, `why` | |
@@ -46,6 +47,9 @@
 //! [limits](crate::journal::Limits) allow, or as many bytes of them, have not been taken. A caller that repeats one because it got no answer gives
 //! it an `id` of 32 hexadecimal digits: the same id is not stored again, as long as it waits or is among the last
 //! [`TAKEN_SIGNALS`](crate::journal::limits::TAKEN_SIGNALS) that were taken.
+//!
+//! A `pause` drops the bodies of the job where they wait, and undoes nothing: the job waits for `resume`, see
+//! [`Durable::pause`](crate::Durable::pause).
 //!
 //! Entities are flows of the journal too. A `list` has them if `entities` is true, and `deadLetters` those that wait for an
 //! operator. A job with a record that cannot be read, such as one that is sealed with a lost key, answers `Unreadable`, for
@@ -89,5 +93,5 @@ pub use allowed::JobsFunction;
 pub use service::{Jobs, JobsError};
 pub use types::{
     ClockJump, Job, JobCancel, JobList, JobResult, JobSchedule, JobSchedules, JobState, JobStatus,
-    JobsErased,
+    JobStep, JobsErased,
 };

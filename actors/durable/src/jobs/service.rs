@@ -22,7 +22,7 @@ use super::params::{
     Undoing, time, whole,
 };
 use super::types::{
-    ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus, JobsErased,
+    ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus, JobStep, JobsErased,
 };
 use crate::durable::{Durable, NotEnded, template_of};
 use crate::entity::KEY;
@@ -177,6 +177,8 @@ impl Jobs {
         signal.seclvl(callers).throws(["UnknownJob", "Unreadable", "HasEnded", "TooManySignals"]);
         interface.function::<JobFilter, JobList>("list").seclvl(callers).throws([""; 0]);
         interface.function::<Page, JobList>("deadLetters").seclvl(callers).throws([""; 0]);
+        let pause = interface.function::<NamedJob, bool>("pause");
+        pause.seclvl(operators).throws(["UnknownJob", "Unreadable", "HasEnded", "TooManySignals"]);
         let resume = interface.function::<Resumed, bool>("resume");
         resume.seclvl(operators).throws(["UnknownJob", "Unreadable", "NotStopped", "NotUndone"]);
         let settle = interface.function::<Settlement, bool>("settle");
@@ -210,6 +212,7 @@ impl Jobs {
             .on("signal", Self::signal)
             .on("list", Self::list)
             .on("deadLetters", Self::dead_letters)
+            .on("pause", Self::pause)
             .on("resume", Self::resume)
             .on("settle", Self::settle)
             .on("undo", Self::undo)
@@ -256,10 +259,11 @@ impl Jobs {
         let loaded = cx.durable.shared.journal.load(uid).await;
         let loaded = loaded.map_err(|error| job_error(cx, error))?;
         let schedule = records::started(&loaded).and_then(|started| started.schedule.clone());
+        let running = cx.durable.running(uid).await?.into_iter().map(JobStep::from).collect();
         let kept = cx.durable.kept(uid).await?;
         let shown = kept.iter().take(MOST.into()).map(Path::to_string).collect();
         let job = Job { clock_jump, place, schedule, ..Job::from(&flow) };
-        Ok(JobStatus { job, kept: shown, kept_count: kept.len() })
+        Ok(JobStatus { job, running, kept: shown, kept_count: kept.len() })
     }
 
     async fn result(cx: &Cx<Self, Awaited>) -> BodyResult<JobResult> {
@@ -323,16 +327,15 @@ impl Jobs {
             None => Uid::random()?,
         };
         let value = json::encode(value).map_err(|error| wrong(format!("`value`: {error}")))?;
-        match cx.durable.signal_once(uid, id, name, value).await {
-            Ok(()) => Ok(true),
-            Err(journal::Error::Refused(Refused::HasEnded(uid))) => {
-                Err(JobsError::HasEnded(uid).into())
-            }
-            Err(journal::Error::Refused(
-                refused @ (Refused::TooManySignals(_) | Refused::TooManySignalBytes(_)),
-            )) => Err(JobsError::TooManySignals(refused).into()),
-            Err(error) => Err(error_of_submit(&error.into()).into()),
-        }
+        signalled(cx.durable.signal_once(uid, id, name, value).await.map_err(NotSubmitted::from))
+    }
+
+    async fn pause(cx: &Cx<Self, NamedJob>) -> BodyResult<bool> {
+        cx.check(JobsFunction::Pause)?;
+        let uid = visible(cx, &cx.params.uid).await?;
+        let user = cx.request().user();
+        let by = user.map_or("an anonymous caller", |user| user.local_id());
+        signalled(cx.durable.pause(uid, by).await)
     }
 
     async fn list(cx: &Cx<Self, JobFilter>) -> BodyResult<JobList> {
@@ -421,6 +424,21 @@ impl Jobs {
             }
             resumed => resumed.map(|()| true).map_err(|error| job_error(cx, error)),
         }
+    }
+}
+
+/// The answer to what was sent to a job.
+fn signalled(sent: Result<(), NotSubmitted>) -> BodyResult<bool> {
+    use journal::Error::Refused as Refuses;
+    match sent {
+        Ok(()) => Ok(true),
+        Err(NotSubmitted::Journal(Refuses(Refused::HasEnded(uid)))) => {
+            Err(JobsError::HasEnded(uid).into())
+        }
+        Err(NotSubmitted::Journal(Refuses(
+            refused @ (Refused::TooManySignals(_) | Refused::TooManySignalBytes(_)),
+        ))) => Err(JobsError::TooManySignals(refused).into()),
+        Err(error) => Err(error_of_submit(&error).into()),
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cancels::shown_by;
+use crate::held::RunningStep;
 
 /// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -77,12 +78,37 @@ pub struct Job {
 pub struct JobStatus {
     /// The job.
     pub job: Job,
+    /// The bodies that run; of a job that another process runs, those of steps that can be undone or begin once, and those
+    /// that have run for a minute.
+    pub running: Vec<JobStep>,
     /// The paths of the steps whose effects stay, or may stay, although the job has failed, was cancelled or waits for
     /// an operator: effects without an undo, and effects that an operator has kept. At most a hundred.
     pub kept: Vec<String>,
     /// How many such steps there are.
     #[schemars(with = "f64")]
     pub kept_count: usize,
+}
+
+/// A body that runs.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct JobStep {
+    /// The path of the step, or of its undo.
+    pub path: String,
+    /// Which attempt it is, from 1.
+    #[schemars(with = "f64")]
+    pub attempt: u32,
+    /// When it began.
+    pub since: f64,
+    /// For how many milliseconds it has run.
+    pub running: f64,
+}
+
+impl From<RunningStep> for JobStep {
+    fn from(RunningStep { path, attempt, since, running, .. }: RunningStep) -> Self {
+        let running = (running.as_secs_f64() * 1000.0).floor();
+        Self { path: path.to_string(), attempt, since: number(since.into()), running }
+    }
 }
 
 /// A jump of a clock by more than a minute.

@@ -13,6 +13,7 @@ mod entities;
 mod forms;
 mod handles;
 mod held_up;
+mod hung;
 mod idle;
 mod jobs;
 mod jobs_allowed;

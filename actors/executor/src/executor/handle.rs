@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::admission::GraceEnd;
+use super::bodies::RunningBodies;
 use super::client_limits::{ClientLimiters, ClientPermit};
 use super::config_error::ConfigError;
 use super::functions::Functions;
@@ -102,6 +103,7 @@ pub(super) struct Shared {
     pub(super) grace_end: GraceEnd,
     pub(super) is_close_announced: AtomicBool,
     dependencies: Dependencies,
+    pub(super) bodies: Mutex<Vec<Weak<RunningBodies>>>,
     actors: Mutex<Vec<Addr<ExecutorActor>>>,
     /// Apart from the budget, for work that takes a processor.
     pub(super) hashing: Hashing,
@@ -130,6 +132,7 @@ impl Executor {
             grace_end: GraceEnd::default(),
             is_close_announced: AtomicBool::default(),
             dependencies: Dependencies::default(),
+            bodies: Mutex::default(),
             actors: Mutex::default(),
             hashing: Hashing::new(),
             signals: Signals::default(),

@@ -19,6 +19,7 @@ mod admission;
 mod arbiter;
 mod authenticate;
 mod blocking;
+mod bodies;
 mod builder;
 pub mod builtin;
 mod call;
@@ -79,6 +80,7 @@ mod time_limit;
 mod typed_client;
 
 pub use blocking::BlockingRequest;
+pub use bodies::RunningBodies;
 pub use builder::Builder;
 pub use call::CallSteps;
 pub use caller::Caller;

@@ -35,6 +35,7 @@
 //! | `asyncsteps_lock_keys`, `asyncsteps_lock_holders`, `asyncsteps_lock_queued` | kind, lock | keys in use, holders inside, waiters |
 //! | `asyncsteps_lock_wait_seconds` | kind, lock | histogram of the waits that ended with the lock; acquisitions without a wait are not counted |
 //! | `asyncsteps_lock_given_up_total`, `asyncsteps_lock_rejected_total` | kind, lock | waits that ended without the lock; refused because the queue was full |
+//! | `asyncsteps_durable_oldest_body_seconds` | function | how long the oldest body of a durable function has run, of those that run in this process; none is 0 |
 //! | `asyncsteps_deadlocks_total` | | deadlocks found in the process |
 //! | `asyncsteps_connections`, `asyncsteps_connections_accepted_total` | protocol | open connections, and connections on which a protocol began: `new`, `http1`, `http2`, `websocket`, `nats`; one may go from one to the next |
 //! | `asyncsteps_connections_refused_total` | reason | connections over a limit, or that failed in the TLS handshake |
@@ -140,6 +141,7 @@ impl Metrics {
             deadlocks: deadlock::count(),
             dependencies: executor.connection_states(),
             traffic: executor.traffic_figures(),
+            bodies: executor.oldest_bodies(),
             exports: executor.export_figures(),
         };
         let registry = registry.lock();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
 use asyncsteps_core::{Template, sync};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::{Executor, RequestSteps as _};
+use asyncsteps_executor::{Executor, RequestSteps as _, RunningBodies};
 use asyncsteps_observe::Locks;
 use asyncsteps_observe::metrics::Metrics;
 use asyncsteps_observe::metrics::prometheus_client::metrics::counter::Counter;
@@ -101,6 +101,26 @@ async fn requests_are_counted_by_function_and_code() {
     let buckets =
         text.lines().filter(|line| line.starts_with("asyncsteps_request_queue_seconds_bucket"));
     assert_eq!(buckets.count(), 30, "four in each decade, the first and the last");
+}
+
+#[actix::test]
+async fn the_oldest_body_of_each_durable_function_is_shown_as_long_as_its_host_is_there() {
+    let executor = Executor::builder().build().expect("a right configuration");
+    let bodies: Arc<RunningBodies> = Arc::new(|| {
+        [("order", 7), ("order", 90), ("refund", 2)]
+            .map(|(name, seconds)| (name.into(), Duration::from_secs(seconds)))
+            .into()
+    });
+    executor.shows_bodies(&bodies);
+    let name = "asyncsteps_durable_oldest_body_seconds";
+    let lines = [
+        format!(r#"{name}{{function="order"}} 90.0"#),
+        format!(r#"{name}{{function="refund"}} 2.0"#),
+    ];
+    let text = Metrics::new(&executor).text().await;
+    assert_has(&text, &lines.each_ref().map(String::as_str));
+    drop(bodies);
+    assert!(!Metrics::new(&executor).text().await.contains("oldest_body_seconds{"));
 }
 
 #[actix::test]

@@ -132,6 +132,8 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
         assert!(late.starts_with("too late"), "{late}");
         let late = jobs(address, &["undo", uid, PAYMENT]).expect_err("it has ended");
         assert!(late.contains("NotStopped"), "{late}");
+        let late = jobs(address, &["pause", uid]).expect_err("it has ended");
+        assert!(late.contains("HasEnded"), "{late}");
     }
     assert!(uids(&jobs(address, &["dead"]).expect("a table")).is_empty());
     a_schedule_is_declared_and_removed(address, &parameters);

@@ -5,6 +5,7 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::budget::Usage;
@@ -36,6 +37,7 @@ pub(super) struct Snapshot {
     pub(super) deadlocks: u64,
     pub(super) dependencies: Vec<ConnectionState>,
     pub(super) traffic: TrafficFigures,
+    pub(super) bodies: BTreeMap<Arc<str>, Duration>,
     pub(super) exports: ExportFigures,
 }
 
@@ -151,6 +153,10 @@ impl Snapshot {
             Some(&Unit::Seconds),
             delays.map(|(at, delay)| ([("arbiter", at.to_string())], delay.as_secs_f64())),
         )?;
+        let name = ("asyncsteps_durable_oldest_body", "How long the oldest body has run");
+        let bodies = self.bodies.iter();
+        let bodies = bodies.map(|(name, time)| ([("function", &**name)], time.as_secs_f64()));
+        gauges(encoder, name, Some(&Unit::Seconds), bodies)?;
         let mut waits: BTreeMap<&str, u64> = CAUSES.into_iter().map(|cause| (cause, 0)).collect();
         waits.extend(&self.waits);
         gauges(
