@@ -62,6 +62,9 @@ impl Lease {
         loop {
             self.is_due().await;
             loop {
+                if self.has_ended() {
+                    return;
+                }
                 let request = LeaseRequest::new(&*shared.journal);
                 match timeout(self.left(), shared.journal.renew(self.node, LEASE)).await {
                     Ok(Ok(time)) => {
@@ -74,9 +77,6 @@ impl Lease {
                         tracing::warn!(%error, "the lease cannot be renewed: trying again");
                         sleep(LEASE / 20).await;
                     }
-                }
-                if self.has_ended() {
-                    return;
                 }
             }
         }

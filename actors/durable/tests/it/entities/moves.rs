@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use asyncsteps_executor::channel::Channel;
@@ -12,6 +13,7 @@ use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::{Epoch, Journal, LEASE};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::{Process, memory};
@@ -48,6 +50,35 @@ fn two_processes_hand_an_entity_over_and_lose_no_call() {
         };
         tokio::join!(adds(&one), adds(&other), adds(&one));
         assert_eq!((one.sum("a").await, other.sum("a").await), (70, 70));
+    });
+}
+
+/// In the time of the machine, because there are two threads.
+#[test]
+fn an_entity_at_rest_whose_owner_is_blocked_goes_to_the_process_that_calls_it() {
+    let journal = Memory::default();
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = oneshot::channel();
+    thread::scope(|threads| {
+        let owner = journal.clone();
+        threads.spawn(move || {
+            actix::System::new().block_on(async {
+                let process = Process::start(owner).await;
+                assert_eq!(process.add("a", 1).await.expect("it is added"), 1);
+                tell.send(()).expect("it is waited for");
+                // no task of the arbiter runs meanwhile
+                gate.recv().expect_err("nothing is sent");
+                assert_eq!(process.add("a", 1).await.expect("it is added"), 3);
+                process.stop().await;
+            });
+        });
+        actix::System::new().block_on(async {
+            told.await.expect("the other process has it");
+            let process = Process::start(journal).await;
+            assert_eq!(process.add("a", 1).await.expect("it is added"), 2);
+            drop(release);
+            process.stop().await;
+        });
     });
 }
 
