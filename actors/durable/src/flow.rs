@@ -106,7 +106,7 @@ pub(crate) enum LeaveReason {
     Released,
     /// It only waits: so long at the most.
     Parked(Option<Duration>),
-    /// Something has refused it for this reason: it tries again after so long.
+    /// Something has refused it or is away, for this reason: it tries again after so long.
     Refused(Duration, String),
     /// It waits for an operator, for this reason.
     Paused(String),
@@ -392,15 +392,20 @@ impl DurableFlow {
         loop {
             self.activity.idle().await;
             let wait = self.activity.first_end().map(|end| end.saturating_since(clock::now()));
-            let limit = self.records.borrow().until_next_end(self.clock());
-            let deadline = self.deadline.map(|deadline| self.clock().until(deadline));
-            let left = [wait, limit, deadline].into_iter().flatten().min();
+            let left = [wait, self.until_limit()].into_iter().flatten().min();
             let is_long = left.is_none_or(|left| left >= PARKED_FOR);
             if is_long && !self.has_locks() && !self.is_ending() {
                 return left;
             }
             self.activity.changed().await;
         }
+    }
+
+    /// How long it is until the first end of a limit that has not ended, or until the deadline.
+    pub(crate) fn until_limit(&self) -> Option<Duration> {
+        let limit = self.records.borrow().until_next_end(self.clock());
+        let deadline = self.deadline.map(|deadline| self.clock().until(deadline));
+        limit.into_iter().chain(deadline).min()
     }
 
     /// The program no longer has the step at this path.

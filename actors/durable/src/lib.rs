@@ -126,6 +126,7 @@
 mod activity;
 mod answer;
 mod answered;
+mod away;
 mod caller;
 mod cancels;
 mod causes;

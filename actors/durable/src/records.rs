@@ -43,7 +43,7 @@ pub(crate) struct Records {
     undone: BTreeSet<Path>,
     /// Why undos that began in this run have undone nothing, by the path of their steps.
     pub(crate) not_undone: BTreeMap<Path, String>,
-    /// The steps of which a lock has refused the undo.
+    /// The steps whose undo has failed because something is away, or because a lock has refused it.
     pub(crate) refused: BTreeSet<Path>,
 }
 
@@ -264,10 +264,10 @@ impl Records {
         self.by_path.get(path).map(|at| &**at)
     }
 
-    /// How often something at this path was tried, and the records of that, which are forgotten.
-    pub(crate) fn take_tries(&mut self, path: &Path) -> (u32, Vec<RecordTicket>) {
-        let Some(at) = self.by_path.remove(path) else { return (0, Vec::new()) };
-        (at.attempts.map_or(0, |(tries, _)| tries), at.tickets)
+    /// How often something at this path was tried, since when, and the records of that, which are forgotten.
+    pub(crate) fn take_tries(&mut self, path: &Path) -> (u32, Option<Timer>, Vec<RecordTicket>) {
+        let Some(at) = self.by_path.remove(path) else { return (0, None, Vec::new()) };
+        (at.attempts.map_or(0, |(tries, _)| tries), at.timer, at.tickets)
     }
 
     /// How long it is until the first end of a limit or a wait that has not ended.

@@ -197,7 +197,7 @@ impl FlowRun<'_> {
     async fn refused(&self, flow: &Rc<DurableFlow>, response: Response, is_new: bool) {
         match response.code() {
             // it is busy: later
-            Some(codes::DEFENSE_REJECTED) => {
+            Some(codes::DEFENSE_REJECTED | codes::CONNECT_ERROR | codes::COMM_ERROR) => {
                 flow.leave(LeaveReason::Released);
                 flow.writer.append_last(|entry| entry.then = Disposition::Park(Some(POLL))).await;
             }
@@ -216,13 +216,13 @@ impl FlowRun<'_> {
     /// then: a flow with another one waits for an operator.
     async fn end(&self, flow: &Rc<DurableFlow>, ending: Ending) {
         let unfinished = flow.records.borrow().unfinished(&ending);
-        if let Some(reason) = unfinished {
+        if let Some((path, reason)) = unfinished {
             // an executor that closes may have cut the undo: the next owner goes on with it
             let is_closing = self.executor.is_closing();
             flow.leave(if is_closing {
                 LeaveReason::Released
             } else {
-                LeaveReason::Paused(reason)
+                flow.not_undone(&path, reason)
             });
             return self.give_up(flow).await;
         }
@@ -251,6 +251,7 @@ impl FlowRun<'_> {
             LeaveReason::Released => Disposition::Release,
             LeaveReason::Parked(left) => Disposition::Park(left),
             LeaveReason::Refused(within, reason) => {
+                tracing::warn!(flow = %flow.uid(), reason, ?within, "the flow waits, and tries again");
                 Disposition::Retry { within, reason: cut(&reason, TEXT_BYTES) }
             }
             LeaveReason::Paused(reason) => {

@@ -229,7 +229,7 @@ impl ReplayHooks for DurableStep {
 
     fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool) {
         match self.step.form {
-            Form::Body if attempt.is_some() => {}
+            Form::Body if attempt.is_some() || self.waits_for_store(error) => {}
             Form::Body => {
                 let effect = if undoes { Effect::Unknown } else { Effect::None };
                 if let Some(failed) = self.failed_already() {

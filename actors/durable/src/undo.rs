@@ -5,11 +5,12 @@
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps_core::{Error, codes};
+use asyncsteps_core::Error;
 use asyncsteps_executor::recorder::{Begun, Part};
 use asyncsteps_journal::record::{Done, Effect, Intent};
 use asyncsteps_journal::{Event, Path, PathPart};
 
+use crate::away::is_away;
 use crate::flow::{DurableFlow, LeaveReason};
 use crate::records::{AtPath, RecordedEnd, Records, cut, is_part_of};
 
@@ -118,18 +119,23 @@ impl DurableFlow {
 
     /// Why the step at this path is not undone.
     fn why_left(&self, path: &Path) -> LeaveReason {
-        let records = self.records.borrow();
-        let Some((step, why)) = records.why_left(path) else {
-            let why = format!("{path} is to be undone, and the program has no undo for it");
-            return LeaveReason::Paused(why);
+        let reason = match self.records.borrow().why_left(path) {
+            Some((_, why)) => format!("{path} cannot be undone: {why}"),
+            None => format!("{path} is to be undone, and the program has no undo for it"),
         };
-        let (step, reason) = (step.clone(), format!("{path} cannot be undone: {why}"));
-        let is_refused = records.is_refused(&step);
+        self.not_undone(path, reason)
+    }
+
+    /// The flow is left although the step at this path is not undone, for this reason: its undo is tried again if what
+    /// it needs is away.
+    pub(crate) fn not_undone(&self, path: &Path, reason: String) -> LeaveReason {
+        let records = self.records.borrow();
+        let step = records.why_left(path).map(|(step, _)| step.clone());
+        let refused = step.filter(|step| records.is_refused(step));
         drop(records);
-        if is_refused {
-            LeaveReason::Refused(self.next_try(&step), reason)
-        } else {
-            LeaveReason::Paused(reason)
+        match refused {
+            Some(step) => self.tries_again(&step, reason),
+            None => LeaveReason::Paused(reason),
         }
     }
 
@@ -147,11 +153,8 @@ impl DurableFlow {
 
     /// The undo of the step at this path has failed, or was refused by a lock around it.
     pub(crate) fn undo_fails(&self, step: &Path, error: &Error) {
-        let mut records = self.records.borrow_mut();
-        records.undo_fails(step, cut(&error.to_string(), MOST_OF_ERROR));
-        if error.code() == codes::DEFENSE_REJECTED {
-            records.refuses(step);
-        }
+        let why = cut(&error.to_string(), MOST_OF_ERROR);
+        self.records.borrow_mut().undo_fails(step, why, is_away(error));
     }
 
     /// The step at this path is undone.

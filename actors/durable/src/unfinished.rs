@@ -22,16 +22,16 @@ impl Records {
     }
 
     /// Why a flow must not end like this: an effect was begun, and is neither done on the way that it took nor
-    /// undone.
-    pub(crate) fn unfinished(&self, ending: &Ending) -> Option<String> {
+    /// undone. Returns the path of that as well.
+    pub(crate) fn unfinished(&self, ending: &Ending) -> Option<(Path, String)> {
         let has_result = matches!(ending, Ending::Completed(_));
         if let Some((path, _)) = self.steps().find(|(_, at)| has_result && at.is_gone()) {
             let why = "was undone by an operator, and the program has come to a result with it";
-            return Some(format!("{path} {why}"));
+            return Some((path.clone(), format!("{path} {why}")));
         }
         let mut begun =
             self.steps().filter(|(path, at)| at.is_effect(path) && !self.needs_no_undo(path));
-        begun.find_map(|(path, at)| {
+        let reason = |(path, at): (&Path, &AtPath)| {
             if !has_result {
                 let reason =
                     || format!("{path} was begun, and is not undone{}", self.why_not(path));
@@ -46,25 +46,26 @@ impl Records {
             (at.is_awaited && !at.may_stay_open).then(|| {
                 format!("{path} is recorded, and the program has come to a result without it")
             })
-        })
+        };
+        begun.find_map(|(path, at)| Some((path.clone(), reason((path, at))?)))
     }
 
     /// The undo of the step at this path begins.
     pub(crate) fn begins_undo(&mut self, path: &Path) {
-        self.undo_fails(path, "it has not ended in time".to_owned());
+        self.undo_fails(path, "it has not ended in time".to_owned(), true);
     }
 
-    /// The undo of the step at this path has not undone it, for this reason.
-    pub(crate) fn undo_fails(&mut self, path: &Path, why: String) {
+    /// The undo of the step at this path has not undone it, for this reason: because something `is_away`, or not.
+    pub(crate) fn undo_fails(&mut self, path: &Path, why: String, is_away: bool) {
         self.not_undone.insert(path.clone(), why);
+        if is_away {
+            self.refused.insert(path.clone());
+        } else {
+            self.refused.remove(path);
+        }
     }
 
-    /// A lock has refused the undo of the step at this path.
-    pub(crate) fn refuses(&mut self, path: &Path) {
-        self.refused.insert(path.clone());
-    }
-
-    /// Whether it has.
+    /// Whether the step at this path was not undone because something is away.
     pub(crate) fn is_refused(&self, path: &Path) -> bool {
         self.refused.contains(path)
     }

@@ -8,18 +8,20 @@ use asyncsteps_executor::recorder::{DefinedStep, WrongSteps};
 use asyncsteps_journal::record::Unwinding;
 use asyncsteps_journal::{Event, POLL, Path};
 
+use crate::away::is_away;
 use crate::causes::cause_of;
 use crate::flow::{DurableFlow, LeaveReason};
 use crate::records::failure_of;
 
-/// The branch of a step at which it is recorded how often a lock has refused it since a crash.
+/// The branch of a step at which it is recorded how often it was put aside, and since when.
 const REFUSED: &str = "refused";
 
 /// After this number of refusals the pause does not double any more.
 const LONGEST_PAUSE: u32 = 8;
 
-/// How long the pause after a refusal is at the most.
-const LONGEST: Duration = Duration::from_secs(30);
+/// How long the pause after a refusal is at the most: what is away for hours is asked a few times in ten minutes, and
+/// what waits for it goes on soon enough.
+const LONGEST: Duration = Duration::from_secs(120);
 
 impl DurableFlow {
     /// The steps inside of the step at this path are undone from now on, because of this error: of the step that failed
@@ -39,10 +41,9 @@ impl DurableFlow {
         let (has_ended, is_ahead) =
             (records.has_ended(path), records.awaited_within(path).is_some());
         drop(records);
-        if (has_ended || is_ahead) && error.code() == codes::DEFENSE_REJECTED {
+        if has_ended && is_away(error) || is_ahead && error.code() == codes::DEFENSE_REJECTED {
             // a lock has no room: the flow comes to the steps that it has begun when there is room
-            let pause = self.next_try(path);
-            return self.leave(LeaveReason::Refused(pause, format!("{path}: {error}")));
+            return self.leave(self.tries_again(path, format!("{path}: {error}")));
         }
         if has_ended {
             let code = error.code();
@@ -59,14 +60,19 @@ impl DurableFlow {
         }
     }
 
-    /// How long the flow waits before it retries the step that was refused at this path: longer each time. That is
-    /// recorded, in place of the last time.
-    pub(crate) fn next_try(&self, path: &Path) -> Duration {
-        let path = path.branch(REFUSED);
-        let (tries, before) = self.records.borrow_mut().take_tries(&path);
+    /// The flow is put aside, and retries the step at this path after a while: longer each time. That is recorded, in
+    /// place of the last time, with the time at which it began to wait. It retries before the end of a limit.
+    pub(crate) fn tries_again(&self, path: &Path, why: String) -> LeaveReason {
+        let (path, now) = (path.branch(REFUSED), self.clock().time_of_day());
+        let (tries, since, before) = self.records.borrow_mut().take_tries(&path);
+        let since = since.unwrap_or(now);
         let pause = POLL.saturating_mul(1 << tries.min(LONGEST_PAUSE)).min(LONGEST);
-        let timer = self.clock().timer(pause, tries.saturating_add(2));
-        self.record_for(&path, Event::Timer(timer), &before);
-        pause
+        let until_limit = self.until_limit().filter(|left| !left.is_zero());
+        let pause = until_limit.map_or(pause, |left| pause.min(left));
+        self.record_for(&path, Event::Timer(since), &before);
+        self.record(&path, [Event::Timer(self.clock().timer(pause, tries.saturating_add(2)))]);
+        let since = i64::try_from(since.at.as_millis()).map(jiff::Timestamp::from_millisecond);
+        let since = since.ok().and_then(Result::ok).unwrap_or_default();
+        LeaveReason::Refused(pause, format!("waits since {since:.0}: {why}"))
     }
 }

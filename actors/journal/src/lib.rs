@@ -102,6 +102,7 @@
 //! writes an intent before each body and each undo, so one without it that kills its process is found too.
 #![forbid(unsafe_code)]
 
+mod away;
 mod check;
 mod coding;
 pub mod dump;
@@ -132,6 +133,7 @@ mod time;
 pub mod transaction;
 mod value;
 
+pub use away::is_store_away;
 pub use error::{Cause, Error, NotWritten, Refused, Repeat};
 pub use id::{Epoch, Incarnation, ParseUidError, RecordId, Uid};
 pub use journal::{Answer, Journal};

@@ -131,12 +131,12 @@ pub enum Disposition {
     /// The owner unloads it. It may be claimed after this time, or when its inbox has something that the
     /// owner has not seen.
     Park(Option<Duration>),
-    /// The owner unloads it, because something has refused it for this reason, such as a lock whose queue is full. It
+    /// The owner unloads it, because something is away or has refused it, such as a lock whose queue is full. It
     /// may be claimed after this time, or when its inbox has news.
     Retry {
         /// When it may be claimed.
         within: Duration,
-        /// The reason of the refusal; shown until it has been claimed.
+        /// What it waits for; shown until it has been claimed.
         reason: String,
     },
     /// It waits for an operator, for this reason.

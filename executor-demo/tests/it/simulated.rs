@@ -13,7 +13,7 @@ use asyncsteps::journal::request::FlowState;
 use asyncsteps::security::{SecurityLevel, User};
 use asyncsteps::simulation::{Cluster, Faults, NodeContext, Random, simulate};
 use asyncsteps::typed::Interface;
-use asyncsteps::{BodyResult, Cx, Executor, Retry, Returns, Service, Steps, UndoPolicy};
+use asyncsteps::{BodyResult, Cx, Executor, Retry, Returns, Service, Steps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,14 +68,12 @@ impl Service for Shop {
 
 impl Shop {
     fn order(steps: &Steps<Self, ()>) -> Returns<()> {
-        let often = || Retry::attempts(50).backoff(SECOND / 10);
         steps
             .run("pay", async |cx, ()| cx.ask_bank("pay", cx.key()).await)
             .recorded()
             .retry(Retry::attempts(5).backoff(SECOND / 10).jitter())
-            .undo_with(UndoPolicy::default().retry(often()), async |cx, _| {
-                cx.ask_bank("refund", cx.key()).await
-            })
+            // tried again until the bank is there
+            .undo(async |cx, _| cx.ask_bank("refund", cx.key()).await)
             .then_pause("pack", 2 * SECOND)
             .then("send", async |cx, ()| cx.world.send(cx.id()))
             .recorded()
@@ -143,7 +141,8 @@ impl World {
                 return Err(format!("{order}: paid is {is_paid}, and sent is {}", !is_paid));
             }
         }
-        match cluster.requests(FlowState::Running).first() {
+        let open = [FlowState::Running, FlowState::Parked, FlowState::Paused];
+        match open.map(|state| cluster.requests(state)).concat().first() {
             Some(open) => Err(format!("{open:?}")),
             None if ended.len() < 100 => Err(format!("only {} orders", ended.len())),
             None => Ok(()),

@@ -1,6 +1,7 @@
 //! Durable requests, with crashes wherever there can be one.
 
 mod answers;
+mod away;
 mod bank;
 mod blocked;
 mod catching_up;

@@ -143,9 +143,7 @@ fn confirmed<I: 'static>(paid: Step<Shop, Order, (), I, ()>) -> Returns<String> 
 }
 
 fn until_undone() -> UndoPolicy {
-    UndoPolicy::default()
-        .timeout(Duration::from_secs(10))
-        .retry(Retry::attempts(100).backoff(Duration::from_millis(100)))
+    UndoPolicy::default().timeout(Duration::from_secs(10))
 }
 
 /// The nodes of the shop with the first version of the program, and its customers.

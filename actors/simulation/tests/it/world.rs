@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use asyncsteps_core::BodyResult;
+use asyncsteps_core::{BodyResult, Error, codes};
 use asyncsteps_durable::journal::Uid;
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowInfo, FlowState};
@@ -128,7 +128,8 @@ impl World {
         key: &str,
     ) -> BodyResult<()> {
         let _inside = self.enter(process, customer, key);
-        self.takes_time(10).await?;
+        // what it needs may be away: it is tried again, and no operator is asked
+        self.takes_time(10).await.map_err(|_| Error::new(codes::COMM_ERROR))?;
         let mut effects = lock(&self.0.effects);
         let effect = effects.entry(key.to_owned()).or_default();
         (effect.is_done, effect.is_undone) = (false, true);

@@ -84,7 +84,10 @@ fn what_a_key_has_is_erased(address: SocketAddr, ended: &str) {
 #[test]
 fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     let shops = Shops::new(None);
-    // no call of the bank is answered, so that no payment can be paid back
+    // no order is paid, and no payment can be given up: no outage, so an operator is needed
+    shops.change(
+        "CREATE TRIGGER kept BEFORE UPDATE ON shop_payment BEGIN SELECT RAISE(ABORT, 'kept'); END",
+    );
     let program = shops.start_with(&["--bank-failures", "100"]);
     let address = program.address;
     let parameters = order().to_string();
@@ -110,6 +113,7 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     assert!(refused.contains("no step of the job takes this signal"), "{refused}");
     assert!(program.terminate().success());
 
+    shops.change("DROP TRIGGER kept");
     let program = shops.start();
     let address = program.address;
     let wrong = jobs(address, &["settle", settled, "demo.shop:1:order/pay", "kept"]);

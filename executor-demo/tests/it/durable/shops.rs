@@ -45,6 +45,12 @@ impl Shops {
         shops
     }
 
+    /// Changes the database behind the back of its processes.
+    pub(crate) fn change(&self, sql: &str) {
+        let database = rusqlite::Connection::open(self.data.file()).expect("the database");
+        database.execute_batch(sql).expect("it does so");
+    }
+
     /// Starts one process more.
     pub(crate) fn start(&self) -> Program {
         self.start_with(&[])
