@@ -175,6 +175,11 @@ impl Config {
         Duration::from_secs(self.timeout.into())
     }
 
+    /// How long a caller waits for an order: less than for a request, so that the order says why it has not ended.
+    pub(crate) fn answer_within(&self) -> Duration {
+        self.request_timeout().mul_f64(0.8)
+    }
+
     pub(crate) fn head_timeout(&self) -> Duration {
         Duration::from_secs(self.head_timeout.into())
     }

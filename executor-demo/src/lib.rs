@@ -25,6 +25,8 @@ mod keeper;
 pub mod node;
 mod number;
 pub mod openapi;
+#[cfg(test)]
+mod outages;
 mod pages;
 pub mod payments;
 pub mod plan;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use asyncsteps::random;
 use asyncsteps::sync::Mutex;
 use asyncsteps::sync::mutex::Options;
-use asyncsteps::{BodyResult, Retry, StepError, Undo, UndoPolicy};
+use asyncsteps::{BodyResult, Error, Retry, StepError, Undo, UndoPolicy, codes};
 use serde::{Deserialize, Serialize};
 
 use crate::bank::{BankError, BankLink};
@@ -169,8 +169,19 @@ pub(crate) fn again() -> Retry {
     Retry::attempts(4).backoff(PAUSE).jitter().on(ShopError::is_transient)
 }
 
-/// How often a payment is paid back.
+/// The error of an undo. Its code says that the bank is away, so that a durable order is undone when it is back.
+pub(crate) fn not_repaid(error: RefundError) -> StepError {
+    match error {
+        RefundError::Bank(BankError::Unavailable) => {
+            Error::caused_by(codes::COMM_ERROR, error).into()
+        }
+        RefundError::Bank(_) | RefundError::Store(_) => error.into(),
+    }
+}
+
+/// How often a payment is paid back until something else looks after it: the journal of a durable order, or a
+/// [round](Payments::look_after_payments).
 pub(crate) fn until_repaid() -> UndoPolicy {
-    let retry = Retry::attempts(20).backoff(PAUSE).longest(CALL).on(|_: &RefundError| true);
+    let retry = Retry::attempts(20).backoff(PAUSE).longest(CALL);
     UndoPolicy::default().timeout(CALL * 10).retry(retry)
 }

@@ -200,7 +200,9 @@ impl Business {
         let durable = journal.of_orders();
         let builder = match config.node.hosts_shop() {
             true => builder
-                .service(load("demo.shop:1.0")?, self.shop, |it| Shop::define(it, durable))
+                .service(load("demo.shop:1.0")?, self.shop, |it| {
+                    Shop::define(it, durable, config.answer_within());
+                })
                 .service(load("demo.shelf:1.0")?, self.shelf, |it| {
                     Shelf::define(it, &journal.durable);
                 }),

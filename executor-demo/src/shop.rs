@@ -9,12 +9,16 @@
 //! step that may have had its effect without a record runs again with the same key, which changes
 //! nothing.
 //!
+//! A caller gets `BankUnavailable` in time if the bank does not answer, however long it takes to undo the order: a durable
+//! one is undone as soon as the bank is back.
+//!
 //! The transaction decides: an order that was answered with an error is not stored, unless its request ended just then,
 //! which it cannot know. The payment is kept then, with the order. With a journal the transaction commits the request:
 //! no cancel and no limit ends it once that has begun. A customer who wants to ask again after a lost answer assigns
 //! the order a key: calls with the same key take turns, and all get the first answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use asyncsteps::durable::Durable;
 use asyncsteps::sync::Mutex;
@@ -26,7 +30,7 @@ use tokio::time::sleep;
 
 use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
 use crate::number::whole;
-use crate::payments::{CALL, PAUSE, Payments, again, until_repaid};
+use crate::payments::{CALL, PAUSE, Payments, again, not_repaid, until_repaid};
 use crate::shelf::{Release, Reserve, ShelfError};
 use crate::store::{Order, Store, StoreError, Summary};
 
@@ -57,16 +61,17 @@ impl Shop {
         &self.keys
     }
 
-    /// Says what handles each function. With a journal orders are durable.
-    pub fn define(functions: &mut Functions<Self>, durable: Option<&Durable>) {
+    /// Says what handles each function. With a journal orders are durable. Callers of `order` wait `within` at the most.
+    pub fn define(functions: &mut Functions<Self>, durable: Option<&Durable>, within: Duration) {
+        let order = move |steps: &Steps<_, _>| Self::order(steps, within);
         functions
             .on("restock", Self::restock)
             .on("stock", Self::stock)
             .on("get", Self::get)
             .on("list", Self::list);
         match durable {
-            Some(durable) => _ = durable.on(functions, "order", Self::order),
-            None => _ = functions.on("order", Self::order),
+            Some(durable) => _ = durable.on(functions, "order", order),
+            None => _ = functions.on("order", order),
         }
     }
 
@@ -79,7 +84,9 @@ impl Shop {
         Ok(Stock { stock: cx.stock_of(&cx.params.sku).await? })
     }
 
-    fn order(steps: &Steps<Self, Ordered>) -> Returns<Summary> {
+    fn order(steps: &Steps<Self, Ordered>, within: Duration) -> Returns<Summary> {
+        // what is undone behind the answer waits for the bank, however long that is away
+        steps.answer_within(within, || ShopError::BankUnavailable);
         steps.locked(|cx| Some(cx.keys.key(cx.params.full_key()?)));
         steps
             .run("look for the key", async |cx, ()| Ok(cx.store.placed(&cx.params).await?))
@@ -102,7 +109,7 @@ impl Shop {
             .undo_with(until_repaid(), async |cx, payment| {
                 // others get the units, however long the bank is away; what fails here is undone behind this
                 let _ = Self::release_all(cx, 1).await;
-                Ok(cx.payments.undo(cx.key(), payment).await?)
+                cx.payments.undo(cx.key(), payment).await.map_err(not_repaid)
             })
             .then("authorize", async |cx, payment| cx.payments.authorize(&cx.params, payment).await)
             .recorded()

@@ -236,8 +236,11 @@ pub(super) fn in_savepoint<T>(
     db.execute_batch("SAVEPOINT job")?;
     let result = work(db);
     let end = if result.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
-    db.execute_batch(end)?;
-    result
+    match db.execute_batch(end) {
+        // a transaction that had no room may be rolled back as a whole
+        Err(error) if result.is_ok() => Err(error.into()),
+        Ok(()) | Err(_) => result,
+    }
 }
 
 #[cfg(test)]

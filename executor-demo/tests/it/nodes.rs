@@ -13,7 +13,7 @@ use asyncsteps_support::shop::{self, Data, Program};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use server::NatsServer;
+use server::{NatsPort, NatsServer};
 
 use crate::pages::get;
 
@@ -140,6 +140,70 @@ fn nodes_leave_under_load_without_a_lost_request() {
     assert_eq!(stays.terminate().code(), Some(0));
     let unserved = client::call(front.address, "demo.shop:1.0:stock", &json!({ "sku": "apple" }));
     assert_eq!(unserved["e"], "UnknownInterface", "{unserved}");
+}
+
+/// Asks a node about jobs.
+fn ask(node: &Program, function: &str, params: &Value) -> Value {
+    let answer = client::call(node.address, &format!("asyncsteps.jobs:1.0:{function}"), params);
+    assert!(answer["r"] != Value::Null, "{function} {params}: {answer}");
+    answer["r"].clone()
+}
+
+#[test]
+fn orders_in_flight_end_by_themselves_when_the_bank_and_nats_are_back() {
+    const ORDERS: usize = 40;
+    if !NatsServer::is_installed() {
+        println!("no nats-server here: the test is left out");
+        return;
+    }
+    let port = NatsPort::new();
+    let server = NatsServer::start_on(&port.text(), &[]);
+    let (of_shop, of_bank, url) = (Data::new(), Data::new(), server.url());
+    let start = |data: &Data, only: &str, more: &[&str]| {
+        let options = ["--nats", &*url, "--node", only, "--only", only, "--node-secret", "s"];
+        Program::start_with(PROGRAM, data, &[&options[..], more].concat())
+    };
+    let bank = start(&of_bank, "bank", &["--bank-latency", "200"]);
+    let journal = of_shop.file().with_extension("journal");
+    let shop = start(&of_shop, "shop", &["--journal", journal.to_str().expect("UTF-8")]);
+    let apples = json!({ "sku": "apple", "count": 1000, "price": 30 });
+    let restocked = client::call(shop.address, "demo.shop:1.0:restock", &apples);
+    assert_eq!(restocked, json!({ "r": { "stock": 1000 } }));
+    let order =
+        json!({ "function": "demo.shop:1.0:order", "params": shop::order(&[("apple", 2)]) });
+    let orders = [(); ORDERS].map(|()| ask(&shop, "submit", &order)["uid"].clone());
+    bank.kill();
+    drop(server);
+    // each has ended, or says what it waits for
+    let status = |uid: &Value| ask(&shop, "status", &json!({ "uid": uid }))["job"].clone();
+    let mut waited = 0;
+    let begun = Instant::now();
+    for uid in &orders {
+        loop {
+            let job = status(uid);
+            let waits = job["reason"].as_str().is_some_and(|why| why.starts_with("waits since "));
+            waited += usize::from(waits);
+            if waits || job["state"] == "ended" {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{job}");
+            thread::yield_now();
+        }
+    }
+    assert!(waited > 0, "no order needs the bank");
+    let _server = NatsServer::start_on(&port.text(), &[]);
+    let bank = start(&of_bank, "bank", &[]);
+    let mut sold = 0;
+    for uid in &orders {
+        let ended = ask(&shop, "result", &json!({ "uid": uid, "wait": 60_000 }));
+        assert_eq!(ended["state"], "ended", "{}", status(uid));
+        sold += i64::from(ended["result"]["order"].is_number());
+    }
+    assert_eq!(of_shop.orders(), sold);
+    let audit = printed(&["call", "--nats", &url, "demo.bank:1.0:audit"]);
+    let audit: Value = serde_json::from_str(&audit).expect("JSON");
+    assert_eq!(audit, json!({ "accounts": 0, "held": 0, "shop": 60 * sold }));
+    assert!(shop.terminate().success() && bank.terminate().success());
 }
 
 #[test]
