@@ -38,6 +38,9 @@ const DISCOVERY_TIME: Duration = Duration::from_millis(300);
 /// with the nodes.
 const VIEW_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Default of [`Config::max_clock_difference`]: far more than between machines whose clocks are set by NTP.
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
+
 /// How a node joins: servers, credentials, names, limits and times.
 ///
 /// ```
@@ -70,6 +73,7 @@ pub struct Config {
     pub(super) probe_interval: Duration,
     pub(super) discovery_time: Duration,
     pub(super) view_interval: Duration,
+    pub(super) max_clock_difference: Duration,
 }
 
 impl Config {
@@ -96,6 +100,7 @@ impl Config {
             probe_interval: PROBE_INTERVAL,
             discovery_time: DISCOVERY_TIME,
             view_interval: VIEW_INTERVAL,
+            max_clock_difference: MAX_CLOCK_DIFFERENCE,
         }
     }
 
@@ -224,6 +229,15 @@ impl Config {
         let certificate = self.client_certificate.iter().flat_map(|(it, key)| [it, key]);
         let certificates = self.root_certificates.iter().chain(certificate).map(PathBuf::as_path);
         self.credentials.file().into_iter().chain(certificates)
+    }
+
+    /// How far the clocks of machines may differ; 1 second unless set. A request that waited on its way until its caller
+    /// had given it up is not carried out. How long it waited is known from the times of day of both machines, and from
+    /// the fastest request of the same caller within the last 10 to 20 seconds: a difference of the clocks does not
+    /// matter then. The first request of a caller may have waited this much longer. Where clocks differ by more, calls
+    /// are refused that have less time than that.
+    pub fn max_clock_difference(self, max_clock_difference: Duration) -> Self {
+        Self { max_clock_difference, ..self }
     }
 
     /// Whether this can be connected with.

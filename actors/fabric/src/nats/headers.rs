@@ -1,7 +1,7 @@
 //! The headers of calls.
 
 use std::cell::OnceCell;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_nats::header::HeaderName;
 use async_nats::{HeaderMap, HeaderValue, Subject};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 pub(super) const UID: HeaderName = HeaderName::from_static("Ftn-Uid");
 pub(super) const DEADLINE: HeaderName = HeaderName::from_static("Ftn-Deadline-Ms");
+pub(super) const ENDS: HeaderName = HeaderName::from_static("Ftn-Ends-Ms");
 pub(super) const FENCE: HeaderName = HeaderName::from_static("Ftn-Fence");
 pub(super) const KEY: HeaderName = HeaderName::from_static("Idempotency-Key");
 pub(super) const NODE: HeaderName = HeaderName::from_static("Ftn-Node");
@@ -28,15 +29,37 @@ pub(super) fn text(headers: &HeaderMap, name: HeaderName) -> &str {
     headers.get(name).map_or("", HeaderValue::as_str)
 }
 
-/// The time that a request has to be answered by, if its caller says how long it waits; as an instant, because
-/// another arbiter, whose times begin elsewhere, carries the request out.
+/// The time that a request has to be answered by, if its caller says how long it waits, and how long the request waited on
+/// its way; as an instant, because another arbiter, whose times begin elsewhere, carries the request out.
 ///
 /// # Errors
 /// The text of the answer, if that is no number of milliseconds.
-pub(super) fn deadline(headers: Option<&HeaderMap>) -> Result<Option<Instant>, &'static str> {
-    let Some(left) = headers.and_then(|headers| headers.get(DEADLINE)) else { return Ok(None) };
-    let left = left.as_str().parse().map_err(|_| "Ftn-Deadline-Ms is no number of milliseconds")?;
-    Ok(Some(clock::instant(clock::now() + Duration::from_millis(left))))
+pub(super) fn deadline(
+    headers: Option<&HeaderMap>,
+    waited: impl FnOnce(i64) -> Duration,
+) -> Result<Option<(Instant, Duration)>, &'static str> {
+    let number = |name| headers?.get(name).map(|value| value.as_str().parse::<u64>());
+    let Some(left) = number(DEADLINE) else { return Ok(None) };
+    let left = left.map_err(|_| "Ftn-Deadline-Ms is no number of milliseconds")?;
+    let ends = number(ENDS).transpose().map_err(|_| "Ftn-Ends-Ms is no number of milliseconds")?;
+    let waited = ends.map_or(Duration::ZERO, |ends| {
+        let way = i128::from(time_of_day()) - (i128::from(ends) - i128::from(left));
+        waited(i64::try_from(way).unwrap_or_default())
+    });
+    let left = Duration::from_millis(left).saturating_sub(waited);
+    Ok(Some((clock::instant(clock::now() + left), waited)))
+}
+
+/// How long a caller waits, and its time of day when it does not any more.
+pub(super) fn set_deadline(headers: &mut HeaderMap, limit: Duration) {
+    let left = millis(limit);
+    headers.insert(DEADLINE, HeaderValue::from(left));
+    headers.insert(ENDS, HeaderValue::from(time_of_day().saturating_add(left)));
+}
+
+/// The time of day in milliseconds since 1970.
+fn time_of_day() -> u64 {
+    millis(clock::wall().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 /// Tokens as a header.
@@ -51,7 +74,7 @@ pub(super) fn fences(headers: &HeaderMap) -> Result<Vec<FencingToken>, ParseFenc
 }
 
 /// A duration in whole milliseconds, rounded up: a short time is not zero.
-pub(super) fn millis(time: Duration) -> u64 {
+fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
@@ -61,7 +84,7 @@ fn name_of(name: &HeaderName) -> &str {
 
 /// Whether a name is not one of ours in other letters: those are not looked at, and not signed.
 fn is_spelled(name: &HeaderName) -> bool {
-    let ours = [UID, DEADLINE, KEY, NODE, MAC, UNSIGNED, PROBE];
+    let ours = [UID, DEADLINE, ENDS, KEY, NODE, MAC, UNSIGNED, PROBE];
     ours.iter().all(|ours| ours == name || !name_of(ours).eq_ignore_ascii_case(name_of(name)))
 }
 

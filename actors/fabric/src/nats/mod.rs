@@ -37,7 +37,7 @@
 //! | header | |
 //! |---|---|
 //! | `Ftn-Uid` | what is asked for, the same for all attempts at it ([`Call::with_key`](crate::Call::with_key)); without a key, the reply subject replaces it, which no other attempt has |
-//! | `Ftn-Deadline-Ms` | how long the caller still waits, if the call or its flow has a time limit. Clocks of machines are not compared |
+//! | `Ftn-Deadline-Ms`, `Ftn-Ends-Ms` | how long the caller still waits, and its time of day when it does not any more, since 1970: what waited on its way for so long is not carried out, see [`Config::max_clock_difference`] |
 //! | `Ftn-Fence` | the tokens of the locks that are held around the call, with commas between them, see [`FencingToken`](asyncsteps_actors::sync::FencingToken) |
 //! | `Idempotency-Key` | the key of the caller for its request, as a front or a typed client got it |
 //! | `traceparent` | the trace of the caller |
@@ -62,6 +62,9 @@
 //! calls that were dropped are cancelled, and so are calls of a caller that misses three probes. Misses do not count
 //! within 2 seconds of a reconnect. Programs that are no nodes, such as `nats request`, are not asked. Once a caller
 //! knows the node, it notifies it at once.
+//!
+//! The caller of a request that waited on its way for half a second is asked before: it may have been told that the
+//! connection was lost.
 //!
 //! While the server cannot be reached, calls fail with ConnectError at once, and nothing is kept to be sent later: it
 //! would be carried out twice, after the caller has tried again. The calls in flight when the connection is lost have
@@ -112,6 +115,7 @@ mod subscription;
 mod trust;
 mod view;
 mod watch;
+mod ways;
 mod wind_down;
 mod worker;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_nats::Message;
 use asyncsteps_actors::drain::{Drain, DrainGuard};
@@ -20,8 +21,13 @@ use super::connection::Subscription;
 use super::headers::deadline;
 use super::link::Link;
 use super::request::answer;
+use super::ways::Ways;
 use super::wind_down::wind_down;
 use crate::endpoint::Endpoint;
+
+/// How long a request waited on its way whose caller is asked whether it still waits: it may know that the connection, or
+/// this node, was lost.
+const LATE: Duration = Duration::from_millis(500);
 
 /// How many cancels may wait for the workers; each has some hundred bytes.
 pub(super) const CANCELS_THAT_WAIT: usize = 4_096;
@@ -39,6 +45,7 @@ pub(super) struct NodeServer {
     pub(super) bytes: Arc<AtomicUsize>,
     /// Room for cancels that wait.
     pub(super) cancels: Arc<Semaphore>,
+    pub(super) ways: Ways,
     /// Messages from other nodes, and refusals that go to them.
     pub(super) traffic: Traffic,
     /// Counts the connection among the connections of the executor.
@@ -99,6 +106,8 @@ pub(super) struct AdmittedRequest {
     pub(super) message: Message,
     /// When its caller waits no more.
     pub(super) deadline: Option<Instant>,
+    /// Whether it may have been given up meanwhile.
+    pub(super) is_late: bool,
     pub(super) entered: DrainGuard,
     pub(super) _load: LoadGuard,
 }
@@ -146,13 +155,13 @@ impl NodeServer {
     pub(super) async fn take(&self, message: Message) {
         self.traffic.received(message.payload.len());
         let reply = message.reply.as_deref();
-        if !reply.is_some_and(|reply| self.link.subjects.is_answerable(reply)) {
+        let Some(reply) = reply.filter(|reply| self.link.subjects.is_answerable(reply)) else {
             self.executor.count_unanswerable(&Channel::new(ChannelKind::Node));
             return;
-        }
-        match deadline(message.headers.as_ref()) {
-            Ok(deadline) => {
-                if let Some(message) = self.admit(message, deadline) {
+        };
+        match deadline(message.headers.as_ref(), |way| self.ways.wait(reply, way)) {
+            Ok(ends) => {
+                if let Some(message) = self.admit(message, ends) {
                     self.refuse(message, codes::DEFENSE_REJECTED, "Too many requests").await;
                 }
             }
@@ -161,7 +170,7 @@ impl NodeServer {
     }
 
     /// Hands a request to the worker with the fewest; returns it if there are too many, or too much.
-    fn admit(&self, message: Message, deadline: Option<Instant>) -> Option<Message> {
+    fn admit(&self, message: Message, ends: Option<(Instant, Duration)>) -> Option<Message> {
         if self.drain.count() >= self.link.config.max_in_flight {
             return Some(message);
         }
@@ -172,8 +181,10 @@ impl NodeServer {
         if self.bytes.load(Ordering::Relaxed) > self.link.config.max_bytes_in_flight {
             return Some(message);
         }
-        let order =
-            WorkerOrder::CarryOut(AdmittedRequest { message, deadline, entered, _load: load });
+        let deadline = ends.map(|(deadline, _)| deadline);
+        let is_late = ends.is_some_and(|(_, waited)| waited >= LATE);
+        let admitted = AdmittedRequest { message, deadline, is_late, entered, _load: load };
+        let order = WorkerOrder::CarryOut(admitted);
         match worker.orders.send(order) {
             Err(SendError(WorkerOrder::CarryOut(admitted))) => Some(admitted.message),
             Ok(()) | Err(SendError(WorkerOrder::Cancel { .. })) => None,

@@ -7,7 +7,7 @@ use asyncsteps_executor::message::{Coding, Message as FutoInMessage, Request};
 use futures_util::FutureExt;
 use futures_util::future::{self, Either};
 
-use super::headers::{DEADLINE, FENCE, KEY, TRACE, UID, UNSIGNED, from_fences, millis};
+use super::headers::{FENCE, KEY, TRACE, UID, UNSIGNED, from_fences, set_deadline};
 use super::link::Link;
 use crate::call::{Call, Response};
 use crate::call_error::CallError;
@@ -34,8 +34,7 @@ fn send(
     link: &Link,
     call: Call,
 ) -> Result<impl Future<Output = Result<Message, CallError>> + '_, CallError> {
-    let own_limit = time_left(&call);
-    let limit = own_limit.unwrap_or(link.config.call_timeout);
+    let limit = time_left(&call).unwrap_or(link.config.call_timeout);
     if limit.is_zero() {
         return Err(CallError::not_made(codes::TIMEOUT, "no time is left for the call"));
     }
@@ -56,9 +55,7 @@ fn send(
             headers.insert(name, key_header(&key)?);
         }
     }
-    if own_limit.is_some() {
-        headers.insert(DEADLINE, HeaderValue::from(millis(limit)));
-    }
+    set_deadline(&mut headers, limit);
     if !fences.is_empty() {
         headers.insert(FENCE, from_fences(&fences));
     }

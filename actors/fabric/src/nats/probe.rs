@@ -8,7 +8,7 @@ use async_nats::HeaderMap;
 use asyncsteps_actors::{clock, timer};
 use futures_util::{StreamExt, stream};
 
-use super::calls::PROBE as PROBE_TOKEN;
+use super::calls::{PROBE as PROBE_TOKEN, is_of_node};
 use super::headers::{NODE, PROBE};
 use super::link::Link;
 use super::worker::NatsWorker;
@@ -92,6 +92,16 @@ async fn ask(worker: &NatsWorker, inbox: &str, replies: &[Rc<str>], limit: Durat
         }
     }
     Contact::Answered
+}
+
+/// Whether the caller of a request still waits, unless it is there and has no time to answer. Programs that are no nodes
+/// are not asked.
+pub(super) async fn is_wanted(link: &Link, reply: &str) -> bool {
+    let Some((inbox, _)) = reply.rsplit_once('.').filter(|_| is_of_node(reply)) else {
+        return true;
+    };
+    let unwanted = unwanted(link, inbox, &[reply.into()], link.config.probe_interval).await;
+    unwanted.map_or_else(|error| error != CallError::not_served(), |unwanted| unwanted.is_empty())
 }
 
 /// The tokens of the calls that a caller does not want any more.

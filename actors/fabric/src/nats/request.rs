@@ -20,9 +20,10 @@ use super::link::Link;
 const ERROR_HEADERS: usize = 128;
 
 /// The bytes of an answer, and its error code.
-type Answer = (Bytes, Option<String>);
+pub(super) type Answer = (Bytes, Option<String>);
 
-/// Carries out a request, and answers it. One whose deadline has passed is not carried out.
+/// Carries out a request, and answers it. One whose deadline has passed is not carried out: its caller has been told that
+/// it failed, and may have repeated it.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the request; it is not answered.
@@ -74,8 +75,7 @@ fn receive(
         return refused(request.refuse("The subject is not that of the function"));
     }
     if deadline.is_some_and(|deadline| deadline <= clock::now()) {
-        let (rid, coding) = (request.rid(), request.coding());
-        return Err(error_bytes(codes::TIMEOUT, "The time of the request is over", rid, coding));
+        return Err(too_late(request.rid(), request.coding()));
     }
     let headers = headers.unwrap_or_default();
     let caller = link.config.trust.caller(&request, &headers, &subject, &payload);
@@ -149,6 +149,11 @@ fn into_bytes(link: &Link, reply: Reply) -> Answer {
         // functions with raw results are refused on this channel
         ReplyBody::Nothing | ReplyBody::Raw(_) => (Bytes::new(), None),
     }
+}
+
+/// The answer to a request whose caller does not wait any more.
+pub(super) fn too_late(rid: Option<&Rid>, coding: Coding) -> Answer {
+    error_bytes(codes::CONNECT_ERROR, "The time of the request is over", rid, coding)
 }
 
 /// The bytes of an answer of the node itself, and its error code.

@@ -24,6 +24,7 @@ use super::link::Link;
 use super::micro::Services;
 use super::node_server::{CANCELS_THAT_WAIT, NodeServer, ServePhase, WorkerHandle, ended};
 use super::probe::probe_callers;
+use super::ways::Ways;
 use super::worker::NatsWorker;
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
@@ -59,6 +60,7 @@ pub(super) async fn serve(
         workers: workers.collect(),
         bytes: Arc::default(),
         cancels: Arc::new(Semaphore::new(CANCELS_THAT_WAIT)),
+        ways: Ways::new(link.config.max_clock_difference),
         drain: Arc::default(),
         phase,
         endpoints,

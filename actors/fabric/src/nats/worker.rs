@@ -21,7 +21,8 @@ use tokio::task::AbortHandle;
 use super::calls::is_of_node;
 use super::link::Link;
 use super::node_server::{AdmittedRequest, ServePhase, WorkerOrder, ended};
-use super::request::{answer, carry_out};
+use super::probe::is_wanted;
+use super::request::{answer, carry_out, too_late};
 
 /// Carries out requests on its arbiter.
 pub(super) struct NatsWorker {
@@ -76,9 +77,15 @@ impl NatsWorker {
         }
         let (worker, to) = (Rc::clone(self), reply.clone());
         let mut request: Pin<Box<_>> = Box::pin(async move {
-            let AdmittedRequest { message, deadline, mut entered, _load } = admitted;
+            let AdmittedRequest { message, deadline, is_late, mut entered, _load } = admitted;
             let Self { link, executor, traffic, .. } = &*worker;
-            carry_out(link, executor, traffic, message, to, deadline).await;
+            // in a box, because most requests need no room for it
+            if !is_late || Box::pin(is_wanted(link, &to)).await {
+                carry_out(link, executor, traffic, message, to, deadline).await;
+            } else {
+                let (bytes, error) = too_late(None, Coding::Json);
+                answer(link, traffic, to, bytes, error.as_deref()).await;
+            }
             entered.finish();
         });
         if request.as_mut().now_or_never().is_some() {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use asyncsteps_actors::random;
+use asyncsteps_actors::{clock, random};
 use asyncsteps_core::BodyResult;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Service};
@@ -25,6 +25,10 @@ const WORK: Duration = Duration::from_millis(5);
 /// nothing is wrong.
 const LIMIT: Duration = Duration::from_secs(2);
 const ATTEMPT: Duration = Duration::from_millis(700);
+
+/// How far clocks may differ, in seconds (`Config::max_clock_difference`): a call of a node that has just joined may
+/// be begun so late.
+const CLOCKS: f64 = 1.0;
 
 /// How long the bank goes on with payments when it leaves: longer than a node stands still.
 const GRACE: Duration = Duration::from_secs(60);
@@ -51,7 +55,8 @@ struct Outside {
     calls: Mutex<Vec<Ended>>,
     /// Those that have not, by node.
     waiting: Mutex<BTreeSet<(String, String)>>,
-    /// A call that still waited when its node knew that the connection was lost, or a node that did not notice that.
+    /// A call that still waited when its node knew that the connection was lost, or that was begun too late, or a node that
+    /// did not notice that.
     left: Mutex<Option<String>>,
     /// Nothing goes wrong any more.
     is_well: AtomicBool,
@@ -70,6 +75,8 @@ struct Ended {
 #[derive(Deserialize, JsonSchema)]
 struct Pay {
     payment: String,
+    /// When its caller does not wait any more, in seconds since 1970.
+    ends: f64,
 }
 
 /// The bank, as a node runs it.
@@ -84,11 +91,20 @@ impl Service for Bank {
 
 impl Bank {
     async fn pay(cx: &Cx<Self, Pay>) -> BodyResult<()> {
+        if seconds(clock::wall()) > cx.params.ends + CLOCKS {
+            let what = format!("{} was begun after its time", cx.params.payment);
+            lock(&cx.world.0.left).get_or_insert(what);
+        }
         asyncsteps_core::sleep(cx.world.delay(WORK)).await;
         *lock(&cx.world.0.done).entry(cx.params.payment.clone()).or_default() += 1;
         cx.world.works(&cx.node);
         Ok(())
     }
+}
+
+/// A time of day in seconds since 1970.
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).expect("it is later").as_secs_f64()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -205,7 +221,8 @@ impl World {
         loop {
             let function = if is_repeatable { AGAIN } else { ONCE };
             let payment = format!("{function} {}", random::id());
-            let params = serde_json::json!({ "payment": payment });
+            let ends = seconds(clock::wall() + LIMIT);
+            let params = serde_json::json!({ "payment": payment, "ends": ends });
             let call = Call::new(function, params).expect("it is a call").within(LIMIT);
             let began_well = self.0.is_well.load(Ordering::Relaxed);
             let began = Instant::now();

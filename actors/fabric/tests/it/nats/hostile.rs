@@ -188,14 +188,19 @@ async fn a_request_that_is_late_is_not_carried_out() {
     let headers = ["-5", "soon", "", "1e9", "99999999999999999999"]
         .map(|it| format!("Ftn-Deadline-Ms: {it}"));
     let mut requests: Vec<_> = headers.iter().map(|it| (subject, &**it, wait)).collect();
+    requests.push((subject, "Ftn-Deadline-Ms: 9\r\nFtn-Ends-Ms: soon", wait));
     requests.push((subject, "Ftn-Deadline-Ms: 0", wait));
+    // it waited for half a century
+    requests.push((subject, "Ftn-Deadline-Ms: 300000\r\nFtn-Ends-Ms: 300000", wait));
     expect![[r#"
         {"e":"InvalidRequest","edesc":"Ftn-Deadline-Ms is no number of milliseconds"}
         {"e":"InvalidRequest","edesc":"Ftn-Deadline-Ms is no number of milliseconds"}
         {"e":"InvalidRequest","edesc":"Ftn-Deadline-Ms is no number of milliseconds"}
         {"e":"InvalidRequest","edesc":"Ftn-Deadline-Ms is no number of milliseconds"}
         {"e":"InvalidRequest","edesc":"Ftn-Deadline-Ms is no number of milliseconds"}
-        {"e":"Timeout","edesc":"The time of the request is over"}
+        {"e":"InvalidRequest","edesc":"Ftn-Ends-Ms is no number of milliseconds"}
+        {"e":"ConnectError","edesc":"The time of the request is over"}
+        {"e":"ConnectError","edesc":"The time of the request is over"}
     "#]]
     .assert_eq(&answers(&server, &requests).await);
     assert_eq!(guard.drain(Duration::ZERO).await.cancelled, 0);
@@ -231,7 +236,7 @@ async fn a_request_that_waited_too_long_is_not_carried_out() {
     }
     drop(goes_on);
     let answer = raw.message().await.payload;
-    assert_eq!(answer, r#"{"e":"Timeout","edesc":"The time of the request is over"}"#);
+    assert_eq!(answer, r#"{"e":"ConnectError","edesc":"The time of the request is over"}"#);
     guard.drain(Duration::ZERO).await;
     arbiter.stop();
 }

@@ -1,6 +1,7 @@
 //! The promise: calls over NATS are what calls within a process are; nodes, callers and servers that die or
 //! leave cost what the documentation says, and no more.
 
+mod frozen;
 mod hostile;
 mod joining;
 mod moving;
