@@ -12,7 +12,7 @@ use crate::node::{NodeId, NodeInfo};
 #[derive(Clone, Debug, Default)]
 pub struct LiveNodes(Arc<[LiveNode]>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct LiveNode {
     node: NodeId,
     /// The part of its [scores](score) that all keys share.
@@ -38,11 +38,42 @@ impl LiveNodes {
         self.0.is_empty()
     }
 
+    /// A node that serves a function; each of them as often as the number grows, also where only each second one counts.
+    #[cfg(feature = "nats")]
+    pub(crate) fn in_turn(&self, function: &FunctionName, number: u32) -> Option<&NodeId> {
+        // the fractions of the multiples of the golden ratio
+        let fraction = u64::from(number.wrapping_mul(0x9e37_79b9));
+        let count = u64::try_from(self.serving(function).count()).ok()?;
+        let turn = usize::try_from((fraction * count) >> 32).ok()?;
+        Some(&self.serving(function).nth(turn)?.node)
+    }
+
+    /// The same, of these nodes only.
+    #[cfg(feature = "nats")]
+    pub(crate) fn only(&self, stays: impl Fn(&NodeId) -> bool) -> Self {
+        Self(self.0.iter().filter(|live| stays(&live.node)).cloned().collect())
+    }
+
+    /// The same with other nodes, or with others of their names.
+    #[cfg(feature = "nats")]
+    pub(crate) fn with(&self, new: &Self) -> Self {
+        let stays = |node: &NodeId| !new.names().any(|name| name == node);
+        Self(self.only(stays).0.iter().chain(&*new.0).cloned().collect())
+    }
+
+    #[cfg(feature = "nats")]
+    pub(crate) fn names(&self) -> impl Iterator<Item = &NodeId> {
+        self.0.iter().map(|live| &live.node)
+    }
+
+    fn serving(&self, function: &FunctionName) -> impl Iterator<Item = &LiveNode> {
+        self.0.iter().filter(|live| live.endpoints.iter().any(|it| it.serves(function)))
+    }
+
     /// The node that owns a key of a function: among the nodes that serve it, the one with the highest
     /// score.
     pub(crate) fn owner(&self, function: &FunctionName, key: &[u8]) -> Option<&NodeId> {
-        let serves = |live: &&LiveNode| live.endpoints.iter().any(|it| it.serves(function));
-        let mut nodes = self.0.iter().filter(serves);
+        let mut nodes = self.serving(function);
         let first = nodes.next()?;
         // one that is alone needs no score
         let owner = match nodes.next() {
@@ -121,6 +152,22 @@ mod tests {
             let owner = nodes.owner(&function.parse().expect("a function"), b"k");
             assert_eq!(owner.map(NodeId::as_str), expected, "{function}");
         }
+    }
+
+    #[cfg(feature = "nats")]
+    #[test]
+    fn each_node_has_its_turns() {
+        let nodes = nodes(&["a", "b", "c", "drains"]);
+        let function = "demo.cache:1.0:get".parse().expect("a function");
+        for step in 1..5 {
+            let taken = |name: &str| {
+                let turns = (0..300).filter_map(|turn| nodes.in_turn(&function, turn * step));
+                turns.filter(|node| node.as_str() == name).count()
+            };
+            assert!(["a", "b", "c"].map(taken).iter().all(|turns| (95..=105).contains(turns)));
+        }
+        let other = "demo.other:1.0:get".parse().expect("a function");
+        assert_eq!(nodes.in_turn(&other, 1), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The calls of a node that wait for answers.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -9,7 +9,8 @@ use async_nats::{Message, StatusCode, Subject};
 use asyncsteps_actors::random;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use crate::node::NodeId;
 
@@ -39,6 +40,8 @@ pub(super) struct NatsCalls {
     waiting: Mutex<BTreeMap<u64, WaitingAnswer>>,
     /// How many wait, so that the limit needs no lock.
     count: AtomicUsize,
+    /// Notified when there are some again.
+    begun: Notify,
     max: usize,
     made: AtomicU64,
     /// Makes tokens of the numbers of calls: SipHash after a random secret, so that knowing some tokens does not reveal
@@ -51,8 +54,9 @@ struct WaitingAnswer {
     answer: oneshot::Sender<Message>,
     /// Where the call was sent.
     subject: Subject,
-    /// The node that carries the call out, once it has probed.
+    /// The node that carries the call out: the one that it was sent to, or one that has probed.
     node: Option<NodeId>,
+    since: Instant,
 }
 
 /// A call that waits; dropping this abandons it.
@@ -74,6 +78,7 @@ impl NatsCalls {
             inbox: format!("{INBOXES}{id}"),
             waiting: Mutex::default(),
             count: AtomicUsize::new(0),
+            begun: Notify::new(),
             max,
             made: AtomicU64::new(0),
             tokens,
@@ -91,23 +96,25 @@ impl NatsCalls {
     }
 
     /// Registers a call, unless too many wait.
-    pub(super) fn begin(&self) -> Option<CallWait<'_>> {
-        if self.count.fetch_add(1, Ordering::Relaxed) >= self.max {
+    pub(super) fn begin(&self, node: Option<NodeId>) -> Option<CallWait<'_>> {
+        if self.count() >= self.max {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Some(self.wait())
+        Some(self.wait(node))
     }
 
     /// Registers a message of the node itself, such as a probe, for which there is always room.
     pub(super) fn begin_own(&self) -> CallWait<'_> {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.wait()
+        self.count();
+        self.wait(None)
     }
 
-    fn wait(&self) -> CallWait<'_> {
+    fn wait(&self, node: Option<NodeId>) -> CallWait<'_> {
         let (sender, answer) = oneshot::channel();
-        let token = self.register(WaitingAnswer { answer: sender, subject: "".into(), node: None });
+        let call =
+            WaitingAnswer { answer: sender, subject: "".into(), node, since: Instant::now() };
+        let token = self.register(call);
         CallWait { calls: self, token, answer, is_answered: false }
     }
 
@@ -138,6 +145,39 @@ impl NatsCalls {
     pub(super) fn lose_all(&self) {
         let lost = std::mem::take(&mut *self.waiting.lock());
         drop(lost);
+        self.begun.notify_one();
+    }
+
+    /// Waits until there are some, or until the connection is lost.
+    pub(super) async fn some(&self) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            self.begun.notified().await;
+        }
+    }
+
+    /// Counts one more; returns how many there were.
+    fn count(&self) -> usize {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        if count == 0 {
+            self.begun.notify_one();
+        }
+        count
+    }
+
+    /// The nodes that have had calls of this one since that time or before.
+    pub(super) fn nodes(&self, since: Instant) -> BTreeSet<NodeId> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return BTreeSet::new();
+        }
+        let waiting = self.waiting.lock();
+        let longer = waiting.values().filter(|call| call.since <= since);
+        longer.filter_map(|call| call.node.clone()).collect()
+    }
+
+    /// A node is gone, and with it the answers to the calls that it has had since that time or before.
+    pub(super) fn lose(&self, node: &NodeId, since: Instant) {
+        let is_kept = |call: &WaitingAnswer| call.since > since || call.node.as_ref() != Some(node);
+        self.waiting.lock().retain(|_, call| is_kept(call));
     }
 
     /// The server did not permit messages to this subject, and thus the calls that were sent there.
@@ -218,6 +258,8 @@ impl Drop for CallWait<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures_util::FutureExt;
 
     use super::*;
@@ -237,8 +279,8 @@ mod tests {
     #[test]
     fn answers_find_their_calls_and_others_are_dropped() {
         let calls = NatsCalls::new("x", 2);
-        let (mut one, two) = (calls.begin().expect("room"), calls.begin().expect("room"));
-        assert!(calls.begin().is_none(), "two at most");
+        let (mut one, two) = (calls.begin(None).expect("room"), calls.begin(None).expect("room"));
+        assert!(calls.begin(None).is_none(), "two at most");
         assert_eq!(one.reply_subject(), format!("_INBOX.ftn-x.{}", one.token));
         for token in [0, 1, !one.token] {
             calls.answer(token, message("no"));
@@ -249,7 +291,7 @@ mod tests {
         assert_eq!(answer.expect("an answer").payload, "yes");
         drop((one, two));
         assert!(
-            calls.waiting.lock().is_empty() && calls.begin().is_some(),
+            calls.waiting.lock().is_empty() && calls.begin(None).is_some(),
             "what is over is forgotten"
         );
     }
@@ -257,7 +299,7 @@ mod tests {
     #[test]
     fn nodes_are_told_which_calls_were_given_up() {
         let calls = NatsCalls::new("x", 9);
-        let (kept, dropped) = (calls.begin().expect("room"), calls.begin().expect("room"));
+        let (kept, dropped) = (calls.begin(None).expect("room"), calls.begin(None).expect("room"));
         let unwanted = format!("{}\njunk\n", dropped.token);
         let tokens = format!("{}\n{unwanted}", kept.token);
         drop(dropped);
@@ -270,7 +312,7 @@ mod tests {
     fn a_token_says_nothing_about_others() {
         let (one, other) = (NatsCalls::new("x", 9), NatsCalls::new("x", 9));
         let tokens = |calls: &NatsCalls| -> Vec<u64> {
-            (0..9).filter_map(|_| calls.begin().map(|call| call.token)).collect()
+            (0..9).filter_map(|_| calls.begin(None).map(|call| call.token)).collect()
         };
         let (one, other) = (tokens(&one), tokens(&other));
         assert_eq!(one.len(), 9);
@@ -281,8 +323,27 @@ mod tests {
     #[test]
     fn a_lost_connection_ends_all_calls() {
         let calls = NatsCalls::new("x", 9);
-        let mut one = calls.begin().expect("room");
+        let mut one = calls.begin(None).expect("room");
         calls.lose_all();
         assert!(one.answer().now_or_never().expect("it has ended").is_none());
+    }
+
+    #[tokio::test]
+    async fn the_calls_that_a_lost_node_has_had_end() {
+        tokio::time::pause();
+        let calls = NatsCalls::new("x", 9);
+        let [gone, other] = ["n1", "n2"].map(|name| name.parse::<NodeId>().expect("a name"));
+        let begin = |node: Option<&NodeId>| calls.begin(node.cloned()).expect("room");
+        let (mut lost, mut kept, mut unknown) =
+            (begin(Some(&gone)), begin(Some(&other)), begin(None));
+        let asked_at = Instant::now();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let mut later = begin(Some(&gone));
+        assert_eq!(calls.nodes(asked_at), BTreeSet::from([gone.clone(), other]));
+        calls.lose(&gone, asked_at);
+        assert!(lost.answer().now_or_never().expect("it has ended").is_none());
+        for call in [&mut kept, &mut unknown, &mut later] {
+            assert!(call.answer().now_or_never().is_none(), "it waits");
+        }
     }
 }

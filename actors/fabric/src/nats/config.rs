@@ -217,9 +217,10 @@ impl Config {
         Self { discovery_time, ..self }
     }
 
-    /// The pause between two looks at the [live nodes](crate::Fabric::live_nodes); 1 second unless set. They are as old
-    /// as this and the [discovery time](Self::discovery_time) together at the most, while the server can be reached.
-    /// The node looks from the first call that is [placed](crate::Placement::Sticky) on.
+    /// The pause between two looks at the [live nodes](crate::Fabric::live_nodes); 1 second unless set, and as much more
+    /// for each 32 nodes. They are as old as this and the [discovery time](Self::discovery_time) together at the most,
+    /// while the server can be reached. The node looks from its first call on. A node that stands still gets no calls
+    /// of it then; a node that does not answer three questions, for which it has this long each, is gone.
     pub fn view_interval(self, view_interval: Duration) -> Self {
         Self { view_interval, ..self }
     }

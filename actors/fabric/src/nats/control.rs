@@ -17,6 +17,7 @@ use super::connection::Subscription;
 use super::link::Link;
 use super::serve::{Members, each_member};
 use super::subjects::MAX_REPLY;
+use super::view::View;
 use crate::call_error::CallError;
 use crate::node::{ALL, NodeId, NodeInfo};
 
@@ -46,10 +47,11 @@ struct NodeDescription {
 pub(super) async fn take_orders(
     link: Arc<Link>,
     members: Members,
+    view: Arc<View>,
     mut orders: Box<dyn Subscription>,
 ) {
     while let Some(message) = orders.next().await {
-        let Message { subject, reply, payload, .. } = message;
+        let Message { subject, reply, payload, .. } = &message;
         match subject.rsplit_once('.') {
             Some((_, "cancel")) => {
                 // other texts are no reply subjects
@@ -63,7 +65,7 @@ pub(super) async fn take_orders(
                 let is_named = link.subjects.is_to(to, &link.node);
                 let info = describe(&link, &members);
                 let is_there = is_named || !info.interfaces.is_empty();
-                if let Some(reply) = reply.filter(|_| is_there && !link.is_closed()) {
+                if let Some(reply) = reply.clone().filter(|_| is_there && !link.is_closed()) {
                     let proof = link.config.trust.prove(&link.node, &reply);
                     let id = link.id.clone();
                     let description = NodeDescription { info, proof, id };
@@ -72,14 +74,28 @@ pub(super) async fn take_orders(
                     }
                 }
             }
+            Some((_, "serves")) => {
+                if let Some(description) = read_description(&link, &message) {
+                    view.heard(description.info);
+                }
+            }
             Some((to, "drain")) => {
-                if let Some(reply) = reply.filter(|_| link.subjects.is_to(to, &link.node)) {
+                if let Some(reply) = reply.clone().filter(|_| link.subjects.is_to(to, &link.node)) {
                     let refused = (!link.order_drain()).then_some(NO_DRAIN);
                     link.publish(reply, refused.unwrap_or_default().into()).await;
                 }
             }
             _ => {}
         }
+    }
+}
+
+/// Says to all nodes what this one serves: those that call send it calls from now on.
+pub(super) async fn announce(link: &Link, members: &Members) {
+    let (info, id) = (describe(link, members), link.id.clone());
+    let description = NodeDescription { info, proof: None, id };
+    if let Ok(description) = serde_json::to_vec(&description) {
+        link.publish(link.subjects.control(ALL, "serves").into(), description.into()).await;
     }
 }
 

@@ -4,29 +4,32 @@ use std::time::Duration;
 
 use async_nats::message::OutboundMessage;
 use async_nats::{HeaderMap, Message, StatusCode};
+use asyncsteps_actors::clock;
 use asyncsteps_core::codes;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 
 use super::calls::{CallWait, FORBIDDEN, NatsCalls};
 use super::connection::NotSent;
 use super::link::Link;
 use crate::call_error::CallError;
+use crate::node::NodeId;
 
 impl Link {
-    /// Sends a call and waits for its answer, at most so long.
+    /// Sends a call, to this node or to any, and waits for its answer until then.
     ///
     /// Dropping the future abandons the answer, and notifies the node that carries the call out, if that
     /// is known.
     pub(super) fn call(
         &self,
-        subject: String,
+        (subject, node): (String, Option<NodeId>),
         headers: HeaderMap,
         payload: Bytes,
-        limit: Duration,
+        ends: Instant,
     ) -> impl Future<Output = Result<Message, CallError>> {
-        self.send(message(subject, headers, payload), NatsCalls::begin, limit)
+        self.send(message(subject, headers, payload), |calls| calls.begin(node), ends)
     }
 
     /// The same with a message of the node itself, for which there is always room.
@@ -38,14 +41,15 @@ impl Link {
         limit: Duration,
     ) -> impl Future<Output = Result<Message, CallError>> {
         let begin = |calls| Some(NatsCalls::begin_own(calls));
-        self.send(message(subject, headers, payload), begin, limit)
+        let ends = clock::instant(clock::now() + limit);
+        self.send(message(subject, headers, payload), begin, ends)
     }
 
     async fn send<'a>(
         &'a self,
         mut message: OutboundMessage,
         begin: impl FnOnce(&'a NatsCalls) -> Option<CallWait<'a>>,
-        limit: Duration,
+        ends: Instant,
     ) -> Result<Message, CallError> {
         let waits = begin(&self.calls).ok_or_else(|| {
             CallError::not_made(codes::DEFENSE_REJECTED, "too many calls are under way")
@@ -57,7 +61,7 @@ impl Link {
         message.reply = Some(waits.reply_subject().into());
         let sending = Some(self.connection.publish(message));
         let mut sent = SentCall { link: self, waits, sending };
-        match tokio::time::timeout(limit, sent.answer()).await {
+        match tokio::time::timeout_at(ends, sent.answer()).await {
             Ok(answered) => answered,
             Err(_) => Err(CallError::lost("no answer in time")),
         }
@@ -94,7 +98,7 @@ impl SentCall<'_> {
                 NotSent::Ended(info) => CallError::connect(info),
             })?;
         }
-        let lost = || CallError::lost("the connection to the NATS server was lost");
+        let lost = || CallError::lost("the node, or the connection to the NATS server, was lost");
         let message = self.waits.answer().await.ok_or_else(lost)?;
         let is_empty = message.payload.is_empty();
         match message.status {

@@ -101,13 +101,17 @@ impl NatsFabric {
         if link.config.node.is_some() && is_name_taken(link).await {
             return Err(NatsError::NameTaken { node: link.node.clone() });
         }
-        for node in [link.node.as_str(), crate::node::ALL] {
-            let orders = link.subscribe(link.subjects.control(node, "*"), None).await;
-            let orders = orders.map_err(|_| lost())?;
-            tokio::spawn(take_orders(Arc::clone(link), Arc::clone(&members), orders));
-        }
         let view = Arc::new(View::default());
+        let orders =
+            [link.node.as_str(), crate::node::ALL].map(|it| link.subjects.control(it, "*"));
+        for subject in orders.into_iter().chain([link.subjects.presence(&link.node)]) {
+            let orders = link.subscribe(subject, None).await;
+            let orders = orders.map_err(|_| lost())?;
+            let (members, view) = (Arc::clone(&members), Arc::clone(&view));
+            tokio::spawn(take_orders(Arc::clone(link), members, view, orders));
+        }
         tokio::spawn(Arc::clone(&view).watch(Arc::clone(link)));
+        tokio::spawn(Arc::clone(&view).watch_calls(Arc::clone(link)));
         link.settle().await.map_err(|_| lost())?;
         tokio::spawn(watch_silence(Arc::downgrade(link), link.config.ping_interval));
         if link.config.trust.has_secret() {
@@ -220,7 +224,7 @@ impl Fabric for NatsFabric {
     fn call(&self, call: Call) -> Pending<'_, Result<Response, CallError>> {
         match self.own(&call) {
             Some(own) => Box::pin(own.carry_out(call)),
-            None => Box::pin(make_call(&self.link, call)),
+            None => Box::pin(make_call(&self.link, &self.view, call)),
         }
     }
 

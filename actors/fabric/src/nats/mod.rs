@@ -27,7 +27,9 @@
 //! |---|---|
 //! | `ftn.v1.rpc.<if>.<major>.<minor>.<func>` | a call; nodes share them in a queue group |
 //! | `ftn.v1.node.<node>.<if>.<major>.<minor>.<func>` | a call of one node |
+//! | `ftn.v1.node.<node>.ping` | whether it is there |
 //! | `ftn.v1.ctl.<node>.cancel`, `.ping`, `.drain` | the call with the reply subject in the body has ended; what the node serves; it is to [end](NatsFabric::drain_ordered). `all` is every node, but for `drain` |
+//! | `ftn.v1.ctl.all.serves` | what a node serves from now on |
 //! | `_INBOX.ftn-<id>.<token>`, `.probe` | answers; a node asks which of its calls are wanted |
 //! | `$SRV.PING`, `INFO`, `STATS` | the micro service protocol of NATS: a service per interface and major version |
 //!
@@ -77,6 +79,14 @@
 //!
 //! A subscription that the server does not permit is tried again each interval, and a call whose message it does not
 //! permit ends at once with SecurityError; the log and the state of the connection name the subject.
+//!
+//! # Nodes that are gone
+//! A node sends its calls to the nodes that it has seen at its last [look](Config::view_interval), each in turn, by their
+//! names, if it may; to any node of the queue group before the first look, and where nothing else is known. So it knows
+//! which node has a call. The nodes of calls that wait for 0.1 seconds are asked whether they are there, again and again,
+//! up to ten times a second. Where nothing takes the question, the node is dead, and its calls end at once with an unknown
+//! outcome; so they do when it is silent for three [intervals](Config::view_interval). A node that is silent for one gets no
+//! more calls until it is seen again.
 //!
 //! # Who may publish
 //! Whatever may publish to a subject of a node can send it a message whose headers are malformed. The library that

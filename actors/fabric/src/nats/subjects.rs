@@ -67,6 +67,11 @@ impl Subjects {
         reply.len() <= MAX_REPLY && !reply.starts_with('$') && !is_own()
     }
 
+    /// Where a node is asked whether it is there: beside its calls, so that what may call it may ask.
+    pub(super) fn presence(&self, node: &NodeId) -> String {
+        format!("{}.node.{node}.ping", self.prefix)
+    }
+
     /// The subject of an order to a node, or to `all`.
     pub(super) fn control(&self, node: &str, order: &str) -> String {
         format!("{}.ctl.{node}.{order}", self.prefix)

@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::contract::node;
+use crate::nats::frozen::sees;
 use crate::nats::needs_server;
 use crate::nats::processes::{NodeProcess, load, load_of_pauses};
 use crate::nats::server::{NatsPort, NatsServer};
@@ -103,14 +104,16 @@ async fn a_killed_node_costs_the_calls_that_it_had() {
     let server = NatsServer::start(&[]);
     let _stays = NodeProcess::serve(&server, "stays", 0);
     let dies = NodeProcess::serve(&server, "dies", 0);
-    let caller = join(Config::new(server.url()).call_timeout(Duration::from_secs(10))).await;
+    let caller = join(Config::new(server.url()).call_timeout(GRACE)).await;
+    sees(&caller, &["stays", "dies"]).await;
     let tally = load_of_pauses(&caller, (10_000, AT_ONCE), |over| {
         if over == 1_000 {
             dies.signal("-KILL");
         }
     });
     let mut tally = tally.await;
-    let lost = tally.remove("CommError: no answer in time").unwrap_or_default();
+    let lost = "CommError: the node, or the connection to the NATS server, was lost";
+    let lost = tally.remove(lost).unwrap_or_default();
     assert!(lost <= AT_ONCE, "{lost}");
     assert_eq!(tally.keys().collect::<Vec<_>>(), ["dies", "stays"], "{tally:?}");
 }
