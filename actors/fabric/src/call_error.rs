@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_core::{Error, codes};
-use asyncsteps_executor::FailedCall;
+use asyncsteps_executor::{FailedCall, NotHosted};
 
 use crate::node::NodeId;
 
@@ -26,6 +26,8 @@ pub struct CallError {
     info: Option<String>,
     outcome: Outcome,
     is_not_hosted: bool,
+    /// The interface is not known here.
+    is_not_known: bool,
 }
 
 /// The outcome of a call that failed, as far as it is known.
@@ -45,6 +47,11 @@ impl CallError {
     #[must_use]
     pub fn not_served() -> Self {
         Self { is_not_hosted: true, ..Self::connect("no node serves the function") }
+    }
+
+    /// The same for an interface that is not known here, and not only away.
+    pub(crate) fn not_known(self) -> Self {
+        Self { is_not_known: true, ..self }
     }
 
     /// The same for a call of one node, if the call was one: others may serve the function.
@@ -82,21 +89,27 @@ impl CallError {
     #[must_use]
     pub(crate) fn unknown(code: &'static str, info: impl Into<String>) -> Self {
         let (code, info) = (code.into(), Some(info.into()));
-        Self { code, info, outcome: Outcome::Unknown, is_not_hosted: false }
+        Self { code, info, outcome: Outcome::Unknown, is_not_hosted: false, is_not_known: false }
     }
 
     /// The call was not made.
     #[must_use]
     pub fn not_made(code: &'static str, info: impl Into<String>) -> Self {
         let (code, info) = (code.into(), Some(info.into()));
-        Self { code, info, outcome: Outcome::NotCarriedOut, is_not_hosted: false }
+        Self {
+            code,
+            info,
+            outcome: Outcome::NotCarriedOut,
+            is_not_hosted: false,
+            is_not_known: false,
+        }
     }
 
     /// The node answered with an error.
     #[must_use]
     pub fn answered(code: impl Into<Cow<'static, str>>, info: impl Into<Option<String>>) -> Self {
         let (code, info) = (code.into(), info.into());
-        Self { code, info, outcome: Outcome::Answered, is_not_hosted: false }
+        Self { code, info, outcome: Outcome::Answered, is_not_hosted: false, is_not_known: false }
     }
 
     /// The error of a call within the process that failed with this error.
@@ -147,11 +160,13 @@ impl CallError {
     }
 
     /// The error of a flow whose call of `function` failed: with the same code, a [`FailedCall`] as its
-    /// cause if the node answered, and an [unknown outcome](Error::outcome_unknown) if it is.
+    /// cause if the node answered, [`NotHosted`] if the interface is not known here, and an
+    /// [unknown outcome](Error::outcome_unknown) if it is.
     #[must_use]
     pub fn into_flow_error(self, function: impl Into<Arc<str>>) -> Error {
         let error = Error::with_info(self.code.into_owned(), self.info);
         match self.outcome {
+            Outcome::NotCarriedOut if self.is_not_known => error.with_cause(NotHosted::new()),
             Outcome::NotCarriedOut => error,
             Outcome::Answered => error.with_cause(FailedCall::new(function)),
             Outcome::Unknown => error.outcome_unknown(),

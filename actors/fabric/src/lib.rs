@@ -78,6 +78,7 @@ mod endpoint;
 mod fabric;
 #[cfg(feature = "http")]
 pub mod http;
+mod known_interfaces;
 mod live_nodes;
 mod local;
 #[cfg(feature = "nats")]

@@ -15,6 +15,7 @@ use crate::call::{Call, Response};
 use crate::call_error::CallError;
 use crate::endpoint::Endpoint;
 use crate::fabric::{Capabilities, Fabric};
+use crate::known_interfaces::KnownInterfaces;
 use crate::live_nodes::LiveNodes;
 use crate::node::NodeInfo;
 use crate::pending::{Pending, wait};
@@ -30,6 +31,7 @@ pub struct LocalFabric {
     members: Arc<RwLock<Vec<Arc<LocalMember>>>>,
     /// Whose turn it is.
     turn: Arc<AtomicUsize>,
+    known: Arc<KnownInterfaces>,
 }
 
 /// An executor that serves.
@@ -73,7 +75,7 @@ impl Fabric for LocalFabric {
             let member = self.member(&call);
             let Call { invocation, time_limit, node, .. } = call;
             let Some((member, mut entered)) = member else {
-                return Err(CallError::not_served().of_node(node.as_ref()));
+                return Err(self.known.not_served(&invocation.function).of_node(node.as_ref()));
             };
             let called = member.executor.invoke(invocation);
             let result = tokio::select! {
@@ -93,6 +95,7 @@ impl Fabric for LocalFabric {
         executor: Executor,
     ) -> Pending<'_, Result<ServeGuard, CallError>> {
         Box::pin(async move {
+            endpoints.iter().for_each(|it| self.known.add(it.interface().iface()));
             let mut members = self.members.write();
             let number = self.turn.fetch_add(1, Ordering::Relaxed);
             let member = Arc::new(LocalMember {

@@ -58,7 +58,9 @@ impl Routes {
 
     fn fabric(&self, iface: &str) -> Result<&Arc<dyn Fabric>, CallError> {
         let fabric = self.by_interface.get(iface).or(self.others.as_ref());
-        fabric.ok_or_else(|| CallError::connect(format!("there is no fabric for {iface}")))
+        fabric.ok_or_else(|| {
+            CallError::connect(format!("there is no fabric for {iface}")).not_known()
+        })
     }
 
     /// Each fabric once.

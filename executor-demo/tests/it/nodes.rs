@@ -139,7 +139,7 @@ fn nodes_leave_under_load_without_a_lost_request() {
     });
     assert_eq!(stays.terminate().code(), Some(0));
     let unserved = client::call(front.address, "demo.shop:1.0:stock", &json!({ "sku": "apple" }));
-    assert_eq!(unserved["e"], "UnknownInterface", "{unserved}");
+    assert_eq!(unserved["e"], "ConnectError", "{unserved}");
 }
 
 /// Asks a node about jobs.

@@ -228,7 +228,7 @@ impl Builder {
     /// the caller may call the function, are checked where it is hosted. Raw data and requests in a binary
     /// coding are refused with InvalidRequest. A caller learns whether its request was not carried out
     /// (ConnectError, also if the nodes of its function are away), or may have been (CommError, also at the end of its
-    /// time). Unless this is set, such requests are refused with UnknownInterface or NotSupportedVersion.
+    /// time). Unless this is set, and for [functions that the invoker does not know](super::NotHosted), such requests are refused with UnknownInterface or NotSupportedVersion.
     ///
     /// Everything that the invoker reaches can be called from outside then. An invoker that is to forward
     /// only some interfaces refuses the others with [`NotHosted`](super::NotHosted).

@@ -27,7 +27,7 @@ pub trait Invoker: Send + Sync {
     ///
     /// An error that the function answered has a [`FailedCall`](super::FailedCall) as its cause.
     /// ConnectError says that the call was not carried out, with [`NotHosted`](super::NotHosted) as its cause
-    /// if it calls no such function; CommError that it may have been. Callers of
+    /// if it knows no such function; CommError that it may have been. Callers of
     /// [forwarded](super::Builder::forward) requests learn these codes too.
     ///
     /// # Cancel safety

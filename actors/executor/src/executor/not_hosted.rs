@@ -1,7 +1,7 @@
 //! The cause of an error that says that nothing hosts a function.
 
-/// The cause of a ConnectError of an [`Invoker`](super::Invoker) that calls no such function, wherever it is hosted. That
-/// its nodes are away is a ConnectError without it.
+/// The cause of a ConnectError of an [`Invoker`](super::Invoker): it knows no such function. That the nodes of one that it
+/// knows are away is a ConnectError without this.
 ///
 /// Where a request was [forwarded](super::Builder::forward), its caller gets UnknownInterface or
 /// NotSupportedVersion for it.

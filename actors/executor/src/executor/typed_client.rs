@@ -16,6 +16,7 @@ use super::arbiter::is_arbiter;
 use super::caller::Caller;
 use super::handle::Executor;
 use super::key::checked_key;
+use super::not_hosted::NotHosted;
 
 /// The pauses before a call is made again.
 const PAUSES: [Duration; 3] =
@@ -223,8 +224,8 @@ impl TypedClient {
     /// Whether a call that failed is made again: it was not carried out, or it may have been and has a key.
     fn may_repeat<C: TypedCall>(&self, error: &Error) -> bool {
         let code = error.code();
-        let is_safe =
-            code == codes::CONNECT_ERROR || self.key.is_some() && code == codes::COMM_ERROR;
+        let is_away = code == codes::CONNECT_ERROR && error.find::<NotHosted>().is_none();
+        let is_safe = is_away || self.key.is_some() && code == codes::COMM_ERROR;
         is_safe && C::Errors::from_code(code, error.info()).is_none()
     }
 }

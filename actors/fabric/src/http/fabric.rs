@@ -106,7 +106,7 @@ impl HttpFabric {
             }
             None => {
                 let info = format!("no service is registered for {}", function.as_str());
-                Err(CallError::connect(info))
+                Err(CallError::connect(info).not_known())
             }
         }
     }

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use super::client::ServerConnection;
 use super::config::Config;
 use super::connection::Connection;
-use super::control::{compare_secrets, discover, is_name_taken, order_drain, take_orders};
+use super::control::{compare_secrets, is_name_taken, order_drain, take_orders};
 use super::error::NatsError;
 use super::link::Link;
 use super::outgoing::make_call;
@@ -245,7 +245,7 @@ impl Fabric for NatsFabric {
     }
 
     fn nodes(&self) -> BoxFuture<'_, Result<Vec<NodeInfo>, CallError>> {
-        Box::pin(discover(&self.link))
+        Box::pin(self.view.look(&self.link))
     }
 
     /// As old as the [interval](Config::view_interval) between looks and the

@@ -91,9 +91,13 @@ impl OutgoingCall {
             }
         }
         let headers = std::mem::take(&mut self.headers);
-        let Self { node, .. } = &self;
-        let answered = self.send(link, node.as_ref(), headers).await;
-        read_answer(&answered.map_err(|error| error.of_node(node.as_ref()))?)
+        let Self { node, function, .. } = &self;
+        match self.send(link, node.as_ref(), headers).await {
+            Err(error) if error == CallError::not_served() => {
+                Err(view.not_served(link, function, self.ends).await.of_node(node.as_ref()))
+            }
+            answered => read_answer(&answered?),
+        }
     }
 
     fn send<'a>(

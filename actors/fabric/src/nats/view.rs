@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message};
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::control::discover;
 use super::link::Link;
 use crate::call_error::{CallError, Outcome};
+use crate::known_interfaces::KnownInterfaces;
 use crate::live_nodes::LiveNodes;
 use crate::node::{NodeId, NodeInfo};
 
@@ -46,6 +47,9 @@ pub(super) struct View {
     called: RwLock<LiveNodes>,
     /// How often nodes were asked by their names, and whether they have answered then.
     greeted: Mutex<BTreeMap<NodeId, (u8, bool)>>,
+    /// What other nodes have served, as far as this one has looked.
+    known: KnownInterfaces,
+    has_looked: AtomicBool,
     /// What nodes have said they serve since the last look.
     news: Mutex<Vec<NodeInfo>>,
     wanted: Notify,
@@ -93,7 +97,7 @@ impl View {
         self.wanted.notified().await;
         while !link.is_closed() {
             let mut count = 0;
-            if let Ok(nodes) = discover(&link).await {
+            if let Ok(nodes) = self.look(&link).await {
                 count = nodes.len();
                 let nodes = LiveNodes::of(&nodes);
                 self.greet(&link, &nodes).await;
@@ -125,6 +129,31 @@ impl View {
             let mut view = view.write();
             *view = view.with(&new);
         }
+    }
+
+    /// Asks all nodes what they serve.
+    pub(super) async fn look(&self, link: &Link) -> Result<Vec<NodeInfo>, CallError> {
+        let nodes = discover(link).await?;
+        self.has_looked.store(true, Ordering::Relaxed);
+        let others = nodes.iter().filter(|info| info.node != link.node.as_str());
+        for interface in others.flat_map(|info| &info.interfaces) {
+            self.known.add(interface.split(':').next().unwrap_or_default());
+        }
+        Ok(nodes)
+    }
+
+    /// The error of a call that no node takes, which ends then.
+    pub(super) async fn not_served(
+        &self,
+        link: &Link,
+        function: &FunctionName,
+        ends: Instant,
+    ) -> CallError {
+        if !self.has_looked.swap(true, Ordering::Relaxed) {
+            // without a connection nothing is known
+            let _ = tokio::time::timeout_at(ends, self.look(link)).await;
+        }
+        self.known.not_served(function)
     }
 
     /// Asks nodes that are new whether they are there, by their names.

@@ -84,7 +84,7 @@ pub(super) async fn a_front_forwards(nodes: &Nodes) {
         {"e":"InternalError","edesc":"Not expected error"}
         {"e":"InvalidRequest","edesc":"Type mismatch for parameter: test.node:1.1:echo(text) = \"5\""}
         {"e":"ConnectError","edesc":"The request was not carried out"}
-        {"e":"ConnectError","edesc":"The request was not carried out"}
+        {"e":"UnknownInterface","edesc":"Unknown interface: test.other"}
         InvalidRequest: Only JSON is forwarded: the definition of the function is not known here
         InvalidRequest: Raw data is not forwarded: call the node that hosts the function
     "#]]
