@@ -65,7 +65,7 @@
 //! within 2 seconds of a reconnect. Programs that are no nodes, such as `nats request`, are not asked. Once a caller
 //! knows the node, it notifies it at once.
 //!
-//! The caller of a request that waited on its way for half a second is asked before: it may have been told that the
+//! The caller of a request that waited on its way for half a second is asked before: it may know that the
 //! connection was lost.
 //!
 //! While the server cannot be reached, calls fail with ConnectError at once, and nothing is kept to be sent later: it

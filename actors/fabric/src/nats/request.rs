@@ -22,8 +22,8 @@ const ERROR_HEADERS: usize = 128;
 /// The bytes of an answer, and its error code.
 pub(super) type Answer = (Bytes, Option<String>);
 
-/// Carries out a request, and answers it. One whose deadline has passed is not carried out: its caller has been told that
-/// it failed, and may have repeated it.
+/// Carries out a request, and answers it. One whose deadline has passed is not carried out: its caller knows that it
+/// failed, and may have repeated it.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the request; it is not answered.
