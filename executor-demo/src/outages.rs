@@ -58,12 +58,13 @@ impl Invoker for WayToBank {
         let (bank, away, is_away) = (self.bank.clone(), self.away, Arc::clone(&self.is_away));
         Box::pin(async move {
             sleep(SECOND / 20).await;
-            match away {
-                Away::Bank { is_silent } if is_away.load(Ordering::Relaxed) => match is_silent {
+            if let Away::Bank { is_silent } = away
+                && is_away.load(Ordering::Relaxed)
+            {
+                match is_silent {
                     true => pending().await,
                     false => return Err(Error::new(codes::CONNECT_ERROR)),
-                },
-                _ => {}
+                }
             }
             let function = call.function.to_string();
             bank.call_as_system::<Value>(&function, Value::Object(call.params)).await.map(Some)

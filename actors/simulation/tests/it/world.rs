@@ -241,8 +241,9 @@ impl World {
         let ended = cluster.requests(FlowState::Ended);
         for request in ended.iter().skip(others) {
             let undos = self.effects(request.uid).map(|(_, effect)| effect.undos).max();
-            // one that ends while a cancel comes begins anew, to end by that
-            let is_taken = request.epoch.get() > 1 && request.cancel.is_none();
+            // one that ends while a cancel comes begins anew, to end by that; one that is undone waits for what is away
+            let ends_once = request.cancel.is_none() && undos.unwrap_or_default() == 0;
+            let is_taken = request.epoch.get() > 1 && ends_once;
             if is_taken || undos > Some(1) {
                 let records = records(cluster, request.uid);
                 return Err(format!("{undos:?} undos, {request:?}\n{records}"));
