@@ -17,8 +17,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
+use super::alarm::Alarm;
 use super::blocks::PREFACE;
-use super::connection_state::{Alarm, ConnectionState};
+use super::connection_state::ConnectionState;
 use super::limits::ServerLimits;
 use super::requests::Requests;
 use super::timeout_stream::TimeoutStream;

@@ -12,6 +12,7 @@ use asyncsteps_actors::clock;
 use asyncsteps_core::Time;
 use slab::Slab;
 
+use super::alarm::Alarm;
 use super::blocks::Followed;
 use super::holds::{HeldRequest, Holds};
 use super::limits::ServerLimits;
@@ -596,23 +597,6 @@ impl Drop for InService {
             state.in_service -= 1;
             state.idle_since = now;
         });
-    }
-}
-
-/// An alarm that wakes a task at a time that is often set anew, and rarely comes.
-#[derive(Debug, Default)]
-pub(super) struct Alarm {
-    timer: asyncsteps_actors::timer::Timer,
-    at: Option<Time>,
-}
-
-impl Alarm {
-    /// Wakes the task at `due` at the latest; perhaps also before.
-    pub(super) fn set(&mut self, due: Time, now: Time, cx: &Context<'_>) {
-        if self.at.is_none_or(|at| at <= now || at > due) {
-            self.timer.set(Some(due), cx.waker());
-            self.at = Some(due);
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! whatever its clients do.
 
 mod accept;
+mod alarm;
 mod blocks;
 #[cfg(feature = "rustls")]
 mod certificate;
