@@ -189,7 +189,7 @@ async fn keep(
         match order {
             Some(ClientOrder::Replace(client)) => connection.replace(client).await,
             Some(ClientOrder::Look) if !connection.subscriptions.is_closed() => {
-                connection.look().await
+                connection.look().await;
             }
             Some(ClientOrder::Look) => {}
             None => return,

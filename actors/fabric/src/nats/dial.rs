@@ -67,7 +67,7 @@ impl Dialler {
         for file in self.config.files() {
             tokio::fs::File::open(file).await.map_err(|error| wrong(file, error))?;
         }
-        let of_credentials = credentials.file().unwrap_or(Path::new(""));
+        let of_credentials = credentials.file().unwrap_or_else(|| Path::new(""));
         credentials.auth(listed, &[]).await.map_err(|error| wrong(of_credentials, error))?;
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         let mut servers = servers(listed);

@@ -70,18 +70,20 @@ async fn an_error_names_what_is_wrong_with_a_certificate() {
     let server =
         NatsServer::start(&["--tls", "--tlscert", &cert, "--tlskey", &key, "-a", "0.0.0.0"]);
     let url = server.url().replace("nats://", "tls://");
+    let other = url.replace("127.0.0.1", "127.0.0.2");
     let mut out = String::new();
     for config in [
         Config::new(&*url).root_certificates("/no/such/file"),
         Config::new(&*url).root_certificates(&key),
-        Config::new(url.replace("127.0.0.1", "127.0.0.2")).root_certificates(&cert),
+        Config::new(&*other).root_certificates(&cert),
     ] {
-        out += &error(config).await.replace(&url, "tls://SERVER");
+        out += &error(config).await.replace(&url, "tls://SERVER").replace(&other, "tls://OTHER");
         out.push('\n');
     }
     expect![[r#"
         the credentials in /no/such/file cannot be read: give a certificate as PEM, the file that nsc wrote, or one with a token
         TLS with tls://SERVER fails, invalid peer certificate: UnknownIssuer: check the certificates, and tls:// in the URL
+        TLS with tls://OTHER fails, invalid peer certificate: certificate not valid for name "127.0.0.2"; certificate is only valid for IpAddress(127.0.0.1) or DnsName("localhost"): check the certificates, and tls:// in the URL
     "#]].assert_eq(&out);
 }
 
