@@ -38,7 +38,7 @@
 //! | `erase` | `user` or `key` | [`JobsErased`]: how much was removed, and which jobs are left |
 //!
 //! Times are numbers of milliseconds, since 1970 where they are times of day. A `key` has 1 to 128 printable
-//! ASCII characters. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
+//! ASCII characters; the header `Idempotency-Key` is one, and both are refused. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
 //! would stay in the journal.
 //!
 //! A `signal` is refused unless each step of the job that waits for this `name` lets the caller send it, whether the job

@@ -236,7 +236,15 @@ impl Jobs {
         let Submission { function, params, key, start, deadline } = &*cx.params;
         let request = cx.request();
         let options = Options::default().caller(request.caller()).counted_from(request.channel());
-        let key = key.as_deref().map(checked_key).transpose()?;
+        let key = match (key.as_deref(), request.received()?.idempotency_key()?) {
+            (Some(_), Some(_)) => {
+                let info =
+                    "the job has a `key` and a header Idempotency-Key: one of them is enough";
+                return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
+            }
+            (Some(key), None) => Some(checked_key(key)?),
+            (None, header) => header,
+        };
         let options = key.into_iter().fold(options, Options::key);
         if start.is_some_and(|at| time(at) > wall().after(LATEST_START)) {
             let info = "`start` is more than 366 days ahead";

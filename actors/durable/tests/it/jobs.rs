@@ -13,15 +13,15 @@ use asyncsteps_core::{Error, Retry};
 use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 use asyncsteps_durable::{Durable, Node};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
-use asyncsteps_executor::security::SecurityLevel;
+use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Steps};
+use asyncsteps_executor::{Executor, Returns, Steps, TypedCall, TypedCallError};
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::{Clock, LEASE, Timestamp, TokioClock};
 use expect_test::expect_file;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 const WORK: &str = "test.work:1.0:work";
@@ -151,6 +151,36 @@ async fn a_result_is_waited_for_no_longer_than_it_may_take() -> Result<(), Error
     assert_eq!(status["job"]["function"], "test.work:1:work");
     assert_eq!(status["kept"], json!([]), "it has a result");
     assert!(status["job"]["ended"].as_f64() >= status["job"]["created"].as_f64(), "{status}");
+    Ok(())
+}
+
+/// The same as a call by its type.
+#[derive(Serialize)]
+struct Submit {
+    function: &'static str,
+    params: Value,
+    key: Option<&'static str>,
+}
+
+impl TypedCall for Submit {
+    const FUNCTION: &'static str = "asyncsteps.jobs:1.0:submit";
+    type Result = Value;
+    type Errors = std::convert::Infallible;
+}
+
+#[actix::test]
+async fn the_header_of_a_submission_is_its_key_and_a_second_one_is_refused() -> Result<(), Error> {
+    let (executor, _node) = start().await;
+    let ann = User::new(ANN.0, ANN.1);
+    let client = executor.client_for(&ann).with_key("header");
+    let submit = async |key| {
+        let submitted =
+            client.call(Submit { function: WORK, params: json!({ "seconds": 1 }), key });
+        submitted.await.map_err(TypedCallError::into_error)
+    };
+    assert_eq!(submit(None).await?, submit(None).await?);
+    let refused = submit(Some("parameter")).await.expect_err("which of them is it");
+    assert_eq!(refused.code(), "InvalidRequest");
     Ok(())
 }
 
