@@ -82,7 +82,8 @@ async fn a_function_that_wants_the_lock_of_its_caller_fails_at_once() {
         let call = executor.call_as_system::<Value>(&format!("test.locks:1.0:{function}"), ());
         let error = call.await.expect_err("it would wait for itself");
         assert!(begin.elapsed().is_zero(), "it did not wait for the deadline");
-        assert_eq!(error.info(), Some("Not expected error"), "callers are not told the places");
+        let text = "deadlock: calls wait for each other";
+        assert_eq!(error.info(), Some(text), "callers are not told the places");
         let text = found(function).to_string();
         assert_eq!(text.matches("waits for the call of test.locks:1.0:").count(), calls, "{text}");
         assert_eq!(text.matches(", carried out by flow ").count(), calls, "{text}");

@@ -6,14 +6,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_actors::sync::{CallerFences, Calling, FencingToken};
+use asyncsteps_actors::sync::deadlock;
+use asyncsteps_actors::sync::{AwayWait, CallerFences, Calling, FencingToken};
 use asyncsteps_actors::{clock, timer, trace};
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, Time, codes};
 use asyncsteps_executor::message::Response;
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_executor::{FrontWait, RequestSteps};
 use asyncsteps_journal::{Error as JournalError, Refused};
-use futures_util::TryFutureExt;
+use futures_util::future::OptionFuture;
 use serde_json::{Map, Value};
 
 use super::answers::CallKey;
@@ -23,7 +24,7 @@ use super::hop::{Hop, HoppingCall, lost};
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::{Changes, Committed, OwnedEntity};
 use super::owner::{EntityOwner, PAUSE, Place};
-use super::owners::MOVED;
+use super::owners::{MOVED, TURNS};
 use super::post::{Unsent, requests, store};
 use super::state::{AnyState, Draft};
 use crate::shared::DurableShared;
@@ -213,8 +214,19 @@ impl EntityCall {
         }
         self.claims.set(true);
         asi.request_mut()?.wait(Rc::<Self>::clone(&self));
-        let owned = owner.owned(Arc::clone(&self.kind), self.name.clone(), self.form);
-        asi.await_(owned.map_ok(|entity| (entity,))).named("claim");
+        let (away, failed) = AwayWait::of_step(asi, TURNS, &self.name.full).unzip();
+        let away = Rc::new(away);
+        let asked = (Arc::clone(&self.kind), self.name.clone(), self.form);
+        let owned = owner.owned(asked, Rc::downgrade(&away));
+        asi.await_(async move {
+            let _waits = away;
+            tokio::select! {
+                biased;
+                owned = owned => owned.map(|entity| (entity,)),
+                Some(error) = OptionFuture::from(failed) => Err(error),
+            }
+        })
+        .named("claim");
         asi.add(move |asi, (entity,): (Option<Rc<OwnedEntity>>,)| then(self, asi, entity));
         Ok(())
     }
@@ -448,11 +460,9 @@ fn check_chain(kind: &EntityKind, name: &EntityName, fences: &[FencingToken]) ->
     let is_same =
         |fence: &&FencingToken| fence.lock() == &**kind.name() && fence.key() == &*name.key;
     if fences.iter().any(|fence| is_same(&fence)) {
-        let info = format!(
-            "the entity {} calls itself, through other calls: it would wait for ever",
-            name.full
-        );
-        return Err(Error::with_info(codes::INTERNAL_ERROR, info));
+        let chain: Vec<_> = fences.iter().map(FencingToken::key).collect();
+        let info = format!("the entity {} calls itself, by {}", name.full, chain.join(", then "));
+        return Err(deadlock::found(info));
     }
     if fences.len() >= CHAIN {
         let info = format!("the call of the entity {} came through {CHAIN} other ones", name.full);

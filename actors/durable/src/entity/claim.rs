@@ -1,10 +1,12 @@
 //! How a node gets an entity.
 
 use std::future::pending;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_actors::sync::AwayWait;
+use asyncsteps_actors::sync::deadlock::WaitPath;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::Caller;
@@ -14,7 +16,11 @@ use asyncsteps_journal::request::{
     CallerKey, Claim, Claimed, Disposition, FirstOwner, FlowInfo, FlowState, Loaded, Signal,
     Submit, Submitted,
 };
-use asyncsteps_journal::{Epoch, Error as JournalError, LEASE, POLL, Refused, Repeat, Uid, Value};
+use asyncsteps_journal::{
+    Epoch, Error as JournalError, Journal, LEASE, POLL, Refused, Repeat, Uid, Value,
+};
+
+use tokio::runtime::Handle;
 
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
@@ -32,6 +38,9 @@ const SCOPE: &str = "entity";
 
 /// The signal by which a node asks another one for an entity.
 const GIVE_BACK: &str = "give back";
+
+/// Its value: the node that asks, and the waits that lead to the entity. Waits of which the node has asked before come alone.
+pub(super) type Asks = (Option<u64>, Option<WaitPath>);
 
 /// How long a node waits for an entity that another one has: a lease, if that one is dead, and some calls.
 const PATIENCE: Duration = Duration::from_secs(3 * LEASE.as_secs());
@@ -63,6 +72,7 @@ impl EntityOwner {
         kind: &Arc<EntityKind>,
         name: &EntityName,
         form: CallForm,
+        away: &Weak<Option<AwayWait>>,
     ) -> Result<Option<Rc<OwnedEntity>>, Error> {
         let mut changes = self.shared.journal.changes();
         let (mut known, mut asked) = (None, None);
@@ -104,7 +114,7 @@ impl EntityOwner {
                         return self.load(lease, kind, name, claimed).await.map(Some);
                     }
                     Owner::Other(epoch) if asked != Some(epoch) => {
-                        asked = self.ask_back(&lease, uid).await?.then_some(epoch);
+                        asked = self.ask_back(&lease, uid, away).await?.then_some(epoch);
                         known = known.filter(|_| asked.is_some());
                     }
                     Owner::Gone => {
@@ -208,10 +218,19 @@ impl EntityOwner {
     }
 
     /// Asks the node that has the entity to give it back; returns whether it is there.
-    async fn ask_back(&self, lease: &Lease, uid: Uid) -> Result<bool, Error> {
-        let asks =
-            Value::encode(&lease.node.get()).map_err(|error| error_of_submit(&error.into()))?;
-        let signal = Signal { id: random()?, name: GIVE_BACK.to_owned(), value: asks };
+    async fn ask_back(
+        &self,
+        lease: &Lease,
+        uid: Uid,
+        away: &Weak<Option<AwayWait>>,
+    ) -> Result<bool, Error> {
+        let away = away.upgrade();
+        let path = away.as_deref().and_then(Option::as_ref).and_then(|away| {
+            let journal = Arc::clone(&self.shared.journal);
+            away.is_at(move |path| send(&journal, uid, path))
+        });
+        drop(away);
+        let signal = asks((Some(lease.node.get()), path))?;
         let asked = answered(|| self.shared.journal.signal(uid, signal.clone())).await;
         match asked {
             Ok(()) => Ok(true),
@@ -257,6 +276,23 @@ impl EntityOwner {
         let info = format!("The entity {} waits for an operator: {reason}", name.full);
         Error::with_info(codes::INTERNAL_ERROR, info)
     }
+}
+
+/// Sends waits after the node that has asked for the entity.
+fn send(journal: &Arc<dyn Journal>, uid: Uid, path: WaitPath) {
+    let Ok(runtime) = Handle::try_current() else { return };
+    let Ok(signal) = asks((None, Some(path))) else { return };
+    let journal = Arc::clone(journal);
+    runtime.spawn(async move {
+        if let Err(error) = answered(|| journal.signal(uid, signal.clone())).await {
+            tracing::debug!(entity = %uid, %error, "the entity is not there any more");
+        }
+    });
+}
+
+fn asks(asks: Asks) -> Result<Signal, Error> {
+    let value = Value::encode(&asks).map_err(|error| error_of_submit(&error.into()))?;
+    Ok(Signal { id: random()?, name: GIVE_BACK.to_owned(), value })
 }
 
 /// The key by which an entity is found.

@@ -15,6 +15,7 @@ use asyncsteps_journal::{Epoch, Event, Path, Record, Uid, Value, ValueError};
 use tokio::sync::Notify;
 
 use super::answers::{Answers, CallKey, StoredAnswer};
+use super::claim::Asks;
 use super::figures::{EntityFigures, EntityTurn};
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MessageId, WAITING};
@@ -64,6 +65,8 @@ pub(crate) struct OwnedEntity {
     is_forgotten: Cell<bool>,
     /// Another node has asked for it.
     is_wanted: Cell<bool>,
+    /// Up to which number of the inbox paths of waits were followed.
+    pub(super) followed: Cell<u64>,
     /// Nodes have asked for it before it was claimed.
     has_inbox: bool,
     /// The last call has left it, or the node has forgotten it.
@@ -81,7 +84,10 @@ impl OwnedEntity {
         let Claimed { uid, epoch, .. } = claimed;
         let (form, version) = (kind.form, loaded.flow.version);
         // another node that asked for it after it was claimed still waits
-        let is_own = |asked: &&StoredSignal| asked.value.decode().ok() == Some(lease.node.get());
+        let is_own = |asked: &&StoredSignal| {
+            let asked = asked.value.decode();
+            asked.is_ok_and(|(by, _): Asks| by.is_none_or(|by| by == lease.node.get()))
+        };
         let unseen = loaded.inbox.signals.iter().find(|asked| !is_own(asked));
         let unseen = unseen.map(|asked| asked.number);
         let seen = unseen.map_or(loaded.inbox.last, |number| number.saturating_sub(1));
@@ -136,6 +142,7 @@ impl OwnedEntity {
             is_leaving: Cell::new(false),
             is_forgotten: Cell::new(false),
             is_wanted: Cell::new(false),
+            followed: Cell::new(0),
             has_inbox: !loaded.inbox.signals.is_empty(),
             changed: Notify::new(),
         }))
@@ -206,6 +213,11 @@ impl OwnedEntity {
     /// How long no call was in it.
     pub(super) fn idle_since(&self) -> Option<Time> {
         (self.uses.get() == 0).then(|| self.used.get())
+    }
+
+    /// Whether a call is in it.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.uses.get() > 0
     }
 
     /// Completes when no call is in it.

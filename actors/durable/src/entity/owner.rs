@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use asyncsteps_actors::sync::AwayWait;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_journal::Uid;
@@ -14,6 +15,7 @@ use asyncsteps_journal::request::News;
 use dashmap::Entry;
 use tokio::sync::Notify;
 
+use super::claim::Asks;
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
 use super::owners::{KnownEntity, MOVED};
@@ -138,9 +140,8 @@ impl EntityOwner {
     /// of this process owns it.
     pub(super) async fn owned(
         self: Rc<Self>,
-        kind: Arc<EntityKind>,
-        name: EntityName,
-        form: CallForm,
+        (kind, name, form): (Arc<EntityKind>, EntityName, CallForm),
+        away: Weak<Option<AwayWait>>,
     ) -> Result<Option<Rc<OwnedEntity>>, Error> {
         loop {
             let changed = self.changed.notified();
@@ -161,7 +162,8 @@ impl EntityOwner {
                 Some(Owning::Claims) => changed.await,
                 None => {
                     self.begin_claim(&name)?;
-                    let claims = Rc::clone(&self).claims(Arc::clone(&kind), name.clone(), form);
+                    let asked = (Arc::clone(&kind), name.clone(), form);
+                    let claims = Rc::clone(&self).claims(asked, Weak::clone(&away));
                     // one that is claimed is kept, whoever waits for it
                     if !detached(claims).await? {
                         return Ok(None);
@@ -194,12 +196,11 @@ impl EntityOwner {
     /// Claims the entity; returns whether it is there.
     async fn claims(
         self: Rc<Self>,
-        kind: Arc<EntityKind>,
-        name: EntityName,
-        form: CallForm,
+        (kind, name, form): (Arc<EntityKind>, EntityName, CallForm),
+        away: Weak<Option<AwayWait>>,
     ) -> Result<bool, Error> {
         let _ended = ClaimEnd { owner: Rc::clone(&self), name: Arc::clone(&name.full) };
-        let Some(entity) = self.claim(&kind, &name, form).await? else { return Ok(false) };
+        let Some(entity) = self.claim(&kind, &name, form, &away).await? else { return Ok(false) };
         let owns = Owning::Owns(Rc::clone(&entity));
         self.owned.borrow_mut().insert(entity.claimed.uid, Rc::clone(&entity));
         self.entities.borrow_mut().insert(Arc::clone(&name.full), owns);
@@ -244,6 +245,23 @@ impl EntityOwner {
         if let Some(entity) = owned {
             entity.wanted(news.inbox);
             self.leave(&entity);
+            if entity.is_in_use() && entity.followed.get() < news.inbox {
+                actix_rt::spawn(Rc::clone(self).follow(entity));
+            }
+        }
+    }
+
+    /// Another node waits for an entity: what the call in it waits for may be what that node has.
+    async fn follow(self: Rc<Self>, entity: Rc<OwnedEntity>) {
+        let Ok(inbox) = self.shared.journal.inbox(entity.claimed.uid).await else { return };
+        let followed = entity.followed.replace(inbox.last);
+        let turn = self.shared.entities.turns.key(&entity.name.full);
+        for asked in inbox.signals.iter().filter(|asked| asked.number > followed) {
+            if let Ok((_, Some(path))) = asked.value.decode::<Asks>()
+                && entity.is_in_use()
+            {
+                turn.pass_on(&path);
+            }
         }
     }
 

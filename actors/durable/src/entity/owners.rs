@@ -12,6 +12,9 @@ use super::figures::EntityFigures;
 /// How many calls of an entity may wait for their turn.
 const QUEUE: u32 = 1000;
 
+/// The name of the lock of an entity.
+pub(super) const TURNS: &str = "entity";
+
 /// The code of a call that finds its entity elsewhere. No caller sees it: the call goes there.
 pub(super) const MOVED: &str = "asyncsteps:EntityMoved";
 
@@ -46,7 +49,7 @@ impl Default for EntityOwners {
         Self {
             known: DashMap::new(),
             nodes: AtomicUsize::new(0),
-            turns: Mutex::named("entity", options),
+            turns: Mutex::named(TURNS, options),
         }
     }
 }

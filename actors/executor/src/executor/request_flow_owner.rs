@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use asyncsteps_actors::flow::{FlowEnd, FlowOwner, FlowRef};
 use asyncsteps_actors::record::Recording;
+use asyncsteps_actors::sync::deadlock::Deadlock;
 use asyncsteps_core::{Error, Execution, Outcome, Time, codes};
 use asyncsteps_futoin::message::Response;
 use serde_json::Value;
@@ -190,6 +191,10 @@ impl RequestFlowOwner {
         if let Some(hooks) = &exchange.reply_to.shared.config.hooks {
             hooks.not_expected(&exchange.function.full_name(), error);
         }
+        // of a call that the function has made, too
+        if error.find::<Deadlock>().is_some() || error.info() == Some(DEADLOCK) {
+            return Response::error(codes::INTERNAL_ERROR, Some(DEADLOCK));
+        }
         not_expected()
     }
 
@@ -250,6 +255,9 @@ impl RequestFlowOwner {
         steps.when_over(move |steps| recorder.take(wanted, RequestRecord { steps, ..record }));
     }
 }
+
+/// What callers see of a deadlock.
+const DEADLOCK: &str = "deadlock: calls wait for each other";
 
 fn not_expected() -> Response {
     Response::error(codes::INTERNAL_ERROR, Some("Not expected error"))

@@ -14,6 +14,7 @@
 //! In this order: [`Mutex`], [`Throttle`], [`Limiter`], [`Registry`] for objects by name, and
 //! [`deadlock`].
 
+mod away;
 mod calls;
 pub mod deadlock;
 mod fencing_token;
@@ -30,6 +31,7 @@ pub mod throttle;
 mod waiter;
 mod waits;
 
+pub use away::AwayWait;
 pub use calls::{Call, Calling, calling};
 pub use fencing_token::{CallerFences, FencingToken, HeldFence, ParseFencingTokenError, fences};
 pub use limiter::{Limiter, LimiterActor};

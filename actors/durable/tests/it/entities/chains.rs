@@ -21,6 +21,9 @@ use super::hops::there;
 use super::memory;
 use crate::node::run;
 
+/// What the caller of a deadlock sees.
+const DEADLOCK: &str = "InternalError: deadlock: calls wait for each other";
+
 /// Each passes what it has to the next one, by a call; where calls cross, when all of them have their first turn.
 struct Links(Option<Arc<Barrier>>);
 
@@ -91,8 +94,16 @@ fn an_entity_calls_others_and_never_waits_for_itself() {
         let begun = tokio::time::Instant::now();
         for on in [&["a"][..], &["b", "c", "a"]] {
             let refused = pass(&executor, "a", on).await.expect_err("it would wait for itself");
-            assert!(refused.starts_with("InternalError"), "{refused}");
+            assert_eq!(refused, DEADLOCK);
         }
+        let found = deadlock::last();
+        assert_eq!(
+            found.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "deadlock: the entity test.links:1@a calls itself, by a",
+                "deadlock: the entity test.links:1@a calls itself, by a, then b, then c",
+            ]
+        );
         assert!(begun.elapsed() < Duration::from_secs(1), "it is refused at once");
         assert_eq!(pass(&executor, "a", &[]).await, Ok(1), "and nobody waits for it");
     });
@@ -102,7 +113,7 @@ fn an_entity_calls_others_and_never_waits_for_itself() {
 fn one_ends(mut ended: Vec<Result<i32, String>>, entities: &[&str]) {
     ended.sort();
     let [Ok(2), .., Err(error)] = &*ended else { panic!("{ended:?}") };
-    assert_eq!(error, "InternalError: Not expected error");
+    assert_eq!(error, DEADLOCK);
     assert!(ended[..ended.len() - 1].iter().all(Result::is_ok), "{ended:?}");
     let found = deadlock::last();
     let [deadlock] = &*found else { panic!("{found:?}") };
@@ -149,5 +160,23 @@ fn so_they_do_on_several_arbiters() {
         let ended = try_join_all(ended).await.expect("all end");
         one_ends(ended, &["a", "b", "c"]);
         arbiters.iter().for_each(|arbiter| _ = arbiter.stop());
+    });
+}
+
+#[test]
+fn so_they_do_in_several_processes() {
+    run(async {
+        let (journal, all) = (memory(), Arc::new(Barrier::new(3)));
+        let processes = [(); 3].map(|()| Durable::new(journal.clone()));
+        let calls = [("a", "b"), ("b", "c"), ("c", "a")];
+        let (mut nodes, mut crossing) = (Vec::new(), Vec::new());
+        for (durable, (name, on)) in processes.iter().zip(calls) {
+            let executor = crossing_executor(durable, Some(&all));
+            nodes.push(durable.start(&executor).await.expect("the journal gives a lease"));
+            crossing.push(async move { pass(&executor, name, &[on]).await });
+        }
+        let begun = tokio::time::Instant::now();
+        one_ends(join_all(crossing).await, &["a", "b", "c"]);
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     });
 }

@@ -14,10 +14,14 @@
 //! Locks taken outside of flows, with [`Mutex::lock`](super::Mutex::lock) or by message, are assumed to
 //! be released; the same goes for waits for a throttle, a future or another flow.
 //!
+//! A wait for something that another process has, such as an entity, sends the waits that lead to it there, as a
+//! [`WaitPath`]: so deadlocks of several processes are found as well, and of these too the newest wait fails.
+//!
 //! The search stops nothing. A cycle counts if all of it is still there after it was found: waits of a
 //! deadlock do not change, so all of them were there at one time.
 
 mod graph;
+mod path;
 mod report;
 mod watch;
 
@@ -31,8 +35,10 @@ use graph::Graph;
 use parking_lot::Mutex;
 use watch::WAITS;
 
+pub use path::WaitPath;
 pub use report::{Deadlock, DeadlockWait, Resource};
 
+pub(super) use path::ELSEWHERE;
 pub(super) use watch::{Contended, GraphWait, Holders, HoldsUp, HoldsUpCaller, WaitGuard};
 
 /// Deadlocks that [`last`] knows.
@@ -94,7 +100,10 @@ pub(in crate::sync) fn look(wait: &Arc<GraphWait>) -> WaitOutcome {
         return WaitOutcome::Waits;
     }
     let is_older = |other: &GraphWait| other.number() <= wait.number();
-    let Some(cycle) = Graph::cycle(wait, is_older) else { return WaitOutcome::Waits };
+    let Some(cycle) = Graph::cycle(wait, is_older) else {
+        WaitPath::begin(wait);
+        return WaitOutcome::Waits;
+    };
     // if a time limit ends a wait of each cycle, all waits make progress
     let is_hard = |other: &GraphWait| is_older(other) && !other.is_limited();
     match if wait.is_limited() { None } else { Graph::cycle(wait, is_hard) } {
@@ -123,20 +132,26 @@ pub fn look_again(branches: &[(Identity, bool)]) {
 /// Fails the newest wait of a cycle that this wait is in, if no limit ends one of them.
 fn resolve(wait: &Arc<GraphWait>) {
     let Some(mut cycle) = Graph::cycle(wait, |wait| !wait.is_limited()) else { return };
-    let failing = (0..cycle.len()).filter(|at| cycle[*at].step.is_some());
+    let failing = (0..cycle.len()).filter(|at| cycle[*at].can_fail());
     let Some(newest) = failing.max_by_key(|at| cycle[*at].number()) else { return };
     cycle.rotate_left(newest);
-    let error = report(&cycle, false);
-    if let Some(step) = &cycle[0].step {
-        // it may have ended in another way meanwhile
-        let _ = step.fail(error);
-    }
+    cycle[0].fail(&|| report(&cycle, false));
 }
 
 /// Reports a cycle; returns the error for its first wait.
 fn report(cycle: &[Arc<GraphWait>], left_to_limit: bool) -> Error {
     let waits = cycle.iter().map(|wait| DeadlockWait::of(wait)).collect();
-    let deadlock = Deadlock { waits, left_to_limit };
+    report_as(Deadlock { waits, left_to_limit, text: None })
+}
+
+/// Reports a deadlock that its caller has found: such as a call of an entity that is for a turn of this entity. Returns the
+/// error of the wait that it would be.
+#[must_use]
+pub fn found(text: String) -> Error {
+    report_as(Deadlock { waits: Vec::new(), left_to_limit: false, text: Some(text.into()) })
+}
+
+fn report_as(deadlock: Deadlock) -> Error {
     let text = deadlock.to_string();
     log(deadlock.clone(), &text);
     // with a cause it is not an error that the function chose: its caller does not learn the locations
@@ -169,6 +184,7 @@ mod tests {
 
     use super::watch::{Contended, Holders};
     use super::*;
+    use crate::clock;
 
     /// A mutex with these holders for ever.
     struct Held(Holders);
@@ -202,6 +218,7 @@ mod tests {
             step: None,
             place: place.expect("a step is running"),
             resource: Arc::new(Held(holders.into())),
+            began: clock::wall(),
             number: OnceLock::new(),
         })
     }
@@ -296,6 +313,64 @@ mod tests {
             assert_eq!(are_valid(), [true, true]);
             look_again(&[(limited, false)]);
             assert_eq!(are_valid(), [true, false], "the newest wait fails");
+        }
+    }
+
+    /// What another process has: paths that were sent there, and how often its wait was failed.
+    #[derive(Default)]
+    struct Elsewhere {
+        sent: Mutex<Option<WaitPath>>,
+        failed: AtomicU64,
+    }
+
+    impl Contended for Elsewhere {
+        fn holders(&self) -> Option<Holders> {
+            None
+        }
+
+        fn resource(&self) -> Resource {
+            Resource::Mutex { name: "", key: Arc::default() }
+        }
+
+        fn pass_on(&self, path: &WaitPath) {
+            *self.sent.lock() = Some(path.clone());
+        }
+
+        fn can_fail(&self) -> bool {
+            true
+        }
+
+        fn fail(&self, _: &dyn Fn() -> Error) {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_cycle_of_several_processes_is_followed_twice_before_its_newest_wait_fails() {
+        for is_over_after in [1, 2, 9] {
+            let [a, b] = owners();
+            let elsewhere = [(); 2].map(|()| Arc::new(Elsewhere::default()));
+            let [older, newest] = [(a, 0), (b, 1)].map(|(identity, at)| {
+                let mut wait = wait(identity, &[], false);
+                let resource: Arc<Elsewhere> = Arc::clone(&elsewhere[at]);
+                Arc::get_mut(&mut wait).expect("it is new").resource = resource;
+                wait
+            });
+            let (older_watch, _newest_watch) = (older.watch(), newest.watch());
+            let mut older_watch = Some(older_watch);
+            let mut path = WaitPath::of(&older);
+            let mut visits = 0;
+            while let Some(at_process) = path.take() {
+                let (holder, at) = if visits % 2 == 0 { (b, 1) } else { (a, 0) };
+                at_process.follow(&[holder]);
+                path = elsewhere[at].sent.lock().take();
+                visits += 1;
+                if visits == is_over_after {
+                    drop(older_watch.take());
+                }
+            }
+            let failed = elsewhere.map(|elsewhere| elsewhere.failed.load(Ordering::Relaxed));
+            assert_eq!(failed, [0, u64::from(is_over_after > 4)], "{is_over_after}: {visits}");
         }
     }
 }

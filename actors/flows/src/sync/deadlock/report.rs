@@ -12,10 +12,12 @@ use crate::sync::waiter::Label;
 #[non_exhaustive]
 pub struct Deadlock {
     /// The waits of the cycle: each waits for the next one, and the last for the first. The first is
-    /// the newest, which closed the cycle.
+    /// the newest, which closed the cycle. None if it is in several processes.
     pub waits: Vec<DeadlockWait>,
     /// Whether it was left to a time limit instead of failing the newest wait.
     pub left_to_limit: bool,
+    /// What it is, if it is in several processes.
+    pub(super) text: Option<Arc<str>>,
 }
 
 /// One wait of a [`Deadlock`].
@@ -98,7 +100,9 @@ impl fmt::Display for DeadlockWait {
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, others @ ..] = &*self.waits else { return f.write_str("deadlock") };
+        let [first, others @ ..] = &*self.waits else {
+            return write!(f, "deadlock: {}", self.text.as_deref().unwrap_or_default());
+        };
         write!(f, "deadlock: {first}, ")?;
         let mut link = first.resource.link();
         for wait in others {

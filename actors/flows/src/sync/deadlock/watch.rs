@@ -5,13 +5,16 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::SystemTime;
 
-use asyncsteps_core::{AsyncSteps, Completion, FlowId, Identity, StepLocation};
+use asyncsteps_core::{AsyncSteps, Completion, Error, FlowId, Identity, StepLocation};
 use dashmap::{DashMap, Entry};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use super::path::WaitPath;
 use super::report::{DeadlockWait, Resource};
+use crate::clock;
 
 /// The waits by flow.
 pub(super) static WAITS: LazyLock<DashMap<FlowId, Waits>> = LazyLock::new(DashMap::new);
@@ -61,6 +64,19 @@ pub(in crate::sync) trait Contended: Send + Sync {
     /// The flows that have it; `None` if something else has it, which is assumed to make progress.
     fn holders(&self) -> Option<Holders>;
     fn resource(&self) -> Resource;
+
+    /// Follows a path to the holders, or sends it to the process that has them.
+    fn pass_on(&self, path: &WaitPath) {
+        path.follow(&self.holders().unwrap_or_default());
+    }
+
+    /// Whether it fails a wait that has no step to fail.
+    fn can_fail(&self) -> bool {
+        false
+    }
+
+    /// Fails that wait, unless it was failed.
+    fn fail(&self, _: &dyn Fn() -> Error) {}
 }
 
 /// A wait that other flows wait for in turn.
@@ -70,10 +86,11 @@ pub(in crate::sync) struct GraphWait {
     pub(super) lineage: SmallVec<[u32; 2]>,
     /// Whether a time limit ends it.
     pub(super) limited: AtomicBool,
-    /// Fails it; a call is not failed.
+    /// Fails it, unless its resource does.
     pub(super) step: Option<Completion>,
     pub(super) place: StepLocation,
     pub(super) resource: Arc<dyn Contended>,
+    pub(super) began: SystemTime,
     /// Numbers the waits of the process in their order; set when the wait joins a queue.
     pub(super) number: OnceLock<u64>,
 }
@@ -100,6 +117,7 @@ impl GraphWait {
             step,
             place,
             resource,
+            began: clock::wall(),
             number: OnceLock::new(),
         }
     }
@@ -118,6 +136,20 @@ impl GraphWait {
 
     pub(super) fn is_limited(&self) -> bool {
         self.limited.load(Ordering::Relaxed)
+    }
+
+    /// Whether it can be failed; a call cannot.
+    pub(super) fn can_fail(&self) -> bool {
+        self.step.is_some() || self.resource.can_fail()
+    }
+
+    /// Fails it, unless it was failed or has ended in another way.
+    pub(super) fn fail(&self, error: &dyn Fn() -> Error) {
+        match &self.step {
+            Some(step) if step.is_valid() => drop(step.fail(error())),
+            Some(_) => {}
+            None => self.resource.fail(error),
+        }
     }
 
     pub(super) fn number(&self) -> u64 {

@@ -16,7 +16,7 @@ pub use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::sync::{ISync, Section};
 use asyncsteps_core::{AsyncSteps, Completion, Stack, StepResult};
 
-use super::deadlock::{self, GraphWait, HoldsUp, HoldsUpCaller, WaitOutcome};
+use super::deadlock::{self, Contended, GraphWait, HoldsUp, HoldsUpCaller, WaitOutcome, WaitPath};
 use super::load::{KeyReport, Load, LockReport};
 use super::owners::KeyOwners;
 use super::waiter::{Holder, LockWaiter};
@@ -162,6 +162,11 @@ impl Mutex {
     #[must_use]
     pub fn owners(&self, most: usize) -> KeyOwners {
         self.0.owners(most)
+    }
+
+    /// Follows a path of waits from another process to the holder of this key, which has what the last of them is for.
+    pub fn pass_on(&self, path: &WaitPath) {
+        Contended::pass_on(&*self.0, path);
     }
 
     /// The keys that are held or waited for.
