@@ -29,6 +29,7 @@
 //!   [`watched`]: a value whose waiters wake in order
 //! - [`span`]: spans of flows and steps through `tracing`; [`trace`]: the trace that a flow belongs to;
 //!   [`record`]: the history of the steps of a flow
+//! - [`stuck`]: turns that block their arbiter
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 #![cfg_attr(feature = "ffi", doc = "- [`ffi`]: steps in C and other languages (FTN12 §2.7)")]
 //!
@@ -47,6 +48,7 @@ pub mod pool;
 pub mod random;
 pub mod record;
 pub mod span;
+pub mod stuck;
 pub mod sync;
 pub mod timer;
 pub mod tool;

@@ -33,8 +33,10 @@ impl StepLocation {
         Self { name: Some(name), ..self }
     }
 
+    /// The place in the source where the step was added.
+    #[must_use]
     #[inline]
-    pub(crate) const fn source(self) -> &'static Location<'static> {
+    pub const fn source(self) -> &'static Location<'static> {
         self.source
     }
 

@@ -15,6 +15,10 @@ use crate::outcome::Undo;
 pub trait Observer {
     /// A step starts; its body is about to run.
     fn begin(&mut self, step: StepRef);
+    /// The future of the step is about to be polled again.
+    fn resume(&mut self, step: StepRef) {
+        let _ = step;
+    }
     /// A callback of the step is about to run: its body, an iteration, its future, its error or its
     /// cancel handler.
     fn enter(&mut self, step: StepRef);
@@ -36,6 +40,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn begin(&mut self, step: StepRef) {
         self.0.begin(step);
         self.1.begin(step);
+    }
+
+    fn resume(&mut self, step: StepRef) {
+        self.0.resume(step);
+        self.1.resume(step);
     }
 
     fn enter(&mut self, step: StepRef) {

@@ -11,6 +11,7 @@ use tracing::span::Entered;
 use super::guarded::{guarded, log_panic};
 use super::{FlowEnd, FlowOwner, Stack, deadline};
 use crate::clock;
+use crate::stuck;
 use crate::trace::{self, TraceParent};
 
 /// The log's text for a panic of an owner that is asked about its flow.
@@ -41,15 +42,18 @@ pub(super) fn turn(
     launched: &mut Vec<Launched>,
 ) -> Result<AfterTurn, FlowEnd> {
     let now = clock::now();
-    let about = || (owner.deadline(), owner.trace(), enter_span(owner));
-    let Some((limit, span, _entered)) = guarded(OWNER, about) else {
+    let about = || {
+        let span = owner.span();
+        (owner.deadline(), owner.trace(), span.and_then(Span::id), span.map(Span::enter))
+    };
+    let Some((limit, span, id, _entered)) = guarded(OWNER, about) else {
         return Err(broken(execution, launched, "the owner of the flow panicked"));
     };
     if limit.is_some_and(|limit| limit <= now) {
         return Err(FlowEnd::Expired(Stack::of(execution)));
     }
     let (_scope, _trace) = (deadline::enter(limit), trace::enter(span));
-    let progress = catch_unwind(AssertUnwindSafe(|| execution.run(now, waker)));
+    let progress = stuck::turn(id, || catch_unwind(AssertUnwindSafe(|| execution.run(now, waker))));
     report(execution);
     take_launched(execution, launched);
     match progress {
@@ -107,7 +111,9 @@ pub(super) fn settle(
 }
 
 fn cancel(execution: &mut Execution, launched: &mut Vec<Launched>) {
-    guarded("a flow panicked when cancelled", || execution.cancel());
+    stuck::turn(Span::current().id(), || {
+        guarded("a flow panicked when cancelled", || execution.cancel());
+    });
     report(execution);
     take_launched(execution, launched);
 }

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::recording::Recording;
 use super::ring::{WrittenEvent, WrittenKind};
-use crate::clock;
+use crate::{clock, stuck};
 
 /// The observer of a flow that is recorded.
 pub(super) struct RecordingObserver {
@@ -36,7 +36,12 @@ impl RecordingObserver {
 
 impl Observer for RecordingObserver {
     fn begin(&mut self, step: StepRef) {
+        stuck::at(step.location);
         self.write(step, WrittenKind::Began);
+    }
+
+    fn resume(&mut self, step: StepRef) {
+        stuck::at(step.location);
     }
 
     fn enter(&mut self, _: StepRef) {}

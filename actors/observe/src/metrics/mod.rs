@@ -32,6 +32,7 @@
 //! | `asyncsteps_admission_memory_bytes` | | what the budget counts for requests |
 //! | `asyncsteps_messages_unanswerable_total` | | messages that were malformed or had no id |
 //! | `asyncsteps_arbiter_delay_seconds` | arbiter | how long an arbiter took to answer a message, one second at the most; of arbiters where a request has waited |
+//! | `asyncsteps_arbiters_blocked`, `asyncsteps_arbiter_blocks_total` | | arbiters of the process that a step blocks now, and how often one did, for a second or longer; each is in the log with its function and the place of its step |
 //! | `asyncsteps_lock_keys`, `asyncsteps_lock_holders`, `asyncsteps_lock_queued` | kind, lock | keys in use, holders inside, waiters |
 //! | `asyncsteps_lock_wait_seconds` | kind, lock | histogram of the waits that ended with the lock; acquisitions without a wait are not counted |
 //! | `asyncsteps_lock_given_up_total`, `asyncsteps_lock_rejected_total` | kind, lock | waits that ended without the lock; refused because the queue was full |
@@ -60,6 +61,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
+use asyncsteps_actors::stuck;
 use asyncsteps_actors::sync::deadlock;
 
 use crate::locks::{LockDetail, Locks};
@@ -140,6 +142,7 @@ impl Metrics {
             delays,
             deadlocks: deadlock::count(),
             dependencies: executor.connection_states(),
+            stuck: stuck::figures(),
             traffic: executor.traffic_figures(),
             bodies: executor.oldest_bodies(),
             exports: executor.export_figures(),

@@ -7,6 +7,7 @@
 
 use std::task::{Context, Poll, Waker};
 
+use super::report::ReportedEvent;
 use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, StepError, StepResult};
@@ -168,6 +169,7 @@ impl Machine {
         if !matches!(self.asi.strand.top.activity(), Activity::Polling(_)) {
             return Next::Wait;
         }
+        self.report(ReportedEvent::Resume);
         self.call(Callback::None, |asi| asi.poll_again(waker));
         let next = self.settle();
         if matches!(next, Next::Step) {

@@ -11,6 +11,7 @@ use crate::stack::{AsyncSteps, Role};
 /// An event of a step, for an [`Observer`](crate::Observer).
 pub(super) enum ReportedEvent<'a> {
     Begin,
+    Resume,
     Enter,
     Leave,
     End(StepEnd<'a>),
@@ -91,6 +92,7 @@ impl Machine {
         match event {
             ReportedEvent::Begin | ReportedEvent::End(_) if is_iteration => {}
             ReportedEvent::Begin => observer.begin(step),
+            ReportedEvent::Resume => observer.resume(step),
             ReportedEvent::Enter => observer.enter(step),
             ReportedEvent::Leave => observer.leave(step),
             ReportedEvent::End(end) => observer.end(step, end),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::budget::Usage;
+use asyncsteps_actors::stuck::StuckFigures;
 use asyncsteps_actors::sync::Load;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -36,6 +37,7 @@ pub(super) struct Snapshot {
     pub(super) locks: Vec<WatchedLock>,
     pub(super) deadlocks: u64,
     pub(super) dependencies: Vec<ConnectionState>,
+    pub(super) stuck: StuckFigures,
     pub(super) traffic: TrafficFigures,
     pub(super) bodies: BTreeMap<Arc<str>, Duration>,
     pub(super) exports: ExportFigures,
@@ -157,6 +159,9 @@ impl Snapshot {
         let bodies = self.bodies.iter();
         let bodies = bodies.map(|(name, time)| ([("function", &**name)], time.as_secs_f64()));
         gauges(encoder, name, Some(&Unit::Seconds), bodies)?;
+        let StuckFigures { now, total, .. } = self.stuck;
+        gauge(encoder, ("asyncsteps_arbiters_blocked", "Arbiters that a step blocks"), None, now)?;
+        counter(encoder, ("asyncsteps_arbiter_blocks", "Steps that blocked their arbiter"), total)?;
         let mut waits: BTreeMap<&str, u64> = CAUSES.into_iter().map(|cause| (cause, 0)).collect();
         waits.extend(&self.waits);
         gauges(
