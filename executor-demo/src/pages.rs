@@ -45,7 +45,12 @@ impl Pages {
         Self { openapi: Some(docs::openapi(service)), hosts: hosts.map(Into::into), ..self }
     }
 
-    /// One service for all of the paths.
+    /// What answers probes.
+    pub(crate) fn health(&self) -> HealthService {
+        self.health.clone()
+    }
+
+    /// One service for all of the other paths.
     pub(crate) fn service<B: Send + 'static>(
         &self,
     ) -> impl Service<
@@ -68,9 +73,6 @@ impl Pages {
         match (self.console, self.openapi) {
             (Some(console), _) if path.starts_with("/console") => {
                 Ok(console.service().oneshot(request).await?.map(Either::Right))
-            }
-            _ if HealthService::PATHS.contains(&path) => {
-                Ok(self.health.oneshot(request).await?.map(|text| Either::Left(text.into())))
             }
             _ if !is_for_host => Ok(foreign()),
             _ if path.starts_with("/docs") => {

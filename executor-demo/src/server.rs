@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use asyncsteps::budget::Budget;
 use asyncsteps::console::Console;
 use asyncsteps::executor::Closed;
+use asyncsteps::health::HealthService;
 use asyncsteps::http::{self, Server, ServerLimits, tls_from_pem};
 use asyncsteps::iface::{Definition, Loader, Source};
 use asyncsteps::metrics::Metrics;
@@ -119,7 +120,10 @@ async fn serve(
         connections_of_client: config.connections.div_ceil(2),
         ..ServerLimits::default()
     };
-    let server = Server::new(service).page("/", pages.service());
+    let mut server = Server::new(service).page("/", pages.service());
+    for probe in HealthService::PATHS {
+        server = server.probe(probe, pages.health());
+    }
     let server = server.workers(config.workers).limits(limits);
     let server = server.drain_delay(config.drain_delay()).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {

@@ -1,5 +1,6 @@
 //! The tests of the workspace as a whole: one program, because each program that is linked takes longer than most tests.
 
+mod blocked_workers;
 mod browser;
 mod circles;
 mod compile_fail;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tower_service::Service;
 
 use asyncsteps_executor::Executor;
+use asyncsteps_executor::health::NotReady;
 
 /// Answers `GET /health` and `GET /ready` about an executor, and anything else with 404.
 #[must_use]
@@ -38,7 +39,13 @@ impl HealthService {
         match probe {
             Probe::Liveness => {
                 let is_alive = self.0.is_alive().await;
-                (is_alive, json!({ "alive": is_alive }))
+                let body = match is_alive {
+                    true => json!({ "alive": true }),
+                    false => {
+                        json!({ "alive": false, "reasons": [NotReady::ArbiterStuck.as_str()] })
+                    }
+                };
+                (is_alive, body)
             }
             Probe::Readiness => {
                 let readiness = self.0.readiness().await;

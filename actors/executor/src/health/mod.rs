@@ -6,7 +6,10 @@
 //! | liveness | `/health` | each arbiter answers a message within a second | what restarts the process |
 //! | readiness | `/ready` | it does, a request would be admitted, the executor is not closing, and the connections are there that it [depends on](Executor::depends_on) | what sends requests to it |
 //!
-//! Otherwise the status is 503, and the body says why:
+//! Otherwise the status is 503, and the body says why. The own server answers them also while steps block all of its
+//! workers, if they are its probes. An application that mounts the end point has workers of its own, and no connection
+//! gets an answer that was passed to a blocked one: give its probes a listener and a thread of their own.
+//!
 //!
 //! ```
 //! use asyncsteps_executor::Executor;

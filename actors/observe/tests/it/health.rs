@@ -95,7 +95,8 @@ async fn one_with_an_arbiter_that_is_stuck_is_neither() {
     assert_eq!(stuck, Some(true));
     begun.await.expect("it runs");
     tokio::time::pause();
-    assert!(!executor.is_alive().await);
+    let stuck = (503, r#"{"alive":false,"reasons":["arbiter_stuck"]}"#.to_owned());
+    assert_eq!(get(&executor, Method::GET, "/health").await, stuck);
     assert_eq!(executor.readiness().await.reasons, [NotReady::ArbiterStuck]);
     tokio::time::resume();
     drop(goes_on);

@@ -1,11 +1,16 @@
-//! Accepting connections and distributing them to workers.
+//! Accepting connections and distributing them to workers, on an arbiter where no function runs.
 
+use std::convert::Infallible;
 use std::io::{ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use actix_rt::ArbiterHandle;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::connections::Connections;
@@ -19,11 +24,62 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often it is logged that the system has no room.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Distributes connections to workers in turn.
+/// How long a worker may take to begin with a connection before others are offered it: longer than a busy one does.
+const LATE: Duration = Duration::from_millis(100);
+
+/// How often that time passes until the acceptor answers itself, in about as long as an arbiter may take to answer. It
+/// looks each time, because on a machine that is too busy it comes late to that, too.
+const LOOKS: u32 = 8;
+
+/// A connection for the worker that takes it first.
+#[derive(Clone)]
+pub(super) struct Offer(Arc<Mutex<Option<Accepted>>>);
+
+impl Offer {
+    pub(super) fn take(&self) -> Option<Accepted> {
+        self.0.lock().take()
+    }
+
+    fn is_taken(&self) -> bool {
+        self.0.lock().is_none()
+    }
+}
+
+/// How a worker takes orders.
+#[derive(Clone, Default)]
+pub(super) struct Pace(Arc<AtomicU8>);
+
+impl Pace {
+    const LATE: u8 = 1;
+    const STUCK: u8 = 2;
+
+    /// It takes one.
+    pub(super) fn moves(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn at_least(&self, level: u8) {
+        self.0.fetch_max(level, Ordering::Relaxed);
+    }
+
+    fn level(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The orders of a worker.
+pub(super) struct Seat {
+    pub(super) orders: mpsc::UnboundedSender<Order>,
+    pub(super) pace: Pace,
+}
+
+/// Distributes connections to workers in turn: a worker that is blocked by a step keeps none waiting.
 pub(super) struct Acceptor {
     connections: Connections,
     traffic: Traffic,
-    workers: Vec<mpsc::UnboundedSender<Order>>,
+    workers: Vec<Seat>,
+    /// Answers probes, and refuses all else, while all workers are blocked.
+    spare: Seat,
     next: AtomicUsize,
 }
 
@@ -31,46 +87,124 @@ impl Acceptor {
     pub(super) fn new(
         connections: Connections,
         traffic: Traffic,
-        workers: Vec<mpsc::UnboundedSender<Order>>,
-    ) -> Self {
-        Self { connections, traffic, workers, next: AtomicUsize::new(0) }
+        workers: Vec<Seat>,
+        spare: Seat,
+    ) -> Arc<Self> {
+        Arc::new(Self { connections, traffic, workers, spare, next: AtomicUsize::new(0) })
     }
 
     /// Sends an order to all workers.
     pub(super) fn tell(&self, order: impl Fn() -> Order) {
-        for worker in &self.workers {
+        for worker in self.workers.iter().chain([&self.spare]) {
             // one that is gone has no connections
-            let _ = worker.send(order());
+            let _ = worker.orders.send(order());
         }
     }
 
+    /// Takes connections on an arbiter until the sender of `closing` is dropped, then those that are made already, and
+    /// refuses all others; the log says where clients reach `path`. The receiver gets an error if a listener fails.
+    pub(super) fn accept(
+        self: Arc<Self>,
+        arbiter: &ArbiterHandle,
+        listeners: Vec<(TcpListener, Option<Handshakes>)>,
+        path: String,
+        closing: oneshot::Receiver<Infallible>,
+    ) -> oneshot::Receiver<Result<()>> {
+        let (told, closed) = oneshot::channel();
+        let accept = async move || {
+            let listeners = listen(listeners, &path)?;
+            let accept = join_all(listeners.iter().map(|listener| listener.accept(&self)));
+            tokio::select! {
+                _ = accept, if !listeners.is_empty() => {}
+                _ = closing => {}
+            }
+            listeners.into_iter().try_for_each(|listener| listener.close(&self))
+        };
+        // false if the arbiter is gone: then the sender is dropped
+        let _: bool = arbiter.spawn_fn(move || {
+            actix_rt::spawn(async move {
+                // the server may have ended
+                let _ = told.send(accept().await);
+            });
+        });
+        closed
+    }
+
     /// Over a limit, dropping the stream closes the connection.
-    fn give(&self, handshakes: Option<Handshakes>, stream: TcpStream, peer: SocketAddr) {
+    fn give(self: &Arc<Self>, handshakes: Option<Handshakes>, stream: TcpStream, peer: SocketAddr) {
         let Some(connected) = self.connections.enter(peer) else {
             return self.traffic.over_limit();
         };
-        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.workers.len();
         let accepted = Accepted { stream, peer, handshakes, connected };
-        if self.workers[next].send(Order::Serve(accepted)).is_err() {
+        let offer = Offer(Arc::new(Mutex::new(Some(accepted))));
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let count = self.workers.len();
+        let mut workers = (0..count).map(|at| (first + at) % count);
+        let free = workers.find(|at| self.workers[*at].pace.level() == 0);
+        if let Some(free) = free {
+            self.workers[free].offer(&offer);
+        }
+        actix_rt::spawn(Arc::clone(self).follow(offer, free));
+    }
+
+    /// Offers a connection to others, if the worker that it was offered to does not take it.
+    async fn follow(self: Arc<Self>, offer: Offer, first: Option<usize>) {
+        if let Some(first) = first {
+            tokio::time::sleep(LATE).await;
+            if offer.is_taken() {
+                return;
+            }
+            self.workers[first].pace.at_least(Pace::LATE);
+        }
+        let mut others: Vec<_> = self.workers.iter().collect();
+        others.retain(|worker| worker.pace.level() < Pace::STUCK);
+        if !others.is_empty() {
+            others.iter().for_each(|worker| worker.offer(&offer));
+            for _ in 0..LOOKS {
+                tokio::time::sleep(LATE).await;
+                if offer.is_taken() {
+                    return;
+                }
+            }
+            for worker in others {
+                worker.pace.at_least(Pace::STUCK);
+                // it has an order from which it is seen to move again
+                worker.offer(&offer);
+            }
+        }
+        self.spare.offer(&offer);
+    }
+}
+
+impl Seat {
+    fn offer(&self, offer: &Offer) {
+        if self.orders.send(Order::Serve(offer.clone())).is_err() {
             tracing::error!("a worker is gone");
         }
     }
 }
 
+fn listen(listeners: Vec<(TcpListener, Option<Handshakes>)>, path: &str) -> Result<Vec<Listener>> {
+    let listeners = listeners.into_iter().map(|(listener, tls)| Listener::new(listener, tls));
+    let listeners = listeners.collect::<Result<Vec<_>>>()?;
+    listeners.iter().try_for_each(|listener| listener.announce(path))?;
+    Ok(listeners)
+}
+
 /// Where connections come from.
-pub(super) struct Listener {
+struct Listener {
     /// If it speaks TLS.
     handshakes: Option<Handshakes>,
     listener: actix_rt::net::TcpListener,
 }
 
 impl Listener {
-    pub(super) fn new(listener: TcpListener, handshakes: Option<Handshakes>) -> Result<Self> {
+    fn new(listener: TcpListener, handshakes: Option<Handshakes>) -> Result<Self> {
         Ok(Self { handshakes, listener: actix_rt::net::TcpListener::from_std(listener)? })
     }
 
     /// Logs where clients reach this listener.
-    pub(super) fn announce(&self, path: &str) -> Result<()> {
+    fn announce(&self, path: &str) -> Result<()> {
         let address = self.listener.local_addr()?;
         let scheme = if self.handshakes.is_some() { "https" } else { "http" };
         tracing::info!("listening on {scheme}://{address}{path}/");
@@ -78,7 +212,7 @@ impl Listener {
     }
 
     /// Takes connections for ever.
-    pub(super) async fn accept(&self, acceptor: &Acceptor) {
+    async fn accept(&self, acceptor: &Arc<Acceptor>) {
         let mut warned: Option<Instant> = None;
         loop {
             let accepted = self.listener.accept().await;
@@ -97,7 +231,7 @@ impl Listener {
     }
 
     /// Takes the connections that are made already, and refuses all others.
-    pub(super) fn close(self, acceptor: &Acceptor) -> Result<()> {
+    fn close(self, acceptor: &Arc<Acceptor>) -> Result<()> {
         let listener = self.listener.into_std()?;
         loop {
             match listener.accept() {

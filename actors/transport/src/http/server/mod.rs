@@ -31,18 +31,19 @@ mod worker;
 
 use std::any::Any;
 use std::cmp::Reverse;
-use std::io::Result;
+use std::io::{Error, Result};
 use std::net::TcpListener;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use actix_rt::ArbiterHandle;
 use asyncsteps_actors::pool::ArbiterPool;
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::FutureExt as _;
 use http::{Request, Response};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Service;
@@ -54,7 +55,7 @@ pub use limits::ServerLimits;
 pub use new_connection::NewConnection;
 pub use request_body::RequestBody;
 
-use accept::{Acceptor, Listener};
+use accept::{Acceptor, Pace, Seat};
 use connections::Connections;
 use requests::{MakePage, Site, page};
 use sending::BoxError;
@@ -103,8 +104,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 #[must_use = "a server does nothing before it runs"]
 pub struct Server {
     service: Service,
-    /// The services for other paths, by path.
-    pages: Vec<(Box<str>, MakePage)>,
+    /// The services for other paths, by path, and whether they are probes.
+    pages: Vec<(Box<str>, MakePage, bool)>,
     listeners: Vec<(TcpListener, Option<Handshakes>)>,
     workers: NonZeroUsize,
     limits: ServerLimits,
@@ -138,16 +139,6 @@ impl Server {
     /// connections and of answers hold for the service too; how much of a body it reads, and for how long, it decides
     /// itself, also after its answer.
     ///
-    /// ```no_run
-    /// use asyncsteps_executor::Executor;
-    /// use asyncsteps_observe::health;
-    /// use asyncsteps_transport::http::{Server, service};
-    ///
-    /// let executor = Executor::builder().build()?;
-    /// let health = health::service(&executor);
-    /// let server = Server::new(service("/ftn/", executor)).page("/health", health.clone()).page("/ready", health);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn page<S, B>(mut self, path: &str, service: S) -> Self
     where
         S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
@@ -159,8 +150,38 @@ impl Server {
         B: http_body::Body<Data = Bytes> + 'static,
         B::Error: Into<BoxError>,
     {
-        self.pages.push((path.trim_end_matches('/').into(), page(service)));
+        self.pages.push((path.trim_end_matches('/').into(), page(service), false));
         self
+    }
+
+    /// The same for a service that also answers while steps block all workers, on the thread that takes connections:
+    /// liveness, readiness, metrics. It must neither block nor call functions. Any other request of a new connection
+    /// is refused meanwhile, after a second: with DefenseRejected, 503 and `Retry-After`.
+    ///
+    /// ```no_run
+    /// use asyncsteps_executor::Executor;
+    /// use asyncsteps_observe::health;
+    /// use asyncsteps_transport::http::{Server, service};
+    ///
+    /// let executor = Executor::builder().build()?;
+    /// let health = health::service(&executor);
+    /// let server = Server::new(service("/ftn/", executor)).probe("/health", health.clone()).probe("/ready", health);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn probe<S, B>(self, path: &str, service: S) -> Self
+    where
+        S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
+            + Clone
+            + Send
+            + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: 'static,
+        B: http_body::Body<Data = Bytes> + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let mut server = self.page(path, service);
+        server.pages.iter_mut().rev().take(1).for_each(|(.., is_probe)| *is_probe = true);
+        server
     }
 
     /// Takes connections from a listener.
@@ -276,47 +297,38 @@ impl Server {
     ///
     /// # Panics
     /// Outside of an actix system.
-    pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Closed> {
-        let Self { service, mut pages, listeners, workers, limits, drain_delay, grace, on_connect } =
-            self;
-        pages.sort_by_key(|(path, _)| Reverse(path.len()));
+    pub async fn run_until(mut self, stop: impl Future<Output = ()>) -> Result<Closed> {
+        self.pages.sort_by_key(|(path, ..)| Reverse(path.len()));
+        let Self { ref service, limits, drain_delay, grace, .. } = self;
         let executor = service.end_point.executor.clone();
-        let pool = ArbiterPool::new(workers);
-        let mut orders = Vec::new();
-        for arbiter in pool.arbiters() {
-            let (order, ordered) = mpsc::unbounded_channel();
-            let Service { path, end_point } = service.clone();
-            let on_connect = on_connect.clone();
-            let pages: Vec<_> = pages.iter().map(|(path, make)| (path.clone(), make())).collect();
-            arbiter.spawn_fn(move || {
-                let pages = pages.into_iter().map(|(path, page)| (path, page())).collect();
-                let site =
-                    Site { end_point, path, pages, limits, warm: WarmConnections::default() };
-                let worker = Worker::new(site, on_connect);
-                actix_rt::spawn(worker.run(ordered));
-            });
-            orders.push(order);
-        }
+        let pool = ArbiterPool::new(self.workers);
+        let seats = pool.arbiters().map(|arbiter| self.seat(arbiter, false)).collect();
+        // no function runs there, so that nothing blocks it
+        let front = ArbiterPool::new(NonZeroUsize::MIN);
+        let [arbiter] = &front.arbiters().collect::<Vec<_>>()[..] else {
+            unreachable!("it has one")
+        };
+        let spare = self.seat(arbiter, true);
         let connections = Connections::new(limits.connections, limits.connections_of_client);
-        let listeners = listeners
-            .into_iter()
-            .map(|(listener, handshakes)| Listener::new(listener, handshakes))
-            .collect::<Result<Vec<_>>>()?;
-        for listener in &listeners {
-            listener.announce(&service.path)?;
-        }
-        let acceptor = Acceptor::new(connections.clone(), executor.traffic(), orders);
-        tokio::select! {
-            _ = join_all(listeners.iter().map(|listener| listener.accept(&acceptor))) => {}
-            () = async {
-                stop.await;
-                executor.announce_close();
-                tokio::time::sleep(drain_delay).await;
-            } => {}
-        }
+        let acceptor = Acceptor::new(connections.clone(), executor.traffic(), seats, spare);
+        let path = service.path.clone();
+        let (close, closing) = oneshot::channel();
+        let accepting = Arc::clone(&acceptor).accept(arbiter, self.listeners, path, closing);
+        let mut accepting = accepting.map(|closed| closed.map_err(Error::other)?);
+        let stopped = async {
+            stop.await;
+            executor.announce_close();
+            tokio::time::sleep(drain_delay).await;
+        };
+        let failed = tokio::select! {
+            failed = &mut accepting => Some(failed),
+            () = stopped => None,
+        };
         let end = Instant::now() + grace;
-        for listener in listeners {
-            listener.close(&acceptor)?;
+        drop(close);
+        match failed {
+            Some(failed) => failed?,
+            None => accepting.await?,
         }
         acceptor.tell(|| Order::Close);
         executor.close(grace).await;
@@ -330,9 +342,27 @@ impl Server {
         if left.cancelled > 0 {
             tracing::warn!(flows = left.cancelled, "flows were cancelled at the end of the grace");
         }
+        drop(front);
         // the pool does not count requests of other arbiters
         let mut closed = executor.closed();
         closed.not_undone += left.not_undone;
         Ok(closed)
+    }
+
+    /// Starts a worker; a spare one has the probes alone.
+    fn seat(&self, arbiter: &ArbiterHandle, is_spare: bool) -> Seat {
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let seat = Seat { orders, pace: Pace::default() };
+        let (pace, limits, on_connect) = (seat.pace.clone(), self.limits, self.on_connect.clone());
+        let Service { path, end_point } = self.service.clone();
+        let pages = self.pages.iter().filter(|(.., is_probe)| *is_probe || !is_spare);
+        let pages: Vec<_> = pages.map(|(path, make, _)| (path.clone(), make())).collect();
+        arbiter.spawn_fn(move || {
+            let pages = pages.into_iter().map(|(path, page)| (path, page())).collect();
+            let warm = WarmConnections::default();
+            let site = Site { end_point, path, pages, limits, warm, is_spare };
+            actix_rt::spawn(Worker::new(site, on_connect).run(ordered, pace));
+        });
+        seat
     }
 }

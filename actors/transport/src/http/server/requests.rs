@@ -8,7 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt as _;
@@ -37,6 +37,8 @@ pub(super) struct Site {
     pub(super) pages: Vec<(Box<str>, Page)>,
     pub(super) limits: ServerLimits,
     pub(super) warm: WarmConnections,
+    /// Whether it has probes alone, and refuses all else because all workers are blocked.
+    pub(super) is_spare: bool,
 }
 
 /// A service for other paths.
@@ -110,7 +112,9 @@ impl Requests {
             if let Some(status) = refusal {
                 let version = request.version();
                 drop(request);
-                let (mut head, content) = bare(status).into_parts();
+                let is_blocked = this.site.is_spare && status == StatusCode::SERVICE_UNAVAILABLE;
+                let refused = if is_blocked { blocked() } else { bare(status) };
+                let (mut head, content) = refused.into_parts();
                 if version <= Version::HTTP_11 {
                     head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -167,7 +171,9 @@ impl Requests {
             Some(StatusCode::EXPECTATION_FAILED)
         } else if fields.count() > MOST_FIELDS {
             Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
-        } else if !in_service.held().head(size()) {
+        } else if self.site.is_spare && self.site.page(uri.path()).is_none()
+            || !in_service.held().head(size())
+        {
             Some(StatusCode::SERVICE_UNAVAILABLE)
         } else {
             None
@@ -202,12 +208,15 @@ fn content_of(body: AnswerBody, progress: &ConnectionState) -> Content {
 }
 
 impl Site {
+    /// The service for a path that is not the end point's.
+    fn page(&self, path: &str) -> Option<&Page> {
+        self.pages.iter().find(|(page, _)| is_below(path, page)).map(|(_, page)| page)
+    }
+
     async fn answer_page(&self, request: Request<RequestBody>) -> Response<Content> {
-        let path = request.uri().path();
-        let page = self.pages.iter().find(|(page, _)| is_below(path, page));
-        let status = match page {
+        let status = match self.page(request.uri().path()) {
             None => StatusCode::NOT_FOUND,
-            Some((_, page)) => match page(request).await {
+            Some(page) => match page(request).await {
                 Ok(response) => return response.map(Content::Page),
                 Err(error) => {
                     tracing::error!(error = &*error as &dyn std::error::Error, "a service failed");
@@ -251,6 +260,17 @@ fn is_expectation_known(request: &Request<Incoming>, fields: FieldsSummary) -> b
         members.all(|member| member.is_empty() || member.eq_ignore_ascii_case(b"100-continue"))
     };
     !fields.may_have(EXPECT.as_str()) || request.headers().get_all(EXPECT).iter().all(is_known)
+}
+
+/// The answer to any request but a probe while steps block all workers: nothing was carried out.
+fn blocked() -> Response<Content> {
+    let text = br#"{"e":"DefenseRejected","edesc":"All threads are blocked (arbiter_stuck)"}"#;
+    let mut response = Response::new(Content::Whole(Bytes::from_static(text)));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 /// An answer of the server itself.

@@ -14,6 +14,7 @@ use asyncsteps_core::Time;
 use slab::Slab;
 use tokio::sync::mpsc;
 
+use super::accept::{Offer, Pace};
 use super::connection::Protocols;
 use super::connection_state::ConnectionState;
 use super::connections::Connected;
@@ -29,7 +30,8 @@ use asyncsteps_executor::observe::{Protocol, Traffic};
 
 /// An order to a worker.
 pub(super) enum Order {
-    Serve(Accepted),
+    /// To serve a connection, unless another worker does.
+    Serve(Offer),
     /// Connections end as soon as they are answered.
     Close,
     /// They end now.
@@ -59,22 +61,30 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(site: Site, on_connect: Option<OnConnect>) -> Self {
-        // other threads can send calls to this arbiter from now on
-        let _ = site.end_point.executor.address();
+        if !site.is_spare {
+            // other threads can send calls to this arbiter from now on
+            let _ = site.end_point.executor.address();
+        }
         let protocols = Protocols::new(&site.limits);
         let traffic = site.end_point.executor.traffic();
         Self { site: Rc::new(site), protocols, on_connect, traffic, running: Rc::default() }
     }
 
     /// Serves connections until it receives the order to end.
-    pub(super) async fn run(self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    pub(super) async fn run(self, mut orders: mpsc::UnboundedReceiver<Order>, pace: Pace) {
         let this = Rc::new(self);
         while let Some(order) = orders.recv().await {
+            pace.moves();
             match order {
-                Order::Serve(accepted) => {
+                Order::Serve(offer) => {
+                    let Some(accepted) = offer.take() else { continue };
                     let client = accepted.connected.client();
                     let account = Account::new(this.site.end_point.executor.hold(client));
                     let progress = ConnectionState::new(this.site.limits, account);
+                    if this.site.is_spare {
+                        // its client comes back to a worker
+                        progress.close(clock::now());
+                    }
                     let (this, peer) = (Rc::clone(&this), accepted.peer);
                     actix_rt::spawn(async move {
                         let served = pin!(this.serve(accepted, &progress));
@@ -214,7 +224,8 @@ mod tests {
     fn worker(executor: Executor, pages: Vec<(Box<str>, Page)>) -> Rc<Worker> {
         let Service { path, end_point } = service("/ftn/", executor);
         let (limits, warm) = (ServerLimits::default(), WarmConnections::default());
-        Rc::new(Worker::new(Site { end_point, path, pages, limits, warm }, None))
+        let site = Site { end_point, path, pages, limits, warm, is_spare: false };
+        Rc::new(Worker::new(site, None))
     }
 
     async fn serve(worker: &Worker, client: impl AsyncRead + AsyncWrite + Unpin + 'static) {
