@@ -14,6 +14,7 @@
 //!   in a process of its own (`benches/peers/durare`).
 //! - Recovery: a hundred thousand requests that were in flight when their process died are ended by the next, beside a
 //!   process to which the same are submitted.
+//! - Backlog: calls one after the other on PostgreSQL, beside twenty thousand requests that wait and without them.
 
 #[path = "support/folder.rs"]
 mod folder;
@@ -107,6 +108,12 @@ fn main() {
         bench.count("recovery of 100,000 requests", recovered, "s", "at most 10");
         bench.count("the same submitted and run afresh", afresh, "s", "");
         bench.count("recovery : afresh", recovered / afresh, "", "at most 1.5");
+        if let Some(server) = &server {
+            let (beside, alone) = backlog_millis(server, &system);
+            bench.count("longest of 99 % of calls alone", alone, "ms", "");
+            bench.count("the same beside 20,000 requests", beside, "ms", "at most 200");
+            bench.count("beside : alone", beside / alone, "", "");
+        }
     }
     bench.finish();
 }
@@ -255,7 +262,7 @@ fn recovery_seconds(folder: &Folder, system: &SystemRunner) -> (f64, f64) {
     let uid = {
         let durable = Durable::new(open_relaxed(&file));
         let _executor = executor(&durable);
-        system.block_on(submit_all(&durable))
+        system.block_on(submit_all(&durable, RECOVERED, "short"))
     };
     let begun = clock::now();
     let process = Process::start(open_relaxed(&file), system);
@@ -264,19 +271,53 @@ fn recovery_seconds(folder: &Folder, system: &SystemRunner) -> (f64, f64) {
     drop(process);
     let process = Process::start(open_relaxed(&folder.file("afresh")), system);
     let begun = clock::now();
-    system.block_on(async { process.all_ended(submit_all(&process.durable).await).await });
+    system.block_on(async {
+        process.all_ended(submit_all(&process.durable, RECOVERED, "short").await).await
+    });
     (recovered, clock::now().saturating_since(begun).as_secs_f64())
 }
 
-/// Submits a hundred thousand requests, a thousand at once; returns the last one.
-async fn submit_all(durable: &Durable) -> Uid {
-    const REQUESTS: usize = 100_000;
+/// How long calls on PostgreSQL take at the most, but for one of a hundred: beside a backlog, and alone.
+fn backlog_millis(server: &Server, system: &SystemRunner) -> (f64, f64) {
+    const BACKLOG: usize = 20_000;
+    const CALLS: usize = 200;
+    let open = |schema: &str| {
+        let options =
+            postgres::Options { schema: schema.to_owned(), ..postgres::Options::new("bench") };
+        system.block_on(Postgres::connect(server.config(), options)).expect("a journal")
+    };
+    let longest = |schema| {
+        let process = Process::start(open(schema), system);
+        let mut millis: Vec<f64> = (0..CALLS)
+            .map(|_| {
+                let begun = clock::now();
+                system.block_on(process.orders(1, "short"));
+                clock::now().saturating_since(begun).as_secs_f64() * 1000.0
+            })
+            .collect();
+        millis.sort_by(f64::total_cmp);
+        millis[CALLS * 99 / 100 - 1]
+    };
+    {
+        let durable = Durable::new(open("backlog"));
+        let _executor = executor(&durable);
+        system.block_on(submit_all(&durable, BACKLOG, "order"));
+    }
+    (longest("backlog"), longest("alone"))
+}
+
+/// How many requests are recovered.
+const RECOVERED: usize = 100_000;
+
+/// Submits requests of a function, a thousand at once; returns the last one.
+async fn submit_all(durable: &Durable, requests: usize, function: &str) -> Uid {
     let user = User::new("bench", SecurityLevel::System);
     let mut last = None;
-    for _ in 0..REQUESTS / 1000 {
+    for _ in 0..requests / 1000 {
         let submit = |_| {
             let options = durable::Options::default().caller(&user);
-            durable.submit("bench.shop:1.0:short", (), options)
+            let function = format!("bench.shop:1.0:{function}");
+            async move { durable.submit(&function, (), options).await }
         };
         let uids = join_all((0..1000).map(submit)).await;
         last = uids.into_iter().map(|uid| uid.expect("a request")).next_back();

@@ -57,6 +57,7 @@ impl Flow {
             seen: 0,
             condition: Condition::None,
             then: Disposition::Keep,
+            is_awaited: false,
         }
     }
 }

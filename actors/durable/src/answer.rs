@@ -54,7 +54,7 @@ impl CallerRequest {
         }
         let (waits, end) = (within.is_some(), within.as_ref().map(|(it, at)| it.end(*at)));
         let uid = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
-        let stored = Cell::new(None);
+        let (_awaited, stored) = (durable.awaits(uid), Cell::new(None));
         let result = async {
             let submitted = submit(&durable, &function, params, options.uid(uid)).await;
             let uid = submitted.map_err(|error| error_of_submit(&error))?;

@@ -17,6 +17,7 @@ use asyncsteps_journal::{Error, Journal, Jump, LEASE, POLL, Repeat, Uid};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
+use tokio::sync::oneshot;
 
 use crate::answered::answered;
 use crate::caller::{self, Origin};
@@ -260,6 +261,11 @@ impl Durable {
         }
     }
 
+    /// Says that the end of a request is waited for, which is stored next.
+    pub(crate) fn awaits(&self, uid: Uid) -> Awaited<'_> {
+        Awaited { _end: self.shared.end_of(uid), _forget: Forget { shared: &self.shared, uid } }
+    }
+
     /// Re-evaluates `look` whenever the request may have ended, until it returns `Some`.
     async fn until<T>(&self, uid: Uid, look: impl Fn(Status) -> Option<T>) -> Result<T, Error> {
         let _forget = Forget { shared: &self.shared, uid };
@@ -471,6 +477,12 @@ pub(crate) fn is_stopped(state: FlowState) -> bool {
 fn is_left(state: FlowState) -> bool {
     use FlowState as State;
     matches!(state, State::New | State::Ready | State::Suspect | State::Parked)
+}
+
+/// The end of a request is waited for, until this is dropped.
+pub(crate) struct Awaited<'a> {
+    _end: oneshot::Receiver<()>,
+    _forget: Forget<'a>,
 }
 
 /// Forgets who waited for a flow.

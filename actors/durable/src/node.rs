@@ -26,8 +26,11 @@ use crate::shared::{DurableShared, Given, GivenRequest, LocalNode};
 use crate::suspects::{Suspect, Suspects};
 use crate::until::{next_change, until};
 
-/// How many flows a node runs at the same time by default.
+/// How many flows a node runs at the same time.
 const AT_ONCE: usize = 1000;
+
+/// How many of them may be flows whose end is not waited for in this process: a call finds room beside a backlog.
+const UNAWAITED: usize = AT_ONCE * 3 / 4;
 
 /// How long a suspect runs alone at first for a death.
 const SECOND: Duration = Duration::from_secs(1);
@@ -295,24 +298,32 @@ impl NodeState {
         }
         // the first may be a suspect that runs alone
         if self.suspects.begins() {
-            let first = self.ask(term, 1).await?;
+            let first = self.ask(term, 1, Vec::new()).await?;
             self.suspects.first_asked();
             for claimed in first {
                 self.spawn_first(term, claimed);
             }
         }
-        let room = AT_ONCE.saturating_sub(self.count.get());
-        if room == 0 || self.suspects.is_alone() {
+        let count = self.count.get();
+        let has = |uid: &Uid| self.flows.borrow().contains_key(uid);
+        let awaited = self.shared.awaited(AT_ONCE.saturating_sub(count), has);
+        let room = UNAWAITED.saturating_sub(count);
+        if room == 0 && awaited.is_empty() || self.suspects.is_alone() {
             return Ok(());
         }
-        for claimed in self.ask(term, room).await? {
+        for claimed in self.ask(term, room, awaited).await? {
             self.spawn(term, claimed);
         }
         Ok(())
     }
 
-    /// Takes up to this number of flows.
-    async fn ask(&self, term: &LeasedNode, limit: usize) -> Result<Vec<Claimed>, Error> {
+    /// Takes up to this number of flows, and those that are waited for.
+    async fn ask(
+        &self,
+        term: &LeasedNode,
+        limit: usize,
+        awaited: Vec<Uid>,
+    ) -> Result<Vec<Claimed>, Error> {
         let ticket = match Uid::random() {
             Ok(ticket) => ticket,
             Err(error) => panic!("the system gives no random bytes: {error}"),
@@ -322,6 +333,7 @@ impl NodeState {
             ticket,
             programs: self.shared.programs(),
             limit,
+            awaited,
             suspects: self.suspects.limit(),
         };
         // the same ticket yields the same flows
@@ -352,14 +364,15 @@ impl NodeState {
         }
     }
 
-    /// Stores a request, and begins to run it if there is room; else it waits for its turn among all. The
-    /// caller may leave meanwhile.
+    /// Stores a request, and begins to run it if there is room; else it waits for its turn among all, before
+    /// what no caller waits for if one waits for it. The caller may leave meanwhile.
     fn store(
         self: &Rc<Self>,
         term: &LeasedNode,
         GivenRequest { mut submit, answer }: GivenRequest,
     ) {
-        let mut place = (self.count.get() < AT_ONCE && !self.suspects.is_alone())
+        let room = if self.shared.is_awaited(submit.uid) { AT_ONCE } else { UNAWAITED };
+        let mut place = (self.count.get() < room && !self.suspects.is_alone())
             .then(|| FlowCountGuard::new(self));
         let (node, incarnation) = (Rc::clone(self), term.lease.node);
         let lease = Arc::clone(&term.lease);

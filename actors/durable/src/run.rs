@@ -67,6 +67,7 @@ impl FlowRun<'_> {
         };
         let (next, seen) = (loaded.next(), loaded.inbox.last);
         let writer = FlowWriter::new(journal.clone(), (uid, epoch, program.version), next, seen);
+        writer.is_awaited.set(self.shared.is_awaited(uid));
         let root = Path::template(&program.template);
         let held = self.shared.held.add(self.node, self.claimed, program.template.as_str().into());
         let flow = DurableFlow::new(
@@ -292,6 +293,7 @@ pub(crate) fn last_append(Claimed { uid, epoch, .. }: Claimed, then: Disposition
         seen: 0,
         condition: Condition::None,
         then,
+        is_awaited: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state that the handles and nodes of a process share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -63,7 +63,7 @@ struct DurableState {
     /// The clock of the journal as a node read it last.
     clock: Option<JournalClock>,
     /// Who waits in this process for the end of a flow.
-    waiting: HashMap<Uid, Vec<oneshot::Sender<()>>>,
+    waiting: BTreeMap<Uid, Vec<oneshot::Sender<()>>>,
 }
 
 /// A durable function.
@@ -361,6 +361,17 @@ impl DurableShared {
         those.retain(|other| !other.is_closed());
         those.push(tell);
         told
+    }
+
+    /// Whether the end of the flow is waited for in this process.
+    pub(crate) fn is_awaited(&self, uid: Uid) -> bool {
+        self.state.lock().waiting.contains_key(&uid)
+    }
+
+    /// Flows whose end is waited for in this process, up to so many, without those that are left out.
+    pub(crate) fn awaited(&self, most: usize, is_left_out: impl Fn(&Uid) -> bool) -> Vec<Uid> {
+        let state = self.state.lock();
+        state.waiting.keys().filter(|uid| !is_left_out(uid)).take(most).copied().collect()
     }
 
     /// Forgets the waiters for the end of the flow that were dropped.

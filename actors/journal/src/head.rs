@@ -3,6 +3,7 @@
 //! A journal reads the head of a flow, has it changed here, and writes it back in the same transaction
 //! as the records: so each rule is written once, for all journals.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::effects;
@@ -351,6 +352,19 @@ impl FlowHead {
             reason: self.reason.clone(),
             cancel: self.cancel.clone(),
         }
+    }
+}
+
+/// The turns in which flows of a state are claimed: functions take turns, and each has its oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(HashMap<String, u64>);
+
+impl Turns {
+    /// The turn of a flow, which is asked for the oldest first.
+    pub(crate) fn next(&mut self, head: &FlowHead) -> u64 {
+        let turn = self.0.entry(head.template.clone()).or_default();
+        *turn += 1;
+        *turn
     }
 }
 

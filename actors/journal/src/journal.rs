@@ -47,7 +47,8 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`BATCH`](crate::limits::BATCH) entries.
     fn append(&self, batch: Vec<Append>) -> Answer<'_, Vec<Result<Appended, NotWritten>>>;
 
-    /// Assigns flows to a node, with higher epochs: flows that had begun before new ones, and oldest first. On the way
+    /// Assigns flows to a node, with higher epochs: flows whose end is [waited for](Claim::awaited), then flows that had begun
+    /// before new ones, functions in turns, and of each the oldest first. On the way
     /// it takes flows from nodes whose lease has ended. A node has no more suspects than it [asks
     /// for](Claim::suspects): flows whose owner died while an effect was open.
     ///

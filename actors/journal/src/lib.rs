@@ -40,6 +40,7 @@
 //!     seen: 0,
 //!     condition: Condition::None,
 //!     then: Disposition::Keep,
+//!     is_awaited: false,
 //! };
 //! let answers = journal.append(vec![entry]).await?;
 //! assert!(answers[0].is_ok());

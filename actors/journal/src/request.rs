@@ -105,6 +105,8 @@ pub struct Append {
     pub condition: Condition,
     /// The disposition of the flow after it.
     pub then: Disposition,
+    /// The end of the flow is waited for: it is written before what others do not wait for, where that waits.
+    pub is_awaited: bool,
 }
 
 /// The condition of an [`Append`]. One that ends a flow always depends on there being no cancel
@@ -169,8 +171,12 @@ pub struct Claim {
     pub ticket: Uid,
     /// The templates that the node has.
     pub programs: Vec<Program>,
-    /// How many flows at the most; up to [`BATCH`](crate::limits::BATCH) are assigned.
+    /// How many flows at the most; up to [`BATCH`](crate::limits::BATCH) are assigned. Functions take turns, so none waits
+    /// for all that was stored for another one before.
     pub limit: usize,
+    /// Flows whose end is waited for: up to [`BATCH`](crate::limits::BATCH) of them are assigned before all others and beyond
+    /// the limit, if they may be claimed and are no suspects.
+    pub awaited: Vec<Uid>,
     /// How many suspects the node may have at once, including its present ones; at least one.
     pub suspects: usize,
 }

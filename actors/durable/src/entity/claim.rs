@@ -144,6 +144,7 @@ impl EntityOwner {
             ticket: random()?,
             programs: vec![kind.program(name)],
             limit: 1,
+            awaited: Vec::new(),
             suspects: usize::MAX,
         };
         match answered(|| self.shared.journal.claim(claim.clone())).await {

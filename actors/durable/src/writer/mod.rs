@@ -39,6 +39,8 @@ pub(crate) struct FlowWriter {
     version: u32,
     /// What other threads see of the flow, if they do.
     held: OnceCell<Arc<Held>>,
+    /// The end of the flow was waited for when this node began with it.
+    pub(crate) is_awaited: Cell<bool>,
     queue: RefCell<AppendQueue>,
     /// The highest number in the inbox that this flow has seen.
     seen: Cell<u64>,
@@ -152,6 +154,7 @@ impl FlowWriter {
             epoch,
             version,
             held: OnceCell::new(),
+            is_awaited: Cell::new(false),
             queue,
             seen: Cell::new(seen),
             inbox: Cell::new(seen),
@@ -420,6 +423,7 @@ impl FlowWriter {
             seen: self.seen.get(),
             condition: Condition::None,
             then: Disposition::Keep,
+            is_awaited: self.is_awaited.get(),
         }
     }
 

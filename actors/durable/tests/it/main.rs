@@ -2,6 +2,7 @@
 
 mod answers;
 mod away;
+mod backlog;
 mod bank;
 mod blocked;
 mod catching_up;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::health::NotReady;
+use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
 use asyncsteps_journal::Journal;
@@ -35,7 +36,8 @@ fn a_process_whose_journal_is_silent_is_not_ready_until_it_answers() {
             .build()
             .expect("an executor");
         let node = durable.start(&executor).await.expect("a lease");
-        let order = || durable.submit("demo.till:1.0:order", (), Options::default());
+        let ann = Options::default().caller(&User::new("ann", SecurityLevel::SafeOps));
+        let order = || durable.submit("demo.till:1.0:order", (), ann.clone());
         let ended = async |uid| durable.ended(uid).await.expect("the journal");
         assert!(matches!(ended(order().await.expect("it is stored")).await, Ending::Completed(_)));
         assert!(executor.readiness().await.is_ready);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::check;
 use crate::coding::{CLOSING, Encoded, EventKind};
 use crate::error::{Error, NotWritten, Refused};
-use crate::head::{FlowHead, InFlight, OpenEffect, WaitingSignals};
+use crate::head::{FlowHead, InFlight, OpenEffect, Turns, WaitingSignals};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, Limits, TAKEN_SIGNALS};
 use crate::moment::{ClockState, Look, Moment};
@@ -152,6 +152,8 @@ impl MemoryStore {
         let mut given = Vec::new();
         let mut claimable = Vec::new();
         let mut suspects = 0;
+        let awaited: HashSet<Uid> = claim.awaited.iter().take(BATCH).copied().collect();
+        let mut turns = [(); 3].map(|()| Turns::default());
         self.open.retain(|number| {
             let Some(StoredFlow { head, .. }) = self.flows.get_mut(number) else { return false };
             if head.is_due(now) {
@@ -165,23 +167,29 @@ impl MemoryStore {
             }
             let first = [FlowState::Suspect, FlowState::Ready, FlowState::New];
             let order = first.iter().position(|state| *state == head.state);
-            claimable.extend(order.map(|order| (order, *number)));
+            let order = order.filter(|_| head.suits(claim)).map(|order| {
+                let turn = turns[order].next(head);
+                let is_awaited = order > 0 && awaited.contains(&head.uid);
+                if is_awaited { (0, 0, *number) } else { (order + 1, turn, *number) }
+            });
+            claimable.extend(order);
             head.state != FlowState::Ended
         });
         if !given.is_empty() {
             return Ok(given);
         }
         claimable.sort_unstable();
-        let limit = check::limit(claim.limit);
-        for (_, number) in claimable {
-            if given.len() == limit {
+        let mut left = check::limit(claim.limit);
+        for (order, _, number) in claimable {
+            if order > 0 && left == 0 {
                 break;
             }
             let Some(StoredFlow { head, .. }) = self.flows.get_mut(&number) else { continue };
             let is_suspect = head.state == FlowState::Suspect;
-            if is_suspect && suspects >= claim.suspects.max(1) || !head.suits(claim) {
+            if is_suspect && suspects >= claim.suspects.max(1) {
                 continue;
             }
+            left -= usize::from(order > 0);
             given.push(head.claim(claim));
             suspects += usize::from(is_suspect);
         }

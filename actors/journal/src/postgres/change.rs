@@ -6,7 +6,8 @@ use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
 use crate::id::Uid;
 use crate::request::{
-    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, Resume, Signal, Submit, Submitted,
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, Resume, Signal, Submit,
+    Submitted,
 };
 
 /// One request that changes flows.
@@ -17,6 +18,18 @@ pub(super) enum Change {
     Cancel(AskedChange<(Uid, CancelledBy), Cancelled>),
     Resume(AskedChange<(Uid, Resume), ()>),
     Claim(AskedChange<Claim, Vec<Claimed>>),
+}
+
+impl Change {
+    /// Whether it goes before what others do not wait for: a flow that a node begins at once, records of flows whose end is
+    /// waited for, and what callers ask of flows.
+    pub(super) fn is_awaited(&self) -> bool {
+        match self {
+            Self::Submit(asked) => matches!(asked.request.0.owner, FirstOwner::Node(_)),
+            Self::Append(asked) => asked.request.batch.iter().any(|entry| entry.is_awaited),
+            Self::Signal(_) | Self::Cancel(_) | Self::Resume(_) | Self::Claim(_) => true,
+        }
+    }
 }
 
 /// A batch with its records as bytes.

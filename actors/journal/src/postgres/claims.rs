@@ -149,16 +149,23 @@ pub(super) async fn claim(
 
 /// The flows for a claim.
 async fn chosen(session: &JournalSession, claim: &Claim) -> Result<Vec<FlowHead>, SessionFailure> {
-    let limit = check::limit(claim.limit);
-    let (mut chosen, states): (_, &[FlowState]) = match claim.suspects {
-        usize::MAX => (Vec::new(), &[FlowState::Suspect, FlowState::Ready, FlowState::New]),
+    let mut chosen = awaited(session, claim).await?;
+    let limit = check::limit(claim.limit) + chosen.len();
+    let states: &[FlowState] = match claim.suspects {
+        usize::MAX => &[FlowState::Suspect, FlowState::Ready, FlowState::New],
         most => {
             let room = most.max(1).saturating_sub(suspects_of(session, claim.node).await?);
-            let suspects = claimable(session, &[FlowState::Suspect], claim, room.min(limit));
-            (suspects.await?, &[FlowState::Ready, FlowState::New])
+            let room = room.min(limit - chosen.len());
+            chosen.extend(claimable(session, &[FlowState::Suspect], claim, room).await?);
+            &[FlowState::Ready, FlowState::New]
         }
     };
-    chosen.extend(claimable(session, states, claim, limit - chosen.len()).await?);
+    if chosen.len() < limit {
+        chosen.extend(claimable(session, states, claim, limit).await?);
+    }
+    let mut numbers = HashSet::new();
+    chosen.retain(|head| numbers.insert(head.number));
+    chosen.truncate(limit);
     Ok(chosen)
 }
 
@@ -253,8 +260,25 @@ async fn suspects_of(session: &JournalSession, node: Incarnation) -> Result<usiz
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
+/// Those of the flows whose end is waited for that may be claimed.
+async fn awaited(session: &JournalSession, claim: &Claim) -> Result<Vec<FlowHead>, SessionFailure> {
+    if claim.awaited.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = concat!(
+        "SELECT ",
+        head_columns!(),
+        " FROM flow f WHERE uid = ANY($1) AND state IN (0, 1) ORDER BY uid FOR UPDATE SKIP LOCKED"
+    );
+    let uids = claim.awaited.iter().take(BATCH).map(|uid| uid.as_bytes().as_slice());
+    let uids: Vec<_> = uids.collect();
+    let mut found = heads(session, sql, &[&uids]).await?;
+    found.retain(|head| head.suits(claim));
+    Ok(found)
+}
+
 /// Flows for which the node has a program and which no other node is about to get: those in the first of these states
-/// first, and the oldest of them.
+/// first, functions in turns, and the oldest of each.
 async fn claimable(
     session: &JournalSession,
     states: &[FlowState],
@@ -276,19 +300,18 @@ async fn claimable(
     let sql = concat!(
         "SELECT ",
         head_columns!(),
-        " FROM unnest($1::text[], $2::bigint[], $3::bool[]) AS p (template, version, own) \
+        " FROM (SELECT s.place, row_number() OVER (PARTITION BY s.place, p.template ORDER BY o.number) \
+         AS turn, o.* FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::bigint[], $3::bool[])) \
+         AS p (template, version, own) \
          CROSS JOIN unnest($4::bigint[]) WITH ORDINALITY AS s (state, place) \
          CROSS JOIN LATERAL (SELECT * FROM flow c WHERE c.state = s.state \
          AND c.template = p.template AND c.version = p.version AND (p.own OR NOT c.pinned) \
-         ORDER BY c.number LIMIT $5 FOR UPDATE SKIP LOCKED) AS f \
-         ORDER BY s.place, f.number LIMIT $5"
+         ORDER BY c.number LIMIT $5 FOR UPDATE SKIP LOCKED) AS o) AS f \
+         ORDER BY f.place, f.turn, f.number LIMIT $5"
     );
     let states: Vec<i64> = states.iter().map(|state| *state as i64).collect();
     let limit = int(limit as u64);
-    let mut found = heads(session, sql, &[&templates, &versions, &own, &states, &limit]).await?;
-    // a version that is named twice
-    found.dedup_by_key(|head| head.number);
-    Ok(found)
+    heads(session, sql, &[&templates, &versions, &own, &states, &limit]).await
 }
 
 pub(super) async fn trim(session: &JournalSession, age: Duration) -> Result<usize, SessionFailure> {

@@ -21,6 +21,10 @@ const QUEUE: usize = 4096;
 /// flush.
 const GROUP: usize = 512;
 
+/// How many others share a commit with changes that callers wait for, and how many commits after such changes have no more:
+/// the next change of the caller comes before they are over, and waits for one that has begun.
+const BESIDE: (usize, usize) = (64, 16);
+
 /// Pauses between attempts to reach the server: the first and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
@@ -54,6 +58,40 @@ impl WriterHandle {
     }
 }
 
+/// Changes that were asked for and are not written.
+#[derive(Default)]
+struct WaitingChanges {
+    /// Those that are [awaited](Change::is_awaited).
+    first: VecDeque<Change>,
+    rest: VecDeque<Change>,
+    /// How many of the next groups have few others.
+    small: usize,
+}
+
+impl WaitingChanges {
+    /// The changes that are written next; `None` if there are none and none will come. Beside changes that are awaited there
+    /// are few others, because those are answered when all of the group is written.
+    async fn next_group(&mut self, todo: &mut Receiver<Change>) -> Option<Vec<Change>> {
+        if self.first.is_empty() && self.rest.is_empty() {
+            self.add(todo.recv().await?);
+        }
+        while self.first.len() + self.rest.len() < QUEUE
+            && let Ok(change) = todo.try_recv()
+        {
+            self.add(change);
+        }
+        let first = self.first.len().min(GROUP);
+        self.small = if first > 0 { BESIDE.1 } else { self.small.saturating_sub(1) };
+        let rest = self.rest.len().min(if self.small > 0 { BESIDE.0 } else { GROUP });
+        Some(self.first.drain(..first).chain(self.rest.drain(..rest)).collect())
+    }
+
+    fn add(&mut self, change: Change) {
+        let queue = if change.is_awaited() { &mut self.first } else { &mut self.rest };
+        queue.push_back(change);
+    }
+}
+
 struct WriterTask {
     server: Arc<PostgresServer>,
     session: Option<JournalSession>,
@@ -63,9 +101,9 @@ struct WriterTask {
 
 impl WriterTask {
     async fn run(mut self, mut todo: Receiver<Change>) {
-        let mut group = Vec::new();
-        while todo.recv_many(&mut group, GROUP).await > 0 {
-            self.write(std::mem::take(&mut group)).await;
+        let mut waiting = WaitingChanges::default();
+        while let Some(group) = waiting.next_group(&mut todo).await {
+            self.write(group).await;
             // askers that were answered ask again before the next group is taken
             yield_now().await;
         }
@@ -134,5 +172,54 @@ impl WriterTask {
         let session = self.session.insert(session);
         let (program, limits) = (self.program, self.limits);
         Group { session, program, limits, attempt }.write(group).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::change::EncodedBatch;
+    use super::*;
+    use crate::id::{Epoch, Uid};
+    use crate::request::{Append, Condition, Disposition};
+
+    /// An append to this flow.
+    fn append(flow: u8, is_awaited: bool) -> Change {
+        let entry = Append {
+            uid: Uid::from_bytes([flow; 16]),
+            epoch: Epoch::new(1),
+            version: 1,
+            first: 1,
+            records: Vec::new(),
+            replaces: Vec::new(),
+            takes: Vec::new(),
+            seen: 0,
+            condition: Condition::None,
+            then: Disposition::Keep,
+            is_awaited,
+        };
+        Change::Append(AskedChange::new(EncodedBatch { batch: vec![entry], records: Vec::new() }).0)
+    }
+
+    #[tokio::test]
+    async fn what_is_waited_for_is_written_next_beside_a_few_others() {
+        let (ask, mut todo) = channel(QUEUE);
+        let mut waiting = WaitingChanges::default();
+        for _ in 0..GROUP + 100 {
+            ask.send(append(1, false)).await.expect("room");
+        }
+        assert_eq!(waiting.next_group(&mut todo).await.map(|it| it.len()), Some(GROUP));
+        ask.send(append(2, true)).await.expect("room");
+        let group = waiting.next_group(&mut todo).await.expect("a group");
+        assert!(group[0].is_awaited() && group.len() == 1 + BESIDE.0, "{}", group.len());
+        for _ in 0..2 * GROUP {
+            ask.send(append(1, false)).await.expect("room");
+        }
+        drop(ask);
+        for _ in 1..BESIDE.1 {
+            assert_eq!(waiting.next_group(&mut todo).await.map(|it| it.len()), Some(BESIDE.0));
+        }
+        let left = 100 + 2 * GROUP - BESIDE.0 * BESIDE.1;
+        assert_eq!(waiting.next_group(&mut todo).await.map(|it| it.len()), Some(left));
+        assert!(waiting.next_group(&mut todo).await.is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Flows for nodes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::params;
 
@@ -8,7 +8,7 @@ use super::tables::{HEAD, SqliteTables, db_error, head};
 use crate::check;
 use crate::coding::EventKind;
 use crate::error::Error;
-use crate::head::{FlowHead, InFlight, OpenEffect};
+use crate::head::{FlowHead, InFlight, OpenEffect, Turns};
 use crate::limits::BATCH;
 use crate::moment::Moment;
 use crate::request::{Claim, Claimed, FlowState};
@@ -25,15 +25,28 @@ impl SqliteTables {
         }
         let limit = check::limit(claim.limit);
         let mut chosen = Vec::new();
+        for uid in claim.awaited.iter().take(BATCH) {
+            let mut found = self.heads("uid = ?1 AND state IN (0, 1)", params![uid.as_bytes()])?;
+            found.retain(|head| head.suits(claim));
+            chosen.append(&mut found);
+        }
+        let limit = limit + chosen.len();
         let room = claim.suspects.max(1).saturating_sub(self.suspects_of(int(claim.node.get()))?);
         if room > 0 {
-            chosen = self.claimable(FlowState::Suspect, claim, room.min(limit))?;
+            chosen.extend(self.claimable(
+                FlowState::Suspect,
+                claim,
+                room.min(limit - chosen.len()),
+            )?);
         }
+        let mut taken: HashSet<u64> = chosen.iter().map(|head| head.number).collect();
         for state in [FlowState::Ready, FlowState::New] {
             if chosen.len() < limit {
-                chosen.extend(self.claimable(state, claim, limit - chosen.len())?);
+                let found = self.claimable(state, claim, limit)?.into_iter();
+                chosen.extend(found.filter(|head| taken.insert(head.number)));
             }
         }
+        chosen.truncate(limit);
         let give = |old: FlowHead| {
             let mut new = old.clone();
             let claimed = new.claim(claim);
@@ -106,7 +119,7 @@ impl SqliteTables {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// The oldest flows in a state for which the node has a program.
+    /// The oldest flows in a state for which the node has a program, functions in turns.
     fn claimable(
         &self,
         state: FlowState,
@@ -128,8 +141,10 @@ impl SqliteTables {
         found.sort_unstable_by_key(|head| head.number);
         // a version that is named twice
         found.dedup_by_key(|head| head.number);
-        found.truncate(limit);
-        Ok(found)
+        let mut turns = Turns::default();
+        let mut found: Vec<_> = found.into_iter().map(|head| (turns.next(&head), head)).collect();
+        found.sort_by_key(|(turn, _)| *turn);
+        Ok(found.into_iter().take(limit).map(|(_, head)| head).collect())
     }
 
     pub(super) fn heads(

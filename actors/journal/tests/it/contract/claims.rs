@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use asyncsteps_journal::request::{Append, Claim, Disposition, FirstOwner, FlowState, Query};
-use asyncsteps_journal::{Error, Incarnation, Journal, NotWritten, Refused, Timestamp};
+use asyncsteps_journal::record::Started;
+use asyncsteps_journal::request::{
+    Append, Claim, Claimed, Disposition, FirstOwner, FlowState, Program, Query, Submit,
+};
+use asyncsteps_journal::{Error, Incarnation, Journal, NotWritten, Refused, Timestamp, Uid};
 use futures_util::future::{join, join_all};
 
 use super::LIMITS;
@@ -46,8 +49,14 @@ pub(super) async fn a_claim_races_with_an_append(journal: &dyn Journal) {
 pub(super) async fn a_claim_whose_answer_was_lost_is_repeated(journal: &dyn Journal) {
     join_all((0..4).map(|_| journal.submit(submit(FirstOwner::Any)))).await;
     let node = node(journal).await;
-    let request =
-        Claim { node, ticket: uid(), programs: vec![program(1, &[])], limit: 3, suspects: 1 };
+    let request = Claim {
+        node,
+        ticket: uid(),
+        programs: vec![program(1, &[])],
+        limit: 3,
+        awaited: Vec::new(),
+        suspects: 1,
+    };
     let first = journal.claim(request.clone()).await.unwrap();
     assert_eq!(first.len(), 3);
     let again = journal.claim(request).await.unwrap();
@@ -79,6 +88,35 @@ pub(super) async fn begun_flows_come_before_new_ones_and_oldest_first(journal: &
     assert!(given.iter().copied().eq(expected), "{given:?}");
 }
 
+pub(super) async fn awaited_flows_come_first_and_functions_take_turns(journal: &dyn Journal) {
+    let owner = node(journal).await;
+    let running = Owned::start(journal, owner).await.uid;
+    let mut stored = Vec::new();
+    for template in [TEMPLATE, TEMPLATE, TEMPLATE, TEMPLATE, "demo.shop:refund", "demo.shop:refund"]
+    {
+        let new = submit(FirstOwner::Any);
+        let started = Started { template: template.to_owned(), ..new.started };
+        stored.push(new.uid);
+        journal.submit(Submit { started, ..new }).await.unwrap();
+    }
+    let programs = vec![
+        program(1, &[]),
+        Program { template: "demo.shop:refund".to_owned(), ..program(1, &[]) },
+    ];
+    let claim = |limit, awaited: &[Uid]| {
+        let (programs, awaited) = (programs.clone(), awaited.to_vec());
+        journal.claim(Claim { node: owner, ticket: uid(), programs, limit, awaited, suspects: 1 })
+    };
+    let uids = |claimed: Vec<Claimed>| claimed.iter().map(|it| it.uid).collect::<Vec<_>>();
+    // one that runs, one that is unknown, and the last one of the first function
+    let awaited = claim(0, &[running, uid(), stored[3]]).await.unwrap();
+    assert_eq!(uids(awaited), [stored[3]]);
+    // which had its turn, as if it had been taken with the others
+    let given = claim(3, &[stored[1]]).await.unwrap();
+    assert_eq!(uids(given), [stored[1], stored[0], stored[4], stored[5]]);
+    assert_eq!(uids(claim(9, &[]).await.unwrap()), [stored[2]]);
+}
+
 pub(super) async fn a_node_gets_flows_of_its_versions_only(journal: &dyn Journal) {
     let node = node(journal).await;
     let mut flow = Owned::start(journal, node).await;
@@ -88,6 +126,7 @@ pub(super) async fn a_node_gets_flows_of_its_versions_only(journal: &dyn Journal
         ticket: uid(),
         programs: vec![program(version, compatible)],
         limit: 9,
+        awaited: Vec::new(),
         suspects: 1,
     };
     assert_eq!(journal.claim(claim(2, &[])).await.unwrap(), []);
@@ -110,7 +149,14 @@ pub(super) async fn a_node_without_a_lease_gets_nothing(journal: &dyn Journal) {
     let renewed = journal.renew(lost, Duration::from_secs(10)).await;
     refused(renewed.unwrap_err(), lost);
     for node in [lost, Incarnation::new(999_999)] {
-        let request = Claim { node, ticket: uid(), programs: Vec::new(), limit: 1, suspects: 1 };
+        let request = Claim {
+            node,
+            ticket: uid(),
+            programs: Vec::new(),
+            limit: 1,
+            awaited: Vec::new(),
+            suspects: 1,
+        };
         refused(journal.claim(request).await.unwrap_err(), node);
         let submitted = journal.submit(submit(FirstOwner::Node(node))).await;
         refused(submitted.unwrap_err(), node);

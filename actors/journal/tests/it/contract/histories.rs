@@ -98,7 +98,7 @@ impl Run<'_> {
     async fn claim(&self, node: Incarnation, random: &mut Random) -> Vec<Had> {
         let limit = 1 + random.below(2);
         let (programs, ticket) = (self.programs.to_vec(), uid());
-        let claim = Claim { node, ticket, programs, limit, suspects: 1 };
+        let claim = Claim { node, ticket, programs, limit, awaited: Vec::new(), suspects: 1 };
         let invoked = self.invoke(Asked::Claim(node), random).await;
         let given = answered(|| self.way.claim(claim.clone()), || true).await;
         let number = |uid| self.flows.iter().position(|flow| *flow == uid).expect("it is known");
@@ -133,6 +133,7 @@ impl Run<'_> {
             seen: 0,
             condition: Condition::None,
             then: if then == Then::Release { Disposition::Release } else { Disposition::Keep },
+            is_awaited: random.one_in(2),
         };
         let asked = Asked::Append(had.flow, had.epoch, had.next, then);
         let one = self.send(asked.clone(), entry.clone(), Random::new(random.number()));

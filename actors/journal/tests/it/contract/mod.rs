@@ -73,6 +73,7 @@ rules! {
         a_claim_races_with_an_append
         a_claim_whose_answer_was_lost_is_repeated
         begun_flows_come_before_new_ones_and_oldest_first
+        awaited_flows_come_first_and_functions_take_turns
         a_node_gets_flows_of_its_versions_only
         a_node_without_a_lease_gets_nothing
         a_dead_owner_loses_its_flows

@@ -112,7 +112,7 @@ pub(super) async fn a_flow_stays_on_its_version(journal: &dyn Journal) {
     flow.leave(Disposition::Pause("changed".to_owned())).await;
     flow.resume(Resume::OnItsVersion).await;
     let programs = vec![program(2, &[1])];
-    let newer = Claim { node, ticket: uid(), programs, limit: 9, suspects: 1 };
+    let newer = Claim { node, ticket: uid(), programs, limit: 9, awaited: Vec::new(), suspects: 1 };
     assert_eq!(journal.claim(newer).await.unwrap(), []);
     assert_eq!(claim(journal, node, 9).await.len(), 1);
 }

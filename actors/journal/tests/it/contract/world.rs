@@ -137,6 +137,7 @@ impl<'a> Owned<'a> {
             seen: self.seen,
             condition: Condition::None,
             then: Disposition::Keep,
+            is_awaited: false,
         }
     }
 
@@ -210,7 +211,7 @@ pub(super) async fn claim_suspects(
     suspects: usize,
 ) -> Vec<Claimed> {
     let programs = vec![program(1, &[])];
-    let claim = Claim { node, ticket: uid(), programs, limit, suspects };
+    let claim = Claim { node, ticket: uid(), programs, limit, awaited: Vec::new(), suspects };
     journal.claim(claim).await.expect("the node lives")
 }
 

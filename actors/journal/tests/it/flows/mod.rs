@@ -45,5 +45,6 @@ pub(crate) fn entry(uid: Uid, first: u64, value: &str) -> Append {
         seen: 0,
         condition: Condition::None,
         then: Disposition::Keep,
+        is_awaited: false,
     }
 }

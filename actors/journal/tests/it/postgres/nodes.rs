@@ -58,7 +58,16 @@ async fn raw(server: &Server, schema: &str) -> tokio_postgres::Client {
 async fn claim(journal: &Postgres, node: Incarnation, limit: usize) -> Result<Vec<Claimed>, Error> {
     let program = Program { template: "t".to_owned(), version: 1, compatible: Vec::new() };
     let ticket = Uid::random().expect("random bytes");
-    journal.claim(Claim { node, ticket, programs: vec![program], limit, suspects: 1 }).await
+    journal
+        .claim(Claim {
+            node,
+            ticket,
+            programs: vec![program],
+            limit,
+            awaited: Vec::new(),
+            suspects: 1,
+        })
+        .await
 }
 
 async fn each_flow_is_claimed_by_one_node(server: &Server) {

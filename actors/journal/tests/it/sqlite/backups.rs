@@ -23,7 +23,7 @@ async fn claimed(journal: &Sqlite, uid: Uid) -> usize {
     let node = journal.register(LEASE).await.expect("a node").node;
     let programs = vec![Program { template: "t".to_owned(), version: 1, compatible: Vec::new() }];
     let ticket = Uid::random().expect("random bytes");
-    let claim = Claim { node, ticket, programs, limit: 9, suspects: 1 };
+    let claim = Claim { node, ticket, programs, limit: 9, awaited: Vec::new(), suspects: 1 };
     let claimed = journal.claim(claim).await.expect("it has a lease");
     assert_eq!(claimed.iter().map(|flow| flow.uid).collect::<Vec<_>>(), [uid]);
     journal.load(uid).await.expect("it is there").records.len() - 1

@@ -68,7 +68,14 @@ fn flows_of_an_earlier_process_can_be_claimed_at_once() {
         let node = journal.register(LEASE).await.unwrap().node;
         let program = Program { template: "t".to_owned(), version: 1, compatible: Vec::new() };
         let ticket = Uid::random().unwrap();
-        let claim = Claim { node, ticket, programs: vec![program], limit: 9, suspects: 1 };
+        let claim = Claim {
+            node,
+            ticket,
+            programs: vec![program],
+            limit: 9,
+            awaited: Vec::new(),
+            suspects: 1,
+        };
         let claimed = journal.claim(claim).await.unwrap();
         assert_eq!(claimed.iter().map(|claimed| claimed.uid).collect::<Vec<_>>(), [uid]);
     });

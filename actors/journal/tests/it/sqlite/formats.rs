@@ -86,7 +86,9 @@ fn requests_of_the_format_before_go_on() {
         let programs =
             vec![Program { template: "t".to_owned(), version: 1, compatible: Vec::new() }];
         let ticket = Uid::random().expect("random bytes");
-        let claimed = journal.claim(Claim { node, ticket, programs, limit: 9, suspects: 1 }).await;
+        let claimed = journal
+            .claim(Claim { node, ticket, programs, limit: 9, awaited: Vec::new(), suspects: 1 })
+            .await;
         let mut uids: Vec<_> = claimed.expect("it lives").iter().map(|flow| flow.uid).collect();
         uids.sort_unstable();
         assert_eq!(uids, [uid(2), uid(3)]);

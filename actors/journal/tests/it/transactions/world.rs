@@ -63,7 +63,14 @@ impl<'a> Flow<'a> {
         let node = journal.register(LEASE).await.unwrap().node;
         let program = Program { template: "t".to_owned(), version: 1, compatible: Vec::new() };
         let ticket = Uid::random().unwrap();
-        let claim = Claim { node, ticket, programs: vec![program], limit: 9, suspects: 1 };
+        let claim = Claim {
+            node,
+            ticket,
+            programs: vec![program],
+            limit: 9,
+            awaited: Vec::new(),
+            suspects: 1,
+        };
         journal.claim(claim).await.unwrap()[0].epoch
     }
 
