@@ -49,7 +49,7 @@ fn orders_that_time_out_are_not_stored() {
     let held = data.hold();
     let answers = at_once(|_| buy(shop.address, &shop::order(&[("apple", 1)])));
     drop(held);
-    assert!(answers.iter().all(|answer| answer["e"] == "InternalError"), "{answers:?}");
+    assert!(answers.iter().all(|answer| answer["e"] == "BankUnavailable"), "{answers:?}");
     // it is written after all that was there before
     let sold = buy(shop.address, &shop::order(&[("apple", 1000)]));
     assert!(sold["r"]["order"].is_number(), "{sold}");

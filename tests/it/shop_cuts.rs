@@ -119,7 +119,7 @@ impl Process {
         let (shelf, durable) = (Shelf::new(store.clone()), Durable::new(journal));
         let executor = Executor::builder()
             .request_timeout(deadline)
-            .service(of_shop, shop, |it| Shop::define(it, None, deadline * 2))
+            .service(of_shop, shop, |it| Shop::define(it, None, deadline + LATENCY))
             .service(of_shelf, shelf, |it| Shelf::define(it, &durable))
             .build()
             .expect("the types fit");
