@@ -116,6 +116,9 @@ impl EntityOwner {
                     Owner::Other(epoch) if asked != Some(epoch) => {
                         asked = self.ask_back(&lease, uid, away).await?.then_some(epoch);
                         known = known.filter(|_| asked.is_some());
+                        if asked.is_some() {
+                            self.has_asked(name, (uid, epoch));
+                        }
                     }
                     Owner::Gone => {
                         (known, asked) = (None, None);
@@ -225,13 +228,7 @@ impl EntityOwner {
         uid: Uid,
         away: &Weak<Option<AwayWait>>,
     ) -> Result<bool, Error> {
-        let away = away.upgrade();
-        let path = away.as_deref().and_then(Option::as_ref).and_then(|away| {
-            let journal = Arc::clone(&self.shared.journal);
-            away.is_at(move |path| send(&journal, uid, path))
-        });
-        drop(away);
-        let signal = asks((Some(lease.node.get()), path))?;
+        let signal = asks((Some(lease.node.get()), self.path_to(uid, away)))?;
         let asked = answered(|| self.shared.journal.signal(uid, signal.clone())).await;
         match asked {
             Ok(()) => Ok(true),
@@ -239,6 +236,13 @@ impl EntityOwner {
             Err(JournalError::Refused(Refused::HasEnded(_) | Refused::NoFlow(_))) => Ok(false),
             Err(error) => Err(error_of_journal(error)),
         }
+    }
+
+    /// The waits up to that for an entity of this number, for its owner.
+    pub(super) fn path_to(&self, uid: Uid, away: &Weak<Option<AwayWait>>) -> Option<WaitPath> {
+        let away = away.upgrade()?;
+        let journal = Arc::clone(&self.shared.journal);
+        (*away).as_ref()?.is_at(move |path| send(&journal, uid, path))
     }
 
     async fn load(
@@ -280,7 +284,7 @@ impl EntityOwner {
 }
 
 /// Sends waits after the node that has asked for the entity.
-fn send(journal: &Arc<dyn Journal>, uid: Uid, path: WaitPath) {
+pub(super) fn send(journal: &Arc<dyn Journal>, uid: Uid, path: WaitPath) {
     let Ok(runtime) = Handle::try_current() else { return };
     let Ok(signal) = asks((None, Some(path))) else { return };
     let journal = Arc::clone(journal);

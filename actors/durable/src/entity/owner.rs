@@ -10,12 +10,12 @@ use std::time::Duration;
 use asyncsteps_actors::sync::AwayWait;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, Time, codes};
-use asyncsteps_journal::Uid;
 use asyncsteps_journal::request::News;
+use asyncsteps_journal::{Epoch, Uid};
 use dashmap::Entry;
 use tokio::sync::Notify;
 
-use super::claim::Asks;
+use super::claim::{Asks, send};
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
 use super::owners::{KnownEntity, MOVED};
@@ -102,7 +102,8 @@ pub(crate) struct EntityOwner {
 
 #[derive(Clone)]
 enum Owning {
-    Claims,
+    /// It is claimed, and its owner with this epoch was asked for it.
+    Claims(Option<(Uid, Epoch)>),
     Owns(Rc<OwnedEntity>),
 }
 
@@ -131,7 +132,7 @@ impl EntityOwner {
     pub(super) fn known(&self, name: &EntityName) -> Option<Rc<OwnedEntity>> {
         match self.entities.borrow().get(&name.full) {
             Some(Owning::Owns(it)) if !it.is_leaving() && it.is_owned() => Some(Rc::clone(it)),
-            Some(Owning::Owns(_) | Owning::Claims) | None => None,
+            Some(Owning::Owns(_) | Owning::Claims(_)) | None => None,
         }
     }
 
@@ -143,6 +144,7 @@ impl EntityOwner {
         (kind, name, form): (Arc<EntityKind>, EntityName, CallForm),
         away: Weak<Option<AwayWait>>,
     ) -> Result<Option<Rc<OwnedEntity>>, Error> {
+        let mut sent = None;
         loop {
             let changed = self.changed.notified();
             let owning = self.entities.borrow().get(&name.full).cloned();
@@ -159,7 +161,16 @@ impl EntityOwner {
                     entity.lose();
                     self.forget(&entity);
                 }
-                Some(Owning::Claims) => changed.await,
+                Some(Owning::Claims(asked)) => {
+                    // another call claims it, which may have ended since
+                    if let Some((uid, _)) =
+                        asked.filter(|asked| sent.replace(*asked) != Some(*asked))
+                        && let Some(path) = self.path_to(uid, &away)
+                    {
+                        send(&self.shared.journal, uid, path);
+                    }
+                    changed.await;
+                }
                 None => {
                     self.begin_claim(&name)?;
                     let asked = (Arc::clone(&kind), name.clone(), form);
@@ -187,10 +198,17 @@ impl EntityOwner {
             Entry::Occupied(other) if other.get().node != self.number => Err(Error::new(MOVED)),
             entry @ (Entry::Occupied(_) | Entry::Vacant(_)) => {
                 entry.insert(KnownEntity { node: self.number, figures: None });
-                entities.insert(Arc::clone(&name.full), Owning::Claims);
+                entities.insert(Arc::clone(&name.full), Owning::Claims(None));
                 Ok(())
             }
         }
+    }
+
+    /// The owner of the entity was asked for it.
+    pub(super) fn has_asked(&self, name: &EntityName, owner: (Uid, Epoch)) {
+        let claims = Owning::Claims(Some(owner));
+        self.entities.borrow_mut().insert(Arc::clone(&name.full), claims);
+        self.changed.notify_waiters();
     }
 
     /// Claims the entity; returns whether it is there.
@@ -341,7 +359,7 @@ impl Drop for ClaimEnd {
     fn drop(&mut self) {
         let Self { owner, name } = self;
         let mut entities = owner.entities.borrow_mut();
-        if matches!(entities.get(name), Some(Owning::Claims)) {
+        if matches!(entities.get(name), Some(Owning::Claims(_))) {
             entities.remove(name);
             owner.shared.entities.given(name, owner.number);
             drop(entities);

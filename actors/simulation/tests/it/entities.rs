@@ -238,7 +238,7 @@ async fn serve(world: &World, node: &NodeContext, version: u32) -> impl Sized + 
     (node, executor)
 }
 
-async fn started(durable: &Durable, executor: &Executor) -> asyncsteps_durable::Node {
+pub(crate) async fn started(durable: &Durable, executor: &Executor) -> asyncsteps_durable::Node {
     loop {
         match durable.start(executor).await {
             Ok(node) => return node,

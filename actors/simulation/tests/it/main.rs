@@ -3,6 +3,7 @@
 
 mod bank;
 mod calls;
+mod crossing;
 mod entities;
 mod locks;
 mod lost_locks;
@@ -125,6 +126,19 @@ fn entities(cluster: &mut Cluster) -> Result<(), String> {
 fn a_call_of_an_entity_is_in_its_state_once_and_in_its_place_under_any_of_the_seeds() {
     let figures = simulate(0..seeds().div_ceil(2), entities);
     println!("{figures}");
+}
+
+/// Entities of all nodes that call each other.
+fn crossing(cluster: &mut Cluster) -> Result<(), String> {
+    let world = crossing::World::default();
+    crossing::add_to(cluster, &world);
+    cluster.run_for(Duration::from_secs(70));
+    world.check()
+}
+
+#[test]
+fn a_call_of_an_entity_that_crosses_others_succeeds_or_ends_as_a_deadlock_under_any_of_the_seeds() {
+    simulate(0..seeds().div_ceil(2), crossing);
 }
 
 /// A scenario has one history for a seed, which this returns: in this process and in another one, in which it is run by a
