@@ -17,7 +17,6 @@ use super::connection::Subscription;
 use super::link::Link;
 use super::serve::{Members, each_member};
 use super::subjects::MAX_REPLY;
-use super::view::View;
 use crate::call_error::CallError;
 use crate::node::{ALL, NodeId, NodeInfo};
 
@@ -43,11 +42,11 @@ struct NodeDescription {
     id: String,
 }
 
-/// Does what other nodes ask for, until the connection ends.
+/// Does what other nodes ask for, until the connection ends; what one says it serves is `heard`.
 pub(super) async fn take_orders(
     link: Arc<Link>,
     members: Members,
-    view: Arc<View>,
+    heard: impl Fn(NodeInfo),
     mut orders: Box<dyn Subscription>,
 ) {
     while let Some(message) = orders.next().await {
@@ -76,7 +75,7 @@ pub(super) async fn take_orders(
             }
             Some((_, "serves")) => {
                 if let Some(description) = read_description(&link, &message) {
-                    view.heard(description.info);
+                    heard(description.info);
                 }
             }
             Some((to, "drain")) => {

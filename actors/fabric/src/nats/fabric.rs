@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use super::client::ServerConnection;
 use super::config::Config;
 use super::connection::Connection;
-use super::control::{compare_secrets, is_name_taken, order_drain, take_orders};
+use super::control::{announce, compare_secrets, is_name_taken, order_drain, take_orders};
 use super::error::NatsError;
 use super::link::Link;
 use super::outgoing::make_call;
@@ -108,7 +108,8 @@ impl NatsFabric {
             let orders = link.subscribe(subject, None).await;
             let orders = orders.map_err(|_| lost())?;
             let (members, view) = (Arc::clone(&members), Arc::clone(&view));
-            tokio::spawn(take_orders(Arc::clone(link), members, view, orders));
+            let heard = move |info| view.heard(info);
+            tokio::spawn(take_orders(Arc::clone(link), members, heard, orders));
         }
         tokio::spawn(Arc::clone(&view).watch(Arc::clone(link)));
         tokio::spawn(Arc::clone(&view).watch_calls(Arc::clone(link)));
@@ -140,7 +141,9 @@ impl NatsFabric {
         executor: Executor,
     ) -> Result<ServeGuard, CallError> {
         let arbiters = arbiters.into_iter().collect();
-        serve(&self.link, &self.members, arbiters, endpoints, executor).await
+        let guard = serve(&self.link, &self.members, arbiters, endpoints, executor).await?;
+        announce(&self.link, &self.members).await;
+        Ok(guard)
     }
 
     /// Admits a call that this node is to carry out itself.

@@ -124,6 +124,7 @@ mod subjects;
 mod subscription;
 mod trust;
 mod view;
+mod wanted;
 mod watch;
 mod ways;
 mod wind_down;

@@ -20,7 +20,6 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use super::connection::{NotSent, Subscription};
-use super::control::announce;
 use super::link::Link;
 use super::micro::Services;
 use super::node_server::{CANCELS_THAT_WAIT, NodeServer, ServePhase, WorkerHandle, ended};
@@ -71,11 +70,12 @@ pub(super) async fn serve(
         started: time_of_day(),
     });
     let mut serves = ServingExecutor { server, tasks: Vec::new() };
-    if let Err(error) = serves.begin(link, members).await {
+    if let Err(error) = serves.begin(link).await {
         ServeGuard::new(serves).give_up();
         return Err(error);
     }
     tokio::spawn(drain_at_close(serves.server.executor.clone(), Arc::clone(&serves.server.phase)));
+    members.lock().push(Arc::downgrade(&serves.server));
     Ok(ServeGuard::new(serves))
 }
 
@@ -158,8 +158,8 @@ struct ServingExecutor {
 }
 
 impl ServingExecutor {
-    /// Subscribes, and says what the node serves; returns when the server has taken that. Requests may come before.
-    async fn begin(&mut self, link: &Link, members: &Members) -> Result<(), CallError> {
+    /// Subscribes, and returns when the server has taken that. Requests may come before.
+    async fn begin(&mut self, link: &Link) -> Result<(), CallError> {
         let server = &self.server;
         for requests in subscribe(link, &server.endpoints).await.map_err(|_| not_told())? {
             let taken = Arc::clone(server).take_requests(requests);
@@ -169,8 +169,6 @@ impl ServingExecutor {
         for questions in services.subscribe(link).await.map_err(|_| not_told())? {
             tokio::spawn(services.clone().answer(Arc::downgrade(server), questions));
         }
-        members.lock().push(Arc::downgrade(server));
-        announce(link, members).await;
         link.settle().await
     }
 }

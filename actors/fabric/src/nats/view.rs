@@ -108,6 +108,7 @@ impl View {
             tokio::pin!(pause);
             loop {
                 tokio::select! {
+                    biased;
                     () = &mut pause => break,
                     () = self.wanted.notified() => self.meet(&link).await,
                 }
@@ -195,6 +196,7 @@ impl View {
             tokio::pin!(pause);
             loop {
                 tokio::select! {
+                    biased;
                     Some(node) = asks.next(), if !asks.is_empty() => drop(asking.remove(&node)),
                     () = &mut pause => break,
                 }

@@ -21,8 +21,8 @@ use tokio::task::AbortHandle;
 use super::calls::is_of_node;
 use super::link::Link;
 use super::node_server::{AdmittedRequest, ServePhase, WorkerOrder, ended};
-use super::probe::is_wanted;
 use super::request::{answer, carry_out, too_late};
+use super::wanted::is_wanted;
 
 /// Carries out requests on its arbiter.
 pub(super) struct NatsWorker {
