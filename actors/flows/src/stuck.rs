@@ -62,6 +62,27 @@ struct Beat {
     /// The number of its span, 0 for none; that of the last turn within it, if one of its steps has started a flow.
     span: AtomicU64,
     step: AtomicCell<Option<&'static Location<'static>>>,
+    /// Whether the turn is as long as a block that others should not wait for.
+    is_blocked: AtomicBool,
+}
+
+/// An arbiter, for other threads; returned by [`here`].
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("WatchedArbiter {{ is_blocked: {:?} }}", self.is_blocked())]
+pub struct WatchedArbiter(&'static Beat);
+
+/// The arbiter of this thread.
+#[must_use]
+pub fn here() -> WatchedArbiter {
+    WatchedArbiter(HERE.get().unwrap_or_else(watch_here))
+}
+
+impl WatchedArbiter {
+    /// Whether a turn has blocked it for half a second or longer.
+    #[must_use]
+    pub fn is_blocked(self) -> bool {
+        self.0.is_blocked.load(Relaxed)
+    }
 }
 
 /// Of a thread that ends.
@@ -70,7 +91,8 @@ static UNWATCHED: Beat = Beat::new();
 impl Beat {
     const fn new() -> Self {
         let (turn, last, span) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { turn, last, span, step: AtomicCell::new(None) }
+        let is_blocked = AtomicBool::new(false);
+        Self { turn, last, span, step: AtomicCell::new(None), is_blocked }
     }
 }
 
@@ -139,7 +161,9 @@ impl Watched {
     fn look(&mut self) {
         let turn = self.beat.turn.load(Relaxed);
         let lasted = self.since.elapsed();
-        if turn != self.turn || turn == 0 || self.alive.strong_count() == 0 {
+        let is_same = turn == self.turn && turn != 0 && self.alive.strong_count() > 0;
+        self.beat.is_blocked.store(is_same && lasted >= LIMIT / 2, Relaxed);
+        if !is_same {
             if let Some(step) = self.block.take() {
                 BLOCKED.fetch_sub(1, Relaxed);
                 tracing::warn!(step, took = ?lasted, "a step that blocked its arbiter goes on or has ended");

@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 use std::io::{ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
+use asyncsteps_actors::stuck::{self, WatchedArbiter};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
@@ -27,9 +28,9 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 /// How long a worker may take to begin with a connection before others are offered it: longer than a busy one does.
 const LATE: Duration = Duration::from_millis(100);
 
-/// How often that time passes until the acceptor answers itself, in about as long as an arbiter may take to answer. It
-/// looks each time, because on a machine that is too busy it comes late to that, too.
-const LOOKS: u32 = 8;
+/// How often that time passes at most until the acceptor answers itself, unless all workers are seen to be blocked by
+/// steps before. A machine that is too busy is no reason.
+const LOOKS: u32 = 50;
 
 /// A connection for the worker that takes it first.
 #[derive(Clone)]
@@ -47,23 +48,32 @@ impl Offer {
 
 /// How a worker takes orders.
 #[derive(Clone, Default)]
-pub(super) struct Pace(Arc<AtomicU8>);
+pub(super) struct Pace(Arc<(AtomicU8, OnceLock<WatchedArbiter>)>);
 
 impl Pace {
     const LATE: u8 = 1;
     const STUCK: u8 = 2;
 
+    /// It begins on this arbiter.
+    pub(super) fn begins(&self) {
+        let _ = self.0.1.set(stuck::here());
+    }
+
     /// It takes one.
     pub(super) fn moves(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.0.0.store(0, Ordering::Relaxed);
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.0.1.get().is_some_and(|arbiter| arbiter.is_blocked())
     }
 
     fn at_least(&self, level: u8) {
-        self.0.fetch_max(level, Ordering::Relaxed);
+        self.0.0.fetch_max(level, Ordering::Relaxed);
     }
 
     fn level(&self) -> u8 {
-        self.0.load(Ordering::Relaxed)
+        self.0.0.load(Ordering::Relaxed)
     }
 }
 
@@ -164,6 +174,9 @@ impl Acceptor {
                 tokio::time::sleep(LATE).await;
                 if offer.is_taken() {
                     return;
+                }
+                if others.iter().all(|worker| worker.pace.is_blocked()) {
+                    break;
                 }
             }
             for worker in others {

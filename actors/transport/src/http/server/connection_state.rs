@@ -508,14 +508,9 @@ impl ConnectionState {
         self.stalled.set(Some(waited));
     }
 
-    /// How long its client had taken nothing, if it has ended for that.
-    pub(super) fn stalled(&self) -> Option<Duration> {
-        self.stalled.get()
-    }
-
-    /// Bytes that were written so far.
-    pub(super) fn sent(&self) -> u64 {
-        self.written.get()
+    /// Bytes that were written so far, and how long its client had taken nothing, if it has ended for that.
+    pub(super) fn taken(&self) -> (u64, Option<Duration>) {
+        (self.written.get(), self.stalled.get())
     }
 
     /// Whether the client has cancelled more requests within a second than it may.

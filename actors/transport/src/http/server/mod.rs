@@ -156,7 +156,7 @@ impl Server {
 
     /// The same for a service that also answers while steps block all workers, on the thread that takes connections:
     /// liveness, readiness, metrics. It must neither block nor call functions. Any other request of a new connection
-    /// is refused meanwhile, after a second: with DefenseRejected, 503 and `Retry-After`.
+    /// is refused meanwhile, within a second: with DefenseRejected, 503 and `Retry-After`.
     ///
     /// ```no_run
     /// use asyncsteps_executor::Executor;

@@ -73,6 +73,7 @@ impl Worker {
     /// Serves connections until it receives the order to end.
     pub(super) async fn run(self, mut orders: mpsc::UnboundedReceiver<Order>, pace: Pace) {
         let this = Rc::new(self);
+        pace.begins();
         while let Some(order) = orders.recv().await {
             pace.moves();
             match order {
@@ -106,7 +107,7 @@ impl Worker {
         served: Pin<&mut impl Future<Output = ()>>,
     ) {
         let has_ended = self.running.run(progress, served).await;
-        let (sent, waited) = (progress.sent(), progress.stalled());
+        let (sent, waited) = progress.taken();
         if waited.is_some() || !has_ended && !progress.is_idle() {
             let why = if has_ended { "its client takes nothing" } else { "the grace is over" };
             tracing::warn!(%peer, sent, ?waited, why, "a connection is cut before the end of its answers");
