@@ -83,15 +83,7 @@ impl OwnedEntity {
     ) -> Result<Rc<Self>, String> {
         let Claimed { uid, epoch, .. } = claimed;
         let (form, version) = (kind.form, loaded.flow.version);
-        // another node that asked for it after it was claimed still waits
-        let is_own = |asked: &&StoredSignal| {
-            let asked = asked.value.decode();
-            asked.is_ok_and(|(by, _): Asks| by.is_none_or(|by| by == lease.node.get()))
-        };
-        let unseen = loaded.inbox.signals.iter().find(|asked| !is_own(asked));
-        let unseen = unseen.map(|asked| asked.number);
-        let seen = unseen.map_or(loaded.inbox.last, |number| number.saturating_sub(1));
-        let next = loaded.next();
+        let (next, seen) = (loaded.next(), seen_of_inbox(loaded, &lease));
         let writer =
             FlowWriter::new(Arc::clone(&kind.journal), (uid, epoch, form.version), next, seen);
         writer.hold(&held);
@@ -519,4 +511,14 @@ const OWNERS: u32 = 24;
 /// was removed meanwhile, because the journal's numbers of flows do not repeat.
 fn token(flow: u64, epoch: Epoch) -> u64 {
     (flow << OWNERS) + epoch.get()
+}
+
+/// The last signal that this node has seen: another node that asked for the entity after it was claimed still waits.
+fn seen_of_inbox(loaded: &Loaded, lease: &Lease) -> u64 {
+    let is_own = |asked: &&StoredSignal| {
+        let asked = asked.value.decode();
+        asked.is_ok_and(|(by, _): Asks| by.is_none_or(|by| by == lease.node.get()))
+    };
+    let unseen = loaded.inbox.signals.iter().find(|asked| !is_own(asked));
+    unseen.map_or(loaded.inbox.last, |asked| asked.number.saturating_sub(1))
 }

@@ -32,7 +32,7 @@ fn quick(steps: &Steps<Lab, Nothing>) -> Returns<i32> {
 }
 
 fn of_ann() -> Options {
-    Options::default().caller(&User::new("ann", SecurityLevel::SafeOps))
+    Options::default().caller(User::new("ann", SecurityLevel::SafeOps))
 }
 
 async fn call(executor: &Executor) {

@@ -36,7 +36,7 @@ fn a_process_whose_journal_is_silent_is_not_ready_until_it_answers() {
             .build()
             .expect("an executor");
         let node = durable.start(&executor).await.expect("a lease");
-        let ann = Options::default().caller(&User::new("ann", SecurityLevel::SafeOps));
+        let ann = Options::default().caller(User::new("ann", SecurityLevel::SafeOps));
         let order = || durable.submit("demo.till:1.0:order", (), ann.clone());
         let ended = async |uid| durable.ended(uid).await.expect("the journal");
         assert!(matches!(ended(order().await.expect("it is stored")).await, Ending::Completed(_)));

@@ -38,14 +38,14 @@ async fn set_read_only(client: &Client, is_read_only: bool) {
     client
         .batch_execute(&format!("SET default_transaction_read_only = off; {sql}"))
         .await
-        .expect("the server takes it");
+        .expect("it is set");
 }
 
 /// Ends all sessions but this one.
 async fn end_sessions(client: &Client) {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
-    client.execute(sql, &[]).await.expect("the server takes it");
+    client.execute(sql, &[]).await.expect("they are ended");
 }
 
 /// Waits until the journal says so.
