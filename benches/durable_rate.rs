@@ -272,7 +272,7 @@ fn recovery_seconds(folder: &Folder, system: &SystemRunner) -> (f64, f64) {
     let process = Process::start(open_relaxed(&folder.file("afresh")), system);
     let begun = clock::now();
     system.block_on(async {
-        process.all_ended(submit_all(&process.durable, RECOVERED, "short").await).await
+        process.all_ended(submit_all(&process.durable, RECOVERED, "short").await).await;
     });
     (recovered, clock::now().saturating_since(begun).as_secs_f64())
 }
