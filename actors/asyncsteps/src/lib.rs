@@ -216,6 +216,10 @@ pub mod guide {}
 #[doc = include_str!("docs/slow.md")]
 pub mod slow {}
 
+#[cfg(all(feature = "nats", feature = "postgres"))]
+#[doc = include_str!("docs/standing_still.md")]
+pub mod standing_still {}
+
 #[cfg(feature = "jwt")]
 #[doc = include_str!("docs/bearer_tokens.md")]
 pub mod bearer_tokens {}
