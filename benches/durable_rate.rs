@@ -16,6 +16,8 @@
 //!   process to which the same are submitted.
 //! - Backlog: calls one after the other on PostgreSQL, beside twenty thousand requests that wait and without them.
 
+#[path = "support/bare_postgres.rs"]
+mod bare_postgres;
 #[path = "support/folder.rs"]
 mod folder;
 #[path = "support/journal_flow.rs"]
@@ -46,6 +48,7 @@ use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::sqlite::{Durability, Options, Sqlite};
 use asyncsteps_journal::{Journal, Limits, Uid};
 use asyncsteps_postgres_server::Server;
+use bare_postgres::BarePostgres;
 use folder::Folder;
 use futures_util::future::join_all;
 use journal_flow::Flow;
@@ -54,8 +57,6 @@ use rusqlite::{Connection, params};
 use support::Bench;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, NoTls, Statement};
 
 /// Flows of the crowd.
 const FLOWS: usize = 256;
@@ -551,61 +552,5 @@ impl Asked {
             }
         };
         join_all((0..tasks).map(ask)).await;
-    }
-}
-
-/// A table of records in PostgreSQL without a journal, and one of flows.
-struct BarePostgres {
-    db: Client,
-    lock: Statement,
-    insert: Statement,
-    note: Statement,
-    next: i64,
-}
-
-impl BarePostgres {
-    async fn open(server: &Server, name: &str) -> Self {
-        let (db, connection) = server.config().connect(NoTls).await.expect("a server");
-        actix_rt::spawn(connection);
-        let tables = format!(
-            "CREATE TABLE {name} (flow BIGINT, epoch BIGINT, sequence BIGINT, path TEXT, kind INTEGER, \
-             program INTEGER, body BYTEA, PRIMARY KEY (flow, epoch, sequence)); \
-             CREATE TABLE {name}_flow (id BIGINT PRIMARY KEY, epoch BIGINT, last BIGINT); \
-             INSERT INTO {name}_flow VALUES (1, 1, 0)"
-        );
-        db.batch_execute(&tables).await.expect("tables");
-        let lock = format!(
-            "SELECT epoch, last, clock_timestamp()::TEXT FROM {name}_flow WHERE id = 1 FOR UPDATE"
-        );
-        let insert = format!("INSERT INTO {name} VALUES (1, 1, $1, $2, 3, 1, $3)");
-        let note = format!("UPDATE {name}_flow SET last = $1 WHERE id = 1");
-        let lock = db.prepare(&lock).await.expect("a statement");
-        let insert = db.prepare(&insert).await.expect("a statement");
-        let note = db.prepare(&note).await.expect("a statement");
-        Self { db, lock, insert, note, next: 0 }
-    }
-
-    /// What a durable step does at least: its flow is locked, and looked at whether it is still its owner's, before its
-    /// record is written, and what it has is noted. The server is waited for twice.
-    async fn append(&mut self) {
-        self.next += 1;
-        let path = format!("demo.shop:order/items#{}", self.next);
-        let begun = self.db.batch_execute("BEGIN");
-        let locked = self.db.query_one(&self.lock, &[]);
-        let (_, flow) = futures_util::try_join!(begun, locked).expect("the flow");
-        assert_eq!((flow.get::<_, i64>(0), flow.get::<_, i64>(1)), (1, self.next - 1));
-        let values: [&(dyn ToSql + Sync); 3] = [&self.next, &path, &&[7_u8; 30][..]];
-        let row = self.db.execute(&self.insert, &values);
-        let noted = self.db.execute(&self.note, &values[..1]);
-        futures_util::try_join!(row, noted, self.db.batch_execute("COMMIT")).expect("a commit");
-    }
-
-    async fn commit(&mut self) {
-        self.next += 1;
-        let path = format!("demo.shop:order/items#{}", self.next);
-        let change = self.db.transaction().await.expect("a transaction");
-        let row = change.execute(&self.insert, &[&self.next, &path, &&[7_u8; 30][..]]).await;
-        row.expect("a row");
-        change.commit().await.expect("a commit");
     }
 }

@@ -12,7 +12,7 @@ use asyncsteps_journal::{Epoch, Path, Uid};
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use crate::run::last_append;
+use crate::last_append::last_append;
 
 /// A body that runs for so long is in the log, and again whenever it has run twice as long.
 const HUNG: Duration = Duration::from_secs(60);

@@ -9,7 +9,6 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::left::JournalClock;
-use crate::shared::DurableShared;
 use crate::until::until;
 
 /// The lease of a node, as far as the process knows it: the thread that renews it and the arbiter that relies on it
@@ -43,32 +42,35 @@ impl LeaseRequest {
 }
 
 impl Lease {
-    /// A lease for a node of this process.
-    pub(crate) async fn register(shared: &DurableShared) -> Result<Self, Error> {
-        let request = LeaseRequest::new(&*shared.journal);
-        let Registered { node, time } = shared.journal.register(LEASE).await?;
-        shared.read_clock(time);
+    /// A lease for a node of this process; has the time of the journal `read`.
+    pub(crate) async fn register(
+        journal: &dyn Journal,
+        read: impl FnOnce(Reading),
+    ) -> Result<Self, Error> {
+        let request = LeaseRequest::new(journal);
+        let Registered { node, time } = journal.register(LEASE).await?;
+        read(time);
         Ok(Self {
             node,
             request: Mutex::new(request),
-            sessions: shared.journal.session(),
+            sessions: journal.session(),
             renewed: Notify::new(),
             clock: JournalClock::new(request.asked, time),
         })
     }
 
-    /// Renews it as long as that works; completes when it has ended.
-    pub(crate) async fn keep(&self, shared: &DurableShared) {
+    /// Renews it as long as that works, and has each time of the journal `read`; completes when it has ended.
+    pub(crate) async fn keep(&self, journal: &dyn Journal, read: impl Fn(Reading)) {
         loop {
             self.is_due().await;
             loop {
                 if self.has_ended() {
                     return;
                 }
-                let request = LeaseRequest::new(&*shared.journal);
-                match timeout(self.left(), shared.journal.renew(self.node, LEASE)).await {
+                let request = LeaseRequest::new(journal);
+                match timeout(self.left(), journal.renew(self.node, LEASE)).await {
                     Ok(Ok(time)) => {
-                        shared.read_clock(time);
+                        read(time);
                         self.renew(request, time);
                         break;
                     }

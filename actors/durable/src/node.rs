@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use crate::answered::{answered, answered_or_lost};
 use crate::entity::{CurrentLease, EntityOwner};
 use crate::flow::{DurableFlow, LeaveReason};
+use crate::keep::keep;
 use crate::lease::Lease;
 use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
@@ -77,7 +78,7 @@ impl Node {
         executor: Executor,
     ) -> Result<Self, Error> {
         shared.keeper().map_err(|error| Error::Storage(Arc::new(error)))?;
-        let lease = Arc::new(Lease::register(&shared).await?);
+        let lease = Arc::new(register(&shared).await?);
         let (current, number) = (Rc::new(RefCell::new(Arc::clone(&lease))), shared.next_number());
         let held = shared.held.clone();
         let bodies: Arc<RunningBodies> = Arc::new(move || {
@@ -210,7 +211,7 @@ impl NodeState {
     /// Has the lease kept until it has ended.
     async fn keep(&self, term: &LeasedNode) {
         match self.shared.keeper() {
-            Ok(keeper) => keeper.keep(&self.shared, &term.lease, term.node.clone()).await,
+            Ok(keeper) => keep(keeper, &self.shared, &term.lease, term.node.clone()).await,
             Err(_) => unreachable!("it was there when the node started"),
         }
     }
@@ -218,7 +219,7 @@ impl NodeState {
     /// Registers until that works.
     async fn begin(&self) -> (LeasedNode, mpsc::UnboundedReceiver<Given>) {
         loop {
-            match Lease::register(&self.shared).await.map(Arc::new) {
+            match register(&self.shared).await.map(Arc::new) {
                 Ok(lease) => {
                     let (orders, given) = mpsc::unbounded_channel();
                     let node = self.add_to_process(lease.node, orders);
@@ -487,4 +488,9 @@ impl Drop for FlowCountGuard {
         self.0.count.set(self.0.count.get() - 1);
         self.0.changed.notify_waiters();
     }
+}
+
+/// A lease for a node of this process.
+async fn register(shared: &DurableShared) -> Result<Lease, Error> {
+    Lease::register(&*shared.journal, |time| shared.read_clock(time)).await
 }

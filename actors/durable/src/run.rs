@@ -10,13 +10,14 @@ use asyncsteps_executor::message::{Request, Response};
 use asyncsteps_executor::{Executor, Incoming, Reply};
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{Ended, Ending, Failure, Started};
-use asyncsteps_journal::request::{Append, Claimed, Condition, Disposition, Loaded};
+use asyncsteps_journal::request::{Append, Claimed, Disposition, Loaded};
 use asyncsteps_journal::{Error, Event, POLL, Path, Record, Repeat, Value};
 use serde_json::Map;
 
 use crate::caller;
 use crate::flow::{DurableFlow, LeaveReason};
 use crate::flow_recorder::FlowRecorder;
+use crate::last_append::last_append;
 use crate::lease::Lease;
 use crate::records::{cut, started};
 use crate::response::response;
@@ -277,23 +278,6 @@ impl FlowRun<'_> {
             // its callers wait neither for an operator nor for the next start
             self.shared.tell_ended(flow.uid());
         }
-    }
-}
-
-/// What becomes of a flow of which the node stores nothing else.
-pub(crate) fn last_append(Claimed { uid, epoch, .. }: Claimed, then: Disposition) -> Append {
-    Append {
-        uid,
-        epoch,
-        version: 0,
-        first: 0,
-        records: Vec::new(),
-        replaces: Vec::new(),
-        takes: Vec::new(),
-        seen: 0,
-        condition: Condition::None,
-        then,
-        is_awaited: false,
     }
 }
 

@@ -13,34 +13,25 @@ use asyncsteps_executor::Caller;
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{
-    CallerKey, Claim, Claimed, Disposition, FirstOwner, FlowInfo, FlowState, Loaded, Signal,
-    Submit, Submitted,
+    CallerKey, Claim, Claimed, Disposition, FirstOwner, FlowInfo, FlowState, Loaded, Submit,
+    Submitted,
 };
-use asyncsteps_journal::{
-    Epoch, Error as JournalError, Journal, LEASE, POLL, Refused, Repeat, Uid, Value,
-};
+use asyncsteps_journal::{Epoch, Error as JournalError, LEASE, POLL, Refused, Repeat, Uid, Value};
 
-use tokio::runtime::Handle;
-
+use super::asks::{asks, random, send};
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
 use super::owner::{EntityOwner, PAUSE};
 use crate::answered::answered;
 use crate::caller;
+use crate::last_append::last_append;
 use crate::lease::Lease;
 use crate::records::cut;
-use crate::run::last_append;
-use crate::submit::{NotSubmitted, error_of_submit};
+use crate::submit::error_of_submit;
 use crate::until::next_change;
 
 /// The scope of the names of entities among the keys of callers.
 const SCOPE: &str = "entity";
-
-/// The signal by which a node asks another one for an entity.
-const GIVE_BACK: &str = "give back";
-
-/// Its value: the node that asks, and the waits that lead to the entity. Waits of which the node has asked before come alone.
-pub(super) type Asks = (Option<u64>, Option<WaitPath>);
 
 /// How long a node waits for an entity that another one has: a lease, if that one is dead, and some calls.
 const PATIENCE: Duration = Duration::from_secs(3 * LEASE.as_secs());
@@ -283,23 +274,6 @@ impl EntityOwner {
     }
 }
 
-/// Sends waits after the node that has asked for the entity.
-pub(super) fn send(journal: &Arc<dyn Journal>, uid: Uid, path: WaitPath) {
-    let Ok(runtime) = Handle::try_current() else { return };
-    let Ok(signal) = asks((None, Some(path))) else { return };
-    let journal = Arc::clone(journal);
-    runtime.spawn(async move {
-        if let Err(error) = answered(|| journal.signal(uid, signal.clone())).await {
-            tracing::debug!(entity = %uid, %error, "the entity is not there any more");
-        }
-    });
-}
-
-fn asks(asks: Asks) -> Result<Signal, Error> {
-    let value = Value::encode(&asks).map_err(|error| error_of_submit(&error.into()))?;
-    Ok(Signal { id: random()?, name: GIVE_BACK.to_owned(), value })
-}
-
 /// The key by which an entity is found.
 pub(super) fn key_of(name: &EntityName) -> CallerKey {
     CallerKey { scope: SCOPE.to_owned(), key: name.full.to_string() }
@@ -307,10 +281,6 @@ pub(super) fn key_of(name: &EntityName) -> CallerKey {
 
 fn claimed_at(uid: Uid, epoch: Epoch) -> Claimed {
     Claimed { uid, epoch, deaths: 0, is_suspect: false }
-}
-
-fn random() -> Result<Uid, Error> {
-    Uid::random().map_err(|error| error_of_submit(&NotSubmitted::NoRandom(error)))
 }
 
 pub(super) fn error_of_journal(error: JournalError) -> Error {

@@ -14,9 +14,10 @@ use serde_json::{Map, Value};
 
 use super::headers::{CallHeaders, CarriedMessage, MessageEnd};
 use super::mail::MessageId;
+use crate::last_append::last_append;
 use crate::records::cut;
 use crate::response::response;
-use crate::run::{FlowRun, WRONG, ending_of, last_append};
+use crate::run::{FlowRun, WRONG, ending_of};
 use crate::writer::{AppendAnswer, FlowWriter, Stopped};
 
 impl FlowRun<'_> {

@@ -12,6 +12,7 @@
 //! - `figures.rs`, `view.rs`: what the console shows of them
 
 mod answers;
+mod asks;
 mod call;
 mod claim;
 mod deliver;

@@ -15,7 +15,7 @@ use asyncsteps_journal::{Epoch, Event, Path, Record, Uid, Value, ValueError};
 use tokio::sync::Notify;
 
 use super::answers::{Answers, CallKey, StoredAnswer};
-use super::claim::Asks;
+use super::asks::Asks;
 use super::figures::{EntityFigures, EntityTurn};
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MessageId, WAITING};
@@ -23,8 +23,8 @@ use super::post::cancel;
 use super::state::{AnyState, Draft};
 use crate::answered::answered;
 use crate::held::HeldGuard;
+use crate::last_append::last_append;
 use crate::lease::Lease;
-use crate::run::last_append;
 use crate::until::until;
 use crate::writer::{AppendAnswer, FlowWriter, RecordTicket, RestingWriter, Stopped};
 

@@ -15,7 +15,7 @@ use asyncsteps_journal::{Epoch, Uid};
 use dashmap::Entry;
 use tokio::sync::Notify;
 
-use super::claim::{Asks, send};
+use super::asks::{Asks, send};
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
 use super::owners::{KnownEntity, MOVED};

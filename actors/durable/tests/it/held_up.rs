@@ -198,7 +198,7 @@ fn a_request_runs_whose_caller_leaves_while_it_is_stored() {
 #[test]
 fn requests_wait_in_the_journal_while_a_node_has_no_room() {
     run(async {
-        const REQUESTS: usize = 1_800;
+        const REQUESTS: usize = 1_700;
         let clock = TokioClock::start();
         let (durable, executor) = process(Memory::new(clock));
         let node = durable.start(&executor).await.expect("the journal gives a lease");

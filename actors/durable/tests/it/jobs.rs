@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use asyncsteps_actors::sync::Mutex;
-use asyncsteps_core::sim;
 use asyncsteps_core::sync::mutex::Options;
 use asyncsteps_core::{Error, Retry};
 use asyncsteps_durable::jobs::{Jobs, JobsFunction};
@@ -593,26 +592,4 @@ async fn a_journal_that_cannot_store_a_request_now_has_its_callers_try_again() -
     is_full.store(false, Ordering::Relaxed);
     submit(&executor, json!({ "seconds": 1 }), None).await?;
     Ok(())
-}
-
-#[test]
-fn a_durable_function_without_a_runtime_says_how_it_is_tested() {
-    let durable = Durable::new(Memory::default());
-    let interface = Interface::new("test.work:1.0".parse().expect("a name"));
-    let builder = Executor::builder().service(interface, (), |functions| {
-        durable.on(functions, "work", work);
-    });
-    let executor = builder.build().expect("it is complete");
-    sim::check([1], |sim| {
-        let request = TestRequest::new(WORK).params(json!({ "seconds": 1 })).user(ANN.0, ANN.1);
-        let started = sim.start(request.flow(&executor));
-        sim.run();
-        let answer = started.take_outcome().expect("it is over").into_result::<(Value,)>();
-        let error = answer.expect_err("it needs an arbiter");
-        let first: &dyn std::error::Error = &error;
-        let causes = std::iter::successors(Some(first), |error| error.source());
-        let causes: Vec<_> = causes.map(ToString::to_string).collect();
-        let told = "host the function with `Functions::on`";
-        assert!(causes.iter().any(|cause| cause.contains(told)), "{causes:?}");
-    });
 }

@@ -30,6 +30,7 @@ mod lab;
 mod log;
 mod logic;
 mod loops;
+mod no_runtime;
 mod node;
 mod order;
 mod own_limits;

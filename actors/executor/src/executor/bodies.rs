@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::handle::Executor;
-
-/// The bodies that a host runs in this process: the function of each, and how long it has run.
-pub type RunningBodies = dyn Fn() -> Vec<(Arc<str>, Duration)> + Send + Sync;
+use super::handle::{Executor, RunningBodies};
 
 impl Executor {
     /// Shows the bodies that a host of requests runs, as long as it keeps `bodies`, which must not wait.

@@ -15,7 +15,6 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::admission::GraceEnd;
-use super::bodies::RunningBodies;
 use super::client_limits::{ClientLimiters, ClientPermit};
 use super::config_error::ConfigError;
 use super::functions::Functions;
@@ -35,6 +34,9 @@ use crate::observe::{
     ErrorCounts, ExportFigures, Figures, Recorder, RequestRecord, Sampling, Traffic, TrafficFigures,
 };
 use crate::security::{MacAlgorithm, SecurityProvider};
+
+/// The bodies that a host runs in this process: the function of each, and how long it has run.
+pub type RunningBodies = dyn Fn() -> Vec<(Arc<str>, Duration)> + Send + Sync;
 
 /// Takes requests, checks them, runs the flow of their function, and replies (FTN6).
 ///

@@ -80,7 +80,6 @@ mod time_limit;
 mod typed_client;
 
 pub use blocking::BlockingRequest;
-pub use bodies::RunningBodies;
 pub use builder::Builder;
 pub use call::CallSteps;
 pub use caller::Caller;
@@ -92,7 +91,7 @@ pub use declaration::Declaration;
 pub use dynamic_limits::AssignError;
 pub use failed_call::FailedCall;
 pub use functions::Functions;
-pub use handle::{Executor, ExecutorActor};
+pub use handle::{Executor, ExecutorActor, RunningBodies};
 pub use handler_types::{FunctionResult, Written};
 pub use hooks::{Direction, Hooks};
 pub use in_flight::{InFlightFilter, InFlightRequest, RequestOfFlow, RequestState};

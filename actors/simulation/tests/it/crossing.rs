@@ -22,9 +22,12 @@ const NAMES: i32 = 3;
 /// How long a call takes at the most: far longer than entities move, and shorter than any limit.
 const SOON: Duration = Duration::from_secs(5);
 
-/// What became of the calls, each with its code if it failed, and how long it took.
+/// The code of a call that failed, and how long the call took.
+type Ended = (Option<String>, Duration);
+
+/// What became of the calls.
 #[derive(Clone, Default)]
-pub(crate) struct World(Arc<Mutex<Vec<(Option<String>, Duration)>>>);
+pub(crate) struct World(Arc<Mutex<Vec<Ended>>>);
 
 impl World {
     /// Some succeeded and some ended as a deadlock, all of them soon.

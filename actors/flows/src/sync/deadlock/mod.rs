@@ -23,6 +23,7 @@
 mod graph;
 mod path;
 mod report;
+mod wait_path;
 mod watch;
 
 use std::collections::VecDeque;
@@ -35,8 +36,8 @@ use graph::Graph;
 use parking_lot::Mutex;
 use watch::WAITS;
 
-pub use path::WaitPath;
 pub use report::{Deadlock, DeadlockWait, Resource};
+pub use wait_path::WaitPath;
 
 pub(super) use path::ELSEWHERE;
 pub(super) use watch::{Contended, GraphWait, Holders, HoldsUp, HoldsUpCaller, WaitGuard};

@@ -12,10 +12,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::UNIX_EPOCH;
 
 use asyncsteps_core::{Error, Identity};
-use serde::{Deserialize, Serialize};
 
 use super::found;
 use super::report::DeadlockWait;
+use super::wait_path::{PathWait, WaitPath};
 use super::watch::{GraphWait, WAITS};
 
 /// How many waits a path may have: more than calls of entities may come through.
@@ -23,23 +23,6 @@ const MOST: usize = 64;
 
 /// How many waits of this process are for something in another one.
 pub(in crate::sync) static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
-
-/// The waits from one that began to something that another process has, for that process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct WaitPath {
-    waits: Vec<PathWait>,
-    /// How many waits of a cycle are left to follow until it is over; `None` while it is no cycle.
-    left: Option<usize>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct PathWait {
-    /// When it began, in microseconds since 1970, by the clock of its process; 0 for a call, which does not fail.
-    began: u64,
-    /// Its number among the waits of its process, and a random one of the process.
-    id: (u64, u64),
-    text: String,
-}
 
 impl WaitPath {
     /// Sends a path from a wait that has begun, if it may lead out of the process.

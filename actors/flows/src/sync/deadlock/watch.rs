@@ -12,8 +12,8 @@ use dashmap::{DashMap, Entry};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::path::WaitPath;
 use super::report::{DeadlockWait, Resource};
+use super::wait_path::WaitPath;
 use crate::clock;
 
 /// The waits by flow.

@@ -3,20 +3,19 @@
 use std::convert::Infallible;
 use std::io::{ErrorKind, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix_rt::ArbiterHandle;
-use asyncsteps_actors::stuck::{self, WatchedArbiter};
 use futures_util::future::join_all;
-use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::connections::Connections;
+use super::offer::{Accepted, Offer, Pace};
 use super::tls::Handshakes;
-use super::worker::{Accepted, Order};
+use super::worker::Order;
 use asyncsteps_executor::observe::Traffic;
 
 /// How long to wait after the system had no room for a connection, such as no more open files.
@@ -31,51 +30,6 @@ const LATE: Duration = Duration::from_millis(100);
 /// How often that time passes at most until the acceptor answers itself, unless all workers are seen to be blocked by
 /// steps before. A machine that is too busy is no reason.
 const LOOKS: u32 = 50;
-
-/// A connection for the worker that takes it first.
-#[derive(Clone)]
-pub(super) struct Offer(Arc<Mutex<Option<Accepted>>>);
-
-impl Offer {
-    pub(super) fn take(&self) -> Option<Accepted> {
-        self.0.lock().take()
-    }
-
-    fn is_taken(&self) -> bool {
-        self.0.lock().is_none()
-    }
-}
-
-/// How a worker takes orders.
-#[derive(Clone, Default)]
-pub(super) struct Pace(Arc<(AtomicU8, OnceLock<WatchedArbiter>)>);
-
-impl Pace {
-    const LATE: u8 = 1;
-    const STUCK: u8 = 2;
-
-    /// It begins on this arbiter.
-    pub(super) fn begins(&self) {
-        let _ = self.0.1.set(stuck::here());
-    }
-
-    /// It takes one.
-    pub(super) fn moves(&self) {
-        self.0.0.store(0, Ordering::Relaxed);
-    }
-
-    fn is_blocked(&self) -> bool {
-        self.0.1.get().is_some_and(|arbiter| arbiter.is_blocked())
-    }
-
-    fn at_least(&self, level: u8) {
-        self.0.0.fetch_max(level, Ordering::Relaxed);
-    }
-
-    fn level(&self) -> u8 {
-        self.0.0.load(Ordering::Relaxed)
-    }
-}
 
 /// The orders of a worker.
 pub(super) struct Seat {
@@ -146,7 +100,7 @@ impl Acceptor {
             return self.traffic.over_limit();
         };
         let accepted = Accepted { stream, peer, handshakes, connected };
-        let offer = Offer(Arc::new(Mutex::new(Some(accepted))));
+        let offer = Offer::new(accepted);
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let count = self.workers.len();
         let mut workers = (0..count).map(|at| (first + at) % count);

@@ -16,6 +16,7 @@ mod io;
 mod limits;
 mod min_rate;
 mod new_connection;
+mod offer;
 pub(super) mod receiving;
 mod request_body;
 mod requests;
@@ -55,8 +56,9 @@ pub use limits::ServerLimits;
 pub use new_connection::NewConnection;
 pub use request_body::RequestBody;
 
-use accept::{Acceptor, Pace, Seat};
+use accept::{Acceptor, Seat};
 use connections::Connections;
+use offer::Pace;
 use requests::{MakePage, Site, page};
 use sending::BoxError;
 use tls::Handshakes;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,16 +14,14 @@ use asyncsteps_core::Time;
 use slab::Slab;
 use tokio::sync::mpsc;
 
-use super::accept::{Offer, Pace};
 use super::connection::Protocols;
 use super::connection_state::ConnectionState;
-use super::connections::Connected;
 use super::counting_stream::CountingStream;
 use super::io::Io;
 use super::new_connection::NewConnection;
+use super::offer::{Accepted, Offer, Pace};
 use super::requests::{Requests, Site};
 use super::timeout_stream::TimeoutStream;
-use super::tls::Handshakes;
 use crate::account::Account;
 use crate::http::head::ConnectionInfo;
 use asyncsteps_executor::observe::{Protocol, Traffic};
@@ -36,15 +34,6 @@ pub(super) enum Order {
     Close,
     /// They end now.
     End,
-}
-
-/// A connection that was made.
-pub(super) struct Accepted {
-    pub(super) stream: TcpStream,
-    pub(super) peer: SocketAddr,
-    /// Of its listener, if that speaks TLS.
-    pub(super) handshakes: Option<Handshakes>,
-    pub(super) connected: Connected,
 }
 
 /// Called with each connection; its result is kept with the connection.
