@@ -140,7 +140,6 @@ impl Server {
     /// client is in the extensions of the request, as a [`SocketAddr`](std::net::SocketAddr). The limits of
     /// connections and of answers hold for the service too; how much of a body it reads, and for how long, it decides
     /// itself, also after its answer.
-    ///
     pub fn page<S, B>(mut self, path: &str, service: S) -> Self
     where
         S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
@@ -182,7 +181,9 @@ impl Server {
         B::Error: Into<BoxError>,
     {
         let mut server = self.page(path, service);
-        server.pages.iter_mut().rev().take(1).for_each(|(.., is_probe)| *is_probe = true);
+        if let Some((.., is_probe)) = server.pages.last_mut() {
+            *is_probe = true;
+        }
         server
     }
 
