@@ -160,7 +160,7 @@ impl EntityCall {
             message: self.message,
             fences: self.fences.clone(),
             trace: trace::current(),
-            time_left: self.time_left(),
+            ends: self.limit.map(clock::instant),
             call,
         })
     }

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
+use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::{Call, FencingToken};
 use asyncsteps_actors::trace::TraceParent;
-use asyncsteps_core::{AsyncSteps, Error, StepResult};
+use asyncsteps_core::{AsyncSteps, Error, StepResult, codes};
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::message::Request;
@@ -14,6 +14,7 @@ use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_executor::{Caller, Executor, Incoming, RequestSteps};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::headers::{CallHeaders, CarriedMessage, MessageEnd, message_ends};
 use super::owners::MOVED;
@@ -29,7 +30,8 @@ pub(super) struct Hop {
     pub(super) message: Option<CarriedMessage>,
     pub(super) fences: Vec<FencingToken>,
     pub(super) trace: Option<TraceParent>,
-    pub(super) time_left: Option<Duration>,
+    /// When it ends, on any arbiter.
+    pub(super) ends: Option<Instant>,
     /// The wait of the flow that sends it.
     pub(super) call: Option<Arc<Call>>,
 }
@@ -62,7 +64,7 @@ impl HoppingCall {
     /// Carries the call out on this arbiter, unless its caller leaves.
     pub(crate) fn carry_out(mut self, executor: &Executor) {
         let Some((hop, mut answer)) = self.0.take() else { return };
-        let Hop { function, params, caller, key, message, fences, trace, time_left, call } = hop;
+        let Hop { function, params, caller, key, message, fences, trace, ends, call } = hop;
         let executor = executor.clone();
         actix_rt::spawn(async move {
             let request = Request::to(function, params);
@@ -74,8 +76,14 @@ impl HoppingCall {
                 .with_call(call)
                 .inside()
                 .with_headers(Rc::<CallHeaders>::clone(&headers));
-            if let Some(time_left) = time_left {
-                incoming = incoming.with_time_left(time_left);
+            if let Some(ends) = ends.map(clock::time) {
+                if ends <= clock::now() {
+                    let info = "the time ended while the arbiter of the entity was blocked";
+                    let late = Error::with_info(codes::DEFENSE_REJECTED, info);
+                    // its caller has left or is just leaving
+                    return drop(answer.send((Err(late), None)));
+                }
+                incoming = incoming.with_deadline(ends);
             }
             let reply = tokio::select! {
                 biased;

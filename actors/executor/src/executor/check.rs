@@ -287,7 +287,8 @@ impl Shared {
 /// When a request ends that may take so long.
 fn deadline(incoming: &RequestParts, times: &Timings, patience: Duration) -> Time {
     let patience = if incoming.memory.is_some() { LONG } else { patience };
-    let deadline = times.arrived + patience.min(incoming.time_left.unwrap_or(Duration::MAX));
+    let own = times.arrived + patience;
+    let deadline = incoming.deadline.map_or(own, |of_caller| of_caller.min(own));
     earliest(Some(deadline)).unwrap_or(deadline)
 }
 

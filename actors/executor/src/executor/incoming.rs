@@ -3,9 +3,9 @@
 use std::iter;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use asyncsteps_actors::sync::{Call, FencingToken};
+use asyncsteps_core::Time;
 use asyncsteps_futoin::message::{Headers, Request};
 use serde_json::Map;
 
@@ -62,7 +62,7 @@ impl Incoming {
                 request,
                 channel,
                 size: 0,
-                time_left: None,
+                deadline: None,
                 transport_memory: 0,
                 caller: None,
                 credentials: None,
@@ -115,11 +115,11 @@ impl Incoming {
         self
     }
 
-    /// The same with the time that its caller still waits: the request ends with it, unless its own
+    /// The same with the time of this arbiter until which its caller waits: the request ends then, unless its own
     /// time limit is shorter.
     #[must_use]
-    pub fn with_time_left(mut self, time_left: Duration) -> Self {
-        self.0.parts.time_left = Some(time_left);
+    pub fn with_deadline(mut self, deadline: Time) -> Self {
+        self.0.parts.deadline = Some(deadline);
         self
     }
 

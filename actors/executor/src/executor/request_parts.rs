@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use asyncsteps_actors::budget::Permit;
 use asyncsteps_actors::sync::{Call, FencingToken};
+use asyncsteps_core::Time;
 use asyncsteps_futoin::message::{Headers, Request};
 
 use super::caller::Caller;
@@ -23,8 +23,8 @@ pub(super) struct RequestParts {
     pub(super) request: Request,
     pub(super) channel: Channel,
     pub(super) size: usize,
-    /// How long its caller waits, if that is known.
-    pub(super) time_left: Option<Duration>,
+    /// Until when its caller waits, if that is known.
+    pub(super) deadline: Option<Time>,
     pub(super) transport_memory: usize,
     /// The caller, unless there are credentials.
     pub(super) caller: Option<Caller>,

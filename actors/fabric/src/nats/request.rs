@@ -126,7 +126,7 @@ async fn dispatch(
         Err(refused) => return incoming.refused(&refused),
     }
     if let Some(deadline) = deadline {
-        incoming = incoming.with_time_left(deadline.saturating_since(clock::now()));
+        incoming = incoming.with_deadline(deadline);
     }
     executor.dispatch(incoming).await
 }

@@ -1,5 +1,7 @@
 //! An entity is on one arbiter of a process, and called from all.
 
+use std::time::Duration;
+
 use actix_rt::Arbiter;
 use asyncsteps_durable::Durable;
 use asyncsteps_executor::Executor;
@@ -7,6 +9,7 @@ use asyncsteps_journal::memory::Memory;
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use super::moves::add_within;
 use super::{executor, keyed};
 
 /// Does something on another arbiter, which runs a node.
@@ -59,5 +62,37 @@ fn calls_of_each_arbiter_reach_the_one_that_has_the_entity() {
         assert_eq!(sum, 150);
         node.stop().await;
         arbiters.iter().for_each(|arbiter| _ = arbiter.stop());
+    });
+}
+
+/// In the time of the machine, because there are two threads.
+#[test]
+fn a_call_that_reaches_the_arbiter_of_its_entity_after_its_end_is_not_carried_out() {
+    actix::System::new().block_on(async {
+        let durable = Durable::new(Memory::default());
+        let executor = executor(&durable);
+        let node = durable.start(&executor).await.expect("the journal gives a lease");
+        let add = json!({ "name": "a", "add": 1 });
+        let first = keyed(&executor, "test.counters:1.0:add", ("ann", "1"), add.clone()).await;
+        first.expect("it is added");
+        let arbiter = Arbiter::new();
+        let (block, blocks) = oneshot::channel();
+        let (unblock, gate) = std::sync::mpsc::channel::<()>();
+        let late = there(&arbiter, &durable, &executor, async move |executor| {
+            let blocked = block.send(());
+            blocked.expect("it is waited for");
+            let within = Duration::from_millis(50);
+            let answer = add_within(&executor, within, &add).await;
+            drop(unblock);
+            answer
+        });
+        blocks.await.expect("it says so");
+        // no task of this arbiter runs meanwhile
+        gate.recv().expect_err("nothing is sent");
+        late.await.expect("it is done").expect_err("it has no answer in time");
+        let sum = executor.call_as_system::<i32>("test.counters:1.0:sum", json!({ "name": "a" }));
+        assert_eq!(sum.await.expect("it is read"), 1);
+        node.stop().await;
+        arbiter.stop();
     });
 }

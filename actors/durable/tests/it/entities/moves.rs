@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use asyncsteps_actors::clock;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{Caller, Incoming, ReplyBody};
+use asyncsteps_executor::{Caller, Executor, Incoming, ReplyBody};
 use asyncsteps_journal::memory::{Fault, Faults, Memory, Operation};
 use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::{Epoch, Journal, LEASE};
@@ -115,11 +116,15 @@ fn the_entities_of_a_dead_node_go_on_after_its_lease() {
 }
 
 /// A call that has so much time, as its caller learns how it ended.
-async fn add_within(process: &Process, time: Duration, add: &Value) -> Result<Value, String> {
+pub(super) async fn add_within(
+    executor: &Executor,
+    time: Duration,
+    add: &Value,
+) -> Result<Value, String> {
     let Value::Object(params) = add.clone() else { panic!("parameters are a map") };
     let request = Request::new("test.counters:1.0:add", params);
     let incoming = Incoming::new(request, Channel::local()).with_caller(Caller::system());
-    match process.executor.dispatch(incoming.with_time_left(time)).await.into_parts().1 {
+    match executor.dispatch(incoming.with_deadline(clock::now() + time)).await.into_parts().1 {
         ReplyBody::Message(message) => {
             let result = message.response().clone().into_result();
             result.map_err(|error| {
@@ -138,7 +143,7 @@ fn a_caller_whose_time_ends_before_its_turn_learns_what_it_waited_for() {
         let add = |millis: u32| json!({ "name": "a", "add": 1, "millis": millis });
         let second = Duration::from_secs(1);
         let calls = [add(800), add(0), add(0)];
-        let calls = join_all(calls.iter().map(|add| add_within(&one, second, add))).await;
+        let calls = join_all(calls.iter().map(|add| add_within(&one.executor, second, add))).await;
         let queued = "DefenseRejected: the time ended while other calls of test.counters:1@a were before this one";
         // the first one is not answered in its time, and the others do not begin
         assert_eq!(calls[1..], [Err(queued.to_owned()), Err(queued.to_owned())]);
@@ -148,10 +153,10 @@ fn a_caller_whose_time_ends_before_its_turn_learns_what_it_waited_for() {
         is_cut.store(true, Ordering::Relaxed);
         let other = Process::start(journal.clone()).await;
         let owned = "DefenseRejected: the time ended while the node that owns test.counters:1@a had not released it";
-        assert_eq!(add_within(&other, second, &add(0)).await, Err(owned.to_owned()));
+        assert_eq!(add_within(&other.executor, second, &add(0)).await, Err(owned.to_owned()));
         // as the code says, it may be repeated
         sleep(LEASE).await;
-        assert_eq!(add_within(&other, second, &add(0)).await, Ok(json!(2)));
+        assert_eq!(add_within(&other.executor, second, &add(0)).await, Ok(json!(2)));
     });
 }
 
