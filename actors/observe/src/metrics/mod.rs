@@ -49,7 +49,7 @@
 //! Connections and bytes are counted by the own server; of an actix-web application only WebSockets
 //! are counted.
 //!
-//! The format is OpenMetrics 1.0. A program adds its own with [`Metrics::register`].
+//! The format is OpenMetrics 1.0; over HTTP it is the older text format (0.0.4) unless OpenMetrics is asked for. A program adds its own with [`Metrics::register`].
 
 mod encode;
 mod service;
@@ -82,8 +82,8 @@ struct Inner {
     executor: Executor,
     locks: Locks,
     registry: Mutex<Registry>,
-    /// The text for scrapes over HTTP.
-    scraped: SharedText,
+    /// The texts for scrapes over HTTP, by whether they are in the older format.
+    scraped: [SharedText; 2],
 }
 
 impl Metrics {
@@ -100,7 +100,7 @@ impl Metrics {
             executor: executor.clone(),
             locks,
             registry: Mutex::default(),
-            scraped: SharedText::default(),
+            scraped: Default::default(),
         }))
     }
 
@@ -152,14 +152,19 @@ impl Metrics {
     }
 
     /// The text for a scrape, which others that wait at the same time share.
-    async fn scrape(&self) -> Bytes {
-        self.0.scraped.get(async || self.text().await).await
+    async fn scrape(&self, is_plain: bool) -> Bytes {
+        let make = async || match is_plain {
+            true => encode::plain(&self.text().await),
+            false => self.text().await,
+        };
+        self.0.scraped[usize::from(is_plain)].get(make).await
     }
 
     /// A service that answers `GET /metrics` with the figures, and anything else with 404: for
-    /// `Server::page` of `asyncsteps-transport`, or as a route of a router.
+    /// `Server::page` of `asyncsteps-transport`, or as a route of a router. The format is OpenMetrics if `Accept` names it, as
+    /// Prometheus does; otherwise the text format 0.0.4, which has no exemplars.
     ///
-    /// It makes one text at a time: requests that arrived before a text was begun share it. No request gets
+    /// It makes one text of a format at a time: requests that arrived before a text was begun share it. No request gets
     /// a text that was begun before the request arrived, unless 16 texts wait for clients that do not read
     /// them: then it gets one that is at most a second old, which bounds the memory of such clients.
     #[must_use]

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{env, fs};
 
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
 use asyncsteps_core::{Template, sync};
@@ -214,7 +215,10 @@ async fn connections_bytes_refusals_and_traces_are_shown() {
         };
         let answers = [send(address, &request("test.till:1.0:pay")).await.len()];
         send(address, &request("test.shop:1.0:pay")).await;
-        let get = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        let get = format!(
+            "GET /metrics HTTP/1.1\r\nhost: {address}\r\naccept: application/openmetrics-text\r\n\
+             connection: close\r\n\r\n"
+        );
         let text = send(address, &get).await;
         assert_has(
             &text,
@@ -246,23 +250,25 @@ async fn connections_bytes_refusals_and_traces_are_shown() {
 #[actix::test]
 async fn get_metrics_answers_with_the_figures_and_nothing_else_does() {
     let metrics = Metrics::new(&executor());
-    for (method, path, status) in [
-        (Method::GET, "/metrics", 200),
-        (Method::POST, "/metrics", 405),
-        (Method::GET, "/metrics/", 404),
-        (Method::GET, "/", 404),
+    let prometheus =
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+    for (method, path, accept, status, kind) in [
+        (Method::GET, "/metrics", prometheus, 200, "application/openmetrics-text"),
+        (Method::GET, "/metrics", "*/*", 200, "text/plain; version=0.0.4"),
+        (Method::GET, "/metrics", "application/openmetrics-text;q=0, */*", 200, "text/plain"),
+        (Method::POST, "/metrics", "*/*", 405, ""),
+        (Method::GET, "/metrics/", "*/*", 404, ""),
+        (Method::GET, "/", "*/*", 404, ""),
     ] {
-        let request = Request::builder().method(&method).uri(path).body(()).expect("a request");
-        let service = metrics.service();
-        let answer = service.oneshot(request).await.expect("an answer");
+        let request = Request::builder().method(&method).uri(path).header("accept", accept);
+        let request = request.body(()).expect("a request");
+        let answer = metrics.service().oneshot(request).await.expect("an answer");
         assert_eq!(answer.status(), status, "{method} {path}");
-        let kind = answer.headers().get("content-type").map(|kind| kind.to_str().expect("text"));
-        assert_eq!(
-            kind.is_some_and(|kind| kind.starts_with("application/openmetrics-text")),
-            status == 200
-        );
+        let found = answer.headers().get("content-type").map(|kind| kind.to_str().expect("text"));
+        assert!(found.unwrap_or_default().starts_with(kind), "{accept}: {found:?}");
         let body = answer.into_body().collect().await.expect("a body").to_bytes();
-        assert_eq!(body.ends_with(b"# EOF\n"), status == 200);
+        assert_eq!(body.is_empty(), status != 200);
+        assert_eq!(body.ends_with(b"# EOF\n"), kind.contains("openmetrics"));
     }
 }
 
@@ -332,32 +338,36 @@ async fn while_many_texts_are_not_read_one_a_second_is_made() {
     assert_ne!(one.as_ptr(), other.as_ptr());
 }
 
-/// The same in the older format that promtool reads: without units, and counters have whole names.
-fn plain(text: &str) -> String {
-    let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
-    let mut plain = String::new();
-    for line in text.lines().filter(|line| !line.starts_with("# UNIT")) {
-        let mut words: Vec<&str> = line.splitn(4, ' ').collect();
-        let whole = words.get(2).map(|name| format!("{name}_total"));
-        if line.starts_with("# ") && words.len() == 4 && is_counter(words[2]) {
-            words[2] = whole.as_deref().unwrap_or_default();
-        }
-        plain.push_str(&words.join(" "));
-        plain.push('\n');
-    }
-    plain
-}
-
 #[actix::test]
-async fn the_names_follow_the_conventions_of_prometheus() {
+async fn promtool_reads_both_formats_and_finds_no_fault_with_the_names() {
     let executor = executor();
     for cents in [7, 0] {
         call(&executor, "test.till:1.0:pay", cents).await;
     }
     let stock = Mutex::named("stock", sync::mutex::Options::default());
-    let text = Metrics::with_locks(&executor, Locks::new().mutex(&stock)).text().await;
+    let metrics = Metrics::with_locks(&executor, Locks::new().mutex(&stock));
+    promtool(&["check", "metrics"], &scrape(&metrics).await);
+    // samples that are kept have times
+    let text = metrics.text().await;
+    let timed = text.lines().map(|line| match line.starts_with('#') {
+        true => format!("{line}\n"),
+        false => format!("{line} 1.0\n"),
+    });
+    let folder = env::temp_dir().join(format!("figures-of-test-{}", process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("figures.txt");
+    fs::write(&file, timed.collect::<String>()).expect("it is written");
+    let paths = [&file, &folder].map(|path| path.to_str().expect("a path of UTF-8"));
+    promtool(&["tsdb", "create-blocks-from", "openmetrics", paths[0], paths[1]], b"");
+    // it is in the folder for temporary files
+    let _ = fs::remove_dir_all(folder);
+}
+
+/// What it says about a text has to be nothing.
+#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
+fn promtool(arguments: &[&str], text: &[u8]) {
     let check = Command::new("promtool")
-        .args(["check", "metrics"])
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -366,8 +376,9 @@ async fn the_names_follow_the_conventions_of_prometheus() {
         Ok(check) => check,
         Err(missing) => return eprintln!("not checked: promtool: {missing}"),
     };
-    check.stdin.take().expect("a pipe").write_all(plain(&text).as_bytes()).expect("it reads");
+    check.stdin.take().expect("a pipe").write_all(text).expect("it reads");
     let output = check.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && told.is_empty(), "{told}{text}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = String::from_utf8_lossy(text);
+    assert!(output.status.success() && said.is_empty(), "{said}{text}");
 }

@@ -1,6 +1,7 @@
 //! Figures as text.
 
 mod exemplars;
+mod plain;
 mod values;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use asyncsteps_executor::health::ConnectionState;
 use asyncsteps_executor::observe::{ExportFigures, Figures, FunctionFigures, TrafficFigures};
 
 use exemplars::with_exemplars;
+pub(super) use plain::plain;
 use values::{Name, counter, counters, gauge, gauges, histograms};
 
 /// The values that are shown.
