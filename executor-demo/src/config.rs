@@ -141,8 +141,8 @@ pub struct Config {
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub head_timeout: u32,
 
-    /// Seconds that a connection is kept for the next request.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    /// Seconds that a connection is kept for the next request, 5 at most while there are many.
+    #[arg(long, value_name = "SECONDS", default_value_t = 75)]
     pub keep_alive: u32,
 
     /// Seconds that the server goes on as before when it is to stop, but for /ready, which says closing:

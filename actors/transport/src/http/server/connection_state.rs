@@ -15,6 +15,7 @@ use slab::Slab;
 use super::alarm::Alarm;
 use super::blocks::Followed;
 use super::holds::{HeldRequest, Holds};
+use super::keep_alive::KeepAlive;
 use super::limits::ServerLimits;
 use super::min_rate::bought;
 use crate::account::Account;
@@ -36,6 +37,7 @@ const HALF_CLOSED: Duration = Duration::from_secs(1);
 /// task.
 pub(super) struct ConnectionState {
     limits: ServerLimits,
+    keep_alive: KeepAlive,
     /// The memory that the connection holds for its client.
     holds: Rc<Holds>,
     state: RefCell<State>,
@@ -45,8 +47,8 @@ pub(super) struct ConnectionState {
     is_in_turn: Cell<bool>,
     /// Wakes the task at its deadline.
     alarm: RefCell<Alarm>,
-    /// When a request has ended in this turn.
-    ended: Cell<Option<Time>>,
+    /// The time in this turn, once the clock was read.
+    now: Cell<Option<Time>>,
     /// Bytes that were written so far, of requests.
     written: Cell<u64>,
     /// How long its client had taken nothing, if it ends for that.
@@ -121,7 +123,9 @@ struct Resets {
 enum Waiting {
     /// The end of a request, or of its body, is not the connection's business.
     InService,
-    /// The next request; the connection ends at this time.
+    /// The next request, since then.
+    Next(Time),
+    /// The end of the connection at this time, without another request.
     Idle(Time),
     /// The rest of a head; it is late at this time.
     Head(Time),
@@ -130,7 +134,11 @@ enum Waiting {
 }
 
 impl ConnectionState {
-    pub(super) fn new(limits: ServerLimits, account: Rc<Account>) -> Rc<Self> {
+    pub(super) fn new(
+        limits: ServerLimits,
+        keep_alive: KeepAlive,
+        account: Rc<Account>,
+    ) -> Rc<Self> {
         let now = clock::now();
         let state = State {
             is_metered: false,
@@ -158,12 +166,13 @@ impl ConnectionState {
         };
         Rc::new(Self {
             limits,
+            keep_alive,
             holds: Holds::new(account),
             state: RefCell::new(state),
             task: RefCell::new(Waker::noop().clone()),
             is_in_turn: Cell::new(false),
             alarm: RefCell::default(),
-            ended: Cell::new(None),
+            now: Cell::new(None),
             written: Cell::new(0),
             stalled: Cell::new(None),
             upgrade: RefCell::new(None),
@@ -182,7 +191,7 @@ impl ConnectionState {
             let _ = self.holds.account().poll_displaced(cx);
         }
         self.is_in_turn.set(true);
-        self.ended.set(None);
+        self.now.set(None);
         self.change(|state| {
             state.had_request = false;
             state.frames = FRAMES;
@@ -208,11 +217,11 @@ impl ConnectionState {
         let (due, end) = match self.waiting() {
             Waiting::InService => return None,
             Waiting::Over => return Some(ReadEnd::Idle),
+            Waiting::Next(since) => (self.keep_alive.until(since, self.now()), ReadEnd::Idle),
             Waiting::Idle(due) => (due, ReadEnd::Idle),
             Waiting::Head(due) => (due, ReadEnd::Late),
         };
-        // just before, if at all
-        let now = self.ended.take().unwrap_or_else(clock::now);
+        let now = self.now();
         if now < due {
             self.alarm.borrow_mut().set(due, now, cx);
             return None;
@@ -223,6 +232,13 @@ impl ConnectionState {
             return None;
         }
         Some(end)
+    }
+
+    /// The time in this turn.
+    fn now(&self) -> Time {
+        let now = self.now.get().unwrap_or_else(clock::now);
+        self.now.set(Some(now));
+        now
     }
 
     /// Wakes the task of the connection.
@@ -338,7 +354,7 @@ impl ConnectionState {
 
     /// The meaning of a read that finds nothing.
     fn waiting(&self) -> Waiting {
-        let ServerLimits { head_timeout, keep_alive, .. } = self.limits;
+        let ServerLimits { head_timeout, .. } = self.limits;
         let state = self.state.borrow();
         let was_used = state.requests > 0;
         if let Some(since) = state.block_since {
@@ -367,7 +383,7 @@ impl ConnectionState {
             }
             (None, Some(_)) if was_used => Waiting::Over,
             (None, Some(closing)) => Waiting::Idle(closing + WHILE_CLOSING),
-            (None, None) if was_used => Waiting::Idle(state.idle_since + keep_alive),
+            (None, None) if was_used => Waiting::Next(state.idle_since),
             (None, None) if head_timeout.is_zero() => Waiting::InService,
             (None, None) => Waiting::Idle(state.idle_since + head_timeout),
         }
@@ -587,7 +603,7 @@ impl Drop for InService {
     fn drop(&mut self) {
         self.taken();
         let now = clock::now();
-        self.progress.ended.set(Some(now));
+        self.progress.now.set(Some(now));
         self.progress.change(|state| {
             state.in_service -= 1;
             state.idle_since = now;
@@ -599,11 +615,14 @@ impl Drop for InService {
 mod tests {
     use asyncsteps_actors::budget::{Budget, Client, Limits};
 
+    use super::super::connections::Connections;
     use super::*;
 
     fn progress() -> Rc<ConnectionState> {
-        let budget = Budget::new(Limits::default());
-        ConnectionState::new(ServerLimits::default(), Account::new(budget.hold(&Client::Unknown)))
+        let (budget, client) = (Budget::new(Limits::default()), Client::Unknown);
+        let keep_alive = KeepAlive::new(Duration::ZERO, &Connections::new(1, 1), &client);
+        let account = Account::new(budget.hold(&client));
+        ConnectionState::new(ServerLimits::default(), keep_alive, account)
     }
 
     #[test]
@@ -614,7 +633,7 @@ mod tests {
         drop(progress.begin());
         assert_eq!(progress.waiting(), Waiting::InService);
         progress.read(false, false);
-        assert!(matches!(progress.waiting(), Waiting::Idle(_)));
+        assert!(matches!(progress.waiting(), Waiting::Next(_)));
         progress.read(true, false);
         assert!(matches!(progress.waiting(), Waiting::Head(_)));
     }

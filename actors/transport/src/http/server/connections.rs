@@ -66,6 +66,14 @@ impl Connections {
         Some(Connected { connections: self.clone(), client })
     }
 
+    /// Whether more than three quarters are open of those that there may be, in all or of a client.
+    pub(super) fn are_many(&self, client: &Client) -> bool {
+        let Shared { most, most_of_client, .. } = &*self.0;
+        let open = self.0.open.lock();
+        let of_client = open.by_client.get(client).copied().unwrap_or(0);
+        open.all > most / 4 * 3 || of_client > most_of_client / 4 * 3
+    }
+
     /// Waits until there is none.
     pub(super) async fn none_left(&self) {
         loop {
@@ -79,6 +87,10 @@ impl Connections {
 }
 
 impl Connected {
+    pub(super) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
     pub(super) fn client(&self) -> &Client {
         &self.client
     }

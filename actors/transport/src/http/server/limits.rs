@@ -19,8 +19,10 @@ pub struct ServerLimits {
     /// their parameters in the target. A larger one is answered with 431. A connection reads no more
     /// ahead of an answer either, so a client that pipelines takes no more memory.
     pub head_size: usize,
-    /// How long a connection is kept for the next request; 5 s unless set, because most clients that
-    /// send another one do so sooner.
+    /// How long a connection is kept for the next request; 75 s unless set: longer than balancers and clients keep theirs, so
+    /// that none sends a request on a connection that is just being closed. Answers over HTTP/1.1 say so (`Keep-Alive`).
+    /// While more than three quarters of the [`connections`](Self::connections) are open, or of those of the client, it is
+    /// 5 s at most.
     pub keep_alive: Duration,
     /// How long a client may take nothing of its answer, or send nothing of a body that is waited
     /// for; 60 s unless set, as long as a [raw result](asyncsteps_executor::raw::RawOutput) waits for its client.
@@ -52,7 +54,7 @@ impl Default for ServerLimits {
             connections_of_client: 12_500,
             head_timeout: Duration::from_secs(5),
             head_size: 64 << 10,
-            keep_alive: Duration::from_secs(5),
+            keep_alive: Duration::from_secs(75),
             stall_timeout: Duration::from_secs(60),
             least_rate: 1 << 10,
             handshake_timeout: Duration::from_secs(5),

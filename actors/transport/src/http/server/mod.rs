@@ -13,6 +13,7 @@ mod counting_stream;
 mod framing;
 mod holds;
 mod io;
+mod keep_alive;
 mod limits;
 mod min_rate;
 mod new_connection;
@@ -363,7 +364,8 @@ impl Server {
         arbiter.spawn_fn(move || {
             let pages = pages.into_iter().map(|(path, page)| (path, page())).collect();
             let warm = WarmConnections::default();
-            let site = Site { end_point, path, pages, limits, warm, is_spare };
+            let keep_alive = keep_alive::field(limits.keep_alive);
+            let site = Site { end_point, path, pages, limits, keep_alive, warm, is_spare };
             actix_rt::spawn(Worker::new(site, on_connect).run(ordered, pace));
         });
         seat

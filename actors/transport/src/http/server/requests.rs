@@ -15,6 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
 use super::connection_state::{ConnectionState, InService};
+use super::keep_alive::KEEP_ALIVE;
 use super::limits::ServerLimits;
 use super::receiving::Receiving;
 use super::request_body::RequestBody;
@@ -36,6 +37,8 @@ pub(super) struct Site {
     /// The services for other paths, those with longer paths first.
     pub(super) pages: Vec<(Box<str>, Page)>,
     pub(super) limits: ServerLimits,
+    /// How long connections are kept, as answers over HTTP/1.1 say it.
+    pub(super) keep_alive: Option<HeaderValue>,
     pub(super) warm: WarmConnections,
     /// Whether it has probes alone, and refuses all else because all workers are blocked.
     pub(super) is_spare: bool,
@@ -146,11 +149,12 @@ impl Requests {
                 // it has no chunks: the end of the connection is the end of the body
                 head.version = version;
             }
-            if version <= Version::HTTP_11
-                && progress.closing().is_some()
-                && head.status != StatusCode::SWITCHING_PROTOCOLS
-            {
-                head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            if version <= Version::HTTP_11 && head.status != StatusCode::SWITCHING_PROTOCOLS {
+                if progress.closing().is_some() {
+                    head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                } else if let Some(time) = &site.keep_alive {
+                    head.headers.insert(KEEP_ALIVE, time.clone());
+                }
             }
             Ok(Response::from_parts(head, body))
         }

@@ -53,15 +53,21 @@ impl WarmConnections {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use asyncsteps_actors::budget::{Budget, Client, Limits};
 
+    use super::super::connections::Connections;
+    use super::super::keep_alive::KeepAlive;
     use super::super::limits::ServerLimits;
     use super::*;
     use crate::account::Account;
 
     fn connection() -> Rc<ConnectionState> {
-        let budget = Budget::new(Limits::default());
-        ConnectionState::new(ServerLimits::default(), Account::new(budget.hold(&Client::Unknown)))
+        let (budget, client) = (Budget::new(Limits::default()), Client::Unknown);
+        let keep_alive = KeepAlive::new(Duration::ZERO, &Connections::new(1, 1), &client);
+        let account = Account::new(budget.hold(&client));
+        ConnectionState::new(ServerLimits::default(), keep_alive, account)
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::connection::Protocols;
 use super::connection_state::ConnectionState;
 use super::counting_stream::CountingStream;
 use super::io::Io;
+use super::keep_alive::KeepAlive;
 use super::new_connection::NewConnection;
 use super::offer::{Accepted, Offer, Pace};
 use super::requests::{Requests, Site};
@@ -68,9 +69,12 @@ impl Worker {
             match order {
                 Order::Serve(offer) => {
                     let Some(accepted) = offer.take() else { continue };
-                    let client = accepted.connected.client();
+                    let (limits, connected) = (this.site.limits, &accepted.connected);
+                    let client = connected.client();
                     let account = Account::new(this.site.end_point.executor.hold(client));
-                    let progress = ConnectionState::new(this.site.limits, account);
+                    let keep_alive =
+                        KeepAlive::new(limits.keep_alive, connected.connections(), client);
+                    let progress = ConnectionState::new(limits, keep_alive, account);
                     if this.site.is_spare {
                         // its client comes back to a worker
                         progress.close(clock::now());
@@ -195,6 +199,7 @@ mod tests {
     use http_body_util::Full;
     use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+    use super::super::connections::Connections;
     use super::super::limits::ServerLimits;
     use super::super::requests::{Page, page};
     use super::super::warm_connections::WarmConnections;
@@ -214,14 +219,16 @@ mod tests {
     fn worker(executor: Executor, pages: Vec<(Box<str>, Page)>) -> Rc<Worker> {
         let Service { path, end_point } = service("/ftn/", executor);
         let (limits, warm) = (ServerLimits::default(), WarmConnections::default());
-        let site = Site { end_point, path, pages, limits, warm, is_spare: false };
+        let site = Site { end_point, path, pages, limits, keep_alive: None, warm, is_spare: false };
         Rc::new(Worker::new(site, None))
     }
 
     async fn serve(worker: &Worker, client: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let Worker { site, protocols, traffic, .. } = worker;
         let account = Account::new(site.end_point.executor.hold(&Client::Unknown));
-        let progress = ConnectionState::new(site.limits, account);
+        let connections = Connections::new(1, 1);
+        let keep_alive = KeepAlive::new(site.limits.keep_alive, &connections, &Client::Unknown);
+        let progress = ConnectionState::new(site.limits, keep_alive, account);
         let peer = ([127, 0, 0, 1], 1).into();
         let connection = Rc::new(ConnectionInfo { peer, is_secure: false, data: None });
         let io = TimeoutStream::new(client, Rc::clone(&progress), &site.limits);

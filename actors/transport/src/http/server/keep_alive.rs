@@ -1,0 +1,66 @@
+//! How long a connection is kept for its next request.
+
+use std::time::Duration;
+
+use asyncsteps_actors::budget::Client;
+use asyncsteps_core::Time;
+use http::{HeaderName, HeaderValue};
+
+use super::connections::Connections;
+
+/// How long a connection is kept at least, and at most while there are many.
+const BRIEF: Duration = Duration::from_secs(5);
+
+/// The field of answers over HTTP/1.1 that says how long a connection is kept (RFC 2068 §19.7.1.1).
+pub(super) const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// The value of that field; nothing if it is less than a second.
+pub(super) fn field(most: Duration) -> Option<HeaderValue> {
+    let seconds = Some(most.as_secs()).filter(|seconds| *seconds > 0)?;
+    HeaderValue::try_from(format!("timeout={seconds}")).ok()
+}
+
+/// How long a connection is kept: shorter while there are so many that new ones are soon refused.
+pub(super) struct KeepAlive {
+    most: Duration,
+    connections: Connections,
+    client: Client,
+}
+
+impl KeepAlive {
+    pub(super) fn new(most: Duration, connections: &Connections, client: &Client) -> Self {
+        Self { most, connections: connections.clone(), client: client.clone() }
+    }
+
+    /// When a connection ends that is idle `since` then, or has to be looked at again.
+    pub(super) fn until(&self, since: Time, now: Time) -> Time {
+        let brief = since + BRIEF.min(self.most);
+        match now < brief || self.connections.are_many(&self.client) {
+            true => brief,
+            false => (since + self.most).min(now + BRIEF),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_connections_make_way_while_there_are_many() {
+        let connections = Connections::new(8, 6);
+        let [ann, bob] = [1, 2].map(|host| ([10, 0, 0, host], 80).into());
+        let keep_alive = |peer: std::net::SocketAddr| {
+            KeepAlive::new(Duration::from_secs(12), &connections, &Client::from(peer))
+        };
+        let at = |seconds| Time::from_epoch(Duration::from_secs(seconds));
+        let until = |peer, now| keep_alive(peer).until(at(100), at(now));
+        assert_eq!([100, 104, 105, 111].map(|now| until(ann, now)), [105, 105, 110, 112].map(at));
+        let of_ann: Vec<_> = (0..5).map(|_| connections.enter(ann)).collect();
+        assert_eq!([ann, bob].map(|peer| until(peer, 106)), [105, 111].map(at));
+        let of_bob: Vec<_> = (0..2).map(|_| connections.enter(bob)).collect();
+        assert_eq!(until(bob, 106), at(105));
+        drop((of_ann, of_bob));
+        assert_eq!(until(ann, 106), at(111));
+    }
+}
