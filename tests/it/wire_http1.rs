@@ -1,5 +1,8 @@
 //! The promise: connections of HTTP/1.1 are used as its clients expect it (RFC 9110, RFC 9112).
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
 use asyncsteps_executor::Executor;
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, head, post, post_with};
@@ -148,4 +151,17 @@ asyncsteps_support::on_both_fronts! {
     a_client_that_expects_100_continue_gets_it,
     old_clients_and_those_that_want_it_get_their_connection_closed,
     another_method_is_refused_with_an_empty_body,
+}
+
+#[test]
+fn an_answer_says_how_long_its_connection_is_kept() {
+    let host = host(Front::Own);
+    let mut client = TcpStream::connect(host.address).expect("it listens");
+    client.write_all(&post(ANSWER)).expect("it reads");
+    let mut head = String::new();
+    let mut lines = BufReader::new(client);
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(lines.read_line(&mut head).expect("it answers"), 0, "{head}");
+    }
+    assert!(head.contains("\r\nkeep-alive: timeout=75\r\n"), "{head}");
 }
