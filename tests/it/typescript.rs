@@ -89,6 +89,8 @@ fn expected() -> Value {
             "variant": "text",
             // what was not carried out is called again, at most three times
             "again": { "2 ConnectError": "{\"n\":1} 3", "9 ConnectError": "ConnectError 4", "2 CommError": "CommError 1" },
+            // the token arrives
+            "token": "SecurityError: Authorization is not checked here but for: Basic",
             // each push is answered, also by an error
             "got": [1, 2, 3, 4],
             "sum": 50,

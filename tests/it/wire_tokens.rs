@@ -51,8 +51,13 @@ fn tokens_of_another_implementation_identify_callers(front: Front) {
     let message = r#"{"f":"conform.secret:1.0:whoami","rid":"C1"}"#;
     let mut ask = || socket.send(message).receive();
     assert_eq!(ask()["r"]["lid"], "ann by HS256");
+    // a page can set no header but this one
+    let protocols = format!("Sec-WebSocket-Protocol: bearer, {token}\r\n");
+    let mut page = Socket::open_with(host.address, "/ftn/", &protocols);
+    assert_eq!(page.send(message).receive()["r"]["lid"], "ann by HS256");
     users.set_keys(JwtKeys::default());
     assert_eq!(ask()["edesc"], "Token is not valid");
+    assert_eq!(page.send(message).receive()["edesc"], "Token is not valid");
 }
 
 asyncsteps_support::on_both_fronts! { tokens_of_another_implementation_identify_callers }

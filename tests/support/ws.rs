@@ -117,7 +117,9 @@ impl Socket {
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         assert!(head.contains(ACCEPT), "{head}");
         let head = head.to_ascii_lowercase();
-        assert!(!head.contains("sec-websocket-protocol"), "{head}");
+        let is_bearer = head.contains("sec-websocket-protocol: bearer\r\n");
+        assert_eq!(is_bearer, headers.contains("bearer, "), "{head}");
+        assert_eq!(is_bearer, head.contains("sec-websocket-protocol"), "{head}");
         assert!(!head.contains("sec-websocket-extensions"), "{head}");
         socket
     }

@@ -128,5 +128,8 @@ export async function talk(host: string) {
     const slow = failure(calls.slow({ ms: 60_000 }));
     await socket.close();
     const again = await repeats();
-    return { ...seen, again, got, sum, slow: await slow, gone: await failure(SocketConnection.open('ws://127.0.0.1:1/')) };
+    const signed = await SocketConnection.open(`ws://${host}/ftn/`, { token: 'a.b.c' });
+    const token = await failure(main.client(signed).echo({ msg: '' }));
+    await signed.close();
+    return { ...seen, again, token, got, sum, slow: await slow, gone: await failure(SocketConnection.open('ws://127.0.0.1:1/')) };
 }

@@ -23,7 +23,8 @@ const MAX_SUBJECT: usize = 1024;
 /// How far the clocks of issuer and service may be apart, in seconds: `exp` and `nbf` are checked with it.
 const LEEWAY: u64 = 60;
 
-/// Users who show a bearer token, `Authorization: Bearer ..`, that is a JSON Web Token of one issuer.
+/// Users who show a bearer token, `Authorization: Bearer ..`, that is a JSON Web Token of one issuer. Over a WebSocket a page
+/// shows it by `Sec-WebSocket-Protocol: bearer, ..`.
 ///
 /// A token is accepted if
 /// - it is signed by the key that its `kid` names, with the algorithm of that key;

@@ -115,13 +115,16 @@ impl RequestHead {
     }
 
     /// A copy that is kept for as long as its connection is: its texts have memory of their own, and do
-    /// not hold the buffer that the request was read into.
-    pub(crate) fn detached(&self) -> Self {
+    /// not hold the buffer that the request was read into. It has this `Authorization`, where there is none.
+    pub(crate) fn detached(&self, authorization: Option<HeaderValue>) -> Self {
         match &self.inner {
             Inner::Own { parts, connection } => {
-                Self::own(copy(parts), self.fields, Rc::clone(connection))
+                let mut parts = copy(parts);
+                parts.headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
+                let fields = FieldsSummary::of(&parts.headers);
+                Self::own(parts, fields, Rc::clone(connection))
             }
-            Inner::Mounted(head) => head.detached(),
+            Inner::Mounted(head) => head.detached(authorization),
         }
     }
 

@@ -8,13 +8,13 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::Stream;
-use http::Version;
+use http::{HeaderValue, Version};
 
 /// There is none.
 pub(super) enum MountedHead {}
 
 impl MountedHead {
-    pub(super) fn detached<T: From<Self>>(&self) -> T {
+    pub(super) fn detached<T: From<Self>>(&self, _: Option<HeaderValue>) -> T {
         match *self {}
     }
 

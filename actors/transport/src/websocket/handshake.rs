@@ -2,7 +2,9 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use http::header::{SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::header::{
+    AUTHORIZATION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use http::{HeaderValue, StatusCode};
 use sha1::{Digest as _, Sha1};
 
@@ -37,6 +39,29 @@ pub(super) fn accept_key(head: &RequestHead) -> Result<HeaderValue, (StatusCode,
     let accepted = Sha1::new().chain_update(key).chain_update(UUID).finalize();
     // it is base64
     HeaderValue::try_from(BASE64_STANDARD.encode(accepted)).or_else(|_| bad("Bad websocket key"))
+}
+
+/// The protocol of an upgrade that has a token behind it, `Sec-WebSocket-Protocol: bearer, <token>`: pages can set no other
+/// header.
+pub(super) const BEARER: HeaderValue = HeaderValue::from_static("bearer");
+
+/// The same as the value of `Authorization`; nothing if the upgrade offers no such protocol.
+///
+/// # Errors
+/// Why the upgrade is refused.
+pub(super) fn bearer(head: &RequestHead) -> Result<Option<HeaderValue>, &'static str> {
+    let protocols = head.values(&SEC_WEBSOCKET_PROTOCOL).flat_map(|value| value.split(','));
+    let mut protocols = protocols.map(str::trim);
+    let Some(token) = protocols.next().filter(|name| *name == BEARER).and(protocols.next()) else {
+        return Ok(None);
+    };
+    if head.get(&AUTHORIZATION).is_some() || protocols.next().is_some() {
+        return Err("Sec-WebSocket-Protocol has a token beside other credentials or protocols");
+    }
+    let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| "Sec-WebSocket-Protocol has no token")?;
+    authorization.set_sensitive(true);
+    Ok(Some(authorization))
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 //! replies as they come, calls in both directions. A text frame is answered with a text frame, a binary one
 //! with a binary one; calls to the client are of the kind that it wrote last.
 //!
+//! The credentials of the upgrade hold for messages without their own. A page, which can set no header, offers the protocols
+//! `bearer` and its token (`new WebSocket(url, ["bearer", token])`): they count as `Authorization: Bearer`.
+//!
 //! When the executor closes, a connection is closed with the code 1001 as soon as its own requests
 //! are answered.
 //!
@@ -25,7 +28,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::header::{
+    CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    UPGRADE,
+};
 use http::{Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -41,7 +47,7 @@ use self::calls::{Call, Outgoing};
 use self::connection::Connection;
 use self::frames::Frames;
 use self::handler::MessageHandler;
-use self::handshake::{VERSION, accept_key};
+use self::handshake::{BEARER, VERSION, accept_key, bearer};
 use self::link::{Duplex, Socket, halves};
 
 /// A WebSocket that is accepted, before its server hands the connection over.
@@ -59,8 +65,12 @@ impl WebSocket {
         channel: Channel,
         limits: WebSocketLimits,
     ) -> Response<Result<Box<Self>, &'static str>> {
-        let key = match accept_key(head) {
-            Ok(key) => key,
+        let accepted = accept_key(head).and_then(|key| match bearer(head) {
+            Ok(authorization) => Ok((key, authorization)),
+            Err(why) => Err((StatusCode::BAD_REQUEST, why)),
+        });
+        let (key, authorization) = match accepted {
+            Ok(accepted) => accepted,
             Err((status, why)) => {
                 let mut refusal = Response::new(Err(why));
                 *refusal.status_mut() = status;
@@ -70,7 +80,8 @@ impl WebSocket {
         };
         let (outgoing, calls) = Outgoing::new(limits.calls);
         let channel = channel.with_peer_client(Arc::new(outgoing));
-        let upgrade = Rc::new(head.detached());
+        let protocol = authorization.as_ref().map(|_| BEARER);
+        let upgrade = Rc::new(head.detached(authorization));
         let handler = MessageHandler { executor, channel, upgrade };
         let socket = Self { handler, calls, limits };
         let mut answer = Response::new(Ok(Box::new(socket)));
@@ -79,6 +90,7 @@ impl WebSocket {
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(SEC_WEBSOCKET_ACCEPT, key);
+        headers.extend(protocol.map(|protocol| (SEC_WEBSOCKET_PROTOCOL, protocol)));
         answer
     }
 

@@ -134,10 +134,13 @@ export class SocketConnection implements Connection {
         });
     }
 
-    /** Connects to an end point such as `wss://shop.example/ftn/`; fails with ConnectError. */
-    static open(url: string, options: { timeout?: number } = {}): Promise<SocketConnection> {
+    /**
+     * Connects to an end point such as `wss://shop.example/ftn/`; fails with ConnectError. A bearer token goes with the
+     * protocols of the WebSocket, because pages can set no header.
+     */
+    static open(url: string, options: { timeout?: number; token?: string } = {}): Promise<SocketConnection> {
         return new Promise((resolve, reject) => {
-            const socket = new WebSocket(url);
+            const socket = new WebSocket(url, options.token === undefined ? [] : ['bearer', options.token]);
             socket.onopen = () => resolve(new SocketConnection(socket, options.timeout ?? TIMEOUT));
             // before Node.js 22 there is no `close` then
             socket.onerror = socket.onclose = () => reject(new CallError('ConnectError', url));

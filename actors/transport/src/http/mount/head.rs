@@ -3,44 +3,48 @@
 use std::net::SocketAddr;
 
 use actix_web::HttpRequest;
-use http::Version;
+use http::{HeaderValue, Version};
 
 /// The head, in the types of actix-web, which has another version of those of `http`: a copy of a head would take
 /// longer than all look-ups in it.
-pub(in crate::http) struct MountedHead(HttpRequest);
+pub(in crate::http) struct MountedHead {
+    request: HttpRequest,
+    /// That of a client that cannot send the header.
+    authorization: Option<HeaderValue>,
+}
 
 impl MountedHead {
     pub(super) fn new(http: &HttpRequest) -> Self {
-        Self(http.clone())
+        Self { request: http.clone(), authorization: None }
     }
 
-    pub(in crate::http) fn detached<T: From<Self>>(&self) -> T {
-        Self::new(&self.0).into()
+    pub(in crate::http) fn detached<T: From<Self>>(&self, authorization: Option<HeaderValue>) -> T {
+        Self { request: self.request.clone(), authorization }.into()
     }
 
     pub(in crate::http) fn request(&self) -> &HttpRequest {
-        &self.0
+        &self.request
     }
 
     pub(in crate::http) fn method(&self) -> &str {
-        self.0.method().as_str()
+        self.request.method().as_str()
     }
 
     pub(in crate::http) fn path(&self) -> &str {
-        self.0.uri().path()
+        self.request.uri().path()
     }
 
     pub(in crate::http) fn query(&self) -> &str {
-        self.0.query_string()
+        self.request.query_string()
     }
 
     pub(in crate::http) fn authority(&self) -> Option<&str> {
-        self.0.uri().authority().map(|it| it.as_str())
+        self.request.uri().authority().map(|it| it.as_str())
     }
 
     pub(in crate::http) fn version(&self) -> Version {
         type Theirs = actix_web::http::Version;
-        match self.0.version() {
+        match self.request.version() {
             Theirs::HTTP_09 => Version::HTTP_09,
             Theirs::HTTP_10 => Version::HTTP_10,
             Theirs::HTTP_2 => Version::HTTP_2,
@@ -50,15 +54,15 @@ impl MountedHead {
     }
 
     pub(in crate::http) fn peer(&self) -> Option<SocketAddr> {
-        self.0.peer_addr()
+        self.request.peer_addr()
     }
 
     pub(in crate::http) fn connection_data<T: 'static>(&self) -> Option<&T> {
-        self.0.conn_data()
+        self.request.conn_data()
     }
 
     pub(in crate::http) fn is_secure(&self) -> bool {
-        self.0.app_config().secure()
+        self.request.app_config().secure()
     }
 
     /// The values of a header, as far as they are text. To make a name of actix-web's type takes longer than a look at
@@ -67,18 +71,28 @@ impl MountedHead {
         &'a self,
         name: &str,
     ) -> impl Iterator<Item = Option<&'a str>> {
-        let fields = self.0.headers().iter().filter(move |(other, _)| other.as_str() == name);
-        fields.map(|(_, value)| value.to_str().ok())
+        let fields = self.request.headers().iter().filter(move |(other, _)| other.as_str() == name);
+        let own = self.own().filter(move |(other, _)| *other == name);
+        fields
+            .map(|(_, value)| value.to_str().ok())
+            .chain(own.map(|(_, value)| value.to_str().ok()))
+    }
+
+    fn own(&self) -> impl Iterator<Item = (&'static str, &HeaderValue)> {
+        self.authorization.iter().map(|value| ("authorization", value))
     }
 
     /// All headers that are text.
     pub(in crate::http) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
-        let fields = self.0.headers().iter();
-        fields.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+        let fields = self.request.headers().iter();
+        let fields = fields.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        fields.chain(self.own().filter_map(|(name, value)| Some((name, value.to_str().ok()?))))
     }
 
     /// The names of all headers, each with the length of its value.
     pub(in crate::http) fn lengths(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.0.headers().iter().map(|(name, value)| (name.as_str(), value.len()))
+        let fields =
+            self.request.headers().iter().map(|(name, value)| (name.as_str(), value.len()));
+        fields.chain(self.own().map(|(name, value)| (name, value.len())))
     }
 }
