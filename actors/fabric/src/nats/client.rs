@@ -106,7 +106,11 @@ impl ServerConnection {
     async fn dial_again(&self, winds_down: bool) -> Result<(), NatsError> {
         let (former, files) = (self.client(), self.file_state().await);
         let discovered = former.client.server_info().connect_urls;
-        let next = Arc::new(self.dialler.dial(&discovered).await?);
+        let mut next = self.dialler.dial(&discovered).await?;
+        if winds_down {
+            next.first = former.first;
+        }
+        let next = Arc::new(next);
         let lost = || NatsError::lost(&self.dialler.config.servers);
         let mut renewed = Vec::new();
         for slot in self.subscriptions.elsewhere(&next) {

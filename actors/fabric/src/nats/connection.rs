@@ -9,13 +9,19 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
 
+/// The queue group of a subscription that a node has for itself, so that each message comes once while it goes from one
+/// server to another. A connection that takes the place of a lost one adds to the name: a server of the cluster may know
+/// the lost one for minutes, and would send it every second message.
+pub const OWN_GROUP: &str = "own.";
+
 /// The connection of a node to a server of NATS. It connects again by itself when it is lost, and its subscriptions go
 /// on then.
 pub trait Connection: Debug + Send + Sync {
     /// Sends a message, as soon as there is room for it. Messages of one task are sent in order.
     fn publish(&self, message: OutboundMessage) -> BoxFuture<'_, Result<(), NotSent>>;
 
-    /// Subscribes to a subject, which may have wildcards; in a queue group, one of its members gets each message.
+    /// Subscribes to a subject, which may have wildcards; in a queue group, one of its members gets each message. See
+    /// [`OWN_GROUP`].
     fn subscribe(
         self: Arc<Self>,
         subject: String,

@@ -47,6 +47,8 @@ pub(super) struct NumberedClient {
     pub(super) client: Client,
     /// How often the connection was lost before.
     pub(super) losses: u64,
+    /// The number of the first of the clients that have wound down for the next one: of all of them, one gets a message.
+    pub(super) first: u64,
 }
 
 impl Dialler {
@@ -87,7 +89,8 @@ impl Dialler {
             let needed = format!("{major}.{minor}");
             return Err(NatsError::OldServer { found: version, needed });
         }
-        Ok(NumberedClient { number, client, losses: self.events.count_losses() })
+        let losses = self.events.count_losses();
+        Ok(NumberedClient { number, client, losses, first: number })
     }
 
     fn options(&self, number: u64) -> ConnectOptions {

@@ -74,8 +74,10 @@
 //! [depends](NatsFabric::connection_state) on its connection is not [ready](asyncsteps_executor::health) then.
 //!
 //! A server that is silent for three [ping intervals](Config::ping_interval) is lost, and the next one of the list is
-//! dialled. A server that is about to end (lame duck mode) is left before it does, and files with credentials or
-//! certificates are read again when they were written: neither costs a call.
+//! dialled. The others of its cluster may send messages to it for minutes, since they take the nodes for connected there:
+//! so the queue group of a node's own calls is another one for each connection that follows a lost one. A server that is
+//! about to end (lame duck mode) is left before it does, and files with credentials or certificates are read again when
+//! they were written: neither costs a call.
 //!
 //! A subscription that the server does not permit is tried again each interval, and a call whose message it does not
 //! permit ends at once with SecurityError; the log and the state of the connection name the subject.
@@ -83,10 +85,10 @@
 //! # Nodes that are gone
 //! A node sends its calls to the nodes that it has seen at its last [look](Config::view_interval), each in turn, by their
 //! names, if it may; to any node of the queue group before the first look, and where nothing else is known. So it knows
-//! which node has a call. The nodes of calls that wait for 0.1 seconds are asked whether they are there, again and again,
-//! up to ten times a second. Where nothing takes the question, the node is dead, and its calls end at once with an unknown
-//! outcome; so they do when it is silent for three [intervals](Config::view_interval). A node that is silent for one gets no
-//! more calls until it is seen again.
+//! which node has a call. The nodes of calls
+//! that wait for 0.1 seconds are asked whether they are there, again and again, up to ten times a second. Where nothing
+//! takes the question, the node is dead, and its calls end at once with an unknown outcome; so they do when it is silent
+//! for three [intervals](Config::view_interval). A node that is silent for one gets no more calls until it is seen again.
 //!
 //! # Who may publish
 //! Whatever may publish to a subject of a node can send it a message whose headers are malformed. The library that

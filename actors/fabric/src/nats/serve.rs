@@ -19,7 +19,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use super::connection::{NotSent, Subscription};
+use super::connection::{NotSent, OWN_GROUP, Subscription};
 use super::link::Link;
 use super::micro::Services;
 use super::node_server::{CANCELS_THAT_WAIT, NodeServer, ServePhase, WorkerHandle, ended};
@@ -121,8 +121,7 @@ fn start_worker(
     WorkerHandle { orders, load: Arc::new(AtomicUsize::new(0)) }
 }
 
-/// Calls of any node in the queue group, and calls of this node: in the queue group too, so that each comes once while
-/// the node goes from one server to another.
+/// Calls of any node in the queue group, and calls of this node in its own.
 async fn subscribe(
     link: &Link,
     endpoints: &[Endpoint],
@@ -130,7 +129,7 @@ async fn subscribe(
     let mut subscriptions = Vec::new();
     for (endpoint, node) in endpoints.iter().flat_map(|it| [(it, None), (it, Some(&link.node))]) {
         for subject in link.subjects.served(endpoint.interface(), node) {
-            let group = link.config.queue_group.clone();
+            let group = node.map_or(&*link.config.queue_group, |_| OWN_GROUP).to_owned();
             subscriptions.push(link.subscribe(subject, Some(group)).await?);
         }
     }

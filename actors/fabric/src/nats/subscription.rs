@@ -14,7 +14,7 @@ use futures_util::task::AtomicWaker;
 use futures_util::{Stream, StreamExt as _, ready};
 use parking_lot::Mutex;
 
-use super::connection::{NotSent, Subscription};
+use super::connection::{NotSent, OWN_GROUP, Subscription};
 use super::dial::NumberedClient;
 use super::events::{ClientOrder, Events};
 use super::wind_down::wind_down;
@@ -142,6 +142,9 @@ impl SubscriptionSlot {
     ) -> Result<ClientSubscription, NotSent> {
         let (subject, group) = (self.subject.clone(), self.queue_group.clone());
         let messages = match group {
+            Some(group) if group == OWN_GROUP => {
+                client.client.queue_subscribe(subject, format!("{group}{}", client.first)).await
+            }
             Some(group) => client.client.queue_subscribe(subject, group).await,
             None => client.client.subscribe(subject).await,
         };

@@ -92,12 +92,14 @@ impl View {
     }
 
     /// Looks at the nodes from the time that they are asked for until the connection ends. While there is
-    /// no connection, the last view stays.
+    /// no connection, or the server is silent, the last view stays.
     pub(super) async fn watch(self: Arc<Self>, link: Arc<Link>) {
         self.wanted.notified().await;
         while !link.is_closed() {
             let mut count = 0;
-            if let Ok(nodes) = self.look(&link).await {
+            if let Ok(nodes) = self.look(&link).await
+                && (!nodes.is_empty() || link.settle().await.is_ok())
+            {
                 count = nodes.len();
                 let nodes = LiveNodes::of(&nodes);
                 self.greet(&link, &nodes).await;
@@ -220,7 +222,12 @@ impl View {
                 Ok(_) => return node,
                 Err(_) if !link.is_connected() || !link.is_settled() => return node,
                 Err(error) if error == CallError::not_served() => misses = MISSES,
-                Err(error) if error.outcome() == Outcome::Unknown => misses += 1,
+                // a server that is silent says nothing about the node
+                Err(error)
+                    if error.outcome() == Outcome::Unknown && link.settle().await.is_ok() =>
+                {
+                    misses += 1;
+                }
                 Err(_) => return node,
             }
             self.leave_out(&node);

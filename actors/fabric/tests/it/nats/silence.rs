@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::contract::node;
+use crate::nats::frozen::sees;
 use crate::nats::needs_server;
 use crate::nats::processes::NodeProcess;
 use crate::nats::server::NatsServer;
@@ -108,6 +109,36 @@ async fn nodes_go_on_by_the_server_that_is_not_stopped() {
     for guard in guards {
         guard.drain(Duration::ZERO).await;
     }
+}
+
+/// The other server sends messages to the stopped one as long as it believes that the nodes are there: for minutes.
+#[actix::test]
+async fn no_call_of_a_node_gets_lost_in_the_server_that_is_stopped() {
+    needs_server!();
+    let [stopped, _goes] = NatsServer::cluster(&[]);
+    let served = node("1.1", "one");
+    let looks = Duration::from_millis(100);
+    let config = || config(&stopped.url()).view_interval(looks).discovery_time(looks);
+    let (serves, caller) =
+        (join(config().node("one".parse().expect("a name"))).await, join(config()).await);
+    let endpoints = Endpoint::all(&served.executor);
+    let guard = serves.serve(endpoints, served.executor.clone()).await.expect("it serves");
+    sees(&caller, &["one"]).await;
+    stopped.stop();
+    for fabric in [&serves, &caller] {
+        is_lost(fabric).await;
+    }
+    let back = async {
+        while !(serves.is_connected() && caller.is_connected()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, back).await.expect("they connect to the other one");
+    for _ in 0..50 {
+        timeout(SOON, call(&caller, "name")).await.expect("it comes there").expect("an answer");
+    }
+    stopped.signal("-CONT");
+    guard.drain(Duration::ZERO).await;
 }
 
 /// A way to a server, on which what is sent to it may get lost.
