@@ -18,6 +18,8 @@ struct LiveNode {
     /// The part of its [scores](score) that all keys share.
     seed: u64,
     endpoints: Vec<Endpoint>,
+    /// Shared by the calls that wait for it.
+    load: Arc<()>,
 }
 
 impl LiveNodes {
@@ -28,7 +30,7 @@ impl LiveNodes {
             let interfaces = info.interfaces.iter();
             let endpoints = interfaces.filter_map(|it| Some(Endpoint::new(it.parse().ok()?)));
             let (node, seed) = (info.node.parse().ok()?, seed(info.node.as_bytes()));
-            Some(LiveNode { node, seed, endpoints: endpoints.collect() })
+            Some(LiveNode { node, seed, endpoints: endpoints.collect(), load: Arc::default() })
         });
         Self(live.collect())
     }
@@ -38,14 +40,21 @@ impl LiveNodes {
         self.0.is_empty()
     }
 
-    /// A node that serves a function; each of them as often as the number grows, also where only each second one counts.
+    /// A node that serves a function, with its load; each of them as often as the number grows, also where only each second
+    /// one counts. The next one takes the place of one with more calls that wait, such as one that stands still.
     #[cfg(feature = "nats")]
-    pub(crate) fn in_turn(&self, function: &FunctionName, number: u32) -> Option<&NodeId> {
+    pub(crate) fn in_turn(
+        &self,
+        function: &FunctionName,
+        number: u32,
+    ) -> Option<(NodeId, Arc<()>)> {
         // the fractions of the multiples of the golden ratio
         let fraction = u64::from(number.wrapping_mul(0x9e37_79b9));
         let count = u64::try_from(self.serving(function).count()).ok()?;
         let turn = usize::try_from((fraction * count) >> 32).ok()?;
-        Some(&self.serving(function).nth(turn)?.node)
+        let nodes = self.serving(function).cycle().skip(turn).take(2);
+        let LiveNode { node, load, .. } = nodes.min_by_key(|it| Arc::strong_count(&it.load))?;
+        Some((node.clone(), Arc::clone(load)))
     }
 
     /// The same, of these nodes only.
@@ -66,7 +75,7 @@ impl LiveNodes {
         self.0.iter().map(|live| &live.node)
     }
 
-    fn serving(&self, function: &FunctionName) -> impl Iterator<Item = &LiveNode> {
+    fn serving(&self, function: &FunctionName) -> impl Iterator<Item = &LiveNode> + Clone {
         self.0.iter().filter(|live| live.endpoints.iter().any(|it| it.serves(function)))
     }
 
@@ -162,12 +171,23 @@ mod tests {
         for step in 1..5 {
             let taken = |name: &str| {
                 let turns = (0..300).filter_map(|turn| nodes.in_turn(&function, turn * step));
-                turns.filter(|node| node.as_str() == name).count()
+                turns.filter(|(node, _)| node.as_str() == name).count()
             };
             assert!(["a", "b", "c"].map(taken).iter().all(|turns| (95..=105).contains(turns)));
         }
         let other = "demo.other:1.0:get".parse().expect("a function");
         assert_eq!(nodes.in_turn(&other, 1), None);
+    }
+
+    #[cfg(feature = "nats")]
+    #[test]
+    fn calls_that_wait_for_a_node_keep_others_from_it() {
+        let nodes = nodes(&["goes", "stands"]);
+        let function = "demo.cache:1.0:get".parse().expect("a function");
+        // those of the one end before the next begins
+        let calls = (0..100).filter_map(|turn| nodes.in_turn(&function, turn));
+        let waiting: Vec<_> = calls.filter(|(node, _)| node.as_str() == "stands").collect();
+        assert_eq!(waiting.len(), 1);
     }
 
     #[test]

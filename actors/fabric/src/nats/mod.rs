@@ -85,7 +85,7 @@
 //! # Nodes that are gone
 //! A node sends its calls to the nodes that it has seen at its last [look](Config::view_interval), each in turn, by their
 //! names, if it may; to any node of the queue group before the first look, and where nothing else is known. So it knows
-//! which node has a call. The nodes of calls
+//! which node has a call. The next node takes the place of one with more calls of this one that wait. The nodes of calls
 //! that wait for 0.1 seconds are asked whether they are there, again and again, up to ten times a second. Where nothing
 //! takes the question, the node is dead, and its calls end at once with an unknown outcome; so they do when it is silent
 //! for three [intervals](Config::view_interval). A node that is silent for one gets no more calls until it is seen again.

@@ -82,7 +82,7 @@ impl OutgoingCall {
     /// the function no more, the server chooses.
     async fn make(mut self, link: &Link, view: &View) -> Result<Response, CallError> {
         if self.node.is_none()
-            && let Some(chosen) = view.choose(&self.function)
+            && let Some((chosen, _load)) = view.choose(&self.function)
         {
             let answered = self.send(link, Some(&chosen), self.headers.clone()).await;
             match answered {

@@ -66,13 +66,14 @@ impl View {
         nodes
     }
 
-    /// The node for a call that may go to any; `None` leaves the choice to the server.
-    pub(super) fn choose(&self, function: &FunctionName) -> Option<NodeId> {
+    /// The node for a call that may go to any, and what is held while the call waits; `None` leaves the choice to the
+    /// server.
+    pub(super) fn choose(&self, function: &FunctionName) -> Option<(NodeId, Arc<()>)> {
         let called = self.called.read();
         if called.is_empty() {
             self.wanted.notify_one();
         }
-        called.in_turn(function, self.turn.fetch_add(1, Ordering::Relaxed)).cloned()
+        called.in_turn(function, self.turn.fetch_add(1, Ordering::Relaxed))
     }
 
     /// No calls go to a node until the next look.
