@@ -24,6 +24,18 @@ pub use passfile::split_url;
 /// After this time without an answer a server counts as silent, unless an application says otherwise.
 pub const SILENT_AFTER: Duration = Duration::from_secs(3);
 
+/// Settings for sessions whose statements each have one way to their rows: an index, in the order of that. The server takes
+/// it whatever it knows of the tables, and plans a statement once. Otherwise it would read a table as a whole that was
+/// small or unknown when the session began, after a restore as well, until something analyzes it. A table without an index
+/// for a statement is still read, at a cost that compiles no code for that.
+pub const PLANS: [(&str, &str); 5] = [
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("max_parallel_workers_per_gather", "0"),
+    ("jit", "off"),
+    ("plan_cache_mode", "force_generic_plan"),
+];
+
 /// A client, and the connection that has to be read for it.
 pub type Connected = (Client, Connection<Socket, NoTlsStream>);
 

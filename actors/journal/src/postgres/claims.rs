@@ -189,11 +189,12 @@ async fn expire(
     let sql = concat!(
         "SELECT ",
         head_columns!(),
-        " FROM flow f WHERE owner = ANY($1) AND number IN \
-         (SELECT number FROM flow WHERE owner = ANY($1) ORDER BY claims = 0, number LIMIT $2) \
-         ORDER BY uid FOR UPDATE"
+        " FROM flow f WHERE uid = ANY(ARRAY(SELECT uid FROM flow WHERE owner = ANY($1) \
+         ORDER BY claims = 0, number LIMIT $2)) ORDER BY uid FOR UPDATE"
     );
     let mut lost = heads(session, sql, &[&dead, &int(BATCH as u64)]).await?;
+    let is_lost = |head: &FlowHead| head.owner.is_some_and(|node| dead.contains(&int(node.get())));
+    lost.retain(is_lost);
     let open = open_effects(session, &dead).await?;
     let mut in_flight: HashMap<Incarnation, InFlight> = HashMap::new();
     for (owner, effect) in open.values() {
@@ -206,7 +207,7 @@ async fn expire(
     }
     save_all(session, &lost).await?;
     let sql = "DELETE FROM node n WHERE id = ANY($1) \
-               AND NOT EXISTS (SELECT 1 FROM flow f WHERE f.owner = n.id)";
+               AND (SELECT 1 FROM flow f WHERE f.owner = n.id LIMIT 1) IS NULL";
     session.execute(sql, &[&dead]).await?;
     Ok(())
 }
@@ -218,8 +219,8 @@ async fn open_effects(
 ) -> Result<HashMap<u64, (Incarnation, OpenEffect)>, SessionFailure> {
     let sql = "SELECT flow, owner, bool_or(of_owner) FROM (SELECT DISTINCT ON (r.flow, r.path) \
                r.flow, f.owner, r.kind, r.epoch = f.epoch AS of_owner \
-               FROM flow f JOIN record r ON r.flow = f.number \
-               WHERE f.owner = ANY($1) AND r.kind BETWEEN $2 AND $3 \
+               FROM flow f, LATERAL (SELECT * FROM record WHERE flow = f.number \
+               AND kind BETWEEN $2 AND $3 OFFSET 0) AS r WHERE f.owner = ANY($1) \
                ORDER BY r.flow, r.path, r.epoch DESC, r.sequence DESC) AS last \
                WHERE kind = $2 GROUP BY flow, owner";
     let (intent, outcome) = (EventKind::Intent as i64, EventKind::Outcome as i64);
@@ -236,12 +237,12 @@ async fn wake(session: &JournalSession, now: Moment) -> Result<(), SessionFailur
     let by_clock = concat!(
         "SELECT ",
         head_columns!(),
-        " FROM flow f WHERE state = 4 AND due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED"
+        " FROM flow f WHERE state + 0 = 4 AND due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED"
     );
     let by_length = concat!(
         "SELECT ",
         head_columns!(),
-        " FROM flow f WHERE state = 4 AND due_passed <= $1 ORDER BY due_passed LIMIT $2 \
+        " FROM flow f WHERE state + 0 = 4 AND due_passed <= $1 ORDER BY due_passed LIMIT $2 \
          FOR UPDATE SKIP LOCKED"
     );
     for (sql, now) in [(by_clock, now.now), (by_length, now.passed)] {
@@ -268,7 +269,7 @@ async fn awaited(session: &JournalSession, claim: &Claim) -> Result<Vec<FlowHead
     let sql = concat!(
         "SELECT ",
         head_columns!(),
-        " FROM flow f WHERE uid = ANY($1) AND state IN (0, 1) ORDER BY uid FOR UPDATE SKIP LOCKED"
+        " FROM flow f WHERE uid = ANY($1) AND state + 0 IN (0, 1) ORDER BY uid FOR UPDATE SKIP LOCKED"
     );
     let uids = claim.awaited.iter().take(BATCH).map(|uid| uid.as_bytes().as_slice());
     let uids: Vec<_> = uids.collect();
@@ -304,9 +305,11 @@ async fn claimable(
          AS turn, o.* FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::bigint[], $3::bool[])) \
          AS p (template, version, own) \
          CROSS JOIN unnest($4::bigint[]) WITH ORDINALITY AS s (state, place) \
-         CROSS JOIN LATERAL (SELECT * FROM flow c WHERE c.state = s.state \
-         AND c.template = p.template AND c.version = p.version AND (p.own OR NOT c.pinned) \
-         ORDER BY c.number LIMIT $5 FOR UPDATE SKIP LOCKED) AS o) AS f \
+         CROSS JOIN LATERAL (SELECT * FROM flow c \
+         WHERE (c.state, c.template, c.version) >= (s.state, p.template, p.version) \
+         AND (c.state, c.template, c.version) <= (s.state, p.template, p.version) \
+         AND (p.own OR NOT c.pinned) ORDER BY c.state, c.template, c.version, c.number \
+         LIMIT $5 FOR UPDATE SKIP LOCKED) AS o) AS f \
          ORDER BY f.place, f.turn, f.number LIMIT $5"
     );
     let states: Vec<i64> = states.iter().map(|state| *state as i64).collect();
@@ -314,13 +317,23 @@ async fn claimable(
     heads(session, sql, &[&templates, &versions, &own, &states, &limit]).await
 }
 
+/// Removes flows, and returns how many.
+macro_rules! remove {
+    ($which:literal) => {
+        concat!(
+            "WITH old AS (DELETE FROM flow WHERE uid = ANY(ARRAY(SELECT uid FROM flow WHERE ",
+            $which,
+            ")) RETURNING number), \
+             records AS (DELETE FROM record WHERE flow = ANY(ARRAY(SELECT number FROM old))), \
+             signals AS (DELETE FROM signal WHERE flow = ANY(ARRAY(SELECT number FROM old))) \
+             SELECT count(*) FROM old"
+        )
+    };
+}
+
 pub(super) async fn trim(session: &JournalSession, age: Duration) -> Result<usize, SessionFailure> {
     let before = moment(session).await?.seen_before(age);
-    let sql = "WITH old AS (DELETE FROM flow WHERE number IN (SELECT number FROM flow \
-               WHERE ended_seen <= $1 ORDER BY ended_seen LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING number), \
-               records AS (DELETE FROM record WHERE flow IN (SELECT number FROM old)), \
-               signals AS (DELETE FROM signal WHERE flow IN (SELECT number FROM old)) \
-               SELECT count(*) FROM old";
+    let sql = remove!("ended_seen <= $1 ORDER BY ended_seen LIMIT $2 FOR UPDATE SKIP LOCKED");
     let rows = session.query(sql, &[&millis(before), &int(BATCH as u64)]).await?;
     let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
     Ok(usize::try_from(count).unwrap_or(0))
@@ -328,12 +341,9 @@ pub(super) async fn trim(session: &JournalSession, age: Duration) -> Result<usiz
 
 /// Removes those of the flows that have ended.
 pub(super) async fn remove(session: &JournalSession, uids: &[Uid]) -> Result<(), SessionFailure> {
-    let sql = "WITH old AS (DELETE FROM flow WHERE number IN (SELECT number FROM flow \
-               WHERE uid = ANY($1) AND state = 7 ORDER BY uid FOR UPDATE) RETURNING number), \
-               records AS (DELETE FROM record WHERE flow IN (SELECT number FROM old)) \
-               DELETE FROM signal WHERE flow IN (SELECT number FROM old)";
+    let sql = remove!("uid = ANY($1) AND state + 0 = 7 ORDER BY uid FOR UPDATE");
     let uids: Vec<&[u8]> = uids.iter().map(|uid| uid.as_bytes().as_slice()).collect();
-    session.execute(sql, &[&uids]).await?;
+    session.query(sql, &[&uids]).await?;
     Ok(())
 }
 

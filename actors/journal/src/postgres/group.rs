@@ -25,15 +25,17 @@ const INSERT_RECORDS: &str = "INSERT INTO record (flow, epoch, sequence, path, k
      $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[]) \
      AS r (flow, epoch, sequence, path, kind, body)";
 
-const TAKE_SIGNALS: &str = "UPDATE signal s SET value = NULL FROM unnest($1::bigint[], $2::bigint[]) \
-     AS taken (flow, number) WHERE s.flow = taken.flow AND s.number = taken.number";
+const TAKE_SIGNALS: &str = "UPDATE signal SET value = NULL WHERE ctid = ANY(ARRAY(SELECT s.ctid \
+     FROM unnest($1::bigint[], $2::bigint[]) AS taken (flow, number), LATERAL (SELECT ctid \
+     FROM signal s WHERE s.flow = taken.flow AND s.number = taken.number OFFSET 0) AS s))";
 
 /// How many futures `try_join_all` polls in their order: of more some may not be sent when it waits.
 const AT_ONCE: usize = 30;
 
 /// Of taken signals only the last ones are known.
-const FORGET_SIGNALS: &str = "DELETE FROM signal s USING unnest($1::bigint[], $2::bigint[]) \
-     AS old (flow, number) WHERE s.flow = old.flow AND s.number <= old.number AND s.value IS NULL";
+const FORGET_SIGNALS: &str = "DELETE FROM signal WHERE ctid = ANY(ARRAY(SELECT s.ctid \
+     FROM unnest($1::bigint[], $2::bigint[]) AS old (flow, number), LATERAL (SELECT ctid FROM signal s \
+     WHERE s.flow = old.flow AND s.number <= old.number AND s.value IS NULL OFFSET 0) AS s))";
 
 /// What is known of a group before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -447,9 +449,10 @@ impl PendingRows {
         if flows.is_empty() {
             return Ok(removed);
         }
-        let sql = "DELETE FROM record r USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
-             AS gone (flow, epoch, sequence) WHERE r.flow = gone.flow \
-             AND r.epoch = gone.epoch AND r.sequence = gone.sequence RETURNING r.flow";
+        let sql = "DELETE FROM record WHERE ctid = ANY(ARRAY(SELECT r.ctid \
+             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS gone (flow, epoch, sequence), \
+             LATERAL (SELECT ctid FROM record r WHERE r.flow = gone.flow AND r.epoch = gone.epoch \
+             AND r.sequence = gone.sequence OFFSET 0) AS r)) RETURNING flow";
         for row in session.query(sql, &[flows, epochs, numbers]).await? {
             *removed.entry(row.try_get(0)?).or_insert(0) += 1;
         }

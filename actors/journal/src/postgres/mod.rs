@@ -19,6 +19,11 @@
 //! Nodes notify each other of work by `NOTIFY`, outside of the transactions that append. A notice can be lost with a
 //! connection, so nodes look by themselves each [`POLL`](crate::POLL).
 //!
+//! Each statement has one way to its rows, and the server takes it whatever it knows of the tables: a journal is as fast in a
+//! database that was never analyzed. So flows are looked up by their `uid`, for which there is one index, and not by their
+//! number, which is in several; a filter that an index could be taken for has `+ 0`; and what is joined is looked up in a
+//! `LATERAL` of its own.
+//!
 //! What is removed is in the server's files until it vacuums the tables, and in its log as long as that is kept.
 //!
 //! A server that is silent, because its machine stands still or the network was cut, is noticed by the same process that

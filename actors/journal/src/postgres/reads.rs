@@ -24,9 +24,8 @@ pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead,
     head(rows.first().ok_or(Refused::NoFlow(uid))?)
 }
 
-const RECORDS: &str = "SELECT r.epoch, r.sequence, p.name, r.path, r.kind, r.body \
-     FROM record r LEFT JOIN program p ON p.id = r.program \
-     WHERE r.flow = $1 AND ($2::bigint = 0 OR r.kind = $2) ORDER BY r.epoch, r.sequence";
+const RECORDS: &str = "SELECT r.epoch, r.sequence, (SELECT name FROM program WHERE id = r.program), \
+     r.path, r.kind, r.body FROM record r WHERE r.flow = $1 AND ($2::bigint = 0 OR r.kind = $2) ORDER BY r.epoch, r.sequence";
 
 /// The head is read first: entries that come into the inbox afterwards are not counted as seen. It is read again behind
 /// the records, which are of its version then.

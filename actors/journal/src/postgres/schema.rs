@@ -88,6 +88,14 @@ const SECOND_FORMAT: &str = concat!(
     "INSERT INTO journal (passed, seen) VALUES (0, 0);"
 );
 
+/// Indexes in place of earlier ones, so that each statement has only one of use. Earlier programs use them as well, so it is
+/// no other format.
+const INDEXES: &str = "
+DROP INDEX IF EXISTS flow_due, flow_due_passed, signal_id;
+CREATE INDEX flow_due_at ON flow (due) WHERE due IS NOT NULL;
+CREATE INDEX flow_due_within ON flow (due_passed) WHERE due_passed IS NOT NULL;
+";
+
 /// Makes the tables unless they are there, or brings them to the format of this program, and returns the number of
 /// the program.
 pub(super) async fn set_up(
@@ -123,6 +131,11 @@ pub(super) async fn set_up(
                 session.batch(FOURTH_FORMAT).await?;
                 fill_local_ids(session).await?;
             }
+            let there =
+                "SELECT 1 FROM pg_indexes WHERE schemaname = $1 AND indexname = 'flow_due_at'";
+            if session.query(there, &[&schema]).await?.is_empty() {
+                session.batch(INDEXES).await?;
+            }
             session.batch(schedules::TABLE).await?;
             presence::set_up(session, schema).await?;
             session.execute("UPDATE format SET number = $1", &[&FORMAT]).await?;
@@ -148,9 +161,9 @@ async fn fill_local_ids(session: &JournalSession) -> Result<(), SessionFailure> 
         for row in &rows {
             let first = encoded(row, 0)?.opened(&session.seal, uid(row, 4)?, RecordId::FIRST);
             if let Ok(Record { event: Event::Started(started), .. }) = first {
-                let update = "UPDATE flow SET local_id = $2 WHERE number = $1";
-                let number: i64 = row.try_get(3)?;
-                session.execute(update, &[&number, &started.local_id()]).await?;
+                let update = "UPDATE flow SET local_id = $2 WHERE uid = $1";
+                let uid: &[u8] = row.try_get(4)?;
+                session.execute(update, &[&uid, &started.local_id()]).await?;
             }
         }
     }

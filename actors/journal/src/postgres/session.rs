@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use asyncsteps_postgres::{Connected, Dial, DialError, Silent, is_lost};
+use asyncsteps_postgres::{Connected, Dial, DialError, PLANS, Silent, is_lost};
 use futures_util::future::try_join;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -52,7 +52,8 @@ impl PostgresServer {
         let dial =
             |settings: &str| Dial::new(config.clone(), settings, passfile.clone(), silent_after);
         let for_bodies = dial(SETTINGS);
-        let dial = dial(&format!("{SETTINGS} -c search_path={schema}"));
+        let plans = PLANS.map(|(name, value)| format!("-c {name}={value}")).join(" ");
+        let dial = dial(&format!("{SETTINGS} {plans} -c search_path={schema}"));
         Self { tasks, dial, for_bodies, silences: watch::Sender::new(()), seal }
     }
 

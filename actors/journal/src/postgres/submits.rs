@@ -137,9 +137,10 @@ async fn known(
     let sql = concat!(
         "SELECT ",
         head_columns!(),
-        ", r.path, r.kind, r.body FROM flow f LEFT JOIN record r ON r.flow = f.number \
-         AND r.epoch = 0 AND r.sequence = 0 \
-         WHERE f.uid = $1 OR (f.scope = $2 AND f.key = $3) ORDER BY f.uid = $1 LIMIT 1"
+        ", r.path, r.kind, r.body FROM (SELECT * FROM flow WHERE scope = $2 AND key = $3 \
+         UNION ALL SELECT * FROM flow WHERE uid = $1) AS f LEFT JOIN LATERAL \
+         (SELECT * FROM record WHERE flow = f.number AND epoch = 0 AND sequence = 0 OFFSET 0) AS r \
+         ON true ORDER BY f.uid = $1 LIMIT 1"
     );
     let key = submit.key.as_ref();
     let (scope, key) = (key.map(|key| key.scope.as_str()), key.map(|key| key.key.as_str()));

@@ -155,7 +155,7 @@ pub(super) const SAVE: &str = "UPDATE flow SET version = $2, pinned = $3, state 
      ticket = $7, run = $8, claims = $9, deaths = $10, inbox = $11, seen = $12, removed = $13, \
      due = $14, ended = $15, reason = $16, cancel_number = $17, cancel_by = $18, \
      cancel_at = $19, due_passed = $20, ended_seen = $21, cancel_code = $22, \
-     cancel_text = $23 WHERE number = $1";
+     cancel_text = $23 WHERE uid = $1";
 
 /// Writes back the changes of a flow.
 pub(super) async fn save(session: &JournalSession, new: &FlowHead) -> Result<(), SessionFailure> {
@@ -163,7 +163,7 @@ pub(super) async fn save(session: &JournalSession, new: &FlowHead) -> Result<(),
     let by = cancel.map(|cancel| stored::cancelled_by(&cancel.by));
     let (by, code, text) = by.unwrap_or_default();
     let values: [&(dyn ToSql + Sync); 23] = [
-        &int(new.number),
+        &new.uid.as_bytes().as_slice(),
         &i64::from(new.version),
         &new.pinned,
         &(new.state as i64),

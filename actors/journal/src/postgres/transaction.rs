@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use asyncsteps_core::BodyResult;
+use asyncsteps_postgres::PLANS;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
@@ -272,9 +273,11 @@ impl<T, F> OpenTransaction<T, F> {
         Change::Append(AskedChange::new(entries).0)
     }
 
-    /// From here on names refer to the schema of the journal.
+    /// From here on names refer to the schema of the journal, and its statements are planned as in its own sessions.
     async fn enter_schema(&self, session: &JournalSession) -> Result<(), SessionFailure> {
-        session.batch(&format!("SET LOCAL search_path = {}", self.work.journal.0.schema)).await
+        let plans = PLANS.map(|(name, value)| format!("SET LOCAL {name} = {value}; ")).concat();
+        let schema = &self.work.journal.0.schema;
+        session.batch(&format!("{plans}SET LOCAL search_path = {schema}")).await
     }
 
     /// Appends the record, and commits.

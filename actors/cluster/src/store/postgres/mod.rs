@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_postgres::{Connected, Dial, DialError, SILENT_AFTER};
+use asyncsteps_postgres::{Connected, Dial, DialError, PLANS, SILENT_AFTER};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
@@ -58,7 +58,8 @@ impl Postgres {
         schema: &str,
     ) -> Result<Self, Error> {
         let has_one_host = server.get_hosts().len() == 1;
-        let settings = format!("{SETTINGS} -c search_path={schema}");
+        let plans = PLANS.map(|(name, value)| format!("-c {name}={value}")).join(" ");
+        let settings = format!("{SETTINGS} {plans} -c search_path={schema}");
         let dial = Dial::new(server, &settings, passfile, SILENT_AFTER);
         let database = Arc::new(LockDatabase { dial, has_one_host, schema: schema.to_owned() });
         schema::set_up(&database).await?;

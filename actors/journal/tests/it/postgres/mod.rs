@@ -2,4 +2,5 @@
 
 mod crash;
 mod nodes;
+mod plans;
 mod silent;
