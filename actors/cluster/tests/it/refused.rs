@@ -59,3 +59,14 @@ fn keys_and_tables_that_cannot_be_used_are_told() {
         assert!(matches!(error, Error::NewerFormat { found: 9, known: 2 }), "{error}");
     });
 }
+
+#[test]
+fn sessions_have_the_name_of_their_program() {
+    with_server(async |server| {
+        let _node = node(server).await;
+        let sql = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE application_name ~ '^it-[0-9a-f]+ with asyncsteps-cluster [0-9]+[.]'";
+        let named = tables(server).await.query_one(sql, &[]).await.expect("the sessions");
+        assert!(named.get::<_, i64>(0) >= 2);
+    });
+}

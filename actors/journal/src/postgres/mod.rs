@@ -93,7 +93,8 @@ pub struct Options {
     pub schema: String,
     /// Its limits.
     pub limits: Limits,
-    /// The name and version of the program, for errors about records that another one cannot read.
+    /// The name and version of the program, for errors about records that another one cannot read, and for its sessions
+    /// (`application_name`) if the [`Config`] has no other name for them.
     pub program: String,
     /// How many [transactions](Postgres::transaction) run at the same time, each on a connection of its
     /// own; others wait. 8 by default: more on one machine mostly wait for each other. At least 1 and at most
@@ -166,7 +167,7 @@ impl Postgres {
     /// [`Error::OpenInFormat`] if an earlier program has left requests open;
     /// [`Error::Unavailable`] if the server is not reached, [`Error::NewerFormat`] if a later program made
     /// the tables, [`Refused::NotSchema`], or an error of the server.
-    pub async fn connect(config: Config, options: Options) -> Result<Self, Error> {
+    pub async fn connect(mut config: Config, options: Options) -> Result<Self, Error> {
         #[cfg(feature = "encryption")]
         let seal = options.keys.into();
         #[cfg(not(feature = "encryption"))]
@@ -179,6 +180,9 @@ impl Postgres {
             && !schema.as_bytes()[0].is_ascii_digit();
         if !is_schema {
             return Err(Refused::NotSchema(schema).into());
+        }
+        if config.get_application_name().is_none() {
+            config.application_name(&program);
         }
         let tasks = TaskThread::start().map_err(|error| Error::Storage(Arc::new(error)))?;
         let dial = (config, passfile, silent_after);

@@ -5,7 +5,7 @@ mod schema;
 mod session;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,8 @@ struct LockDatabase {
 
 impl Postgres {
     /// Makes the tables and functions, unless they are there. `passfile` has the password if `server` has none, in the form
-    /// of libpq's, and is read whenever a connection is made.
+    /// of libpq's, and is read whenever a connection is made. Sessions have the name of the program and the version of this
+    /// crate (`application_name`), if `server` has no other name for them.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the server is not reached, [`Error::NewerFormat`] if a later program made the tables, or
@@ -53,10 +54,13 @@ impl Postgres {
     /// # Cancel safety
     /// Dropping the future leaves all tables or none.
     pub async fn connect(
-        server: tokio_postgres::Config,
+        mut server: tokio_postgres::Config,
         passfile: Option<PathBuf>,
         schema: &str,
     ) -> Result<Self, Error> {
+        if server.get_application_name().is_none() {
+            server.application_name(program());
+        }
         let has_one_host = server.get_hosts().len() == 1;
         let plans = PLANS.map(|(name, value)| format!("-c {name}={value}")).join(" ");
         let settings = format!("{SETTINGS} {plans} -c search_path={schema}");
@@ -190,6 +194,13 @@ impl Postgres {
     async fn done(&self, sql: &str, values: &[StatementValue<'_>]) -> Result<(), Error> {
         self.requests.query(sql, values).await.map(drop)
     }
+}
+
+/// The name of the process, and the version of this crate.
+fn program() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    format!("{name} with {} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
 }
 
 fn one<'a, T: FromSql<'a>>(rows: &'a [Row], column: usize) -> Result<T, Error> {

@@ -30,6 +30,7 @@ fn several_nodes_share_a_journal() {
         each_flow_is_claimed_by_one_node(&server).await;
         nodes_of_one_process_get_flows_at_the_same_time(&server).await;
         what_one_node_submits_wakes_another(&server).await;
+        sessions_have_the_name_of_their_program(&server).await;
         the_flows_of_a_process_that_ends_are_taken_before_the_end_of_its_lease(&server).await;
         no_flow_is_taken_for_a_lease_after_the_server_started(&server).await;
         a_claim_that_is_dropped_leaves_nothing_locked(&server).await;
@@ -128,6 +129,25 @@ async fn what_one_node_submits_wakes_another(server: &Server) {
     changes.changed().await.expect("the journal is there");
     one.submit(submit(FirstOwner::Any)).await.expect("a new flow");
     changes.changed().await.expect("the journal is there");
+}
+
+async fn sessions_have_the_name_of_their_program(server: &Server) {
+    let journal = connect(server, "named").await;
+    let mut config = server.config();
+    config.application_name("till");
+    let options = Options { schema: "named".to_owned(), ..Options::new("test") };
+    let other = Postgres::connect(config, options).await.expect("a journal");
+    for journal in [&journal, &other] {
+        journal
+            .transaction(async |_| Ok(()))
+            .await
+            .map_err(|it| it.into_error())
+            .expect("a session");
+    }
+    let sql = "SELECT DISTINCT application_name FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
+               AND backend_type = 'client backend' ORDER BY 1";
+    let rows = raw(server, "named").await.query(sql, &[]).await.expect("the sessions");
+    assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>(), ["test", "till"]);
 }
 
 /// Waits until a node of the process is known by a session, and this one is another than before.
