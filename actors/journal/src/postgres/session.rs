@@ -27,8 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Settings of every connection. A session that stops inside of a transaction, with its process, would
 /// keep the locks of its flows: after five seconds the server ends it.
-const SETTINGS: &str = "-c synchronous_commit=on -c idle_in_transaction_session_timeout=5000 \
-                        -c default_transaction_isolation=read\\ committed";
+pub(super) const SETTINGS: [(&str, &str); 3] = [
+    ("synchronous_commit", "on"),
+    ("idle_in_transaction_session_timeout", "5s"),
+    ("default_transaction_isolation", "read committed"),
+];
 
 /// Where the servers are, and which tables are meant.
 #[derive(Debug)]
@@ -49,11 +52,14 @@ impl PostgresServer {
         schema: &str,
         seal: Seal,
     ) -> Self {
-        let dial =
-            |settings: &str| Dial::new(config.clone(), settings, passfile.clone(), silent_after);
-        let for_bodies = dial(SETTINGS);
-        let plans = PLANS.map(|(name, value)| format!("-c {name}={value}")).join(" ");
-        let dial = dial(&format!("{SETTINGS} {plans} -c search_path={schema}"));
+        let dial = |settings: &[(&str, &str)]| {
+            let option =
+                |(name, value): &(_, &str)| format!("-c {name}={} ", value.replace(' ', "\\ "));
+            let options: String = settings.iter().map(option).collect();
+            Dial::new(config.clone(), &options, passfile.clone(), silent_after)
+        };
+        let for_bodies = dial(&SETTINGS);
+        let dial = dial(&[&SETTINGS[..], &PLANS, &[("search_path", schema)]].concat());
         Self { tasks, dial, for_bodies, silences: watch::Sender::new(()), seal }
     }
 

@@ -53,7 +53,8 @@ impl Postgres {
     /// The body gets a connection in a transaction (READ COMMITTED), and asks only the database: the server
     /// ends a transaction that does nothing for five seconds. It runs again from the beginning if the
     /// server is lost, or has to decide between it and another transaction; then the first time is rolled
-    /// back. It can use savepoints, and must not end the transaction. An error or a panic rolls it back.
+    /// back. It can use savepoints, and must not end the transaction. An error or a panic rolls it back. What it sets for
+    /// its session (`SET`, `SET ROLE`, locks, `LISTEN`, temporary tables, statements that it prepares by name) ends with it.
     ///
     /// ```no_run
     /// # use asyncsteps_journal::postgres::{Options, Postgres};
@@ -273,11 +274,11 @@ impl<T, F> OpenTransaction<T, F> {
         Change::Append(AskedChange::new(entries).0)
     }
 
-    /// From here on names refer to the schema of the journal, and its statements are planned as in its own sessions.
+    /// From here on the role is the journal's, names refer to its schema, and its statements are planned as in its own sessions.
     async fn enter_schema(&self, session: &JournalSession) -> Result<(), SessionFailure> {
         let plans = PLANS.map(|(name, value)| format!("SET LOCAL {name} = {value}; ")).concat();
         let schema = &self.work.journal.0.schema;
-        session.batch(&format!("{plans}SET LOCAL search_path = {schema}")).await
+        session.batch(&format!("RESET ROLE; {plans}SET LOCAL search_path = {schema}")).await
     }
 
     /// Appends the record, and commits.

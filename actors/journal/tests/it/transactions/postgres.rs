@@ -61,6 +61,8 @@ fn postgresql_keeps_every_rule() {
         let bank = Database(journal);
         rules::all(&bank).await;
         one_of_two_that_wait_for_each_other_runs_again(&bank).await;
+        what_a_body_sets_ends_with_it(&bank).await;
+        a_body_may_act_as_another_role(&bank).await;
         a_server_that_is_lost_is_asked_again(&bank, server).await;
     });
 }
@@ -93,6 +95,52 @@ async fn one_of_two_that_wait_for_each_other_runs_again(bank: &Database) {
         Ok(db.query_one("SELECT sum(count)::bigint FROM pair", &[]).await?.try_get::<_, i64>(0)?)
     });
     assert_eq!(sum.await.expect("the table is there"), 4);
+}
+
+/// What a body sets, and a question that says whether that is there.
+const SET: [(&str, &str); 7] = [
+    ("SET lock_timeout = 7000", "current_setting('lock_timeout') <> '0'"),
+    ("SET synchronous_commit = off", "current_setting('synchronous_commit') <> 'on'"),
+    ("CREATE ROLE clerk; SET ROLE clerk", "current_user = 'clerk'"),
+    (
+        "SELECT pg_advisory_lock(77)",
+        "EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 77)",
+    ),
+    ("CREATE TEMPORARY TABLE draft (id BIGINT)", "to_regclass('draft') IS NOT NULL"),
+    ("LISTEN news", "EXISTS (SELECT FROM pg_listening_channels())"),
+    ("PREPARE one AS SELECT 1", "EXISTS (SELECT FROM pg_prepared_statements WHERE name = 'one')"),
+];
+
+async fn what_a_body_sets_ends_with_it(bank: &Database) {
+    let ask = async |set: &'static str, question: String| {
+        let body = bank.0.transaction(async move |db| {
+            db.batch_execute(set).await?;
+            let row = db.query_one(&format!("SELECT {question}, pg_backend_pid()"), &[]).await?;
+            Ok((row.try_get::<_, bool>(0)?, row.try_get::<_, i32>(1)?))
+        });
+        body.await.map_err(|raised| raised.into_error()).expect("it is committed")
+    };
+    for (set, question) in SET {
+        let (is_set, session) = ask(set, question.to_owned()).await;
+        // a session listens when its transaction has ended
+        assert!(is_set || set.starts_with("LISTEN"), "{set}: this test can fail");
+        let (is_set, next) = ask("", question.to_owned()).await;
+        assert!(!is_set, "{set}");
+        assert_eq!(session == next, !set.starts_with("PREPARE"), "{set}: the session goes on");
+    }
+    let leaves = bank.0.transaction(async |db| {
+        Ok(db.batch_execute("COMMIT; BEGIN; UPDATE account SET booked = -1").await?)
+    });
+    leaves.await.map_err(|raised| raised.into_error()).expect_err("it has ended the transaction");
+    assert!(bank.booked().await >= 0);
+}
+
+async fn a_body_may_act_as_another_role(bank: &Database) {
+    let flow = Flow::start(bank).await;
+    let body = async |db: &Client| Ok(db.batch_execute("SET LOCAL ROLE clerk").await?);
+    let mut prepared = bank.0.transaction(body).prepare().await.expect("it runs");
+    let committed = prepared.commit(&flow.step()).await.expect("an answer");
+    assert!(matches!(committed, Committed::Written(..)), "{committed:?}");
 }
 
 async fn a_server_that_is_lost_is_asked_again(bank: &Database, mut server: Server) {
