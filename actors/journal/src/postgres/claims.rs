@@ -331,19 +331,33 @@ macro_rules! remove {
     };
 }
 
+/// How many flows are removed in one transaction, so that what is asked of them meanwhile waits for some milliseconds.
+const PIECE: usize = 50;
+
 pub(super) async fn trim(session: &JournalSession, age: Duration) -> Result<usize, SessionFailure> {
-    let before = moment(session).await?.seen_before(age);
+    let before = millis(moment(session).await?.seen_before(age));
     let sql = remove!("ended_seen <= $1 ORDER BY ended_seen LIMIT $2 FOR UPDATE SKIP LOCKED");
-    let rows = session.query(sql, &[&millis(before), &int(BATCH as u64)]).await?;
-    let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
-    Ok(usize::try_from(count).unwrap_or(0))
+    let mut trimmed = 0;
+    while trimmed < BATCH {
+        let most = PIECE.min(BATCH - trimmed);
+        let rows = session.query(sql, &[&before, &int(most as u64)]).await?;
+        let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+        let count = usize::try_from(count).unwrap_or(0);
+        trimmed += count;
+        if count < most {
+            break;
+        }
+    }
+    Ok(trimmed)
 }
 
 /// Removes those of the flows that have ended.
 pub(super) async fn remove(session: &JournalSession, uids: &[Uid]) -> Result<(), SessionFailure> {
     let sql = remove!("uid = ANY($1) AND state + 0 = 7 ORDER BY uid FOR UPDATE");
-    let uids: Vec<&[u8]> = uids.iter().map(|uid| uid.as_bytes().as_slice()).collect();
-    session.query(sql, &[&uids]).await?;
+    for uids in uids.chunks(PIECE) {
+        let uids: Vec<&[u8]> = uids.iter().map(|uid| uid.as_bytes().as_slice()).collect();
+        session.query(sql, &[&uids]).await?;
+    }
     Ok(())
 }
 

@@ -10,19 +10,15 @@ use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
 use crate::head::{FlowHead, WaitingSignals};
 use crate::id::{Incarnation, RecordId, Uid};
-use crate::limits::{BATCH, TAKEN_SIGNALS};
+use crate::limits::TAKEN_SIGNALS;
 use crate::moment::{Look, Moment};
 use crate::request::{
-    Append, Appended, CallerQuota, Cancelled, CancelledBy, FirstOwner, FlowState, Registered,
-    Resume, Signal, Submit, Submitted,
+    Append, Appended, CallerQuota, Cancelled, CancelledBy, FirstOwner, Registered, Resume, Signal,
+    Submit, Submitted,
 };
 use crate::seal::Place;
 use crate::stored::{int, millis, unsigned, waits};
 use crate::time::{Reading, Timestamp};
-
-/// Moves the last pages of the file to free ones: 4 MiB at the most, so that other requests wait no longer than for the
-/// trim itself.
-const SHRINK: &str = "PRAGMA incremental_vacuum(1024)";
 
 impl SqliteTables {
     pub(super) fn submit(
@@ -274,56 +270,6 @@ impl SqliteTables {
             Resume::Continue | Resume::OnItsVersion => 0,
         };
         self.update(&old, &new)
-    }
-
-    pub(super) fn trim(&self, before: Timestamp) -> Result<usize, Error> {
-        let old = self.heads(
-            "ended_seen <= ?1 ORDER BY ended_seen LIMIT ?2",
-            params![millis(before), int(BATCH as u64)],
-        )?;
-        self.drop_flows(&old)?;
-        Ok(old.len())
-    }
-
-    /// Removes those of the flows that have ended, also from the log.
-    pub(super) fn remove_ended(&self, uids: &[Uid]) -> Result<(), Error> {
-        let mut ended = Vec::new();
-        for uid in uids {
-            match self.flow(*uid) {
-                Ok(flow) => ended.extend((flow.state == FlowState::Ended).then_some(flow)),
-                Err(Error::Refused(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        if ended.is_empty() {
-            return Ok(());
-        }
-        self.erased.set(true);
-        self.drop_flows(&ended)
-    }
-
-    fn drop_flows(&self, flows: &[FlowHead]) -> Result<(), Error> {
-        for flow in flows {
-            for sql in [
-                "DELETE FROM record WHERE flow = ?1",
-                "DELETE FROM signal WHERE flow = ?1",
-                "DELETE FROM flow WHERE number = ?1",
-            ] {
-                self.prepare(sql)?.execute([int(flow.number)]).map_err(db_error)?;
-            }
-            if let Some(cache) = &self.cache {
-                cache.forget(flow.uid);
-            }
-        }
-        self.shrink()
-    }
-
-    /// Takes a piece off the file if pages of it are free. A file that was made without that keeps them for later.
-    fn shrink(&self) -> Result<(), Error> {
-        let mut statement = self.prepare(SHRINK)?;
-        let mut pages = statement.query([]).map_err(db_error)?;
-        while pages.next().map_err(db_error)?.is_some() {}
-        Ok(())
     }
 
     pub(super) fn check_lease(&self, node: Incarnation, now: Moment) -> Result<(), Error> {

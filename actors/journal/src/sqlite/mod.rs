@@ -19,7 +19,7 @@
 //! the log before it is answered, unless another process reads the file meanwhile, which is logged at WARN. After a
 //! trim, and where records replace others, the log has the old ones until it is used again or moved into the file.
 //!
-//! Each [`trim`](crate::Journal::trim) takes up to 4 MiB off the end of the file, as far as pages of it are free. A
+//! What has ended is removed in pieces, between which the writer goes on. Each [`trim`](crate::Journal::trim) takes up to 4 MiB off the end of the file, as far as pages of it are free. A
 //! file that an earlier program has made uses them again, and does not shrink unless it is made anew while no process
 //! has it: `sqlite3 FILE "PRAGMA auto_vacuum = INCREMENTAL; VACUUM"`, with room for a second file.
 //!
@@ -34,6 +34,7 @@ mod guest;
 mod host;
 #[cfg(target_os = "linux")]
 mod inode;
+mod pieces;
 mod reads;
 mod schedules;
 mod schema;
@@ -279,12 +280,12 @@ impl Journal for Sqlite {
     }
 
     fn trim(&self, age: Duration) -> Answer<'_, usize> {
-        self.write(move |tables, now| tables.trim(now.seen_before(age)))
+        Box::pin(self.trim_in_pieces(age))
     }
 
     fn remove(&self, uids: Vec<Uid>) -> Answer<'_, ()> {
         match check::remove(&uids) {
-            Ok(()) => self.write(move |tables, _| tables.remove_ended(&uids)),
+            Ok(()) => Box::pin(self.remove_in_pieces(uids)),
             Err(refused) => Box::pin(async { Err(refused.into()) }),
         }
     }

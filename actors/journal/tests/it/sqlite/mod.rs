@@ -6,6 +6,7 @@ mod files;
 mod flushes;
 mod formats;
 mod kill;
+mod pieces;
 mod removed;
 mod shrinks;
 mod whole;
