@@ -24,6 +24,8 @@ pub struct Server {
     /// Who runs it: root may not.
     user: Option<u32>,
     running: Option<Running>,
+    /// Its folder, and PgBouncer itself.
+    pooler: Option<(PathBuf, Running)>,
 }
 
 /// The first of its processes.
@@ -32,6 +34,35 @@ struct Running {
     child: Child,
     /// Reads what they say, until the last of them has ended.
     log: JoinHandle<()>,
+}
+
+impl Running {
+    /// Waits until it says that it is ready.
+    fn start(mut command: Command, ready: &str) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut lines =
+            BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+        let mut told = String::new();
+        let is_ready = lines.by_ref().any(|line| {
+            told += &line;
+            line.contains(ready)
+        });
+        assert!(is_ready, "it does not start: {told}");
+        // what it says later is read, so that it does not wait for a reader
+        let log = thread::spawn(move || lines.for_each(drop));
+        Self { child, log }
+    }
+
+    /// Ends it by a signal, and waits until its other processes have ended.
+    fn end(self, signal: &str) {
+        let Self { mut child, log } = self;
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "it can be told to end");
+        child.wait().expect("it ended");
+        // each of them has the pipe
+        log.join().expect("it only reads");
+    }
 }
 
 impl Server {
@@ -51,7 +82,7 @@ impl Server {
         if user.is_some() {
             chown(&folder, user, user).expect("root may do so");
         }
-        let mut server = Self { programs, folder, user, running: None };
+        let mut server = Self { programs, folder, user, running: None, pooler: None };
         let mut init = server.command("initdb");
         init.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale", "-U", "journal"]);
         let output = init.arg("-D").arg(server.folder.join("data")).output().expect("it runs");
@@ -60,7 +91,8 @@ impl Server {
         Some(server)
     }
 
-    fn command(&self, program: &str) -> Command {
+    /// One of the server's programs, or another one by its path.
+    fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.current_dir(&self.folder);
         if let Some(user) = self.user {
@@ -69,19 +101,27 @@ impl Server {
         command
     }
 
-    /// Where it is.
+    /// Where it is, or its pooler.
     #[must_use]
     pub fn config(&self) -> Config {
-        let mut config = Config::new();
-        config.host_path(&self.folder).user("journal").dbname("postgres");
-        config
+        config(self.front())
     }
 
-    /// The same as a URL.
+    /// Where it is, whether it has a pooler or not.
+    #[must_use]
+    pub fn direct(&self) -> Config {
+        config(&self.folder)
+    }
+
+    /// Where it is, or its pooler, as a URL.
     #[must_use]
     pub fn url(&self) -> String {
-        let folder = self.folder.to_str().expect("a path of UTF-8").replace('/', "%2F");
+        let folder = self.front().to_str().expect("a path of UTF-8").replace('/', "%2F");
         format!("postgres://journal@{folder}/postgres")
+    }
+
+    fn front(&self) -> &Path {
+        self.pooler.as_ref().map_or(&self.folder, |(folder, _)| folder)
     }
 
     /// Starts it, and waits until it takes connections.
@@ -89,18 +129,7 @@ impl Server {
         let mut command = self.command("postgres");
         command.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder);
         command.args(["-c", "listen_addresses=", "-c", "logging_collector=off"]);
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut lines =
-            BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
-        let mut told = String::new();
-        let is_ready = lines.by_ref().any(|line| {
-            told += &line;
-            line.contains("ready to accept connections")
-        });
-        assert!(is_ready, "PostgreSQL does not start: {told}");
-        // what it says later is read, so that it does not wait for a reader
-        let log = thread::spawn(move || lines.for_each(drop));
-        self.running = Some(Running { child, log });
+        self.running = Some(Running::start(command, "ready to accept connections"));
     }
 
     /// Stops all of its processes where they are: connections stay open, and nothing is answered until it is
@@ -133,18 +162,57 @@ impl Server {
     /// processes have ended, beside which it would refuse to start.
     pub fn end(&mut self, signal: &str) {
         self.thaw();
-        let Some(Running { mut child, log }) = self.running.take() else { return };
-        let id = child.id().to_string();
-        let sent = Command::new("kill").args(["-s", signal, &id]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "the server can be told to end");
-        child.wait().expect("it ended");
-        // each of them has the pipe
-        log.join().expect("it only reads");
+        if let Some(running) = self.running.take() {
+            running.end(signal);
+        }
     }
+
+    /// Puts PgBouncer in front of it, which pools by `session` or `transaction`, with up to so many connections. Without
+    /// PgBouncer it says that the test is left out, and returns false.
+    #[expect(clippy::print_stdout, reason = "a test that is left out says so")]
+    #[must_use]
+    pub fn pool(&mut self, pool_mode: &str, size: usize) -> bool {
+        let program = Path::new("/usr/sbin/pgbouncer");
+        if !program.is_file() {
+            println!("PgBouncer is not installed here: this test is left out");
+            return false;
+        }
+        self.end_pooler();
+        let folder = self.folder.join("pooler");
+        fs::create_dir_all(&folder).expect("a folder");
+        let (server, here) = (self.folder.display(), folder.display());
+        let settings = format!(
+            "[databases]\n* = host={server} user=journal\n[pgbouncer]\nunix_socket_dir = {here}\n\
+             listen_port = 5432\nauth_type = any\nmax_client_conn = 1000\n\
+             pool_mode = {pool_mode}\ndefault_pool_size = {size}\n"
+        );
+        let file = folder.join("pgbouncer.ini");
+        fs::write(&file, settings).expect("a file");
+        if self.user.is_some() {
+            chown(&folder, self.user, self.user).expect("root may do so");
+        }
+        let mut command = self.command(program);
+        command.arg(file);
+        self.pooler = Some((folder, Running::start(command, "process up")));
+        true
+    }
+
+    fn end_pooler(&mut self) {
+        if let Some((_, running)) = self.pooler.take() {
+            running.end("TERM");
+        }
+    }
+}
+
+fn config(folder: &Path) -> Config {
+    let mut config = Config::new();
+    config.host_path(folder).user("journal").dbname("postgres");
+    config
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.end_pooler();
         self.end("INT");
         // what is left is in the folder for temporary files
         let _ = fs::remove_dir_all(&self.folder);

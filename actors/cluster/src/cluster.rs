@@ -53,7 +53,8 @@ impl Cluster {
     /// password that is rotated in it needs no restart. A server that says nothing for 3 s is dialled again.
     ///
     /// Three connections are made, without TLS: over a socket of the machine, a network that is trusted,
-    /// or a tunnel. A pooler in front of the server has to keep sessions.
+    /// or a tunnel. A pooler in front of the server has to keep sessions; one that lends connections for a transaction is
+    /// refused.
     ///
     /// # Errors
     /// [`Error::Config`] for a setting or a URL that cannot be used, [`Error::Unavailable`] if the server

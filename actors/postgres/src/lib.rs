@@ -1,17 +1,19 @@
 //! How the journal and the cluster dial PostgreSQL servers.
 //!
 //! A [`Dial`] asks all hosts of a URL at once, with the password that is in its file at that time, and waits a bounded
-//! time for a server that says nothing. [`is_lost`] says after which answers a session is of no use any more.
+//! time for a server that says nothing. What a session needs is set after its begin and read back, because a pooler in
+//! front of the server takes no other settings. [`is_lost`] says after which answers a session is of no use any more.
 #![forbid(unsafe_code)]
 
 mod passfile;
+mod settings;
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::select_ok;
+use futures_util::future::{select_ok, try_join};
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::error::DbError;
@@ -20,6 +22,7 @@ use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 
 use passfile::PassfileKey;
 pub use passfile::split_url;
+use settings::Settings;
 
 /// After this time without an answer a server counts as silent, unless an application says otherwise.
 pub const SILENT_AFTER: Duration = Duration::from_secs(3);
@@ -57,6 +60,12 @@ pub enum DialError {
     /// The last host that answered refused the connection, or takes no changes.
     #[error(transparent)]
     Refused(#[from] tokio_postgres::Error),
+    /// What was set is not there later, or a notice does not arrive.
+    #[error(
+        "a pooler in front of the server does not keep sessions, since {0}: let it pool sessions, which is \
+         `pool_mode = session` of PgBouncer, or dial the server itself"
+    )]
+    NotKept(String),
 }
 
 /// The servers of a URL, with the settings of each session. Of several hosts the first one counts that answers and takes
@@ -64,28 +73,27 @@ pub enum DialError {
 #[derive(Clone, Debug)]
 pub struct Dial {
     hosts: Vec<Config>,
+    settings: Settings,
     passfile: Option<PathBuf>,
     silent_after: Duration,
 }
 
 impl Dial {
-    /// The hosts of a configuration. `settings` are command line options of the server, such as `-c name=value`.
-    /// `passfile` has the password if the configuration has none, in the form of libpq's, and is read at each
+    /// The hosts of a configuration. `settings` are names and values, as the server shows them, that each session begins
+    /// with. `passfile` has the password if the configuration has none, in the form of libpq's, and is read at each
     /// [`connect`](Self::connect). A host that says nothing for `silent_after` is given up.
     #[must_use]
     pub fn new(
         mut config: Config,
-        settings: &str,
+        settings: &[(&'static str, &str)],
         passfile: Option<PathBuf>,
         silent_after: Duration,
     ) -> Self {
-        let given = config.get_options().unwrap_or_default();
-        config.options(format!("{given} {settings}"));
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(Duration::from_secs(10));
         }
         let passfile = passfile.filter(|_| config.get_password().is_none());
-        Self { hosts: hosts(config), passfile, silent_after }
+        Self { hosts: hosts(config), settings: Settings::new(settings), passfile, silent_after }
     }
 
     /// A connection to one of the hosts.
@@ -96,6 +104,25 @@ impl Dial {
     /// # Cancel safety
     /// Dropping the future ends the connections that it makes.
     pub async fn connect(&self) -> Result<Connected, DialError> {
+        self.begin(&self.settings).await
+    }
+
+    /// Fails unless sessions are kept: a session that waits gets the notice of another one. A pooler that lends
+    /// connections to the server for one transaction each has nowhere to send it, however many connections it has.
+    ///
+    /// # Errors
+    /// [`DialError::NotKept`], or as for [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the connections that it makes.
+    pub async fn check_sessions(&self) -> Result<(), DialError> {
+        // what is set would be found by others to whom a pooler lends the connection
+        let nothing = Settings::default();
+        let (waits, other) = try_join(self.begin(&nothing), self.begin(&nothing)).await?;
+        settings::is_notified(waits, other, self.silent_after).await
+    }
+
+    async fn begin(&self, settings: &Settings) -> Result<Connected, DialError> {
         let mut hosts = self.hosts.clone();
         if let Some(file) = &self.passfile {
             let file = std::fs::read_to_string(file).map_err(DialError::Passfile)?;
@@ -105,7 +132,8 @@ impl Dial {
                 }
             }
         }
-        let dials = hosts.iter().map(|config| config.connect(NoTls).boxed());
+        let dial = async |config: &Config| settings.set(config.connect(NoTls).await?).await;
+        let dials = hosts.iter().map(|config| dial(config).boxed());
         let dialled = async { Ok(select_ok(dials).await.map(|(connected, _)| connected)?) };
         self.within(dialled).await
     }

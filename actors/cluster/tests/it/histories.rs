@@ -37,8 +37,11 @@ fn a_store_in_memory_is_explained_by_the_model() {
 #[test]
 fn a_store_in_a_database_is_explained_by_the_model() {
     with_server(async |server| {
-        let connect = || Postgres::connect(server.config(), None, "histories");
-        let ways = [connect().await.expect("a store"), connect().await.expect("a store")];
+        // one of them through a pooler
+        _ = server.pool("session", 20);
+        let connect = |config| Postgres::connect(config, None, "histories");
+        let ways = [connect(server.direct()).await, connect(server.config()).await];
+        let ways = ways.map(|way| way.expect("a store"));
         for seed in 0..SEEDS {
             check(&[&ways[0], &ways[1]], seed).await;
         }

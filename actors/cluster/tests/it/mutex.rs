@@ -14,10 +14,11 @@ use futures_util::future::{join_all, poll_immediate};
 use super::world::{config, flow, node, number, tables, until, url, with_server, within};
 use asyncsteps_postgres_server::Server;
 
-/// All in one test, because they share a server.
+/// All in one test, because they share a server; behind a pooler that keeps sessions.
 #[test]
 fn two_nodes_share_locks() {
     with_server(async |server| {
+        _ = server.pool("session", 60);
         sections_of_two_nodes_never_overlap(server).await;
         tokens_rise_also_if_the_row_is_gone(server).await;
         a_section_can_be_entered_again(server).await;

@@ -70,3 +70,15 @@ fn sessions_have_the_name_of_their_program() {
         assert!(named.get::<_, i64>(0) >= 2);
     });
 }
+
+#[test]
+fn a_pooler_that_lends_connections_for_a_transaction_is_refused() {
+    with_server(async |server| {
+        if server.pool("transaction", 20) {
+            let error = Cluster::connect(&url(server), Config::default()).await;
+            let error = error.expect_err("it keeps no sessions");
+            let cause = std::error::Error::source(&error).expect("a cause").to_string();
+            assert!(cause.contains("`pool_mode = session`"), "{cause}");
+        }
+    });
+}

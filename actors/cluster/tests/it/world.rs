@@ -50,7 +50,7 @@ pub(crate) async fn node(server: &Server) -> Cluster {
 
 /// A connection without a node, to the tables of the cluster.
 pub(crate) async fn tables(server: &Server) -> Client {
-    let mut config = server.config();
+    let mut config = server.direct();
     config.options("-c search_path=asyncsteps_cluster");
     let (client, connection) = config.connect(NoTls).await.expect("a connection");
     tokio::spawn(connection);

@@ -34,7 +34,8 @@
 //!
 //! A node has up to six connections, and one for each [transaction](Postgres::transaction) of a step that runs,
 //! without TLS: over a socket of the machine, or a network that is trusted
-//! or a tunnel. A pooler in front of the server has to keep sessions.
+//! or a tunnel. A pooler in front of the server has to keep sessions; one that lends connections for a
+//! transaction is refused at the start.
 
 mod change;
 mod claims;
@@ -187,6 +188,7 @@ impl Postgres {
         let tasks = TaskThread::start().map_err(|error| Error::Storage(Arc::new(error)))?;
         let dial = (config, passfile, silent_after);
         let server = Arc::new(PostgresServer::new(tasks, dial, &schema, seal));
+        server.check_sessions().await.map_err(not_reached)?;
         let session = server.session().await.map_err(not_reached)?;
         let program = schema::set_up(&session, &schema, &program).await.map_err(not_reached)?;
         let writer = WriterHandle::start(Arc::clone(&server), Some(session), program, limits);

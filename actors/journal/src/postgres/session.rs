@@ -52,15 +52,16 @@ impl PostgresServer {
         schema: &str,
         seal: Seal,
     ) -> Self {
-        let dial = |settings: &[(&str, &str)]| {
-            let option =
-                |(name, value): &(_, &str)| format!("-c {name}={} ", value.replace(' ', "\\ "));
-            let options: String = settings.iter().map(option).collect();
-            Dial::new(config.clone(), &options, passfile.clone(), silent_after)
-        };
+        let dial =
+            |settings: &[_]| Dial::new(config.clone(), settings, passfile.clone(), silent_after);
         let for_bodies = dial(&SETTINGS);
         let dial = dial(&[&SETTINGS[..], &PLANS, &[("search_path", schema)]].concat());
         Self { tasks, dial, for_bodies, silences: watch::Sender::new(()), seal }
+    }
+
+    /// Fails if sessions do not keep what they set.
+    pub(super) async fn check_sessions(&self) -> Result<(), SessionFailure> {
+        Ok(self.dial.check_sessions().await?)
     }
 
     /// A connection whose messages someone else reads.
@@ -204,7 +205,7 @@ impl From<DialError> for SessionFailure {
     fn from(error: DialError) -> Self {
         match error {
             DialError::Refused(error) => error.into(),
-            DialError::Silent(_) | DialError::Passfile(_) => Self::Lost(Arc::new(error)),
+            error => Self::Lost(Arc::new(error)),
         }
     }
 }

@@ -21,8 +21,11 @@ use session::StoreSession;
 
 /// Settings of every connection. What the server answered survives a loss of power; no request waits for
 /// longer than this node waits for its answer.
-const SETTINGS: &str = "-c synchronous_commit=on -c statement_timeout=3000 \
-                        -c default_transaction_isolation=read\\ committed";
+const SETTINGS: [(&str, &str); 3] = [
+    ("synchronous_commit", "on"),
+    ("statement_timeout", "3s"),
+    ("default_transaction_isolation", "read committed"),
+];
 
 /// Locks in a schema of a PostgreSQL database. A request is one call of a function of the schema, so one transaction that
 /// ends whatever becomes of its caller.
@@ -62,10 +65,10 @@ impl Postgres {
             server.application_name(program());
         }
         let has_one_host = server.get_hosts().len() == 1;
-        let plans = PLANS.map(|(name, value)| format!("-c {name}={value}")).join(" ");
-        let settings = format!("{SETTINGS} {plans} -c search_path={schema}");
+        let settings = [&SETTINGS[..], &PLANS, &[("search_path", schema)]].concat();
         let dial = Dial::new(server, &settings, passfile, SILENT_AFTER);
         let database = Arc::new(LockDatabase { dial, has_one_host, schema: schema.to_owned() });
+        database.dial.check_sessions().await.map_err(|error| database.not_dialled(error))?;
         schema::set_up(&database).await?;
         let [requests, leases] = [(); 2].map(|()| StoreSession::new(Arc::clone(&database)));
         Ok(Self { database, requests, leases })
@@ -74,10 +77,14 @@ impl Postgres {
 
 impl LockDatabase {
     async fn connect(&self) -> Result<Connected, Error> {
-        self.dial.connect().await.map_err(|error| match error {
+        self.dial.connect().await.map_err(|error| self.not_dialled(error))
+    }
+
+    fn not_dialled(&self, error: DialError) -> Error {
+        match error {
             DialError::Refused(error) => self.connect_error(error.into()),
-            DialError::Silent(_) | DialError::Passfile(_) => Error::Unavailable(Arc::new(error)),
-        })
+            error => Error::Unavailable(Arc::new(error)),
+        }
     }
 
     /// Where nothing listens, no server runs, if there is no other place.

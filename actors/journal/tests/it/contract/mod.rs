@@ -185,38 +185,53 @@ mod sqlite {
 
 #[cfg(feature = "postgres")]
 mod postgres {
-    use asyncsteps_journal::postgres::{Options, Postgres};
+    use asyncsteps_journal::postgres::{Config, Options, Postgres};
     use asyncsteps_postgres_server::Server;
 
-    /// All in one test, because they share a server.
+    /// All in one test, because they share a server. Every second rule is asked through a pooler that keeps sessions, and in
+    /// the long run each in both ways.
     #[test]
     fn postgresql_keeps_every_rule() {
-        let Some(server) = Server::start() else { return };
+        let Some(mut server) = Server::start() else { return };
+        _ = server.pool("session", 60);
         for (number, (name, rule)) in super::RULES.iter().enumerate() {
             println!("{name}");
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                let schema = format!("rule_{number}");
-                let options = Options { schema, limits: super::LIMITS, ..Options::new("test") };
-                // both are the same for the server: SQLite has each rule with and without keys
-                #[cfg(feature = "encryption")]
-                let options =
-                    Options { keys: Some(super::keys()).filter(|_| number % 2 == 0), ..options };
-                let journal = Postgres::connect(server.config(), options).await.expect("a journal");
-                rule(&journal).await;
-            });
+            let is_first_pooled = number / 2 % 2 == 0;
+            check(if is_first_pooled { server.config() } else { server.direct() }, number, *rule);
+            if std::env::var_os("LONG_TESTS").is_some() {
+                let other = if is_first_pooled { server.direct() } else { server.config() };
+                check(other, number + super::RULES.len(), *rule);
+            }
         }
         println!("nodes with their own connections are explained by a model");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.unwrap().block_on(async {
-            let connect = async || {
+        run(async {
+            let connect = async |config| {
                 let options = Options { schema: "histories".to_owned(), ..Options::new("test") };
-                Postgres::connect(server.config(), options).await.expect("a journal")
+                Postgres::connect(config, options).await.expect("a journal")
             };
-            let (one, two, three) = (connect().await, connect().await, connect().await);
+            let (one, two) = (connect(server.direct()).await, connect(server.direct()).await);
+            let three = connect(server.config()).await;
             for seed in 0..20 {
                 super::histories::check(&one, &[&one, &two, &three], seed).await;
             }
         });
+    }
+
+    fn check(config: Config, number: usize, rule: super::Rule) {
+        run(async {
+            let schema = format!("rule_{number}");
+            let options = Options { schema, limits: super::LIMITS, ..Options::new("test") };
+            // both are the same for the server: SQLite has each rule with and without keys
+            #[cfg(feature = "encryption")]
+            let options =
+                Options { keys: Some(super::keys()).filter(|_| number % 2 == 0), ..options };
+            let journal = Postgres::connect(config, options).await.expect("a journal");
+            rule(&journal).await;
+        });
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(test);
     }
 }

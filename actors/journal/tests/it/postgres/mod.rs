@@ -3,4 +3,5 @@
 mod crash;
 mod nodes;
 mod plans;
+mod pooler;
 mod silent;
