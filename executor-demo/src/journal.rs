@@ -39,8 +39,8 @@ pub enum JournalPlace {
     Postgres {
         /// The server.
         config: Box<postgres::Config>,
-        /// Has the password.
-        passfile: Option<PathBuf>,
+        /// What else the URL has.
+        libpq: postgres::LibpqOptions,
     },
 }
 
@@ -90,9 +90,9 @@ impl JournalPlace {
                 ))
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres { config, passfile } => {
-                let passfile = passfile.clone();
-                let options = postgres::Options { passfile, ..postgres::Options::new(PROGRAM) };
+            Self::Postgres { config, libpq } => {
+                let libpq = libpq.clone();
+                let options = postgres::Options { libpq, ..postgres::Options::new(PROGRAM) };
                 let journal = Postgres::connect((**config).clone(), options).await;
                 Ok(Durable::new(journal.context("cannot open the journal in PostgreSQL")?))
             }
@@ -116,9 +116,9 @@ impl FromStr for JournalPlace {
 
 #[cfg(feature = "postgres")]
 fn in_postgres(url: &str) -> Result<JournalPlace, String> {
-    let (url, passfile) = postgres::split_url(url);
+    let (url, libpq) = postgres::split_url(url);
     match url.parse() {
-        Ok(config) => Ok(JournalPlace::Postgres { config: Box::new(config), passfile }),
+        Ok(config) => Ok(JournalPlace::Postgres { config: Box::new(config), libpq }),
         // the cause has the mistake
         Err(error) => Err(format!("no URL of PostgreSQL: {:#}", anyhow::Error::new(error))),
     }
@@ -176,10 +176,10 @@ mod tests {
         let place = |text: &str| text.parse::<JournalPlace>();
         assert_eq!(place("a/b.journal"), Ok(JournalPlace::File("a/b.journal".into())));
         let url = "postgres://ann@db:5433/shop?passfile=/run/secrets/pgpass";
-        let Ok(JournalPlace::Postgres { config, passfile }) = place(url) else {
+        let Ok(JournalPlace::Postgres { config, libpq }) = place(url) else {
             panic!("it is a URL of PostgreSQL");
         };
-        assert_eq!(passfile, Some("/run/secrets/pgpass".into()));
+        assert_eq!(libpq.passfile, Some("/run/secrets/pgpass".into()));
         assert_eq!((config.get_user(), config.get_dbname()), (Some("ann"), Some("shop")));
         for (wrong, why) in [
             ("mysql://db/shop", "`mysql`"),

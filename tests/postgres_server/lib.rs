@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "helpers of tests panic to fail the test")]
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,7 @@ pub struct Server {
     folder: PathBuf,
     /// Who runs it: root may not.
     user: Option<u32>,
+    port: u16,
     running: Option<Running>,
     /// Its folder, and PgBouncer itself.
     pooler: Option<(PathBuf, Running)>,
@@ -74,6 +77,15 @@ impl Server {
             println!("PostgreSQL is not installed here: this test is left out");
             return None;
         };
+        let mut server = Self::new(programs);
+        let mut init = server.program("initdb");
+        init.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale", "-U", "journal"]);
+        done(init.arg("-D").arg(server.folder.join("data")));
+        server.run();
+        Some(server)
+    }
+
+    fn new(programs: PathBuf) -> Self {
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("postgres-of-test-{}-{number}", process::id()));
         fs::create_dir_all(&folder).expect("a folder");
@@ -82,18 +94,85 @@ impl Server {
         if user.is_some() {
             chown(&folder, user, user).expect("root may do so");
         }
-        let mut server = Self { programs, folder, user, running: None, pooler: None };
-        let mut init = server.command("initdb");
-        init.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale", "-U", "journal"]);
-        let output = init.arg("-D").arg(server.folder.join("data")).output().expect("it runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        server.run();
-        Some(server)
+        Self { programs, folder, user, port: 5432, running: None, pooler: None }
     }
 
-    /// One of the server's programs, or another one by its path.
-    fn command(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = Command::new(self.programs.join(program));
+    /// Another server, which follows this one and can be read.
+    #[must_use]
+    pub fn standby(&self) -> Self {
+        let mut standby = Self::new(self.programs.clone());
+        standby.follow(self);
+        standby
+    }
+
+    /// Begins anew as a standby of another server, where it was.
+    pub fn follow(&mut self, primary: &Self) {
+        self.end("KILL");
+        let data = self.folder.join("data");
+        // there is none before the first time
+        let _ = fs::remove_dir_all(&data);
+        let mut copy = self.program("pg_basebackup");
+        copy.args(["-U", "journal", "--no-sync", "--checkpoint=fast", "--write-recovery-conf"]);
+        done(copy.arg("-h").arg(&primary.folder).arg("-D").arg(data));
+        self.run();
+    }
+
+    /// Begins anew with TLS on a [port](Self::port) of `localhost`. An authority of its own, `root.crt`, has signed its
+    /// certificate and that of a client with the name of the user, `client.crt`; `other.crt` is another authority.
+    pub fn serve_tls(&mut self) {
+        self.end("INT");
+        self.port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|it| it.local_addr())
+            .expect("a port is free")
+            .port();
+        self.certificate("root", "authority", None);
+        self.certificate("other", "other authority", None);
+        self.certificate("server", "localhost", Some("root"));
+        self.certificate("client", "journal", Some("root"));
+        let file = |name| self.file(name).display().to_string();
+        let settings = format!(
+            "ssl = on\nssl_ca_file = '{}'\nssl_cert_file = '{}'\nssl_key_file = '{}'\n\
+             listen_addresses = 'localhost'\n",
+            file("root.crt"),
+            file("server.crt"),
+            file("server.key"),
+        );
+        fs::write(self.folder.join("data/postgresql.auto.conf"), settings).expect("a file");
+        self.run();
+    }
+
+    /// The port of its socket, and of `localhost` if it is [there](Self::serve_tls).
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A file of this name in its folder, such as a certificate.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Makes a certificate with its key.
+    pub fn certificate(&self, file: &str, name: &str, signed_by: Option<&str>) {
+        let mut openssl = self.command("openssl");
+        openssl.args(["req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt"]);
+        openssl.args(["ec_paramgen_curve:P-256", "-days", "2", "-subj"]).arg(format!("/CN={name}"));
+        openssl.args(["-keyout", &format!("{file}.key"), "-out", &format!("{file}.crt")]);
+        if let Some(signer) = signed_by {
+            openssl.args(["-CA", &format!("{signer}.crt"), "-CAkey", &format!("{signer}.key")]);
+            openssl.args(["-extensions", "usr_cert", "-addext"]);
+            openssl.arg(format!("subjectAltName=DNS:{name}"));
+        }
+        done(&mut openssl);
+    }
+
+    fn program(&self, name: &str) -> Command {
+        self.command(self.programs.join(name))
+    }
+
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
         command.current_dir(&self.folder);
         if let Some(user) = self.user {
             command.uid(user).gid(user);
@@ -104,13 +183,13 @@ impl Server {
     /// Where it is, or its pooler.
     #[must_use]
     pub fn config(&self) -> Config {
-        config(self.front())
+        self.config_in(self.front())
     }
 
     /// Where it is, whether it has a pooler or not.
     #[must_use]
     pub fn direct(&self) -> Config {
-        config(&self.folder)
+        self.config_in(&self.folder)
     }
 
     /// Where it is, or its pooler, as a URL.
@@ -120,16 +199,26 @@ impl Server {
         format!("postgres://journal@{folder}/postgres")
     }
 
+    fn config_in(&self, folder: &Path) -> Config {
+        let mut config = Config::new();
+        config.host_path(folder).port(self.port).user("journal").dbname("postgres");
+        config
+    }
+
     fn front(&self) -> &Path {
         self.pooler.as_ref().map_or(&self.folder, |(folder, _)| folder)
     }
 
     /// Starts it, and waits until it takes connections.
     pub fn run(&mut self) {
-        let mut command = self.command("postgres");
+        let mut command = self.program("postgres");
         command.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder);
-        command.args(["-c", "listen_addresses=", "-c", "logging_collector=off"]);
-        self.running = Some(Running::start(command, "ready to accept connections"));
+        command.arg("-p").arg(self.port.to_string());
+        command.args(["-c", "logging_collector=off"]);
+        if self.port == 5432 {
+            command.args(["-c", "listen_addresses="]);
+        }
+        self.running = Some(Running::start(command, "ready to accept"));
     }
 
     /// Stops all of its processes where they are: connections stay open, and nothing is answered until it is
@@ -204,12 +293,6 @@ impl Server {
     }
 }
 
-fn config(folder: &Path) -> Config {
-    let mut config = Config::new();
-    config.host_path(folder).user("journal").dbname("postgres");
-    config
-}
-
 impl Drop for Server {
     fn drop(&mut self) {
         self.end_pooler();
@@ -217,6 +300,12 @@ impl Drop for Server {
         // what is left is in the folder for temporary files
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Waits until a program has done its work.
+fn done(command: &mut Command) {
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The folder with `postgres` and `initdb`.

@@ -1,12 +1,12 @@
 //! A node of a cluster, as programs have it.
 
 use std::collections::HashMap;
-#[cfg(feature = "postgres")]
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use asyncsteps_actors::sync::Mutex as LocalMutex;
 use asyncsteps_core::sync::mutex::Options;
+#[cfg(feature = "postgres")]
+use asyncsteps_postgres::{LibpqOptions, split_url};
 use parking_lot::Mutex as Table;
 use tokio::task::JoinHandle;
 
@@ -49,11 +49,11 @@ impl Cluster {
     /// tokio runtime that this is called on, and have to run each third of the lease.
     ///
     /// A URL with several hosts is that of a server and its successors: the first one counts that answers and takes changes.
-    /// A `passfile` of the URL has the password, in the form of libpq's, and is read whenever a connection is made, so a
-    /// password that is rotated in it needs no restart. A server that says nothing for 3 s is dialled again.
+    /// The URL says as libpq's whether TLS is used and the certificate looked at (`sslmode`, `sslrootcert`), and where a
+    /// certificate (`sslcert`, `sslkey`) and the password (`passfile`) of this node are. These files are read whenever a
+    /// connection is made, so what is rotated in them needs no restart. A server that says nothing for 3 s is dialled again.
     ///
-    /// Three connections are made, without TLS: over a socket of the machine, a network that is trusted,
-    /// or a tunnel. A pooler in front of the server has to keep sessions; one that lends connections for a transaction is
+    /// Three connections are made. A pooler in front of the server has to keep sessions; one that lends connections for a transaction is
     /// refused.
     ///
     /// # Errors
@@ -65,11 +65,11 @@ impl Cluster {
     /// Dropping the future may leave a node in the tables that holds nothing.
     #[cfg(feature = "postgres")]
     pub async fn connect(url: &str, config: Config) -> Result<Self, Error> {
-        let (url, passfile) = asyncsteps_postgres::split_url(url);
+        let (url, libpq) = split_url(url);
         let server = url.parse().map_err(|error: tokio_postgres::Error| {
             Error::Config(format!("the URL of the database: {error}"))
         })?;
-        Self::connect_with(server, passfile, config).await
+        Self::connect_with(server, libpq, config).await
     }
 
     /// The same with the settings of the client, such as for a password from elsewhere.
@@ -81,17 +81,17 @@ impl Cluster {
     /// As for [`connect`](Self::connect).
     #[cfg(feature = "postgres")]
     pub async fn connect_to(server: tokio_postgres::Config, config: Config) -> Result<Self, Error> {
-        Self::connect_with(server, None, config).await
+        Self::connect_with(server, LibpqOptions::default(), config).await
     }
 
     #[cfg(feature = "postgres")]
     async fn connect_with(
         server: tokio_postgres::Config,
-        passfile: Option<PathBuf>,
+        libpq: LibpqOptions,
         config: Config,
     ) -> Result<Self, Error> {
         config.check()?;
-        let store = Postgres::connect(server, passfile, &config.schema).await?;
+        let store = Postgres::connect(server, libpq, &config.schema).await?;
         Self::over(Arc::new(store), config).await
     }
 

@@ -1,28 +1,31 @@
 //! How the journal and the cluster dial PostgreSQL servers.
 //!
-//! A [`Dial`] asks all hosts of a URL at once, with the password that is in its file at that time, and waits a bounded
+//! A [`Dial`] asks all hosts of a URL at once, with the secrets that are in their files at that time, and waits a bounded
 //! time for a server that says nothing. What a session needs is set after its begin and read back, because a pooler in
 //! front of the server takes no other settings. [`is_lost`] says after which answers a session is of no use any more.
 #![forbid(unsafe_code)]
 
+mod libpq;
 mod passfile;
 mod settings;
+mod tls;
 
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::{select_ok, try_join};
+use futures_util::{FutureExt as _, TryFutureExt as _};
 use tokio::time::timeout;
-use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::DbError;
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, Connection, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
+pub use libpq::{LibpqOptions, Verify, split_url};
 use passfile::PassfileKey;
-pub use passfile::split_url;
 use settings::Settings;
+pub use tls::TlsError;
 
 /// After this time without an answer a server counts as silent, unless an application says otherwise.
 pub const SILENT_AFTER: Duration = Duration::from_secs(3);
@@ -40,7 +43,8 @@ pub const PLANS: [(&str, &str); 5] = [
 ];
 
 /// A client, and the connection that has to be read for it.
-pub type Connected = (Client, Connection<Socket, NoTlsStream>);
+pub type Connected =
+    (Client, Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>);
 
 /// The server did not answer in time.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -57,6 +61,9 @@ pub enum DialError {
     /// The file with the password cannot be read.
     #[error("the file with the password cannot be read")]
     Passfile(#[source] io::Error),
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The last host that answered refused the connection, or takes no changes.
     #[error(transparent)]
     Refused(#[from] tokio_postgres::Error),
@@ -74,26 +81,27 @@ pub enum DialError {
 pub struct Dial {
     hosts: Vec<Config>,
     settings: Settings,
-    passfile: Option<PathBuf>,
+    options: LibpqOptions,
     silent_after: Duration,
 }
 
 impl Dial {
     /// The hosts of a configuration. `settings` are names and values, as the server shows them, that each session begins
-    /// with. `passfile` has the password if the configuration has none, in the form of libpq's, and is read at each
-    /// [`connect`](Self::connect). A host that says nothing for `silent_after` is given up.
+    /// with. Files are read at each [`connect`](Self::connect). A host that says nothing for `silent_after` is given up.
     #[must_use]
     pub fn new(
         mut config: Config,
+        options: LibpqOptions,
         settings: &[(&'static str, &str)],
-        passfile: Option<PathBuf>,
         silent_after: Duration,
     ) -> Self {
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(Duration::from_secs(10));
         }
-        let passfile = passfile.filter(|_| config.get_password().is_none());
-        Self { hosts: hosts(config), settings: Settings::new(settings), passfile, silent_after }
+        if options.verify != Verify::Nothing {
+            config.ssl_mode(SslMode::Require);
+        }
+        Self { hosts: hosts(config), settings: Settings::new(settings), options, silent_after }
     }
 
     /// A connection to one of the hosts.
@@ -124,18 +132,18 @@ impl Dial {
 
     async fn begin(&self, settings: &Settings) -> Result<Connected, DialError> {
         let mut hosts = self.hosts.clone();
-        if let Some(file) = &self.passfile {
+        if let Some(file) = &self.options.passfile {
             let file = std::fs::read_to_string(file).map_err(DialError::Passfile)?;
-            for config in &mut hosts {
+            for config in hosts.iter_mut().filter(|it| it.get_password().is_none()) {
                 if let Some(password) = PassfileKey::of(config).password_in(&file) {
                     config.password(password);
                 }
             }
         }
-        let dial = async |config: &Config| settings.set(config.connect(NoTls).await?).await;
+        let tls = self.options.tls()?;
+        let dial = async |config: &Config| settings.set(config.connect(tls.clone()).await?).await;
         let dials = hosts.iter().map(|config| dial(config).boxed());
-        let dialled = async { Ok(select_ok(dials).await.map(|(connected, _)| connected)?) };
-        self.within(dialled).await
+        self.within(select_ok(dials).map_ok(|(connected, _)| connected)).await
     }
 
     /// Waits for an answer as long as a server may be silent.
@@ -166,6 +174,21 @@ pub fn is_lost(answer: &DbError) -> bool {
 
 /// A configuration for each host: a server that is silent holds up no other.
 fn hosts(config: Config) -> Vec<Config> {
+    let mut hosts = each_host(config);
+    for config in &mut hosts {
+        match (config.get_hosts().first(), config.get_hostaddrs().first()) {
+            // PostgreSQL has no TLS there
+            #[cfg(unix)]
+            (Some(Host::Unix(_)), _) => _ = config.ssl_mode(SslMode::Disable),
+            // TLS wants a name
+            (None, Some(address)) => _ = config.host(address.to_string()),
+            _ => {}
+        }
+    }
+    hosts
+}
+
+fn each_host(config: Config) -> Vec<Config> {
     let count = config.get_hosts().len().max(config.get_hostaddrs().len());
     if count < 2 {
         return vec![config];

@@ -1,7 +1,6 @@
 //! The file with passwords, as libpq has it: `host:port:database:user:password` in each line.
 
 use std::iter;
-use std::path::PathBuf;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
@@ -52,41 +51,6 @@ fn field(rest: &mut impl Iterator<Item = char>, ends_at_colon: bool) -> (String,
     (iter::from_fn(next).collect(), is_escaped)
 }
 
-/// Takes `passfile`, which a [`Config`] does not know, out of a URL or of settings like `host=db user=ann`.
-#[must_use]
-pub fn split_url(url: &str) -> (String, Option<PathBuf>) {
-    let is_url = url.contains("://");
-    let ends = |letter: char| if is_url { letter == '&' } else { letter.is_whitespace() };
-    let begins = |before: &str| before.is_empty() || before.ends_with(|it| ends(it) || it == '?');
-    let mut found = url.match_indices("passfile=");
-    let Some((at, name)) = found.find(|(at, _)| begins(&url[..*at])) else {
-        return (url.to_owned(), None);
-    };
-    let (before, value) = (&url[..at], &url[at + name.len()..]);
-    let (value, after) = value.split_at(value.find(ends).unwrap_or(value.len()));
-    let rest = match after.get(1..) {
-        Some(after) => format!("{before}{after}"),
-        None => before.trim_end_matches(|it| ends(it) || it == '?').to_owned(),
-    };
-    (rest, Some(if is_url { unescaped(value) } else { value.trim_matches('\'').into() }))
-}
-
-/// A value of a URL, in which `%2F` is a slash.
-fn unescaped(value: &str) -> PathBuf {
-    let mut parts = value.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                bytes.extend(&part.as_bytes()[2..]);
-            }
-            None => bytes.extend([b"%", part.as_bytes()].concat()),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned().into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,19 +71,6 @@ mod tests {
             ("postgres://eve@else/shop", None),
         ] {
             assert_eq!(password(url).as_deref(), expected, "{url}");
-        }
-    }
-
-    #[test]
-    fn a_url_may_name_the_file() {
-        for (url, rest, file) in [
-            ("postgres://a@db/shop", "postgres://a@db/shop", None),
-            ("postgres://a@db/s?passfile=%2Frun%2Fpass", "postgres://a@db/s", Some("/run/pass")),
-            ("postgres://db/s?a=1&passfile=/p&b=2", "postgres://db/s?a=1&b=2", Some("/p")),
-            ("host=db passfile=/p user=a", "host=db user=a", Some("/p")),
-            ("host=db passfile=/p", "host=db", Some("/p")),
-        ] {
-            assert_eq!(split_url(url), (rest.to_owned(), file.map(PathBuf::from)), "{url}");
         }
     }
 }

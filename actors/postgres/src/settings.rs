@@ -32,9 +32,8 @@ impl Settings {
         let asked = try_join(client.batch_execute(&set), client.simple_query(&show));
         let ((), messages) = read_for(connection, asked).await?;
         for (at, (name, value)) in self.0.iter().enumerate() {
-            let found = messages.iter().find_map(|message| match message {
-                SimpleQueryMessage::Row(row) => row.get(at),
-                _ => None,
+            let found = messages.iter().find_map(|message| {
+                if let SimpleQueryMessage::Row(row) = message { row.get(at) } else { None }
             });
             if found != Some(value) {
                 let found = found.unwrap_or_default();

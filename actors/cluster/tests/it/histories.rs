@@ -39,7 +39,7 @@ fn a_store_in_a_database_is_explained_by_the_model() {
     with_server(async |server| {
         // one of them through a pooler
         _ = server.pool("session", 20);
-        let connect = |config| Postgres::connect(config, None, "histories");
+        let connect = |config| Postgres::connect(config, Default::default(), "histories");
         let ways = [connect(server.direct()).await, connect(server.config()).await];
         let ways = ways.map(|way| way.expect("a store"));
         for seed in 0..SEEDS {

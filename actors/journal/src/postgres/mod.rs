@@ -32,9 +32,8 @@
 //! several, takes changes. A session that was begun while the server took none is not used again. Until there is one that
 //! does, [`Journal::lost_since`] says so.
 //!
-//! A node has up to six connections, and one for each [transaction](Postgres::transaction) of a step that runs,
-//! without TLS: over a socket of the machine, or a network that is trusted
-//! or a tunnel. A pooler in front of the server has to keep sessions; one that lends connections for a
+//! A node has up to six connections, and one for each [transaction](Postgres::transaction) of a step that runs, with TLS as
+//! the URL says. A pooler in front of the server has to keep sessions; one that lends connections for a
 //! transaction is refused at the start.
 
 mod change;
@@ -54,7 +53,6 @@ mod transaction;
 mod writer;
 
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +81,7 @@ use session::{JournalSession, PostgresServer, SessionFailure};
 use tasks::TaskThread;
 use writer::WriterHandle;
 
-pub use asyncsteps_postgres::split_url;
+pub use asyncsteps_postgres::{LibpqOptions, Verify, split_url};
 pub use tokio_postgres::{Client, Config};
 pub use transaction::Transaction;
 
@@ -101,10 +99,10 @@ pub struct Options {
     /// own; others wait. 8 by default: more on one machine mostly wait for each other. At least 1 and at most
     /// 1000, whatever is said.
     pub transactions: usize,
-    /// A file with the password, if the [`Config`] has none, in the form of libpq's `passfile`; nothing by default. It is
-    /// read whenever a connection is made, so a password that is rotated in it needs no restart. A connection that is
-    /// refused meanwhile is tried again.
-    pub passfile: Option<PathBuf>,
+    /// What the [`Config`] does not have: files for TLS and with the password, which [`split_url`] takes out of a URL;
+    /// nothing by default. They are read whenever a connection is made, so what is rotated in them needs no restart. A
+    /// connection that is refused meanwhile is tried again.
+    pub libpq: LibpqOptions,
     /// After this time without an answer the server is silent: 3 s by default. Shorter, and pauses of a busy server cost
     /// sessions.
     pub silent_after: Duration,
@@ -123,7 +121,7 @@ impl Options {
             limits: Limits::default(),
             program: program.to_owned(),
             transactions: 8,
-            passfile: None,
+            libpq: LibpqOptions::default(),
             silent_after: SILENT_AFTER,
             #[cfg(feature = "encryption")]
             keys: None,
@@ -173,7 +171,7 @@ impl Postgres {
         let seal = options.keys.into();
         #[cfg(not(feature = "encryption"))]
         let seal = Seal::default();
-        let Options { schema, limits, program, transactions, passfile, silent_after, .. } = options;
+        let Options { schema, limits, program, transactions, libpq, silent_after, .. } = options;
         let is_name =
             |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_';
         let is_schema = (1..=40).contains(&schema.len())
@@ -186,7 +184,7 @@ impl Postgres {
             config.application_name(&program);
         }
         let tasks = TaskThread::start().map_err(|error| Error::Storage(Arc::new(error)))?;
-        let dial = (config, passfile, silent_after);
+        let dial = (config, libpq, silent_after);
         let server = Arc::new(PostgresServer::new(tasks, dial, &schema, seal));
         server.check_sessions().await.map_err(not_reached)?;
         let session = server.session().await.map_err(not_reached)?;

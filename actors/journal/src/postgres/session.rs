@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use asyncsteps_postgres::{Connected, Dial, DialError, PLANS, Silent, is_lost};
+use asyncsteps_postgres::{Connected, Dial, DialError, LibpqOptions, PLANS, Silent, is_lost};
 use futures_util::future::try_join;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -48,12 +47,12 @@ pub(super) struct PostgresServer {
 impl PostgresServer {
     pub(super) fn new(
         tasks: TaskThread,
-        (config, passfile, silent_after): (Config, Option<PathBuf>, Duration),
+        (config, libpq, silent_after): (Config, LibpqOptions, Duration),
         schema: &str,
         seal: Seal,
     ) -> Self {
         let dial =
-            |settings: &[_]| Dial::new(config.clone(), settings, passfile.clone(), silent_after);
+            |settings: &[_]| Dial::new(config.clone(), libpq.clone(), settings, silent_after);
         let for_bodies = dial(&SETTINGS);
         let dial = dial(&[&SETTINGS[..], &PLANS, &[("search_path", schema)]].concat());
         Self { tasks, dial, for_bodies, silences: watch::Sender::new(()), seal }
@@ -203,10 +202,8 @@ impl From<Silent> for SessionFailure {
 
 impl From<DialError> for SessionFailure {
     fn from(error: DialError) -> Self {
-        match error {
-            DialError::Refused(error) => error.into(),
-            error => Self::Lost(Arc::new(error)),
-        }
+        let DialError::Refused(error) = error else { return Self::Lost(Arc::new(error)) };
+        error.into()
     }
 }
 

@@ -5,12 +5,12 @@ mod schema;
 mod session;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_postgres::{Connected, Dial, DialError, PLANS, SILENT_AFTER};
+use asyncsteps_postgres::{Connected, Dial, DialError, LibpqOptions, PLANS, SILENT_AFTER};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
@@ -46,9 +46,9 @@ struct LockDatabase {
 }
 
 impl Postgres {
-    /// Makes the tables and functions, unless they are there. `passfile` has the password if `server` has none, in the form
-    /// of libpq's, and is read whenever a connection is made. Sessions have the name of the program and the version of this
-    /// crate (`application_name`), if `server` has no other name for them.
+    /// Makes the tables and functions, unless they are there. The files of `libpq` are read whenever a connection is
+    /// made. Sessions have the name of the program and the version of this crate (`application_name`), if `server` has no
+    /// other name for them.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the server is not reached, [`Error::NewerFormat`] if a later program made the tables, or
@@ -58,7 +58,7 @@ impl Postgres {
     /// Dropping the future leaves all tables or none.
     pub async fn connect(
         mut server: tokio_postgres::Config,
-        passfile: Option<PathBuf>,
+        libpq: LibpqOptions,
         schema: &str,
     ) -> Result<Self, Error> {
         if server.get_application_name().is_none() {
@@ -66,7 +66,7 @@ impl Postgres {
         }
         let has_one_host = server.get_hosts().len() == 1;
         let settings = [&SETTINGS[..], &PLANS, &[("search_path", schema)]].concat();
-        let dial = Dial::new(server, &settings, passfile, SILENT_AFTER);
+        let dial = Dial::new(server, libpq, &settings, SILENT_AFTER);
         let database = Arc::new(LockDatabase { dial, has_one_host, schema: schema.to_owned() });
         database.dial.check_sessions().await.map_err(|error| database.not_dialled(error))?;
         schema::set_up(&database).await?;
@@ -81,10 +81,8 @@ impl LockDatabase {
     }
 
     fn not_dialled(&self, error: DialError) -> Error {
-        match error {
-            DialError::Refused(error) => self.connect_error(error.into()),
-            error => Error::Unavailable(Arc::new(error)),
-        }
+        let DialError::Refused(error) = error else { return Error::Unavailable(Arc::new(error)) };
+        self.connect_error(error.into())
     }
 
     /// Where nothing listens, no server runs, if there is no other place.

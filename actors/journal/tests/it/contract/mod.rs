@@ -196,7 +196,7 @@ mod postgres {
         _ = server.pool("session", 60);
         for (number, (name, rule)) in super::RULES.iter().enumerate() {
             println!("{name}");
-            let is_first_pooled = number / 2 % 2 == 0;
+            let is_first_pooled = (number / 2).is_multiple_of(2);
             check(if is_first_pooled { server.config() } else { server.direct() }, number, *rule);
             if std::env::var_os("LONG_TESTS").is_some() {
                 let other = if is_first_pooled { server.direct() } else { server.config() };
@@ -223,8 +223,10 @@ mod postgres {
             let options = Options { schema, limits: super::LIMITS, ..Options::new("test") };
             // both are the same for the server: SQLite has each rule with and without keys
             #[cfg(feature = "encryption")]
-            let options =
-                Options { keys: Some(super::keys()).filter(|_| number % 2 == 0), ..options };
+            let options = Options {
+                keys: Some(super::keys()).filter(|_| number.is_multiple_of(2)),
+                ..options
+            };
             let journal = Postgres::connect(config, options).await.expect("a journal");
             rule(&journal).await;
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use asyncsteps_journal::postgres::{Options, Postgres};
+use asyncsteps_journal::postgres::{LibpqOptions, Options, Postgres};
 use asyncsteps_journal::request::FirstOwner;
 use asyncsteps_journal::{Error, Journal, Uid};
 use asyncsteps_postgres_server::Server;
@@ -182,7 +182,8 @@ fn a_password_that_is_rotated_in_its_file_is_read_again() {
 
         let mut config = server.config();
         config.user("shop");
-        let options = Options { passfile: Some((&passfile).into()), ..options() };
+        let libpq = LibpqOptions { passfile: Some((&passfile).into()), ..Default::default() };
+        let options = Options { libpq, ..options() };
         let journal = Postgres::connect(config, options).await.expect("a journal");
         let (ends, calls) = (AtomicBool::new(false), Arc::new(AtomicUsize::new(0)));
         let load = join_all((0..AT_ONCE).map(async |_| {
