@@ -7,6 +7,7 @@
 
 mod libpq;
 mod passfile;
+mod sequences;
 mod settings;
 mod tls;
 
@@ -24,6 +25,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub use libpq::{LibpqOptions, Verify, split_url};
 use passfile::PassfileKey;
+pub use sequences::mend_sequences;
 use settings::Settings;
 pub use tls::TlsError;
 

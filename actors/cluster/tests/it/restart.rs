@@ -1,5 +1,7 @@
 //! The server goes away and comes back.
 
+use asyncsteps_cluster::{Cluster, Config};
+
 use super::child::{Holder, LOCK, was_holder};
 use super::world::{node, number, tables, url, with_server, within};
 use asyncsteps_postgres_server::Server;
@@ -57,5 +59,38 @@ fn after_a_start_of_the_server_no_lock_changes_hands_for_a_lease() {
         tables.execute("UPDATE node SET ends = 0 WHERE lease = 3000", &[]).await.expect("a node");
         within(contender.mutex(LOCK).lock()).await.map(drop).expect("it comes free");
         assert!(number(&tables, "SELECT now_ms()").await >= started + 3000);
+    });
+}
+
+#[test]
+fn sequences_that_a_copy_has_left_behind_go_on() {
+    with_server(async |server| {
+        let one = node(server).await;
+        let guard = one.mutex("copied").lock().await.expect("it is free");
+        let before = guard.fence();
+        let behind = "SELECT setval('epoch', 1, false) + setval('node_id_seq', 1, false)";
+        assert_eq!(number(&tables(server).await, behind).await, 2);
+        let other = node(server).await;
+        drop(guard);
+        let after = within(other.mutex("copied").lock()).await.expect("it is free").fence();
+        assert!(before < after);
+    });
+}
+
+#[test]
+fn a_node_is_sure_whom_it_talks_to() {
+    with_server(async |server| {
+        server.serve_tls();
+        let connect = async |host: &str| {
+            let root = server.file("root.crt").display().to_string();
+            let url = format!(
+                "postgres://journal@{host}:{}/postgres?sslmode=verify-full&sslrootcert={root}",
+                server.port()
+            );
+            Cluster::connect(&url, Config::default()).await
+        };
+        connect("localhost").await.expect("a node").leave().await;
+        let error = connect("127.0.0.1").await.expect_err("it has another name");
+        assert!(error.is_transient(), "{error}");
     });
 }

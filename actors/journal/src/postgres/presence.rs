@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
+use asyncsteps_postgres::mend_sequences;
 use parking_lot::Mutex;
 use tokio::runtime;
 use tokio::sync::{Notify, oneshot, watch};
@@ -65,14 +66,21 @@ const GONE: &str = "SELECT array(SELECT session FROM (SELECT DISTINCT session FR
 const END: &str = "UPDATE node SET ends = 0, lease = 0 WHERE id IN (SELECT id FROM node \
      WHERE session = ANY($1) AND server = $2 AND lease > 0 ORDER BY id FOR UPDATE SKIP LOCKED)";
 
-/// Adds what a node has for its session, unless it is there.
+/// What numbers are drawn of, and the highest ones.
+const SEQUENCES: [(&str, &str); 3] = [
+    ("program_id_seq", "SELECT max(id) FROM program"),
+    ("node_id_seq", "SELECT greatest(max(id), (SELECT max(owner) FROM flow)) FROM node"),
+    ("flow_number_seq", "SELECT max(number) FROM flow"),
+];
+
+/// Adds what a node has for its session, unless it is there, and mends sequences.
 pub(super) async fn set_up(session: &JournalSession, schema: &str) -> Result<(), SessionFailure> {
     let there = "SELECT 1 FROM information_schema.columns \
                  WHERE table_schema = $1 AND table_name = 'node' AND column_name = 'session'";
     if session.query(there, &[&schema]).await?.is_empty() {
         session.batch(COLUMNS).await?;
     }
-    Ok(())
+    Ok(mend_sequences(session.client(), &SEQUENCES).await?)
 }
 
 /// A session of this process, until its connection ends.
@@ -231,6 +239,8 @@ impl Exchange {
 
     /// Locks a new number, and passes it to the nodes of this process.
     async fn begin(&mut self, client: &Client) -> Result<ServerSession, SessionFailure> {
+        // this may be another server
+        mend_sequences(client, &SEQUENCES).await?;
         let random = getrandom::u64().map_err(|error| Error::Storage(Arc::new(error)))?;
         let number = random.cast_signed();
         let rows = client.query(BEGIN, &[&number]).await?;

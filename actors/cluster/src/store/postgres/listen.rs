@@ -3,10 +3,12 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
+use asyncsteps_postgres::mend_sequences;
 use tokio::time::sleep;
 use tokio_postgres::AsyncMessage;
 
 use super::LockDatabase;
+use super::schema::SEQUENCES;
 use crate::error::Error;
 use crate::store::Freed;
 
@@ -43,6 +45,8 @@ async fn listen_once(database: &LockDatabase, freed: &Freed<'_>) -> Result<(), E
             let answer = async { Ok::<_, Error>(client.batch_execute(sql).await?) };
             database.dial.within(answer).await
         };
+        // this may be another server
+        mend_sequences(&client, &SEQUENCES).await?;
         ask(&format!("LISTEN cluster_{}", database.schema)).await?;
         // a lock may have been released before
         freed(None);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_postgres::Silent;
+use asyncsteps_postgres::{Silent, mend_sequences};
 use tokio::time::timeout;
 
 use super::LockDatabase;
@@ -65,6 +65,10 @@ CREATE TABLE counter (
     PRIMARY KEY (name, key)
 );
 ";
+
+/// What numbers are drawn of, and the highest ones.
+pub(super) const SEQUENCES: [(&str, &str); 2] =
+    [("epoch", "SELECT max(epoch) FROM mutex"), ("node_id_seq", "SELECT max(id) FROM node")];
 
 /// What the first format lacks: the session of the last renewal, and the server that knows it.
 const SESSIONS: &str = "
@@ -249,7 +253,8 @@ pub(super) async fn set_up(database: &LockDatabase) -> Result<(), Error> {
             transaction.batch_execute(SESSIONS).await?;
             transaction.batch_execute(FUNCTIONS).await?;
         }
-        Ok(transaction.commit().await?)
+        transaction.commit().await?;
+        Ok(mend_sequences(&client, &SEQUENCES).await?)
     };
     timeout(PATIENCE, made)
         .await

@@ -1,7 +1,9 @@
 //! A journal on a server: crashes of the server, and several nodes beside each other.
 
 mod crash;
+mod load;
 mod nodes;
 mod plans;
 mod pooler;
+mod sequences;
 mod silent;

@@ -11,8 +11,9 @@ use asyncsteps_journal::{Error, Journal, Uid};
 use asyncsteps_postgres_server::Server;
 use futures_util::future::join_all;
 use tokio::time::timeout;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config};
 
+use super::load::{end_sessions, raw};
 use crate::flows::{run, submit};
 
 /// Requests wait half a minute for a session that nothing else ends.
@@ -26,12 +27,6 @@ async fn connect(config: Config) -> Postgres {
     Postgres::connect(config, options()).await.expect("a journal")
 }
 
-async fn raw(server: &Server) -> Client {
-    let (client, connection) = server.config().connect(NoTls).await.expect("a connection");
-    tokio::spawn(connection);
-    client
-}
-
 /// Lets the database take changes or none on sessions that begin from now on.
 async fn set_read_only(client: &Client, is_read_only: bool) {
     let sql = format!("ALTER DATABASE postgres SET default_transaction_read_only = {is_read_only}");
@@ -39,13 +34,6 @@ async fn set_read_only(client: &Client, is_read_only: bool) {
         .batch_execute(&format!("SET default_transaction_read_only = off; {sql}"))
         .await
         .expect("it is set");
-}
-
-/// Ends all sessions but this one.
-async fn end_sessions(client: &Client) {
-    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-               WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
-    client.execute(sql, &[]).await.expect("they are ended");
 }
 
 /// Waits until the journal says so.
