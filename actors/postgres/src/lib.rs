@@ -12,13 +12,14 @@ mod settings;
 mod tls;
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{select_ok, try_join};
 use futures_util::{FutureExt as _, TryFutureExt as _};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::error::DbError;
+use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -43,6 +44,9 @@ pub const PLANS: [(&str, &str); 5] = [
     ("jit", "off"),
     ("plan_cache_mode", "force_generic_plan"),
 ];
+
+/// How long a host that takes no changes is left alone while another one is dialled.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// A client, and the connection that has to be read for it.
 pub type Connected =
@@ -143,7 +147,18 @@ impl Dial {
             }
         }
         let tls = self.options.tls()?;
-        let dial = async |config: &Config| settings.set(config.connect(tls.clone()).await?).await;
+        let ask = async |config: &Config| settings.set(config.connect(tls.clone()).await?).await;
+        let refused = AtomicUsize::new(0);
+        let dial = async |config: &Config| {
+            let mut answer = ask(config).await;
+            refused.fetch_add(usize::from(answer.is_err()), Ordering::Relaxed);
+            // while others are silent, this one may begin to take changes
+            while answer.is_err() && refused.load(Ordering::Relaxed) < hosts.len() {
+                sleep(AGAIN).await;
+                answer = ask(config).await;
+            }
+            answer
+        };
         let dials = hosts.iter().map(|config| dial(config).boxed());
         self.within(select_ok(dials).map_ok(|(connected, _)| connected)).await
     }
@@ -164,12 +179,14 @@ impl Dial {
     }
 }
 
-/// Whether a session that has got this answer is lost, or was not begun: the server ends or does not take it, it takes no
-/// password that was just rotated, or has forgotten a statement that was prepared.
+/// Whether a session that has got this answer is lost, or was not begun: the server ends it or has no room for it, it takes
+/// no password that was just rotated, or has forgotten a statement that was prepared.
 #[must_use]
 pub fn is_lost(answer: &DbError) -> bool {
     let code = answer.code().code();
-    ["57P", "08", "28", "26000"].iter().any(|class| code.starts_with(class))
+    matches!(answer.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
+        // poolers do not always say how severe an error is
+        || ["57P", "08", "28", "26000"].iter().any(|class| code.starts_with(class))
         // a "cached plan" whose tables have changed
         || code == "0A000" && answer.routine() == Some("RevalidateCachedQuery")
 }

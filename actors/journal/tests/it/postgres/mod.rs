@@ -1,6 +1,8 @@
 //! A journal on a server: crashes of the server, and several nodes beside each other.
 
 mod crash;
+mod failover;
+mod faults;
 mod load;
 mod nodes;
 mod plans;
