@@ -91,6 +91,14 @@ fn expected() -> Value {
             "again": { "2 ConnectError": "{\"n\":1} 3", "9 ConnectError": "ConnectError 4", "2 CommError": "CommError 1" },
             // the token arrives
             "token": "SecurityError: Authorization is not checked here but for: Basic",
+            "exact": [
+                [9_007_199_254_740_992_u64, -0.5, 1e300, 0],
+                "InvalidRequest: JSON does not have the number 1152921504606847000",
+                "InvalidRequest: JSON does not have the number NaN",
+                "CommError: JavaScript has no number 9007199254740993",
+                "CommError: JavaScript has no number 1e400",
+                "{\"n\":\"\\\"9007199254740993\"}",
+            ],
             // each push is answered, also by an error
             "got": [1, 2, 3, 4],
             "sum": 50,

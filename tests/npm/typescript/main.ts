@@ -88,6 +88,20 @@ async function repeats() {
     return seen;
 }
 
+/** Numbers that JavaScript or JSON does not have, to a service and from it. */
+async function numbers(connection: Connection) {
+    const calls = main.client(connection);
+    const seen: unknown[] = [(await calls.types({ a: [2 ** 53, -0.5, 1e300, -0] })).got.a];
+    for (const a of [2 ** 60, NaN]) seen.push(await failure(calls.types({ a: [a] })));
+    const real = globalThis.fetch;
+    for (const n of ['9007199254740993', '"9007199254740993", "m": 1e400', '"\\"9007199254740993"']) {
+        globalThis.fetch = async () => new Response(`{"r":{"n":${n}}}`);
+        seen.push(await failure(new HttpConnection('http://far/').call('a.b:1.0:c', {})));
+    }
+    globalThis.fetch = real;
+    return seen;
+}
+
 /** Each type of FTN3, and calls of the server in return. */
 export async function talk(host: string) {
     const socket = await SocketConnection.open(`ws://${host}/ftn/`);
@@ -131,5 +145,6 @@ export async function talk(host: string) {
     const signed = await SocketConnection.open(`ws://${host}/ftn/`, { token: 'a.b.c' });
     const token = await failure(main.client(signed).echo({ msg: '' }));
     await signed.close();
-    return { ...seen, again, token, got, sum, slow: await slow, gone: await failure(SocketConnection.open('ws://127.0.0.1:1/')) };
+    const exact = await numbers(new HttpConnection(`http://${host}/ftn/`));
+    return { ...seen, again, token, exact, got, sum, slow: await slow, gone: await failure(SocketConnection.open('ws://127.0.0.1:1/')) };
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::check::Check;
 use super::name::FunctionName;
 use super::violation;
+use crate::message::read_json;
 use crate::refusal::Refusal;
 
 /// One function of a [`Definition`](super::Definition) with its compiled checks.
@@ -263,14 +264,14 @@ impl Parameter {
     }
 
     /// Reads a value in a URL (FTN5): the text itself where the type accepts a string, otherwise its
-    /// JSON. Text that is neither stays text, which the check refuses later.
+    /// JSON. Text that is neither, or whose JSON no value holds, stays text, which the check refuses later.
     #[must_use]
     pub fn read_text(&self, text: String) -> Value {
         let value = Value::String(text);
         if self.accepts(&value) {
             return value;
         }
-        let json = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+        let json = value.as_str().and_then(read_json);
         json.unwrap_or(value)
     }
 }

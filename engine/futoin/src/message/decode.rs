@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::error::Category;
 
 use super::binary::{self, BinaryValue, cbor, msgpack};
 use super::coding::Coding;
+use super::exact::{ExactValue, Flaws};
 use super::malformed::{Malformed, is_too_deep};
 
 /// The fields of a request as they are read.
@@ -21,7 +22,12 @@ pub(super) struct Fields {
     pub(super) obf: Option<Value>,
     pub(super) forcersp: Option<Value>,
     pub(super) unknown: Vec<(String, Value)>,
+    /// Why the message is refused, although it can be read.
+    pub(super) flaw: Option<String>,
 }
+
+/// How many unknown fields are compared for duplicates: more than an answer has, which has `e`, `edesc` and `r`.
+const COMPARED: usize = 8;
 
 /// Parameters as they came.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,13 +40,17 @@ pub(super) enum Params {
 impl Fields {
     /// Reads a message to its end.
     pub(super) fn read(coding: Coding, bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut fields = Self::default();
-        let take = |name: Cow<'_, str>, value| fields.set(&name, value);
+        let (mut fields, mut flaws) = (Self::default(), Flaws::default());
+        let take = |name: &str, value| fields.set(name, value);
+        let mut text = "";
         match (coding, bytes.get(Coding::MARK..).unwrap_or_default()) {
-            (Coding::Json, _) => fields.read_json(bytes)?,
-            (Coding::MsgPack, map) => binary::read(msgpack::MsgpackTokens::new(map), take)?,
-            (Coding::Cbor, map) => binary::read(cbor::CborTokens::new(map), take)?,
+            (Coding::Json, _) => text = fields.read_json(bytes, &mut flaws)?,
+            (Coding::MsgPack, map) => {
+                binary::read(msgpack::MsgpackTokens::new(map), &mut flaws, take)?;
+            }
+            (Coding::Cbor, map) => binary::read(cbor::CborTokens::new(map), &mut flaws, take)?,
         }
+        fields.flaw = flaws.refusal(text);
         Ok(fields)
     }
 
@@ -51,12 +61,13 @@ impl Fields {
         };
         let mut fields = Self::default();
         for (name, value) in message {
-            fields.put(FieldName::from(&*name), value);
+            fields.put(&name, value);
         }
         Ok(fields)
     }
 
-    fn read_json(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    /// Returns the text.
+    fn read_json<'a>(&mut self, bytes: &'a [u8], flaws: &mut Flaws) -> Result<&'a str, Malformed> {
         // Depth first: it needs no stack, and nothing is built for a message beyond the limit.
         if is_too_deep(bytes) {
             return Err(Malformed::Depth);
@@ -65,30 +76,36 @@ impl Fields {
             Malformed::Json(format!("not UTF-8 from byte {}", error.valid_up_to()))
         })?;
         let mut json = serde_json::Deserializer::from_str(text);
-        let read = DeserializeSeed::deserialize(self, &mut json).and_then(|()| json.end());
-        read.map_err(|error| Malformed::Json(json_defect(&error)))
+        let read = FieldsOfJson { fields: self, flaws }.deserialize(&mut json);
+        let read = read.and_then(|()| json.end());
+        read.map_err(|error| Malformed::Json(json_defect(&error)))?;
+        Ok(text)
     }
 
-    /// Sets a field of a binary coding.
-    fn set(&mut self, name: &str, value: BinaryValue) {
-        let key = FieldName::from(name);
-        if let FieldName::P = key {
-            self.p = Some(Params::Binary(value));
-        } else {
-            self.put(key, value.into_value());
+    /// Sets a field of a binary coding; whether it is new.
+    fn set(&mut self, name: &str, value: BinaryValue) -> bool {
+        match name {
+            "p" => self.p.replace(Params::Binary(value)).is_none(),
+            _ => self.put(name, value.into_value()),
         }
     }
 
-    fn put(&mut self, key: FieldName, value: Value) {
-        match key {
-            FieldName::F => self.f = Some(value),
-            FieldName::P => self.p = Some(Params::Json(value)),
-            FieldName::Rid => self.rid = Some(value),
-            FieldName::Sec => self.sec = Some(value),
-            FieldName::Obf => self.obf = Some(value),
-            FieldName::ForceRsp => self.forcersp = Some(value),
-            FieldName::Unknown(name) => self.unknown.push((name, value)),
-        }
+    /// Sets a field; whether it is new.
+    fn put(&mut self, name: &str, value: Value) -> bool {
+        let field = match name {
+            "f" => &mut self.f,
+            "p" => return self.p.replace(Params::Json(value)).is_none(),
+            "rid" => &mut self.rid,
+            "sec" => &mut self.sec,
+            "obf" => &mut self.obf,
+            "forcersp" => &mut self.forcersp,
+            _ => {
+                let is_new = self.unknown.iter().take(COMPARED).all(|(known, _)| known != name);
+                self.unknown.push((name.to_owned(), value));
+                return is_new;
+            }
+        };
+        field.replace(value).is_none()
     }
 }
 
@@ -102,7 +119,13 @@ fn json_defect(error: &serde_json::Error) -> String {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Fields {
+/// Reads the fields of a message of JSON.
+struct FieldsOfJson<'a> {
+    fields: &'a mut Fields,
+    flaws: &'a mut Flaws,
+}
+
+impl<'de> DeserializeSeed<'de> for FieldsOfJson<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -110,7 +133,7 @@ impl<'de> DeserializeSeed<'de> for &mut Fields {
     }
 }
 
-impl<'de> Visitor<'de> for &mut Fields {
+impl<'de> Visitor<'de> for FieldsOfJson<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,54 +141,41 @@ impl<'de> Visitor<'de> for &mut Fields {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key()? {
-            self.put(key, map.next_value()?);
+        let Self { fields, flaws } = self;
+        while let Some(name) = map.next_key_seed(FieldName)? {
+            let value = map.next_value_seed(ExactValue { flaws, level: 1 })?;
+            flaws.read(0, &name);
+            if !fields.put(&name, value) {
+                flaws.twice(0, &name);
+            }
         }
         Ok(())
     }
 }
 
-/// The name of a request field. Known names are not copied.
-enum FieldName {
-    F,
-    P,
-    Rid,
-    Sec,
-    Obf,
-    ForceRsp,
-    Unknown(String),
-}
+/// Reads the name of a field, which is copied only if it has escapes.
+struct FieldName;
 
-impl From<&str> for FieldName {
-    fn from(name: &str) -> Self {
-        match name {
-            "f" => Self::F,
-            "p" => Self::P,
-            "rid" => Self::Rid,
-            "sec" => Self::Sec,
-            "obf" => Self::Obf,
-            "forcersp" => Self::ForceRsp,
-            other => Self::Unknown(other.to_owned()),
-        }
+impl<'de> DeserializeSeed<'de> for FieldName {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_identifier(self)
     }
 }
 
-impl<'de> Deserialize<'de> for FieldName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_identifier(KeyVisitor)
-    }
-}
-
-struct KeyVisitor;
-
-impl Visitor<'_> for KeyVisitor {
-    type Value = FieldName;
+impl<'de> Visitor<'de> for FieldName {
+    type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a field name")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<FieldName, E> {
-        Ok(FieldName::from(name))
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name.to_owned()))
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(name))
     }
 }

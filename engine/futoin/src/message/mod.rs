@@ -6,8 +6,9 @@
 //! [`Request::function_name`], [`Request::take_params`] for parameters, [`Request::check_fields`] for
 //! unknown fields. They return a [`Refusal`](crate::Refusal).
 //!
-//! If a field is repeated, at any depth, the last one counts, as in every ECMAScript peer. The checks
-//! of signature and parameters and the handler all see that one.
+//! What is read is exact. A key that an object has twice, at any depth, is InvalidRequest with its path, and so is a
+//! number that no value holds: an integer beyond 64 bits, unless `f64` has just that, or one that is not zero and so
+//! small that `f64` has zero. Numbers with a fraction are the nearest `f64`, as in every peer.
 //!
 //! # Byte strings
 //!
@@ -39,6 +40,7 @@ mod coding;
 mod data;
 mod decode;
 mod encode;
+mod exact;
 mod headers;
 mod malformed;
 mod peer;
@@ -53,6 +55,7 @@ mod tests;
 
 pub use self::coding::{Coding, MediaType};
 pub use self::data::Data;
+pub(crate) use self::exact::read as read_json;
 pub use self::headers::{Headers, header_name};
 pub(crate) use self::malformed::is_too_deep;
 pub use self::peer::Message;

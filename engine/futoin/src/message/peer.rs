@@ -45,15 +45,18 @@ impl Message {
 }
 
 fn answer(fields: &mut Fields) -> Option<Response> {
+    let flaw = fields.flaw.take();
     let mut take = |name: &str| {
         let at = fields.unknown.iter().rposition(|(field, _)| field == name)?;
         Some(fields.unknown.swap_remove(at).1)
     };
     let text = |value: Option<Value>| value.and_then(|value| Some(value.as_str()?.to_owned()));
     let response = match (text(take("e")), take("r")) {
+        (None, None) => return None,
+        // the call has ended, and it is not known how
+        _ if flaw.is_some() => Response::error("CommError", flaw.as_deref()),
         (Some(code), _) => Response::error(&code, text(take("edesc")).as_deref()),
         (None, Some(result)) => Response::success(result),
-        (None, None) => return None,
     };
     let response = match fields.sec.take() {
         Some(sec) => response.with_sec(sec),
@@ -141,7 +144,10 @@ mod tests {
             (r#"{"r":null,"rid":"S1"}"#, Response::success(json!(null))),
             (r#"{"e":"E","edesc":"why","rid":"S1"}"#, Response::error("E", Some("why"))),
             (r#"{"e":"E","r":1,"rid":"S1"}"#, Response::error("E", None)),
-            (r#"{"r":1,"r":2,"rid":"S1"}"#, Response::success(json!(2))),
+            (
+                r#"{"r":1,"r":2,"rid":"S1"}"#,
+                Response::error("CommError", Some("Invalid message: duplicate key r")),
+            ),
             (
                 r#"{"r":1,"sec":"MAC","rid":"S1"}"#,
                 Response::success(json!(1)).with_sec(json!("MAC")),

@@ -235,7 +235,7 @@ mod tests {
     fn fields_are_sorted_at_every_depth() {
         let json = r#"{"sec":"x","rid":"C1","p":{"b":1.0,"a":{"z":true,"sec":"s","y":null},
             "l":[0,1,2,3,4,5,6,7,8,9,10],"e":{},"\ue000":1,"\ud83d\ude00":2},"f":"a.b:1.0:f",
-            "obf":null,"forcersp":true,"zzz":1,"zzz":2}"#;
+            "obf":null,"forcersp":true,"zzz":2}"#;
         let p = "a:sec:s;z:true;;b:1;e:;l:0:0;1:1;10:10;2:2;3:3;4:4;5:5;6:6;7:7;8:8;9:9;;\
             \u{1f600}:2;\u{e000}:1;";
         assert_eq!(base(json), format!("f:a.b:1.0:f;forcersp:true;p:{p};rid:C1;zzz:2;"));

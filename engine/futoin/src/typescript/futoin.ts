@@ -87,12 +87,12 @@ export class HttpConnection implements Connection {
         const init = {
             method: 'POST',
             headers: { 'content-type': 'application/futoin+json', ...(await headers?.()) },
-            body: JSON.stringify({ f: name, p: params, forcersp: true }),
+            body: written({ f: name, p: params, forcersp: true }),
             signal: AbortSignal.timeout(timeout),
         };
         try {
             const response = await fetch(this.#url, init);
-            return await response.json();
+            return read(await response.text());
         } catch (error) {
             const isLate = error instanceof DOMException && error.name === 'TimeoutError';
             throw new CallError(isLate ? 'Timeout' : 'CommError', String(error));
@@ -156,12 +156,13 @@ export class SocketConnection implements Connection {
             throw new CallError('ConnectError', 'the WebSocket is closed');
         }
         const rid = `C${++this.#calls}`;
+        const message = written({ f: name, p: params, rid, forcersp: true });
         let timer: ReturnType<typeof setTimeout> | undefined;
         const answered = new Promise<Message>((resolve, reject) => {
             this.#waiting.set(rid, { resolve, reject });
             timer = setTimeout(() => reject(new CallError('Timeout')), timeout);
         });
-        this.#socket.send(JSON.stringify({ f: name, p: params, rid, forcersp: true }));
+        this.#socket.send(message);
         try {
             return await answered;
         } finally {
@@ -186,7 +187,8 @@ export class SocketConnection implements Connection {
             this.#waiting.get(String(message.rid))?.resolve(message);
             return;
         }
-        const answer = await this.#carryOut(message.f, message.p ?? {});
+        const { f, e, edesc } = message;
+        const answer = e === undefined ? await this.#carryOut(f, message.p ?? {}) : { e, edesc };
         if (message.rid !== undefined && this.#socket.readyState === this.#socket.OPEN) {
             this.#socket.send(JSON.stringify({ ...answer, rid: message.rid }));
         }
@@ -205,7 +207,9 @@ export class SocketConnection implements Connection {
             return { e: 'InvalidRequest', edesc: `Unknown interface function: ${func}` };
         }
         try {
-            return { r: (await carryOut.call(served, params as never)) ?? {} };
+            const answer = { r: (await carryOut.call(served, params as never)) ?? {} };
+            written(answer);
+            return answer;
         } catch (error) {
             if (!(error instanceof CallError)) {
                 console.error(name, error);
@@ -221,14 +225,44 @@ function withoutMinor(iface: string): string {
     return iface.replace(/\.\d+$/, '');
 }
 
-/** The message that a frame has; `undefined` if it has none. */
+/** The message that a frame has, with an error if it has a number that JavaScript has not; `undefined` if it has none. */
 function messageOf(text: string): Message | undefined {
     try {
         const message: unknown = JSON.parse(text);
-        return typeof message === 'object' && message !== null ? message : undefined;
+        return typeof message === 'object' && message !== null ? { ...message, ...flawOf(text) } : undefined;
     } catch {
         return undefined;
     }
+}
+
+/** The message of an answer. */
+function read(text: string): unknown {
+    const message: unknown = JSON.parse(text);
+    return flawOf(text) ?? message;
+}
+
+/** The error in place of a message that would be altered: with a number that JavaScript has not. */
+function flawOf(text: string): Message | undefined {
+    if (!/\d{16}|[eE]\+?\d{3}/.test(text)) return undefined;
+    const pieces = text.match(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g) ?? [];
+    const flaw = pieces.find((piece) => !piece.startsWith('"') && !isExact(piece));
+    return flaw === undefined ? undefined : { e: 'CommError', edesc: `JavaScript has no number ${flaw}` };
+}
+
+/** Whether the number that a text is read as is just that, if it is an integer. */
+function isExact(text: string): boolean {
+    const number = Number(text);
+    return Number.isFinite(number) && (!/^-?\d+$/.test(text) || BigInt(number) === BigInt(text));
+}
+
+/** A message as JSON; fails with a CallError if a number in it would be altered. */
+function written(message: object): string {
+    return JSON.stringify(message, (_, value: unknown) => {
+        if (typeof value === 'number' && !isExact(String(value))) {
+            throw new CallError('InvalidRequest', `JSON does not have the number ${value}`);
+        }
+        return value;
+    });
 }
 
 function resultOf(message: unknown): unknown {

@@ -42,7 +42,7 @@ pub(crate) enum Check {
 
 impl Check {
     /// Whether `value` is of this type; then also brings it into its normal form: `null` for each
-    /// absent optional field (FTN3 §1.8.1), and integers written as `1.0` or `1e2` become integers.
+    /// absent optional field (FTN3 §1.8.1), and numbers without a fraction, such as `1.0` or `1e2`, become integers.
     ///
     /// A value that is refused stays as it is. One in normal form already is read once, and
     /// nothing is allocated for it unless a `regex` meets characters beyond U+FFFF.
@@ -64,6 +64,7 @@ impl Check {
     fn normalize(&self, value: &mut Value) {
         match self {
             Self::Integer(_) | Self::Enum(_) => normalize_integer(value),
+            Self::Number(_) => normalize_number(value),
             Self::Set(_) => value.as_array_mut().into_iter().flatten().for_each(normalize_integer),
             Self::Array { element: Some(element), .. } => {
                 value.as_array_mut().into_iter().flatten().for_each(|item| element.normalize(item));
@@ -86,7 +87,6 @@ impl Check {
             }
             Self::Any
             | Self::Boolean
-            | Self::Number(_)
             | Self::String { .. }
             | Self::Data(_)
             | Self::Array { element: None, .. } => {}
@@ -108,7 +108,9 @@ impl CheckPass {
             Check::Integer(range) => {
                 self.integer(value).is_some_and(|number| range.holds(f64::from(number)))
             }
-            Check::Number(range) => value.as_f64().is_some_and(|number| range.holds(number)),
+            Check::Number(range) => {
+                value.as_number().is_some_and(|number| self.number(*range, number))
+            }
             Check::String { length, pattern } => value.as_str().is_some_and(|text| {
                 length.holds_units(text)
                     && pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
@@ -171,6 +173,16 @@ impl CheckPass {
         members.numbers.binary_search(&number).ok()
     }
 
+    /// A `number` is an `f64` to most peers, so integers that `f64` does not hold are none.
+    fn number(&mut self, range: NumberRange, number: &Number) -> bool {
+        let whole = number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64());
+        let is_held =
+            |n: u64| n.leading_zeros() + n.trailing_zeros() + f64::MANTISSA_DIGITS >= u64::BITS;
+        let Some(float) = number.as_f64() else { return false };
+        self.must_normalize |= whole.is_none() && float.fract() == 0.0;
+        whole.is_none_or(is_held) && range.holds(float)
+    }
+
     fn integer(&mut self, value: &Value) -> Option<i32> {
         let number = value.as_number()?;
         if let Some(whole) = number.as_i64() {
@@ -196,6 +208,21 @@ fn normalize_integer(value: &mut Value) {
         && let Some(whole) = whole(number)
     {
         *value = whole.into();
+    }
+}
+
+/// Makes a float without a fraction an integer, which a zero with a sign is not.
+pub(super) fn normalize_number(value: &mut Value) {
+    let float = value.as_number().filter(|number| number.is_f64()).and_then(Number::as_f64);
+    let is_whole =
+        |float: &f64| float.fract() == 0.0 && (*float != 0.0 || float.is_sign_positive());
+    if let Some(float) = float.filter(is_whole) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+        match float {
+            0.0.. if float < 2f64.powi(64) => *value = (float as u64).into(),
+            -9_223_372_036_854_775_808.0..0.0 => *value = (float as i64).into(),
+            _ => {}
+        }
     }
 }
 
@@ -296,6 +323,15 @@ mod tests {
         check(ratio, json!({}), &good, &bad);
         let small = json!({"type": "integer", "min": -10, "max": 10});
         check(small, json!({}), &["-10", "10", "1e1"].map(text), &["-11", "11", "0.5"].map(text));
+    }
+
+    #[test]
+    fn a_number_is_one_that_f64_has() {
+        let all =
+            ["9007199254740992", "-9223372036854775808", "9223372036854775808", "1e308", "-0"];
+        let beyond = ["9007199254740993", "9223372036854775807", "18446744073709551615"];
+        check(json!("number"), json!({}), &all.map(text), &beyond.map(text));
+        check(json!("any"), json!({}), &beyond.map(text), &[]);
     }
 
     #[test]
@@ -411,7 +447,7 @@ mod tests {
             "p": {"n": 1e2, "deep": [{"o": 1.0}, {}], "more": 2.0},
             "e": 7.0, "s": ["a", 1.0], "v": {"b": ""}, "x": 1.0, "r": 1.0,
         });
-        expect_test::expect![[r#"{"e":7,"p":{"deep":[{"o":1.0},{"o":null}],"more":2.0,"n":100,"o":null},"r":1.0,"s":["a",1],"v":{"b":"","ob":null},"x":1.0}"#]]
+        expect_test::expect![[r#"{"e":7,"p":{"deep":[{"o":1.0},{"o":null}],"more":2.0,"n":100,"o":null},"r":1,"s":["a",1],"v":{"b":"","ob":null},"x":1.0}"#]]
             .assert_eq(&call(&definition, "a.b:1.0:f", sent));
     }
 }

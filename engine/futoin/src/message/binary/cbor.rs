@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use minicbor::data::{Int, Type};
+use minicbor::data::Type;
 use minicbor::decode::Error;
 use minicbor::{Decoder, Encoder};
 use serde_json::Number;
@@ -30,7 +30,6 @@ impl<'a> CborTokens<'a> {
 
     fn next(&mut self) -> Result<Option<Token<'a>>, Error> {
         let decoder = &mut self.decoder;
-        let number = |number: Number| Ok(Some(Token::Number(number)));
         Ok(Some(match decoder.datatype()? {
             Type::Null => {
                 decoder.null()?;
@@ -41,9 +40,10 @@ impl<'a> CborTokens<'a> {
                 Token::Null
             }
             Type::Bool => Token::Bool(decoder.bool()?),
-            Type::U8 | Type::U16 | Type::U32 | Type::U64 => return number(decoder.u64()?.into()),
+            Type::U8 | Type::U16 | Type::U32 | Type::U64 => Token::Number(decoder.u64()?.into()),
             Type::I8 | Type::I16 | Type::I32 | Type::I64 | Type::Int => {
-                return number(integer(decoder.int()?));
+                // no value holds a lower one
+                return Ok(i64::try_from(decoder.int()?).ok().map(|it| Token::Number(it.into())));
             }
             Type::F16 => return Ok(float(self.half()?).ok()),
             Type::F32 => return Ok(float(decoder.f32()?.into()).ok()),
@@ -78,16 +78,6 @@ fn half(bits: u16) -> f64 {
         _ => (fraction + 1024.0) * f64::powi(2.0, exponent - 25),
     };
     if bits >> 15 == 0 { size } else { -size }
-}
-
-/// A negative integer below 64 bits becomes a float, as JSON has it.
-fn integer(number: Int) -> Number {
-    if let Ok(number) = i64::try_from(number) {
-        return number.into();
-    }
-    let wide = i128::from(number);
-    let parsed = wide.to_string().parse::<f64>().ok();
-    parsed.and_then(Number::from_f64).unwrap_or_else(|| 0.into())
 }
 
 impl<'a> Tokenizer<'a> for CborTokens<'a> {

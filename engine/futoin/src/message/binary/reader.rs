@@ -1,19 +1,21 @@
 //! Messages from tokens.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::token::{Token, Tokenizer};
 use super::value::BinaryValue;
+use crate::message::exact::Flaws;
 use crate::message::malformed::{MAX_DEPTH, Malformed};
 
-/// Reads a message, which must be one map and nothing after it, and passes each field to `take`.
-/// Lists and maps grow as their items come, whatever length they claim.
+/// Reads a message, which must be one map and nothing after it, and passes each field to `take`, which returns whether
+/// it is new. Lists and maps grow as their items come, whatever length they claim.
 pub(crate) fn read<'a>(
     tokens: impl Tokenizer<'a>,
-    take: impl FnMut(Cow<'a, str>, BinaryValue),
+    flaws: &mut Flaws,
+    take: impl FnMut(&str, BinaryValue) -> bool,
 ) -> Result<(), Malformed> {
-    let mut reader = ValueReader { tokens, depth: 0 };
+    let mut reader = ValueReader { tokens, flaws, depth: 0 };
     let Token::Map(length) = reader.tokens.token()? else {
         return Err(Malformed::Syntax);
     };
@@ -21,13 +23,14 @@ pub(crate) fn read<'a>(
     if reader.tokens.is_empty() { Ok(()) } else { Err(Malformed::Syntax) }
 }
 
-struct ValueReader<T> {
+struct ValueReader<'f, T> {
     tokens: T,
+    flaws: &'f mut Flaws,
     /// Lists and maps that are open.
     depth: usize,
 }
 
-impl<'a, T: Tokenizer<'a>> ValueReader<T> {
+impl<'a, T: Tokenizer<'a>> ValueReader<'_, T> {
     fn item(&mut self, first: Token<'a>) -> Result<BinaryValue, Malformed> {
         Ok(match first {
             Token::Null => BinaryValue::Null,
@@ -40,14 +43,22 @@ impl<'a, T: Tokenizer<'a>> ValueReader<T> {
                 self.enter()?;
                 let mut left = length;
                 while let Some(first) = self.next_item(&mut left)? {
-                    items.push(self.item(first)?);
+                    let item = self.item(first)?;
+                    self.flaws.read(self.depth, items.len());
+                    items.push(item);
                 }
                 self.depth -= 1;
                 BinaryValue::List(items)
             }
             Token::Map(length) => {
                 let mut items = BTreeMap::new();
-                self.pairs(length, |name, item| drop(items.insert(name.into_owned(), item)))?;
+                self.pairs(length, |name, item| match items.entry(name.to_owned()) {
+                    Entry::Vacant(vacant) => {
+                        vacant.insert(item);
+                        true
+                    }
+                    Entry::Occupied(_) => false,
+                })?;
                 BinaryValue::Map(items)
             }
             Token::End => return Err(Malformed::Syntax),
@@ -57,7 +68,7 @@ impl<'a, T: Tokenizer<'a>> ValueReader<T> {
     fn pairs(
         &mut self,
         length: Option<u64>,
-        mut take: impl FnMut(Cow<'a, str>, BinaryValue),
+        mut take: impl FnMut(&str, BinaryValue) -> bool,
     ) -> Result<(), Malformed> {
         self.enter()?;
         let mut left = length;
@@ -66,7 +77,11 @@ impl<'a, T: Tokenizer<'a>> ValueReader<T> {
                 return Err(Malformed::Syntax);
             };
             let first = self.tokens.token()?;
-            take(name, self.item(first)?);
+            let item = self.item(first)?;
+            self.flaws.read(self.depth, &name);
+            if !take(&name, item) {
+                self.flaws.twice(self.depth, &name);
+            }
         }
         self.depth -= 1;
         Ok(())
