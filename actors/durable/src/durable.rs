@@ -13,7 +13,7 @@ use asyncsteps_journal::request::{
     CallerKey, Cancelled, CancelledBy, FirstOwner, FlowInfo, FlowState, Query, Resume, Signal,
     Status, StoredCancel, Submit, Submitted,
 };
-use asyncsteps_journal::{Error, Journal, Jump, LEASE, POLL, Repeat, Uid};
+use asyncsteps_journal::{Error, Journal, Jump, LEASE, POLL, Refused, Repeat, Uid};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
@@ -25,7 +25,7 @@ use crate::cancels::error_of_cancelled;
 use crate::due::due_of;
 use crate::json;
 use crate::node::Node;
-use crate::records::is_committed;
+use crate::records::{self, is_committed};
 use crate::schedule::{Schedule, ScheduledRequests};
 use crate::shared::{DurableFunction, DurableShared};
 use crate::submit::{Cancelling, NotSubmitted, Options};
@@ -90,8 +90,8 @@ impl Durable {
         params: impl Serialize,
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
-        let (program, params) = (self.program(function)?, json::params(&params)?);
-        program.check(&params, &options.caller, options.origin)?;
+        let program = self.program(function)?;
+        let params = program.check(json::params(&params)?, &options.caller, options.origin)?;
         self.submit_checked(program, params, options).await
     }
 
@@ -102,7 +102,7 @@ impl Durable {
         params: Map<String, serde_json::Value>,
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
-        let DurableFunction { template, version, .. } = program;
+        let DurableFunction { template, version, .. } = program.clone();
         let Options { caller, key, deadline, start, uid, origin } = options;
         let uid = match uid {
             Some(uid) => uid,
@@ -125,10 +125,33 @@ impl Durable {
         let most = self.shared.waiting_per_caller();
         let quota = origin.and_then(|origin| caller::quota(&caller, origin, most));
         let submit = Submit { uid, started, key, owner, quota };
-        match self.store(submit).await? {
-            Submitted::Known(uid) => Ok(uid),
-            Submitted::New | _ => Ok(uid),
+        match self.store(submit).await {
+            Ok(Submitted::Known(uid)) => Ok(uid),
+            Ok(Submitted::New | _) => Ok(uid),
+            Err(error @ Error::Refused(Refused::KeyInUse { uid, .. })) => {
+                match self.is_equal(uid, &program, (params, &caller)).await? {
+                    true => Ok(uid),
+                    false => Err(error.into()),
+                }
+            }
+            Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether a request that is stored is one of the same function with equal parameters, though in another form: it was
+    /// stored under an earlier version of the interface, or with fields that say nothing.
+    async fn is_equal(
+        &self,
+        uid: Uid,
+        program: &DurableFunction,
+        (params, caller): (Map<String, serde_json::Value>, &Caller),
+    ) -> Result<bool, Error> {
+        let loaded = self.shared.journal.load(uid).await?;
+        let started = records::started(&loaded).filter(|it| it.template == program.template);
+        let stored = started.and_then(|started| started.parameters.decode().ok());
+        let canonical = |params| program.checks.canonical(&program.function, params, caller);
+        let stored = stored.and_then(canonical);
+        Ok(stored.is_some() && stored == canonical(params))
     }
 
     /// Stores a request; one that begins at once is passed to a node of this process, if there is
@@ -173,8 +196,8 @@ impl Durable {
         params: impl Serialize,
         origin: Option<Origin>,
     ) -> Result<ScheduledRequests, NotSubmitted> {
-        let (program, params) = (self.program(function)?, json::params(&params)?);
-        program.check(&params, schedule.caller_of_requests(), origin)?;
+        let (program, caller) = (self.program(function)?, schedule.caller_of_requests());
+        let params = program.check(json::params(&params)?, caller, origin)?;
         let parameters = json::encode_params(&params)?;
         Ok(ScheduledRequests::new(schedule, program.template, parameters))
     }
@@ -463,7 +486,7 @@ fn result_of<T: DeserializeOwned>(ending: Ending) -> Result<Option<T>, asyncstep
             let json: serde_json::Value = value.decode().map_err(unreadable)?;
             T::deserialize(json).map(Some).map_err(unreadable)
         }
-        Ending::Failed(failure) => Err(crate::records::error_of(&failure)),
+        Ending::Failed(failure) => Err(records::error_of(&failure)),
         Ending::Cancelled | _ => Ok(None),
     }
 }

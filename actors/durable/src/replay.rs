@@ -81,7 +81,7 @@ impl Durable {
         let started = started(loaded).ok_or("it has no beginning")?;
         let params = started.parameters.decode().map_err(|error| error.to_string())?;
         let caller = caller::read(started.user.as_deref())?;
-        program.check(&params, &caller, None).map_err(|error| error.to_string())?;
+        program.check(params, &caller, None).map_err(|error| error.to_string())?;
         let records = Records::of(loaded, |_| RecordTicket::default());
         records.compare((&Path::template(template), started), &program.planned)
     }

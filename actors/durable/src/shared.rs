@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
-use asyncsteps_executor::message::Request;
 use asyncsteps_executor::plan::Planned;
 use asyncsteps_executor::typed::SensitiveFields;
 use asyncsteps_executor::{Caller, RequestChecks};
@@ -96,18 +95,17 @@ pub(crate) struct MessageFunction {
 type Params = Map<String, serde_json::Value>;
 
 impl DurableFunction {
-    /// Whether its function would refuse a request of the program itself, or of a caller from outside, as far as that
-    /// is known.
+    /// The parameters of a request of the program itself, or of a caller from outside, as its function will get them, as
+    /// far as that is known; fails if it would refuse them.
     pub(crate) fn check(
         &self,
-        params: &Params,
+        params: Params,
         caller: &Caller,
         origin: Option<Origin>,
-    ) -> Result<(), NotSubmitted> {
-        let request = Request::new(&self.function, params.clone());
+    ) -> Result<Params, NotSubmitted> {
         let checked = match origin {
-            None => self.checks.check(request, caller),
-            Some(_) => self.checks.check_outside(request, caller),
+            None => self.checks.check(&self.function, params, caller),
+            Some(_) => self.checks.check_outside(&self.function, params, caller),
         };
         checked.map_err(NotSubmitted::Refused)
     }

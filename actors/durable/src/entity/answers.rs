@@ -21,17 +21,19 @@ const BYTES: usize = 1 << 20;
 pub(super) struct CallKey {
     /// Where its answer is recorded: its user, function and key.
     path: Path,
-    /// A digest of its parameters.
-    digest: u64,
+    /// A digest of the canonical form of its parameters, which is recorded, and one of the parameters as they are, which
+    /// was recorded by earlier programs.
+    digests: [u64; 2],
 }
 
 impl CallKey {
-    /// The call of a function with a key; InvalidRequest if that and the names of its user are too long to be recorded.
+    /// The call of a function with a key, and its parameters in canonical form and as they are; InvalidRequest if the key
+    /// and the names of its user are too long to be recorded.
     pub(super) fn new(
         root: &Path,
         caller: &Caller,
         (function, key): (&str, &str),
-        params: &Map<String, Value>,
+        params: [&Map<String, Value>; 2],
     ) -> Result<Self, Error> {
         let user = caller.user().map(|user| (user.local_id(), user.global_id()));
         // quoted, so that no user, function and key are taken for other ones
@@ -40,12 +42,12 @@ impl CallKey {
             let info = "The key and the names of its user are too long";
             return Err(Error::with_info(codes::INVALID_REQUEST, info));
         }
-        Ok(Self { path, digest: digest(params) })
+        Ok(Self { path, digests: params.map(digest) })
     }
 
     /// Where its answer is recorded, and that.
     pub(super) fn answered(self, result: Value) -> (Path, StoredAnswer) {
-        (self.path, StoredAnswer { digest: self.digest, result })
+        (self.path, StoredAnswer { digest: self.digests[0], result })
     }
 }
 
@@ -84,7 +86,7 @@ impl Answers {
     /// The answer that a call has got before.
     pub(super) fn find(&self, call: &CallKey) -> Result<Option<Value>, Error> {
         let Some(answer) = self.answers.get(&call.path) else { return Ok(None) };
-        if answer.digest != call.digest {
+        if !call.digests.contains(&answer.digest) {
             let info = "The key was used for a call with other parameters";
             return Err(Error::with_info(codes::INVALID_REQUEST, info));
         }

@@ -12,7 +12,7 @@ use asyncsteps_actors::{clock, timer, trace};
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, Time, codes};
 use asyncsteps_executor::message::Response;
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
-use asyncsteps_executor::{FrontWait, RequestSteps};
+use asyncsteps_executor::{FrontWait, RequestChecks, RequestSteps};
 use asyncsteps_journal::{Error as JournalError, Refused};
 use futures_util::future::OptionFuture;
 use serde_json::{Map, Value};
@@ -41,11 +41,12 @@ pub(super) fn front(
     shared: &Arc<DurableShared>,
     kind: &Arc<EntityKind>,
     function: (&'static str, CallForm),
+    checks: &RequestChecks,
 ) -> Template {
-    let (shared, kind) = (Arc::clone(shared), Arc::clone(kind));
+    let (shared, kind, checks) = (Arc::clone(shared), Arc::clone(kind), checks.clone());
     Template::build(|steps| {
         steps.add(move |asi, ()| {
-            Rc::new(EntityCall::of(asi, &shared, &kind, function)?).add(asi);
+            Rc::new(EntityCall::of(asi, &shared, &kind, (function, &checks))?).add(asi);
             Ok(())
         });
     })
@@ -57,6 +58,8 @@ struct EntityCall {
     kind: Arc<EntityKind>,
     function: &'static str,
     form: CallForm,
+    /// The checks of the executor.
+    checks: RequestChecks,
     name: EntityName,
     params: Map<String, Value>,
     /// The key of its caller.
@@ -80,7 +83,7 @@ impl EntityCall {
         asi: &mut AsyncSteps,
         shared: &Arc<DurableShared>,
         kind: &Arc<EntityKind>,
-        (function, form): (&'static str, CallForm),
+        ((function, form), checks): ((&'static str, CallForm), &RequestChecks),
     ) -> Result<Self, Error> {
         let fences = asi.extension().map(|CallerFences(fences)| fences.clone()).unwrap_or_default();
         let info = asi.request_mut()?;
@@ -100,6 +103,7 @@ impl EntityCall {
             kind,
             function,
             form,
+            checks: checks.clone(),
             name,
             params,
             key,
@@ -400,8 +404,11 @@ impl EntityCall {
 
     fn call_key(&self, asi: &AsyncSteps) -> Result<Option<CallKey>, Error> {
         let Some(key) = &self.key else { return Ok(None) };
-        let (caller, key) = (asi.request()?.caller(), (self.function, &**key));
-        CallKey::new(&self.kind.root, &caller, key, &self.params).map(Some)
+        let (caller, params) = (asi.request()?.caller(), &self.params);
+        let called = asi.request()?.function().as_str();
+        let canonical = self.checks.canonical(called, params.clone(), &caller);
+        let forms = [canonical.as_ref().unwrap_or(params), params];
+        CallKey::new(&self.kind.root, &caller, (self.function, key), forms).map(Some)
     }
 }
 

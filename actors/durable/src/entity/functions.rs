@@ -122,7 +122,7 @@ impl<E: Entity> EntityFunctions<'_, E> {
     {
         let Self { functions, shared, kind } = self;
         let parameter = kind.parameter;
-        let front = front(&shared, &kind, (function, form));
+        let front = front(&shared, &kind, (function, form), &functions.checks());
         let planned = functions.on_behind(&front, function, handler);
         let schema = schema_for!(H::Params);
         let required = schema.get("required").and_then(serde_json::Value::as_array);

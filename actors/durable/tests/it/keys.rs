@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::rc::Rc;
 
-use asyncsteps_durable::Durable;
+use asyncsteps_durable::jobs::{Jobs, JobsFunction};
+use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::security::{SecurityLevel, User};
@@ -11,6 +12,8 @@ use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Caller, Executor, Incoming, ReplyBody, Returns, Service, Steps};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::Query;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::lab::Nothing;
@@ -58,7 +61,19 @@ async fn send_with(
     kind: ChannelKind,
     headers: impl Headers + 'static,
 ) -> Value {
-    let request = Request::new("test.counter:1.0:count", Map::new());
+    ask_over(executor, kind, Request::new("test.counter:1.0:count", Map::new()), headers).await
+}
+
+async fn ask(executor: &Executor, request: Request, key: Key) -> Value {
+    ask_over(executor, ChannelKind::Http, request, key).await
+}
+
+async fn ask_over(
+    executor: &Executor,
+    kind: ChannelKind,
+    request: Request,
+    headers: impl Headers + 'static,
+) -> Value {
     let ann = User::new("ann", SecurityLevel::SafeOps);
     let incoming = Incoming::new(request, Channel::new(kind)).with_caller(Caller::from(&ann));
     let reply = executor.dispatch(incoming.with_headers(Rc::new(headers))).await;
@@ -136,4 +151,103 @@ fn a_key_in_the_header_that_is_too_long_or_no_text_is_refused() {
         }
         assert_eq!(send(&executor, ChannelKind::Http, Some(longest)).await, json!(1));
     });
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Line {
+    #[expect(dead_code, reason = "it is compared")]
+    sku: String,
+    #[expect(dead_code, reason = "it is compared")]
+    qty: f64,
+    #[expect(dead_code, reason = "it is compared")]
+    note: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Cart {
+    #[expect(dead_code, reason = "it is compared")]
+    lines: Vec<Line>,
+    #[expect(dead_code, reason = "it is compared")]
+    coupon: Option<String>,
+}
+
+/// The same in a later version.
+#[derive(Deserialize, JsonSchema)]
+struct LaterCart {
+    #[expect(dead_code, reason = "it is compared")]
+    lines: Vec<Line>,
+    #[expect(dead_code, reason = "it is compared")]
+    coupon: Option<String>,
+    #[expect(dead_code, reason = "it is compared")]
+    gift: Option<bool>,
+}
+
+fn buy<P: 'static>(steps: &Steps<Counter, P>) -> Returns<i32> {
+    steps.run("buy", async |_, _| Ok(1)).recorded().returns()
+}
+
+/// A program in which `buy` takes these parameters.
+fn shop<P: serde::de::DeserializeOwned + JsonSchema + 'static>(
+    journal: &Memory,
+    version: &str,
+) -> (Durable, Executor) {
+    let durable = Durable::new(journal.clone());
+    let interface = Interface::new(format!("test.counter:{version}").parse().expect("a name"));
+    let executor = Executor::builder().service(interface, Counter, |functions| {
+        durable.on(functions, "buy", buy::<P>);
+    });
+    let executor = Jobs::new(durable.clone()).allow([JobsFunction::Submit]).host(executor);
+    (durable.clone(), executor.build().expect("the interface is complete"))
+}
+
+/// Parameters that are equal.
+fn equal_carts() -> [Value; 4] {
+    [
+        json!({ "lines": [{ "sku": "a", "qty": 1 }] }),
+        json!({ "lines": [{ "qty": 1.0, "sku": "a", "note": null }], "coupon": null }),
+        json!({ "coupon": null, "lines": [{ "sku": "a", "qty": 1, "unknown": 7 }] }),
+        json!({ "lines": [{ "sku": "a", "qty": 1e0 }] }),
+    ]
+}
+
+#[test]
+fn equal_parameters_are_one_request_on_all_ways_and_in_later_versions() {
+    for first in 0..equal_carts().len() {
+        run(async {
+            let journal = Memory::new(TokioClock::start());
+            let ann = User::new("ann", SecurityLevel::SafeOps);
+            let options = || Options::default().caller(&ann).key("k");
+            // not built: it stores what it gets, as earlier programs did
+            let former = Durable::new(journal.clone());
+            let interface = Interface::new("test.counter:1.0".parse().expect("a name"));
+            let _unbuilt = Executor::builder().service(interface, Counter, |functions| {
+                former.on(functions, "buy", buy::<Cart>);
+            });
+            let cart = equal_carts()[first].clone();
+            let uid = former.submit("test.counter:1.0:buy", cart, options()).await;
+            let uid = uid.expect("it is stored");
+            let programs = [shop::<Cart>(&journal, "1.0"), shop::<LaterCart>(&journal, "1.1")];
+            for (durable, executor) in &programs {
+                let _node = durable.start(executor).await.expect("the journal gives a lease");
+                for cart in equal_carts() {
+                    let by_program = durable.submit("test.counter:1.0:buy", &cart, options()).await;
+                    assert_eq!(by_program.expect("it is known"), uid, "{cart}");
+                    let Value::Object(params) = cart.clone() else { panic!("an object") };
+                    let call = Request::new("test.counter:1.0:buy", params.clone());
+                    assert_eq!(ask(executor, call, Key(Some("k"))).await, json!(1), "{cart}");
+                    let job = json!({ "function": "test.counter:1.0:buy", "params": params });
+                    let Value::Object(job) = job else { panic!("an object") };
+                    let job = Request::new("asyncsteps.jobs:1.0:submit", job);
+                    let answer = ask(executor, job, Key(Some("k"))).await;
+                    assert_eq!(answer, json!({ "uid": uid.to_string() }), "{cart}");
+                }
+                let other = json!({ "lines": [{ "sku": "a", "qty": 2 }] });
+                let other = durable.submit("test.counter:1.0:buy", other, options()).await;
+                let error = other.expect_err("it is another request");
+                assert!(error.to_string().contains("used for something else"), "{error}");
+            }
+            let all = Query { limit: 9, ..Query::default() };
+            assert_eq!(programs[0].0.list(all).await.expect("a list").len(), 1);
+        });
+    }
 }

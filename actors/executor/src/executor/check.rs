@@ -22,7 +22,7 @@ use super::over::{QueueTime, Timings};
 use super::refused::{RefusalReason, Refused};
 use super::registry::HostedFunction;
 use super::reply_context::ReplyContext;
-use super::request_checks::Sender;
+use super::request_checks::CheckFor;
 use super::request_parts::RequestParts;
 use crate::channel::{Channel, ChannelKind};
 
@@ -268,19 +268,22 @@ impl Shared {
         &self,
         request: Request,
         caller: &Caller,
-        sender: Sender,
-    ) -> Result<(), Refused> {
+        wanted: CheckFor,
+    ) -> Result<Map<String, Value>, Refused> {
         let (caller, mut request) = (caller.within(), request);
         let called = request.function_name()?;
         let function = self.registry.resolve(&called, &caller)?;
-        if sender == Sender::Outside {
+        if wanted == CheckFor::Outside {
             function.check_outside(&caller)?;
         }
         function.check_conditions(&Channel::local(), &caller, request.coding())?;
         let declared = function.declared();
         let mut params = request.take_params(&called, declared)?;
         declared.check_params(&called, &mut params)?;
-        Ok(())
+        Ok(match wanted {
+            CheckFor::Comparison => declared.canonical_params(&params),
+            CheckFor::Program | CheckFor::Outside => params,
+        })
     }
 }
 

@@ -145,9 +145,11 @@ impl Executor {
             malformed: MessageCount::new(),
         });
         let checking = Arc::downgrade(&shared);
-        shared.registry.checks.set(move |request, caller, sender| {
-            let shared = checking.upgrade();
-            shared.map_or(Ok(()), |shared| shared.check_stored(request, caller, sender))
+        shared.registry.checks.set(move |function, params, caller, wanted| {
+            match checking.upgrade() {
+                Some(shared) => shared.check_stored(Request::new(function, params), caller, wanted),
+                None => Ok(params),
+            }
         });
         Self { shared }
     }

@@ -2,21 +2,27 @@
 
 use std::sync::{Arc, OnceLock};
 
-use asyncsteps_futoin::message::Request;
+use serde_json::{Map, Value};
 
 use super::caller::Caller;
 use super::refused::Refused;
 
-/// The check of a request: the executor's, once it is built.
-type Check = Box<dyn Fn(Request, &Caller, Sender) -> Result<(), Refused> + Send + Sync>;
+/// The check of the parameters of a function: the executor's, once it is built.
+type Check = Box<
+    dyn Fn(&str, Map<String, Value>, &Caller, CheckFor) -> Result<Map<String, Value>, Refused>
+        + Send
+        + Sync,
+>;
 
-/// Where a request that is to be stored comes from.
+/// What a request is checked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sender {
+pub(super) enum CheckFor {
     /// The program itself.
     Program,
     /// A caller of the program.
     Outside,
+    /// A comparison, which takes the canonical form.
+    Comparison,
 }
 
 /// Checks requests as the executor that hosts a function will, for hosts that store requests before they
@@ -27,13 +33,19 @@ pub(super) enum Sender {
 pub struct RequestChecks(Arc<OnceLock<Check>>);
 
 impl RequestChecks {
-    /// Whether a request would be refused: for the name of its function, the level of the caller (FTN3 §1.12), or
-    /// parameters that the definition does not allow. Before the executor is built, and when it is gone, nothing is.
+    /// The parameters of a request as its function will get them, with defaults in place of what is left out. Before the
+    /// executor is built, and when it is gone, they are returned as they are.
     ///
     /// # Errors
-    /// What its caller would get.
-    pub fn check(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
-        self.checked(request, caller, Sender::Program)
+    /// What its caller would get: for the name of the function, the level of the caller (FTN3 §1.12), or parameters that
+    /// the definition does not allow.
+    pub fn check(
+        &self,
+        function: &str,
+        params: Map<String, Value>,
+        caller: &Caller,
+    ) -> Result<Map<String, Value>, Refused> {
+        self.checked(function, params, caller, CheckFor::Program)
     }
 
     /// The same for a request that a caller from outside wants to have stored: one to an
@@ -41,20 +53,54 @@ impl RequestChecks {
     ///
     /// # Errors
     /// What its caller would get.
-    pub fn check_outside(&self, request: Request, caller: &Caller) -> Result<(), Refused> {
-        self.checked(request, caller, Sender::Outside)
+    pub fn check_outside(
+        &self,
+        function: &str,
+        params: Map<String, Value>,
+        caller: &Caller,
+    ) -> Result<Map<String, Value>, Refused> {
+        self.checked(function, params, caller, CheckFor::Outside)
+    }
+
+    /// The [canonical form](asyncsteps_futoin::iface::Function::canonical_params) of parameters, by which the requests
+    /// with one key are compared; `None` for parameters that the definition does not allow.
+    #[must_use]
+    pub fn canonical(
+        &self,
+        function: &str,
+        params: Map<String, Value>,
+        caller: &Caller,
+    ) -> Option<Map<String, Value>> {
+        self.checked(function, params, caller, CheckFor::Comparison).ok()
     }
 
     /// The executor is built.
     pub(super) fn set(
         &self,
-        check: impl Fn(Request, &Caller, Sender) -> Result<(), Refused> + Send + Sync + 'static,
+        check: impl Fn(
+            &str,
+            Map<String, Value>,
+            &Caller,
+            CheckFor,
+        ) -> Result<Map<String, Value>, Refused>
+        + Send
+        + Sync
+        + 'static,
     ) {
         // an executor is built once
         let _ = self.0.set(Box::new(check));
     }
 
-    fn checked(&self, request: Request, caller: &Caller, sender: Sender) -> Result<(), Refused> {
-        self.0.get().map_or(Ok(()), |check| check(request, caller, sender))
+    fn checked(
+        &self,
+        function: &str,
+        params: Map<String, Value>,
+        caller: &Caller,
+        wanted: CheckFor,
+    ) -> Result<Map<String, Value>, Refused> {
+        match self.0.get() {
+            Some(check) => check(function, params, caller, wanted),
+            None => Ok(params),
+        }
     }
 }

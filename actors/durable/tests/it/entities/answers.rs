@@ -29,6 +29,21 @@ fn a_call_that_comes_again_with_its_key_is_carried_out_once() {
 }
 
 #[test]
+fn a_call_with_equal_parameters_is_the_same_call() {
+    run(async {
+        let process = Process::start(memory()).await;
+        let first = json!({ "name": "a", "add": 1, "by": { "rate": 2 } });
+        assert_eq!(process.keyed("ann", "k", first).await, Ok(json!(1)));
+        for by in [json!({ "rate": 2.0, "note": null }), json!({ "rate": 2, "unknown": [1] })] {
+            let again = json!({ "name": "a", "add": 1.0, "fails": null, "by": by });
+            assert_eq!(process.keyed("ann", "k", again).await, Ok(json!(1)));
+        }
+        let other = json!({ "name": "a", "add": 1, "by": { "rate": 3 } });
+        assert_eq!(process.keyed("ann", "k", other).await, Err("InvalidRequest".to_owned()));
+    });
+}
+
+#[test]
 fn a_failed_call_is_carried_out_again() {
     run(async {
         let process = Process::start(memory()).await;

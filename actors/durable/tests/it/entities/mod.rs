@@ -70,6 +70,15 @@ struct Add {
     /// What is wrong with it.
     #[serde(default)]
     fails: Option<String>,
+    #[serde(default)]
+    by: Option<By>,
+}
+
+/// Something that it does not look at.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct By {
+    rate: f64,
+    note: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]

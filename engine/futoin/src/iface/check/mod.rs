@@ -1,6 +1,7 @@
 //! Checkers: compiled types, so that checking a value looks nothing up.
 
 mod base64;
+mod canonical;
 mod limits;
 mod pattern;
 
