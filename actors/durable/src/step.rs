@@ -358,9 +358,19 @@ impl StepRecorder for DurableStep {
         }
     }
 
-    fn takes(&self, input: Stored) {
-        // an input too large to be stored is missing for an undo that needs it
-        self.input.replace(value(&input).ok());
+    fn takes(&self, input: Stored) -> Result<(), Error> {
+        let input = value(&input);
+        // a step that an earlier program began without its input goes on
+        let has_begun = self.flow.records.borrow().at(self.path()).is_some();
+        if let (Err(error), false) = (&input, has_begun) {
+            let why = error.info().unwrap_or_default();
+            let path = self.path();
+            let info =
+                format!("{path} does not begin, because its undo needs what it takes: {why}");
+            return Err(Error::unexpected(info));
+        }
+        self.input.replace(input.ok());
+        Ok(())
     }
 
     fn input(&self) -> Option<Stored> {

@@ -114,7 +114,10 @@ pub trait StepRecorder: ReplayHooks {
     fn stored(&self) -> Option<Stored>;
 
     /// The step takes this, which is stored before its body begins.
-    fn takes(&self, input: Stored);
+    ///
+    /// # Errors
+    /// If it cannot be stored: then the body does not begin.
+    fn takes(&self, input: Stored) -> Result<(), Error>;
 
     /// The input that the step [took](Self::takes) in an earlier run, if that is stored.
     fn input(&self) -> Option<Stored>;

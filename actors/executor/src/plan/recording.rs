@@ -41,7 +41,8 @@ where
     }
 
     /// [`recorded`](Self::recorded), with what the step takes: for an undo or a lock that needs that when the step is
-    /// undone after a crash, and the step before is not recorded. A loop says this: its state is recorded, and its
+    /// undone after a crash, and the step before is not recorded. If it cannot be stored, such as for its size, the step
+    /// fails before its body begins. A loop says this: its state is recorded, and its
     /// result. After a crash it goes on with the iteration that had begun; the records of an iteration are removed when
     /// it ends, unless one of its steps can be undone.
     pub fn recorded_with_input(mut self) -> Self

@@ -288,7 +288,7 @@ where
         let undo = said.undo.as_ref().map(|undo| (Arc::clone(undo), undo.input(&input)));
         let of_step = cx.clone();
         if let Some((step, codec)) = cx.recorded().zip(said.input) {
-            step.memory.takes((codec.write)(&input)?);
+            step.memory.takes((codec.write)(&input)?)?;
         }
         let recorded = cx.recorded().map(|step| OfBody {
             cx: cx.clone(),
