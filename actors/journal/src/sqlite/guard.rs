@@ -115,7 +115,7 @@ impl FileLock {
 const OTHER_LOCK: &str = "a process with another lock file, such as by a hard link";
 
 /// A file next to the journal.
-fn beside(file: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(file: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(file);
     name.push(suffix);
     PathBuf::from(name)

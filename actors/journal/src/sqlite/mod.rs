@@ -11,9 +11,10 @@
 //! process, however that ends. Flows of an earlier process can be claimed at once.
 //!
 //! When the last handle is dropped, the log is moved into the file, which then has all of the journal: a copy of the
-//! file alone is complete. After a kill, or while the journal is open, a copy needs the `-wal` file too. The `-lock`
-//! file has the journal's id. If the file is emptied or removed and this one is left, opening it is an error: an empty
-//! journal does not take the place of a lost one.
+//! file alone is complete. A copy of files while the journal is open may lose what was answered, or be damaged; `VACUUM
+//! INTO`, `.backup` of `sqlite3` and programs that follow the log, such as litestream, take one state. After a kill a
+//! copy needs the `-wal` file too. The `-lock` file has the journal's id. If the file is emptied or removed and this one
+//! is left, opening it is an error: an empty journal does not take the place of a lost one.
 //!
 //! What is removed is overwritten with zeros (`PRAGMA secure_delete`), and [`remove`](crate::Journal::remove) also empties
 //! the log before it is answered, unless another process reads the file meanwhile, which is logged at WARN. After a
@@ -22,6 +23,11 @@
 //! What has ended is removed in pieces, between which the writer goes on. Each [`trim`](crate::Journal::trim) takes up to 4 MiB off the end of the file, as far as pages of it are free. A
 //! file that an earlier program has made uses them again, and does not shrink unless it is made anew while no process
 //! has it: `sqlite3 FILE "PRAGMA auto_vacuum = INCREMENTAL; VACUUM"`, with room for a second file.
+//!
+//! While anything else reads the file, such as a backup or a shell, the log is not used again and grows: by some 75 kB
+//! with each order of the demo. One of more than 16 MiB is emptied as soon as the reader has left. A reader that stays
+//! for 30 s is logged at WARN, with how long it has been there. [`Options::max_bytes`] bounds file and log together,
+//! and [`Sqlite::totals`] has the size of the log.
 //!
 //! The file has to be on a disk of the machine: network file systems do not keep the promises that SQLite
 //! needs. The clock of the machine may jump: leases and lengths of time do not depend on it while nodes run.
@@ -34,6 +40,7 @@ mod guest;
 mod host;
 #[cfg(target_os = "linux")]
 mod inode;
+mod log;
 mod pieces;
 mod reads;
 mod schedules;
@@ -44,6 +51,7 @@ mod worker;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -76,7 +84,8 @@ pub struct Options {
     pub durability: Durability,
     /// Its limits.
     pub limits: Limits,
-    /// The size in bytes that the file may have; as large as the disk by default.
+    /// The size in bytes that the file and its log may have in all; as large as the disk by default. Beyond that nothing
+    /// is written, [`Error::DiskFull`].
     pub max_bytes: Option<u64>,
     /// The name and version of the program, for errors about records that another one cannot read.
     pub program: String,
@@ -131,6 +140,8 @@ pub struct Totals {
     pub requests: u64,
     /// Transactions that they were written in, each with one flush.
     pub commits: u64,
+    /// The size of the log before the last of them.
+    pub log_bytes: u64,
 }
 
 /// A journal in a SQLite file. Clones share it; when the last one is dropped, that waits until all
@@ -144,6 +155,7 @@ struct SqliteState {
     /// Dropped after the reader: the last connection moves the log into the file.
     writer: SqliteWorker,
     changes: watch::Sender<u64>,
+    log_bytes: Arc<AtomicU64>,
     database: Database,
     seal: Seal,
     /// Dropped last: then another process may open the file.
@@ -172,12 +184,14 @@ impl Sqlite {
         opened.log(guard.file());
         let reader = schema::open_reader(guard.file(), &options)?;
         let (changes, seal, clock) = (watch::Sender::new(0), options.seal(), options.clock);
+        let log_bytes = writer.log.as_ref().map(|log| Arc::clone(&log.bytes)).unwrap_or_default();
         let writer = SqliteWorker::start(WorkerAccess::Write, writer, Arc::clone(&clock))?;
         let reader = SqliteWorker::start(WorkerAccess::Read, reader, clock)?;
         Ok(Self(Arc::new(SqliteState {
             reader,
             writer,
             changes,
+            log_bytes,
             database: Database::open(),
             seal,
             _guard: guard,
@@ -188,7 +202,7 @@ impl Sqlite {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let (requests, commits) = self.0.writer.done();
-        Totals { requests, commits }
+        Totals { requests, commits, log_bytes: self.0.log_bytes.load(Ordering::Relaxed) }
     }
 
     fn read<'a, T: Send + 'static>(

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, params};
 use super::cache::Cache;
 use super::guard::FileLock;
 use super::guest::Guest;
+use super::log::{LOG_BYTES, WriteAheadLog};
 use super::schedules;
 use super::tables::{SqliteTables, db_error, encoded};
 use super::{Durability, Options};
@@ -120,8 +121,9 @@ pub(super) fn open_writer(
     let (program, limits) = (program.map_err(db_error)?, options.limits);
     let (seal, cache) = (options.seal(), Some(Cache::default()));
     let guest = Some(Guest::watch(&mut db).map_err(db_error)?);
+    let log = Some(WriteAheadLog::new(guard.file(), options.max_bytes));
     let erased = Cell::new(false);
-    Ok((SqliteTables { db, program, limits, seal, cache, guest, erased }, opened))
+    Ok((SqliteTables { db, program, limits, seal, cache, guest, log, erased }, opened))
 }
 
 /// The file that was opened.
@@ -156,8 +158,8 @@ impl OpenedFile {
 pub(super) fn open_reader(file: &Path, options: &Options) -> Result<SqliteTables, Error> {
     let db = open(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let (limits, seal) = (options.limits, options.seal());
-    let (cache, guest, erased) = (None, None, Cell::new(false));
-    Ok(SqliteTables { db, program: 0, limits, seal, cache, guest, erased })
+    let (cache, guest, log, erased) = (None, None, None, Cell::new(false));
+    Ok(SqliteTables { db, program: 0, limits, seal, cache, guest, log, erased })
 }
 
 fn open(file: &Path, flags: OpenFlags) -> Result<Connection, Error> {
@@ -201,6 +203,8 @@ fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
         Durability::Relaxed => "NORMAL",
     };
     db.pragma_update(None, "synchronous", synchronous)?;
+    let kept = i64::try_from(LOG_BYTES).unwrap_or(i64::MAX);
+    db.pragma_update_and_check(None, "journal_size_limit", kept, |_| Ok(()))?;
     // what is removed is overwritten
     db.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     if let Some(bytes) = options.max_bytes {

@@ -8,6 +8,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Row, p
 
 use super::cache::Cache;
 use super::guest::Guest;
+use super::log::WriteAheadLog;
 use crate::coding::Encoded;
 use crate::error::{Error, Refused};
 use crate::head::FlowHead;
@@ -31,6 +32,8 @@ pub(super) struct SqliteTables {
     pub(super) cache: Option<Cache>,
     /// Of the connection that writes.
     pub(super) guest: Option<Guest>,
+    /// Of the connection that writes.
+    pub(super) log: Option<WriteAheadLog>,
     /// Whether the log is to be emptied after the transaction, because of what was removed.
     pub(super) erased: Cell<bool>,
 }

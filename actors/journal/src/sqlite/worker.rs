@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::log;
 use super::tables::{SqliteTables, db_error, io_error};
 use crate::error::Error;
 use crate::moment::Moment;
@@ -175,10 +176,9 @@ impl Groups {
 
     /// Moves the log into the file, so that the file alone has all. The log is kept if that fails.
     fn move_log(&self) {
-        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
-        match self.tables.db.query_row(sql, [], |row| row.get::<_, bool>(0)) {
-            Ok(false) => {}
-            Ok(true) => tracing::warn!(
+        match log::empty(&self.tables.db, log::BUSY) {
+            Ok(true) => {}
+            Ok(false) => tracing::warn!(
                 "another connection reads the journal's file: a copy of it needs the `-wal` beside it, and what was \
                  removed may still be there"
             ),
@@ -218,6 +218,9 @@ impl Groups {
 
     fn attempt(&self, group: &mut [Box<dyn WorkerJob>]) -> Result<(), Error> {
         let db = &self.tables.db;
+        if let Some(log) = &self.tables.log {
+            log.look(db, self.clock.now())?;
+        }
         let begin = match self.access {
             WorkerAccess::Read => "BEGIN DEFERRED",
             WorkerAccess::Write => "BEGIN IMMEDIATE",

@@ -5,6 +5,7 @@ mod backups;
 mod files;
 mod flushes;
 mod formats;
+mod held_log;
 mod kill;
 mod pieces;
 mod removed;
