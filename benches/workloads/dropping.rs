@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use asyncsteps_journal::record::{Ended, Started};
 use asyncsteps_journal::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, FlowState,
-    Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule,
-    Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo,
+    FlowState, Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status,
+    StoredSchedule, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock as _, Epoch, Error, Event, Incarnation, Journal, NotWritten, Path, Reading,
@@ -46,6 +46,9 @@ fn beginning(submit: &Submit) -> Status {
         ended: None,
         reason: None,
         cancel: None,
+        outcome: None,
+        user: None,
+        key: None,
     };
     Status { flow, ending: None }
 }
@@ -122,6 +125,10 @@ impl Journal for Dropping {
 
     fn list(&self, _: Query) -> Answer<'_, Vec<FlowInfo>> {
         answer(Ok(Vec::new()))
+    }
+
+    fn count(&self, _: Vec<String>) -> Answer<'_, Counts> {
+        answer(Ok(Counts::default()))
     }
 
     fn signal(&self, uid: Uid, _: Signal) -> Answer<'_, ()> {

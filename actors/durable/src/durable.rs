@@ -8,6 +8,7 @@ use asyncsteps_actors::clock::Clock;
 use asyncsteps_core::codes;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::{Caller, Executor};
+use asyncsteps_journal::limits::BATCH;
 use asyncsteps_journal::record::{Ending, Started, StoredRecord};
 use asyncsteps_journal::request::{
     CallerKey, Cancelled, CancelledBy, FirstOwner, FlowInfo, FlowState, Query, Resume, Signal,
@@ -403,12 +404,23 @@ impl Durable {
         }
     }
 
-    /// Requests, oldest first, see [`Journal::list`].
+    /// Requests, oldest first, see [`Journal::list`]: as many as the query asks for, which takes several requests to the
+    /// journal if that is more than [`BATCH`].
     ///
     /// # Errors
     /// The errors of the journal.
-    pub async fn list(&self, query: Query) -> Result<Vec<FlowInfo>, Error> {
-        self.shared.journal.list(query).await
+    pub async fn list(&self, mut query: Query) -> Result<Vec<FlowInfo>, Error> {
+        let mut flows = Vec::new();
+        loop {
+            let page = self.shared.journal.list(query.clone()).await?;
+            let is_full = page.len() == BATCH;
+            query.limit = query.limit.saturating_sub(page.len());
+            query.after = page.last().map_or(query.after, |flow| flow.number);
+            flows.extend(page);
+            if !is_full || query.limit == 0 {
+                return Ok(flows);
+            }
+        }
     }
 
     /// Lets a request go on that waits for an operator.

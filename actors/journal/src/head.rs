@@ -11,7 +11,7 @@ use crate::error::{NotWritten, Refused};
 use crate::id::{Epoch, Incarnation, Uid};
 use crate::limits::Limits;
 use crate::moment::Moment;
-use crate::record::{Event, StoredRecord};
+use crate::record::{Ending, Event, StoredRecord};
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, Condition, Disposition, FirstOwner,
     FlowInfo, FlowState, Resume, StoredCancel, Submit,
@@ -111,7 +111,11 @@ impl FlowHead {
         limits: &Limits,
     ) -> Result<Appended, NotWritten> {
         self.check_owner(entry.epoch)?;
-        let ends = entry.records.iter().any(|record| matches!(record.event, Event::Ended(_)));
+        let ending = entry.records.iter().find_map(|record| match &record.event {
+            Event::Ended(ended) => Some(&ended.ending),
+            _ => None,
+        });
+        let ends = ending.is_some();
         let news_matters = match entry.condition {
             Condition::AllSeen => self.inbox > entry.seen,
             Condition::None => {
@@ -139,6 +143,7 @@ impl FlowHead {
             _ if ends => {
                 self.leave(FlowState::Ended, None);
                 (self.ended, self.ended_seen) = (Some(moment.now), Some(moment.seen));
+                self.reason = ending.map(outcome);
             }
             Disposition::Keep => {}
             Disposition::Release => self.leave(FlowState::Ready, None),
@@ -336,6 +341,11 @@ impl FlowHead {
     }
 
     pub(crate) fn info(&self) -> FlowInfo {
+        let reason = self.reason.clone();
+        let (outcome, reason) = match self.state {
+            FlowState::Ended => (reason, None),
+            _ => (None, reason),
+        };
         FlowInfo {
             uid: self.uid,
             number: self.number,
@@ -349,9 +359,24 @@ impl FlowHead {
             created: self.created,
             due: self.due,
             ended: self.ended,
-            reason: self.reason.clone(),
+            reason,
             cancel: self.cancel.clone(),
+            outcome: outcome.map(|code| if code.is_empty() { SUCCESS.to_owned() } else { code }),
+            user: None,
+            key: None,
         }
+    }
+}
+
+/// The outcome of a flow that came to a result.
+const SUCCESS: &str = "success";
+
+/// How a flow ended, in the place of its reason: the code of its error, and nothing if it has a result.
+fn outcome(ending: &Ending) -> String {
+    match ending {
+        Ending::Completed(_) => String::new(),
+        Ending::Failed(failure) => failure.code.clone(),
+        Ending::Cancelled => "Cancelled".to_owned(),
     }
 }
 

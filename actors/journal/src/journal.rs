@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
-    News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
-    Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
+    Loaded, News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule,
+    Submit, Submitted,
 };
 use crate::time::{Reading, Timestamp};
 use crate::transaction::Database;
@@ -94,6 +94,13 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// The errors of the storage.
     fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>>;
+
+    /// How many flows of these templates are open, by state, and since when; how much is stored. It reads an index up to a
+    /// bound, so it may be asked every few seconds.
+    ///
+    /// # Errors
+    /// The errors of the storage.
+    fn count(&self, templates: Vec<String>) -> Answer<'_, Counts>;
 
     /// Stores a signal, whether or not the flow waits for it already.
     ///

@@ -22,6 +22,10 @@ pub const RECORD_BYTES: usize = 1024 * 1024;
 /// [`remove`](crate::Journal::remove) return or take at once: as many as one transaction handles in about a tenth of a second.
 pub const BATCH: usize = 1000;
 
+/// How many flows of a template and a state are [counted](crate::Journal::count): as many entries of an index are read in
+/// about a millisecond, however many flows there are.
+pub const COUNTED: usize = 10_000;
+
 /// How many signals that were taken stay known by their identity, so that one which is sent again is
 /// not stored again.
 pub const TAKEN_SIGNALS: u64 = 1000;

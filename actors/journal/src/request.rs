@@ -378,6 +378,12 @@ pub struct FlowInfo {
     pub reason: Option<String>,
     /// The cancel.
     pub cancel: Option<StoredCancel>,
+    /// How it ended: `success`, `Cancelled`, or the code of its error; `None` if a program before format 4 has ended it.
+    pub outcome: Option<String>,
+    /// In a list: the local id of the user that it acts for.
+    pub user: Option<String>,
+    /// In a list: the key of its caller.
+    pub key: Option<String>,
 }
 
 /// The state of a flow. The numbers are also on disk.
@@ -423,6 +429,8 @@ pub struct ReadSchedule {
 /// Which flows to list.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
+    /// Only this flow.
+    pub uid: Option<Uid>,
     /// Only flows in this state.
     pub state: Option<FlowState>,
     /// Only flows of this template.
@@ -441,6 +449,41 @@ pub struct Query {
     pub after: u64,
     /// How many at the most; up to [`BATCH`](crate::limits::BATCH) are returned.
     pub limit: usize,
+}
+
+/// What a journal has, as [`count`](crate::Journal::count) answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// The time.
+    pub time: Timestamp,
+    /// The open flows of the templates that were asked for, by template and state; states without a flow are missing.
+    pub flows: Vec<OpenFlows>,
+    /// How many flows are stored, also ended ones: the numbers from the oldest one to the newest one, so flows that were
+    /// removed in between are counted too.
+    pub stored: u64,
+    /// Bytes on disk; `None` in memory.
+    pub bytes: Option<u64>,
+    /// Bytes of a write-ahead log that is the journal's own.
+    pub log_bytes: Option<u64>,
+}
+
+/// The flows of a template that are in one state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "storages make it")]
+pub struct OpenFlows {
+    /// The template.
+    pub template: String,
+    /// The state.
+    pub state: FlowState,
+    /// How many there are: [`COUNTED`](crate::limits::COUNTED) stands for more as well.
+    pub count: u64,
+    /// The oldest one; of more than are counted, the oldest one of the lowest version.
+    pub oldest: Uid,
+    /// Its epoch, which each claim raises.
+    pub epoch: Epoch,
+    /// When it was submitted.
+    pub created: Timestamp,
 }
 
 /// A flow, and how it ended if it did.

@@ -71,6 +71,10 @@ const STATES: [FlowState; 8] = [
     FlowState::Ended,
 ];
 
+/// The states of flows that have not ended.
+#[cfg(feature = "sqlite")]
+pub(crate) const OPEN: &[FlowState] = STATES.split_last().unwrap().1;
+
 /// The state with this number.
 pub(crate) fn state(number: i64) -> Option<FlowState> {
     STATES.into_iter().find(|state| *state as i64 == number)

@@ -11,8 +11,8 @@ use asyncsteps_core::sim::Random;
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::Event;
 use asyncsteps_journal::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
-    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
+    Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
     Submitted,
 };
 use asyncsteps_journal::{
@@ -249,6 +249,10 @@ impl Journal for Disk {
 
     fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>> {
         self.after_latency("list", self.memory.list(query))
+    }
+
+    fn count(&self, templates: Vec<String>) -> Answer<'_, Counts> {
+        self.after_latency("count", self.memory.count(templates))
     }
 
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {

@@ -371,7 +371,7 @@ impl Jobs {
             before,
             after,
             limit,
-            key: None,
+            ..Query::default()
         };
         listed(cx, cx.durable.list(query).await?, limit).await
     }

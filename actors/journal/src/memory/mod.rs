@@ -18,9 +18,9 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
-    News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
-    Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
+    Loaded, News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule,
+    Submit, Submitted,
 };
 use crate::time::{Clock, Reading, SystemClock};
 use store::MemoryStore;
@@ -216,6 +216,10 @@ impl Journal for Memory {
 
     fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>> {
         self.answer(Operation::Load, move |store, _| Ok(store.list(&query)))
+    }
+
+    fn count(&self, templates: Vec<String>) -> Answer<'_, Counts> {
+        self.answer(Operation::Load, move |store, now| Ok(store.count(&templates, now)))
     }
 
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {

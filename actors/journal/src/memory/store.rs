@@ -8,14 +8,14 @@ use crate::coding::{CLOSING, Encoded, EventKind};
 use crate::error::{Error, NotWritten, Refused};
 use crate::head::{FlowHead, InFlight, OpenEffect, Turns, WaitingSignals};
 use crate::id::{Incarnation, RecordId, Uid};
-use crate::limits::{BATCH, Limits, TAKEN_SIGNALS};
+use crate::limits::{BATCH, COUNTED, Limits, TAKEN_SIGNALS};
 use crate::moment::{ClockState, Look, Moment};
 use crate::quota::{CallerRange, WaitingCounts};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, FlowInfo,
-    FlowState, Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status,
-    StoredSchedule, StoredSignal, Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FirstOwner,
+    FlowInfo, FlowState, Inbox, Loaded, News, OpenFlows, Query, ReadSchedule, Registered, Resume,
+    Signal, Status, StoredSchedule, StoredSignal, Submit, Submitted,
 };
 use crate::seal::{Place, Seal};
 use crate::time::{Reading, Timestamp};
@@ -273,15 +273,43 @@ impl MemoryStore {
             query.user.as_ref().is_none_or(|user| flow.local_id.as_ref() == Some(user))
                 && query.key.as_ref().is_none_or(|wanted| key == Some(wanted))
         });
-        let wanted = whose.map(|flow| &flow.head).filter(|head| {
+        let wanted = whose.filter(|StoredFlow { head, .. }| {
             head.number > query.after
+                && query.uid.is_none_or(|uid| uid == head.uid)
                 && query.state.is_none_or(|state| state == head.state)
                 && query.template.as_ref().is_none_or(|template| *template == head.template)
                 && query.template_without.is_none_or(|letter| !head.template.contains(letter))
                 && query.from.is_none_or(|from| head.created >= from)
                 && query.before.is_none_or(|before| head.created < before)
         });
-        wanted.take(check::limit(query.limit)).map(FlowHead::info).collect()
+        let listed = wanted.take(check::limit(query.limit)).map(|flow| FlowInfo {
+            user: flow.local_id.clone(),
+            key: flow.key.as_ref().map(|key| key.key.clone()),
+            ..flow.head.info()
+        });
+        listed.collect()
+    }
+
+    pub(super) fn count(&self, templates: &[String], now: Moment) -> Counts {
+        let mut flows = BTreeMap::new();
+        let open = self.open.iter().filter_map(|number| self.flows.get(number));
+        for FlowHead { template, state, uid, epoch, created, .. } in open.map(|flow| &flow.head) {
+            if *state == FlowState::Ended || !templates.contains(template) {
+                continue;
+            }
+            let counted = flows.entry((template, *state)).or_insert_with(|| OpenFlows {
+                template: template.clone(),
+                state: *state,
+                count: 0,
+                oldest: *uid,
+                epoch: *epoch,
+                created: *created,
+            });
+            counted.count = (counted.count + 1).min(COUNTED as u64);
+        }
+        let first = self.flows.keys().next();
+        let stored = first.map_or(0, |first| self.last_flow - first + 1);
+        Counts { time: now.now, flows: flows.into_values().collect(), stored, ..Counts::default() }
     }
 
     pub(super) fn schedules(&self) -> Vec<ReadSchedule> {

@@ -65,8 +65,8 @@ use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
-    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
+    Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
     Submitted,
 };
 #[cfg(not(feature = "encryption"))]
@@ -351,6 +351,13 @@ impl Journal for Postgres {
         Box::pin(async move {
             let session = self.reader().await?;
             session::within(reads::list(&session, &query)).await.map_err(not_reached)
+        })
+    }
+
+    fn count(&self, templates: Vec<String>) -> Answer<'_, Counts> {
+        Box::pin(async move {
+            let session = self.reader().await?;
+            session::within(reads::count(&session, &templates)).await.map_err(not_reached)
         })
     }
 

@@ -4,19 +4,20 @@ use futures_util::future::try_join3;
 use tokio_postgres::types::ToSql;
 
 use super::session::{JournalSession, SessionFailure};
-use super::tables::{encoded, head, head_columns, uid};
+use super::tables::{encoded, foreign, head, head_columns, moment, uid};
 use crate::check;
 use crate::coding::EventKind;
 use crate::error::{Error, Refused};
 use crate::head::FlowHead;
 use crate::id::{Epoch, Incarnation, RecordId, Uid};
-use crate::limits::BATCH;
+use crate::limits::{BATCH, COUNTED};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
-    CallerKey, FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal,
+    CallerKey, Counts, FlowInfo, FlowState, Inbox, Loaded, News, OpenFlows, Query, Status,
+    StoredSignal,
 };
 use crate::seal::Place;
-use crate::stored::{int, millis, unsigned};
+use crate::stored::{self, int, millis, timestamp, unsigned};
 
 pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead, SessionFailure> {
     let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE uid = $1");
@@ -125,32 +126,78 @@ pub(super) async fn list(
     query: &Query,
 ) -> Result<Vec<FlowInfo>, SessionFailure> {
     macro_rules! select {
-        ($whose:literal) => {
+        ($index:literal) => {
             concat!(
                 "SELECT ",
                 head_columns!(),
-                " FROM flow f WHERE ",
-                $whose,
+                ", f.local_id, f.key FROM flow f WHERE ",
+                $index,
                 " AND number > $1 AND ($2::bigint IS NULL OR state = $2) \
                  AND ($3::text IS NULL OR template = $3) AND ($4::bigint IS NULL OR created >= $4) \
-                 AND ($5::bigint IS NULL OR created < $5) \
-                 AND ($9::text IS NULL OR position($9 in template) = 0) ORDER BY number LIMIT $6"
+                 AND ($5::bigint IS NULL OR created < $5) AND ($7::text IS NULL OR local_id = $7) \
+                 AND ($8::text IS NULL OR key = $8) \
+                 AND ($9::text IS NULL OR position($9 in template) = 0) \
+                 AND ($10::bytea IS NULL OR uid = $10) ORDER BY number LIMIT $6"
             )
         };
     }
-    // each has the index that it needs
-    let sql = match (&query.user, &query.key) {
-        (Some(_), _) => select!("local_id = $7 AND ($8::text IS NULL OR key = $8)"),
-        (None, Some(_)) => select!("$7::text IS NULL AND key = $8"),
-        (None, None) => select!("$7::text IS NULL AND $8::text IS NULL"),
+    // each has the index that it needs: most flows have ended, so those are found by their numbers, and for the
+    // others the server may not do so
+    let sql = match query {
+        Query { uid: Some(_), .. } => select!("uid = $10"),
+        Query { user: Some(_), .. } => select!("local_id = $7"),
+        Query { key: Some(_), .. } => select!("key = $8"),
+        Query { state: Some(state), .. } if *state != FlowState::Ended => select!(
+            "number = ANY(ARRAY(SELECT number FROM flow WHERE state = $2 AND number > $1 \
+             ORDER BY state, template, version, number))"
+        ),
+        _ => select!("true"),
     };
     let state = query.state.map(|state| state as i64);
     let limit = int(check::limit(query.limit) as u64);
     let (from, before) = (query.from.map(millis), query.before.map(millis));
     let Query { template, user, key, .. } = query;
     let without = query.template_without.map(String::from);
-    let values: [&(dyn ToSql + Sync); 9] =
-        [&int(query.after), &state, template, &from, &before, &limit, user, key, &without];
+    let uid = query.uid.map(|uid| uid.as_bytes().to_vec());
+    let values: [&(dyn ToSql + Sync); 10] =
+        [&int(query.after), &state, template, &from, &before, &limit, user, key, &without, &uid];
     let rows = session.query(sql, &values).await?;
-    rows.iter().map(|row| Ok(head(row)?.info())).collect()
+    let read = |row: &tokio_postgres::Row| {
+        Ok(FlowInfo { user: row.try_get(26)?, key: row.try_get(27)?, ..head(row)?.info() })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// The order of the index keeps the server to it, whatever it knows of the table.
+const COUNT: &str = "SELECT w.template, w.state, c.count, f.uid, f.epoch, f.created FROM \
+     (SELECT * FROM unnest($1::text[]) template, generate_series(0::bigint, 6) state) w, \
+     LATERAL (SELECT count(*) AS count, min(number) AS oldest FROM \
+     (SELECT number FROM flow WHERE state = w.state AND template = w.template \
+     ORDER BY state, template, version, number LIMIT $2) o) c \
+     JOIN flow f ON f.number = c.oldest";
+
+pub(super) async fn count(
+    session: &JournalSession,
+    templates: &[String],
+) -> Result<Counts, SessionFailure> {
+    let rows = session.query(COUNT, &[&templates, &int(COUNTED as u64)]).await?;
+    let read = |row: &tokio_postgres::Row| {
+        Ok(OpenFlows {
+            template: row.try_get(0)?,
+            state: stored::state(row.try_get(1)?).ok_or_else(foreign)?,
+            count: unsigned(row.try_get(2)?),
+            oldest: uid(row, 3)?,
+            epoch: Epoch::new(unsigned(row.try_get(4)?)),
+            created: timestamp(row.try_get(5)?),
+        })
+    };
+    let flows = rows.iter().map(read).collect::<Result<_, SessionFailure>>()?;
+    let sql = "SELECT (SELECT max(number) - min(number) + 1 FROM flow), \
+               pg_total_relation_size('flow') + pg_total_relation_size('record') \
+               + pg_total_relation_size('signal')";
+    let rows = session.query(sql, &[]).await?;
+    let row = rows.first().ok_or_else(foreign)?;
+    let (stored, bytes) = (row.try_get::<_, Option<i64>>(0)?, Some(unsigned(row.try_get(1)?)));
+    let (time, stored) = (moment(session).await?.now, stored.map_or(0, unsigned));
+    Ok(Counts { time, flows, stored, bytes, log_bytes: None })
 }

@@ -63,8 +63,8 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, FlowInfo, Inbox, Loaded,
-    News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
+    Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
     Submitted,
 };
 use crate::seal::Seal;
@@ -279,6 +279,10 @@ impl Journal for Sqlite {
 
     fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>> {
         self.read(move |tables, _| tables.list(&query))
+    }
+
+    fn count(&self, templates: Vec<String>) -> Answer<'_, Counts> {
+        self.read(move |tables, now| tables.count(&templates, now))
     }
 
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {

@@ -8,13 +8,15 @@ use crate::coding::EventKind;
 use crate::error::Error;
 use crate::head::FlowHead;
 use crate::id::{Epoch, Incarnation, RecordId, Uid};
-use crate::limits::BATCH;
+use crate::limits::{BATCH, COUNTED};
+use crate::moment::Moment;
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
-    CallerKey, FlowInfo, FlowState, Inbox, Loaded, News, Query, Status, StoredSignal,
+    CallerKey, Counts, FlowInfo, FlowState, Inbox, Loaded, News, OpenFlows, Query, Status,
+    StoredSignal,
 };
 use crate::seal::Place;
-use crate::stored::{int, millis, unsigned};
+use crate::stored::{OPEN, int, millis, timestamp, unsigned};
 
 impl SqliteTables {
     pub(super) fn load(&self, uid: Uid) -> Result<Loaded, Error> {
@@ -104,26 +106,65 @@ impl SqliteTables {
     }
 
     pub(super) fn list(&self, query: &Query) -> Result<Vec<FlowInfo>, Error> {
-        // each has the index that it needs
-        let whose = match (&query.user, &query.key) {
-            (Some(_), _) => "local_id = ?7 AND (?8 IS NULL OR key = ?8)",
-            (None, Some(_)) => "?7 IS NULL AND key = ?8",
-            (None, None) => "?7 IS NULL AND ?8 IS NULL",
+        // each has the index that it needs: most flows have ended, so those are found by their numbers
+        let index = match query {
+            Query { uid: Some(_), .. } => "uid = ?10",
+            Query { user: Some(_), .. } => "local_id = ?7",
+            Query { key: Some(_), .. } => "key = ?8",
+            Query { state: Some(state), .. } if *state != FlowState::Ended => "state = ?2",
+            _ => "true",
         };
         let sql = format!(
-            "SELECT {HEAD} FROM flow WHERE {whose} AND number > ?1 AND (?2 IS NULL OR state = ?2) \
-             AND (?3 IS NULL OR template = ?3) AND (?4 IS NULL OR created >= ?4) \
-             AND (?5 IS NULL OR created < ?5) AND (?9 IS NULL OR instr(template, ?9) = 0) \
+            "SELECT {HEAD}, local_id, key FROM flow WHERE {index} AND number > ?1 \
+             AND (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR template = ?3) \
+             AND (?4 IS NULL OR created >= ?4) AND (?5 IS NULL OR created < ?5) \
+             AND (?7 IS NULL OR local_id = ?7) AND (?8 IS NULL OR key = ?8) \
+             AND (?9 IS NULL OR instr(template, ?9) = 0) AND (?10 IS NULL OR uid = ?10) \
              ORDER BY number LIMIT ?6"
         );
         let mut statement = self.prepare(&sql)?;
         let state = query.state.map(|state| state as i64);
         let limit = int(check::limit(query.limit) as u64);
         let (from, before) = (query.from.map(millis), query.before.map(millis));
-        let Query { template, user, key, after, .. } = query;
-        let without = query.template_without.map(String::from);
-        let values = params![int(*after), state, template, from, before, limit, user, key, without];
-        let heads = statement.query_map(values, |row| Ok(head(row)?.info()));
+        let Query { template, user, key, after, uid, .. } = query;
+        let (without, uid) =
+            (query.template_without.map(String::from), uid.as_ref().map(Uid::as_bytes));
+        let values =
+            params![int(*after), state, template, from, before, limit, user, key, without, uid];
+        let heads = statement.query_map(values, |row| {
+            Ok(FlowInfo { user: row.get(26)?, key: row.get(27)?, ..head(row)?.info() })
+        });
         heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
+    }
+
+    pub(super) fn count(&self, templates: &[String], now: Moment) -> Result<Counts, Error> {
+        let sql = "SELECT count, uid, epoch, created FROM flow JOIN \
+                   (SELECT count(*) AS count, min(number) AS oldest FROM \
+                   (SELECT number FROM flow INDEXED BY flow_state WHERE state = ?1 AND template = ?2 \
+                   LIMIT ?3)) ON number = oldest";
+        let mut statement = self.prepare(sql)?;
+        let mut flows = Vec::new();
+        for template in templates {
+            for state in OPEN.iter().copied() {
+                let values = params![state as i64, template, int(COUNTED as u64)];
+                let row = statement.query_row(values, |row| {
+                    Ok(OpenFlows {
+                        template: template.clone(),
+                        state,
+                        count: unsigned(row.get(0)?),
+                        oldest: Uid::from_bytes(row.get(1)?),
+                        epoch: Epoch::new(unsigned(row.get(2)?)),
+                        created: timestamp(row.get(3)?),
+                    })
+                });
+                flows.extend(row.optional().map_err(db_error)?);
+            }
+        }
+        let sql = "SELECT (SELECT max(number) FROM flow) - (SELECT min(number) FROM flow) + 1, \
+                   page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+        let row = self.prepare(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)));
+        let (stored, bytes): (Option<i64>, i64) = row.map_err(db_error)?;
+        let (stored, bytes) = (stored.map_or(0, unsigned), Some(unsigned(bytes)));
+        Ok(Counts { time: now.now, flows, stored, bytes, log_bytes: None })
     }
 }

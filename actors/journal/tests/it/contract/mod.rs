@@ -61,6 +61,8 @@ rules! {
         what_is_too_large_is_refused_alone
         an_ended_flow_tells_its_result_until_it_is_trimmed
         flows_are_listed_in_pages
+        a_list_says_whose_a_flow_is_and_how_it_ended
+        open_flows_are_counted_by_state
         a_flow_that_is_not_there_is_named;
     removal:
         flows_of_a_user_and_of_a_key_are_listed

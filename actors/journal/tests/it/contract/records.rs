@@ -7,10 +7,11 @@ use asyncsteps_journal::record::{
     Cause, Effect, Ending, Failed, Iteration, Keys, Outcome, TakenSignal, Timer, Unwinding,
 };
 use asyncsteps_journal::request::{
-    Append, CallerKey, Disposition, FirstOwner, FlowState, Query, Submit, Submitted,
+    Append, CallerKey, Counts, Disposition, FirstOwner, FlowInfo, FlowState, Query, Submit,
+    Submitted,
 };
 use asyncsteps_journal::{
-    Error, Event, Journal, NotWritten, Record, RecordId, Refused, Repeat, Timestamp,
+    Epoch, Error, Event, Journal, NotWritten, Record, RecordId, Refused, Repeat, Timestamp,
 };
 
 use super::LIMITS;
@@ -289,6 +290,68 @@ pub(super) async fn flows_are_listed_in_pages(journal: &dyn Journal) {
     let paused = Query { state: Some(FlowState::Paused), limit: 9, ..Query::default() };
     let [paused] = &journal.list(paused).await.unwrap()[..] else { panic!("one is paused") };
     assert_eq!((paused.uid, paused.reason.as_deref()), (uids[2].uid, Some("changed")));
+}
+
+pub(super) async fn a_list_says_whose_a_flow_is_and_how_it_ended(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let ends = [
+        (completed(), "success"),
+        (ended(Ending::Failed(failure("Declined"))), "Declined"),
+        (ended(Ending::Cancelled), "Cancelled"),
+    ];
+    for (number, (end, outcome)) in ends.into_iter().enumerate() {
+        let mut given = submit(FirstOwner::Node(node));
+        given.started.user = Some(format!(r#"{{"lid":"user {number}"}}"#));
+        given.key = Some(CallerKey { scope: "any".to_owned(), key: format!("key {number}") });
+        let uid = given.uid;
+        journal.submit(given).await.unwrap();
+        let flow = Owned { journal, uid, epoch: Epoch::new(1), next: 1, seen: 0 };
+        let listed = async || {
+            let query = Query { uid: Some(uid), limit: 9, ..Query::default() };
+            journal.list(query).await.unwrap().pop().unwrap()
+        };
+        assert_eq!((listed().await.outcome, listed().await.reason), (None, None));
+        assert!(append(journal, flow.entry(vec![end])).await.is_ok());
+        let FlowInfo { outcome: found, user, key, reason, ended, .. } = listed().await;
+        assert_eq!(found.as_deref(), Some(outcome));
+        assert_eq!(user, Some(format!("user {number}")));
+        assert_eq!(key, Some(format!("key {number}")));
+        assert_eq!((reason, ended.is_some()), (None, true));
+        assert_eq!(journal.status(uid).await.unwrap().flow.outcome.as_deref(), Some(outcome));
+    }
+}
+
+pub(super) async fn open_flows_are_counted_by_state(journal: &dyn Journal) {
+    let node = node(journal).await;
+    assert_eq!(journal.count(vec![TEMPLATE.to_owned()]).await.unwrap().stored, 0);
+    let mut other = submit(FirstOwner::Any);
+    other.started.template = "other".to_owned();
+    journal.submit(other).await.unwrap();
+    let mut flows = Vec::new();
+    for _ in 0..6 {
+        flows.push(Owned::start(journal, node).await);
+    }
+    flows[0].leave(Disposition::Pause("changed".to_owned())).await;
+    flows[2].leave(Disposition::Pause("changed".to_owned())).await;
+    flows[3].leave(Disposition::Park(None)).await;
+    assert!(append(journal, flows[4].entry(vec![completed()])).await.is_ok());
+    let Counts { time, flows: mut counted, stored, .. } =
+        journal.count(vec![TEMPLATE.to_owned()]).await.unwrap();
+    counted.sort_by_key(|it| it.state);
+    let found: Vec<_> = counted.iter().map(|it| (it.state, it.count, it.oldest)).collect();
+    assert_eq!(
+        found,
+        [
+            (FlowState::Running, 2, flows[1].uid),
+            (FlowState::Parked, 1, flows[3].uid),
+            (FlowState::Paused, 2, flows[0].uid),
+        ],
+        "neither ended ones nor those of another template"
+    );
+    assert!(counted.iter().all(|it| it.epoch == Epoch::new(1) && it.created <= time));
+    assert_eq!(stored, 7, "all of them");
+    let none = journal.count(Vec::new()).await.unwrap();
+    assert_eq!((none.flows.len(), none.stored), (0, 7));
 }
 
 pub(super) async fn a_flow_that_is_not_there_is_named(journal: &dyn Journal) {
