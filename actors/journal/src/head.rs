@@ -340,6 +340,13 @@ impl FlowHead {
         (self.owner, self.ticket) = (None, None);
     }
 
+    /// The same as in a list: with the time of day at which a wait for a length of time ends.
+    pub(crate) fn listed(&self, moment: Moment) -> FlowInfo {
+        let left = self.due_passed.map(|due| Duration::from_millis(due.since(moment.passed)));
+        let due = self.due.or_else(|| left.map(|left| moment.now.after(left)));
+        FlowInfo { due, ..self.info() }
+    }
+
     pub(crate) fn info(&self) -> FlowInfo {
         let reason = self.reason.clone();
         let (outcome, reason) = match self.state {

@@ -215,7 +215,7 @@ impl Journal for Memory {
     }
 
     fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>> {
-        self.answer(Operation::Load, move |store, _| Ok(store.list(&query)))
+        self.answer(Operation::Load, move |store, now| Ok(store.list(&query, now)))
     }
 
     fn count(&self, templates: Vec<String>) -> Answer<'_, Counts> {

@@ -266,7 +266,7 @@ impl MemoryStore {
         Ok(Status { flow: flow.head.info(), ending })
     }
 
-    pub(super) fn list(&self, query: &Query) -> Vec<FlowInfo> {
+    pub(super) fn list(&self, query: &Query, now: Moment) -> Vec<FlowInfo> {
         let after = self.flows.range(query.after..).map(|(_, flow)| flow);
         let whose = after.filter(|flow| {
             let key = flow.key.as_ref().map(|key| &key.key);
@@ -285,7 +285,7 @@ impl MemoryStore {
         let listed = wanted.take(check::limit(query.limit)).map(|flow| FlowInfo {
             user: flow.local_id.clone(),
             key: flow.key.as_ref().map(|key| key.key.clone()),
-            ..flow.head.info()
+            ..flow.head.listed(now)
         });
         listed.collect()
     }

@@ -162,8 +162,9 @@ pub(super) async fn list(
     let values: [&(dyn ToSql + Sync); 10] =
         [&int(query.after), &state, template, &from, &before, &limit, user, key, &without, &uid];
     let rows = session.query(sql, &values).await?;
+    let now = moment(session).await?;
     let read = |row: &tokio_postgres::Row| {
-        Ok(FlowInfo { user: row.try_get(26)?, key: row.try_get(27)?, ..head(row)?.info() })
+        Ok(FlowInfo { user: row.try_get(26)?, key: row.try_get(27)?, ..head(row)?.listed(now) })
     };
     rows.iter().map(read).collect()
 }

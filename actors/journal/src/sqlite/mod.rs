@@ -278,7 +278,7 @@ impl Journal for Sqlite {
     }
 
     fn list(&self, query: Query) -> Answer<'_, Vec<FlowInfo>> {
-        self.read(move |tables, _| tables.list(&query))
+        self.read(move |tables, now| tables.list(&query, now))
     }
 
     fn count(&self, templates: Vec<String>) -> Answer<'_, Counts> {

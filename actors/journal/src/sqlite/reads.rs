@@ -105,7 +105,7 @@ impl SqliteTables {
         Ok(Status { flow: flow.info(), ending })
     }
 
-    pub(super) fn list(&self, query: &Query) -> Result<Vec<FlowInfo>, Error> {
+    pub(super) fn list(&self, query: &Query, now: Moment) -> Result<Vec<FlowInfo>, Error> {
         // each has the index that it needs: most flows have ended, so those are found by their numbers
         let index = match query {
             Query { uid: Some(_), .. } => "uid = ?10",
@@ -132,7 +132,7 @@ impl SqliteTables {
         let values =
             params![int(*after), state, template, from, before, limit, user, key, without, uid];
         let heads = statement.query_map(values, |row| {
-            Ok(FlowInfo { user: row.get(26)?, key: row.get(27)?, ..head(row)?.info() })
+            Ok(FlowInfo { user: row.get(26)?, key: row.get(27)?, ..head(row)?.listed(now) })
         });
         heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
     }

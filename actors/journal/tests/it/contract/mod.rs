@@ -62,6 +62,7 @@ rules! {
         an_ended_flow_tells_its_result_until_it_is_trimmed
         flows_are_listed_in_pages
         a_list_says_whose_a_flow_is_and_how_it_ended
+        a_list_says_until_when_a_flow_waits
         open_flows_are_counted_by_state
         a_flow_that_is_not_there_is_named;
     removal:

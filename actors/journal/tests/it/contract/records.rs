@@ -321,6 +321,18 @@ pub(super) async fn a_list_says_whose_a_flow_is_and_how_it_ended(journal: &dyn J
     }
 }
 
+pub(super) async fn a_list_says_until_when_a_flow_waits(journal: &dyn Journal) {
+    let hour = Duration::from_secs(3_600);
+    let later = submit(FirstOwner::AnyAfter(hour));
+    let uid = later.uid;
+    journal.submit(later).await.unwrap();
+    let query = Query { uid: Some(uid), limit: 1, ..Query::default() };
+    let [flow] = &journal.list(query).await.unwrap()[..] else { panic!("it is listed") };
+    let due = flow.due.expect("it has a time").as_millis() - flow.created.as_millis();
+    // the clock may go on between the two
+    assert!((3_595_000..=3_605_000).contains(&due), "{due}");
+}
+
 pub(super) async fn open_flows_are_counted_by_state(journal: &dyn Journal) {
     let node = node(journal).await;
     assert_eq!(journal.count(vec![TEMPLATE.to_owned()]).await.unwrap().stored, 0);
