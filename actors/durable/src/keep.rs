@@ -24,7 +24,10 @@ pub(crate) async fn keep(
 ) {
     let (shared, lease, has_thread) = (Arc::clone(shared), Arc::clone(lease), keeper.has_thread());
     let watched = async move {
-        let kept = lease.keep(&*shared.journal, |time| shared.read_clock(time));
+        let kept = lease.keep(&*shared.journal, |time| {
+            shared.read_clock(time);
+            shared.figures.renewals.fetch_add(1, Ordering::Relaxed);
+        });
         if !has_thread {
             return kept.await;
         }

@@ -91,9 +91,14 @@ impl Lease {
         self.renewed.notify_waiters();
     }
 
+    /// The time since it was asked for.
+    pub(crate) fn age(&self) -> Duration {
+        self.request.lock().asked.elapsed()
+    }
+
     /// How much of it is left.
     pub(crate) fn left(&self) -> Duration {
-        LEASE.saturating_sub(self.request.lock().asked.elapsed())
+        LEASE.saturating_sub(self.age())
     }
 
     pub(crate) fn has_ended(&self) -> bool {

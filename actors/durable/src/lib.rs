@@ -139,6 +139,7 @@ mod durable;
 mod ended;
 pub mod entity;
 mod erase;
+mod figures;
 mod flow;
 mod flow_recorder;
 mod forms;

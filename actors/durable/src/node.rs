@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::Time;
-use asyncsteps_executor::health::Dependency;
-use asyncsteps_executor::{Executor, RunningBodies};
+use asyncsteps_executor::Executor;
+use asyncsteps_executor::health::{ConnectionState, Dependency};
+use asyncsteps_executor::observe::HostFigures;
 use asyncsteps_journal::request::{Claim, Claimed, Disposition, FirstOwner, Submitted};
 use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Uid};
 use tokio::sync::{Notify, mpsc};
@@ -64,8 +66,6 @@ struct NodeState {
     entities: Rc<EntityOwner>,
     /// When it looked for bodies that have run for long.
     looked: Cell<Time>,
-    /// Shows the bodies that run.
-    _bodies: Arc<RunningBodies>,
     /// How many flows went back to the journal because it stops, or its executor closes.
     given_back: Cell<usize>,
     /// A flow has ended.
@@ -80,11 +80,7 @@ impl Node {
         shared.keeper().map_err(|error| Error::Storage(Arc::new(error)))?;
         let lease = Arc::new(register(&shared).await?);
         let (current, number) = (Rc::new(RefCell::new(Arc::clone(&lease))), shared.next_number());
-        let held = shared.held.clone();
-        let bodies: Arc<RunningBodies> = Arc::new(move || {
-            held.running().into_iter().map(|step| (step.function, step.running)).collect()
-        });
-        executor.shows_bodies(&bodies);
+        executor.shows(&(Arc::clone(&shared) as Arc<dyn HostFigures>));
         let inner = Rc::new(NodeState {
             entities: EntityOwner::start(&shared, number, Rc::clone(&current)),
             shared,
@@ -95,14 +91,17 @@ impl Node {
             suspects: Rc::new(Suspects::new(AT_ONCE)),
             lease: current,
             looked: Cell::new(clock::now()),
-            _bodies: bodies,
             given_back: Cell::new(0),
             changed: Notify::new(),
         });
         let (orders, given) = mpsc::unbounded_channel();
-        let node = inner.add_to_process(lease.node, orders);
+        let node = inner.add_to_process(Arc::clone(&lease), orders);
         let journal = Arc::clone(&inner.shared.journal);
-        let depends = inner.executor.depends_on(move || journal.lost_since().is_none());
+        let depends = inner.executor.depends_on(move || ConnectionState {
+            name: "journal",
+            fault: journal.lost_since().map(|_| "the journal does not answer".to_owned()),
+            ..ConnectionState::default()
+        });
         let task = actix_rt::spawn(Rc::clone(&inner).serve(LeasedNode { lease, node }, given));
         Ok(Self { inner, task, _journal: depends })
     }
@@ -172,13 +171,9 @@ impl Drop for NodeGuard<'_> {
 
 impl NodeState {
     /// Lets handles of this process pass it requests from now on.
-    fn add_to_process(
-        &self,
-        incarnation: Incarnation,
-        orders: mpsc::UnboundedSender<Given>,
-    ) -> LocalNode {
-        let (number, is_blocked) = (self.entities.number, Arc::default());
-        let node = LocalNode { incarnation, number, orders, is_blocked };
+    fn add_to_process(&self, lease: Arc<Lease>, orders: mpsc::UnboundedSender<Given>) -> LocalNode {
+        let (incarnation, number) = (lease.node, self.entities.number);
+        let node = LocalNode { incarnation, number, orders, lease, is_blocked: Arc::default() };
         self.shared.add_node(node.clone());
         node
     }
@@ -200,6 +195,7 @@ impl NodeState {
             }
             drop(listed);
             term.lease.log_end();
+            self.shared.figures.leases_lost.fetch_add(1, Relaxed);
             self.give_back();
             self.suspects.begin_anew();
             let before = term.lease;
@@ -222,7 +218,7 @@ impl NodeState {
             match register(&self.shared).await.map(Arc::new) {
                 Ok(lease) => {
                     let (orders, given) = mpsc::unbounded_channel();
-                    let node = self.add_to_process(lease.node, orders);
+                    let node = self.add_to_process(Arc::clone(&lease), orders);
                     self.lease.replace(Arc::clone(&lease));
                     return (LeasedNode { lease, node }, given);
                 }

@@ -9,6 +9,7 @@ use asyncsteps_journal::request::{CancelledBy, FlowInfo, Query, Submitted};
 use asyncsteps_journal::{Epoch, Error, POLL, Refused, Timestamp, Uid};
 
 use crate::answered::answered;
+use crate::figures::ScheduledRequest;
 use crate::left::JournalClock;
 use crate::schedule::ScheduledRequests;
 use crate::shared::DurableShared;
@@ -59,6 +60,11 @@ pub(crate) async fn keep_schedules(shared: &Arc<DurableShared>, clock: &JournalC
                 match store(scheduled, shared, at).await {
                     Ok(uid) => {
                         let revision = scheduled.revision().map(str::to_owned);
+                        if let Some(uid) = uid {
+                            let function = scheduled.template().to_owned();
+                            let request = ScheduledRequest { function, at, uid };
+                            shared.figures.stored(scheduled.name(), request);
+                        }
                         let next = NextRequest { at, revision, uid };
                         stored.insert(scheduled.name().to_owned(), next);
                     }

@@ -21,9 +21,11 @@ use tokio::time::timeout;
 
 use crate::caller::Origin;
 use crate::entity::{EntityKind, EntityOwners, HoppingCall, MESSAGE_VERSION};
+use crate::figures::DurableFigures;
 use crate::held::HeldFlows;
 use crate::keeper::Keeper;
 use crate::kept_schedules::KeptSchedules;
+use crate::lease::Lease;
 use crate::left::{JournalClock, wall};
 use crate::schedule::ScheduledRequests;
 use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
@@ -42,6 +44,7 @@ pub(crate) struct DurableShared {
     pub(crate) entities: EntityOwners,
     /// What its nodes have.
     pub(crate) held: HeldFlows,
+    pub(crate) figures: DurableFigures,
     keeper: OnceLock<Keeper>,
     schedules_changed: Notify,
 }
@@ -118,6 +121,7 @@ pub(crate) struct LocalNode {
     /// Its number in this process, which is the same after its lease was lost.
     pub(crate) number: u64,
     pub(crate) orders: mpsc::UnboundedSender<Given>,
+    pub(crate) lease: Arc<Lease>,
     /// Its arbiter does not answer.
     pub(crate) is_blocked: Arc<AtomicBool>,
 }
@@ -171,8 +175,17 @@ impl DurableShared {
     pub(crate) fn new(journal: Arc<dyn Journal>) -> Arc<Self> {
         let (state, schedules_changed) = (Mutex::default(), Notify::new());
         let (kept_schedules, entities) = (KeptSchedules::default(), EntityOwners::default());
-        let (held, keeper) = (HeldFlows::default(), OnceLock::new());
-        Arc::new(Self { journal, state, kept_schedules, entities, held, keeper, schedules_changed })
+        let (held, figures, keeper) = (HeldFlows::default(), Default::default(), OnceLock::new());
+        Arc::new(Self {
+            journal,
+            state,
+            kept_schedules,
+            entities,
+            held,
+            figures,
+            keeper,
+            schedules_changed,
+        })
     }
 
     /// What keeps the leases of its nodes.
@@ -334,6 +347,12 @@ impl DurableShared {
     /// The node of this process with this number, if it has a lease.
     pub(crate) fn node_of_number(&self, number: u64) -> Option<LocalNode> {
         self.state.lock().nodes.iter().find(|node| node.number == number).cloned()
+    }
+
+    /// The leases of its nodes, by their numbers in this process.
+    pub(crate) fn leases(&self) -> Vec<(u64, Arc<Lease>)> {
+        let nodes = &self.state.lock().nodes;
+        nodes.iter().map(|node| (node.number, Arc::clone(&node.lease))).collect()
     }
 
     /// A number for a node that starts in this process.

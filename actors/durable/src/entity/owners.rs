@@ -37,6 +37,11 @@ pub(super) struct KnownEntity {
 }
 
 impl EntityOwners {
+    /// How many entities nodes of this process own or claim.
+    pub(crate) fn count(&self) -> usize {
+        self.known.len()
+    }
+
     /// The node of this number does not own the entity any more, if it is one.
     pub(crate) fn given(&self, name: &str, node: u64) {
         self.known.remove_if(name, |_, known| known.node == node);

@@ -73,9 +73,12 @@ fn a_body_that_hangs_is_in_the_log_and_the_status_of_each_process_says_which() {
         assert_eq!((&found[0]["path"], &found[0]["attempt"]), (&json!(path), &json!(1)));
         assert!(found[0]["running"].as_f64().is_some_and(|it| it > 10_000.0), "{found}");
         assert_eq!(running(&there).await, json!([]), "nothing of it is stored");
-        let oldest = executor.oldest_bodies();
-        assert!(oldest["test.lab:1:order"] > MINUTE / 6, "{oldest:?}");
-        assert!(other.oldest_bodies().is_empty());
+        let oldest = executor.host_metrics().await;
+        let oldest = oldest.iter().find(|it| it.name == "asyncsteps_durable_oldest_body");
+        let [(labels, oldest)] = &oldest.expect("it is shown").samples[..] else { panic!("one") };
+        assert_eq!(labels[..], [("function", "test.lab:1:order".to_owned())]);
+        assert!(*oldest > (MINUTE / 6).as_secs_f64(), "{oldest:?}");
+        assert!(other.host_metrics().await.is_empty());
         tokio::time::sleep(MINUTE * 4).await;
         let found = running(&there).await;
         assert_eq!((&found[0]["path"], &found[0]["attempt"]), (&json!(path), &json!(1)));

@@ -12,6 +12,7 @@ mod commits;
 mod deadlocks;
 mod endings;
 mod entities;
+mod figures;
 mod forms;
 mod handles;
 mod held_up;

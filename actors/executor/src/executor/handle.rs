@@ -31,12 +31,10 @@ use super::signals::{InboxGuard, NotSignalled, Signals};
 use crate::channel::Channel;
 use crate::health::Dependencies;
 use crate::observe::{
-    ErrorCounts, ExportFigures, Figures, Recorder, RequestRecord, Sampling, Traffic, TrafficFigures,
+    ErrorCounts, ExportFigures, Figures, HostFigures, Recorder, RequestRecord, Sampling, Traffic,
+    TrafficFigures,
 };
 use crate::security::{MacAlgorithm, SecurityProvider};
-
-/// The bodies that a host runs in this process: the function of each, and how long it has run.
-pub type RunningBodies = dyn Fn() -> Vec<(Arc<str>, Duration)> + Send + Sync;
 
 /// Takes requests, checks them, runs the flow of their function, and replies (FTN6).
 ///
@@ -105,7 +103,7 @@ pub(super) struct Shared {
     pub(super) grace_end: GraceEnd,
     pub(super) is_close_announced: AtomicBool,
     dependencies: Dependencies,
-    pub(super) bodies: Mutex<Vec<Weak<RunningBodies>>>,
+    pub(super) hosts: Mutex<Vec<Weak<dyn HostFigures>>>,
     actors: Mutex<Vec<Addr<ExecutorActor>>>,
     /// Apart from the budget, for work that takes a processor.
     pub(super) hashing: Hashing,
@@ -134,7 +132,7 @@ impl Executor {
             grace_end: GraceEnd::default(),
             is_close_announced: AtomicBool::default(),
             dependencies: Dependencies::default(),
-            bodies: Mutex::default(),
+            hosts: Mutex::default(),
             actors: Mutex::default(),
             hashing: Hashing::new(),
             signals: Signals::default(),

@@ -13,13 +13,14 @@ use std::{env, fs};
 use asyncsteps_actors::sync::{Limiter, Mutex, Throttle};
 use asyncsteps_core::{Template, sync};
 use asyncsteps_executor::iface::{Definition, Loader, Source};
-use asyncsteps_executor::{Executor, RequestSteps as _, RunningBodies};
+use asyncsteps_executor::observe::{HostFigures, HostMetric, MetricKind};
+use asyncsteps_executor::{Executor, RequestSteps as _};
 use asyncsteps_observe::Locks;
 use asyncsteps_observe::metrics::Metrics;
 use asyncsteps_observe::metrics::prometheus_client::metrics::counter::Counter;
 use asyncsteps_transport::http::{Server, service};
 use bytes::Bytes;
-use futures_util::future::{join, join_all};
+use futures_util::future::{BoxFuture, join, join_all, ready};
 use futures_util::poll;
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
@@ -104,24 +105,38 @@ async fn requests_are_counted_by_function_and_code() {
     assert_eq!(buckets.count(), 30, "four in each decade, the first and the last");
 }
 
+struct Host;
+
+impl HostFigures for Host {
+    fn figures(&self) -> BoxFuture<'_, Vec<HostMetric>> {
+        let metric = |name, kind, samples| HostMetric { name, help: "Some", kind, samples };
+        let labels = |name: &str| vec![("function", name.to_owned())];
+        Box::pin(ready(vec![
+            metric("host_age", MetricKind::Seconds, vec![(labels("order"), 90.0)]),
+            metric("host_age", MetricKind::Seconds, vec![(labels("refund"), 2.5)]),
+            metric("host_size", MetricKind::Bytes, vec![(Vec::new(), 7.0)]),
+            metric("host_lost", MetricKind::Total, vec![(Vec::new(), 3.0)]),
+        ]))
+    }
+}
+
 #[actix::test]
-async fn the_oldest_body_of_each_durable_function_is_shown_as_long_as_its_host_is_there() {
+async fn the_figures_of_a_host_are_shown_as_long_as_it_is_there() {
     let executor = Executor::builder().build().expect("a right configuration");
-    let bodies: Arc<RunningBodies> = Arc::new(|| {
-        [("order", 7), ("order", 90), ("refund", 2)]
-            .map(|(name, seconds)| (name.into(), Duration::from_secs(seconds)))
-            .into()
-    });
-    executor.shows_bodies(&bodies);
-    let name = "asyncsteps_durable_oldest_body_seconds";
-    let lines = [
-        format!(r#"{name}{{function="order"}} 90.0"#),
-        format!(r#"{name}{{function="refund"}} 2.0"#),
-    ];
+    let host: Arc<dyn HostFigures> = Arc::new(Host);
+    executor.shows(&host);
+    executor.shows(&host);
     let text = Metrics::new(&executor).text().await;
-    assert_has(&text, &lines.each_ref().map(String::as_str));
-    drop(bodies);
-    assert!(!Metrics::new(&executor).text().await.contains("oldest_body_seconds{"));
+    let lines = [
+        r#"host_age_seconds{function="order"} 90.0"#,
+        r#"host_age_seconds{function="refund"} 2.5"#,
+        "host_size_bytes 7.0",
+        "host_lost_total 3.0",
+    ];
+    assert_has(&text, &lines);
+    assert_eq!(text.matches("# TYPE host_age").count(), 1, "{text}");
+    drop(host);
+    assert!(!Metrics::new(&executor).text().await.contains("host_"));
 }
 
 #[actix::test]

@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::{env, fs, io, process};
 
 use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::{Template, sync};
 use asyncsteps_executor::iface::{Loader, Source};
+use asyncsteps_executor::observe::{HostFigures, HostMetric, MetricKind};
 use asyncsteps_executor::{Executor, RequestSteps as _};
 use asyncsteps_observe::Locks;
 use asyncsteps_observe::metrics::Metrics;
+use futures_util::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 
 const DASHBOARD: &str = include_str!("../../monitoring/dashboard.json");
@@ -27,7 +30,36 @@ const DEFINITION: &str = r#"{
     "requires": [ "AllowAnonymous" ]
 }"#;
 
-/// The figures of a service that has had requests, errors and waits.
+/// The figures of a journal; `asyncsteps-durable` tests that it has these.
+struct Journal;
+
+impl HostFigures for Journal {
+    fn figures(&self) -> BoxFuture<'_, Vec<HostMetric>> {
+        use MetricKind::{Bytes, Gauge, Seconds, Total};
+        let metrics: [(_, _, &[&str]); 13] = [
+            ("asyncsteps_durable_journal_up", Gauge, &[]),
+            ("asyncsteps_durable_requests", Gauge, &["function", "state"]),
+            ("asyncsteps_durable_oldest", Seconds, &["function", "state"]),
+            ("asyncsteps_durable_queue_head", Seconds, &["function"]),
+            ("asyncsteps_durable_schedule_lag", Seconds, &["function"]),
+            ("asyncsteps_durable_stored", Bytes, &[]),
+            ("asyncsteps_durable_log", Bytes, &[]),
+            ("asyncsteps_durable_oldest_body", Seconds, &["function"]),
+            ("asyncsteps_durable_lease_age", Seconds, &["node"]),
+            ("asyncsteps_durable_lease_renewals", Total, &[]),
+            ("asyncsteps_durable_leases_lost", Total, &[]),
+            ("asyncsteps_durable_entities", Gauge, &[]),
+            ("asyncsteps_durable_entity_calls_queued", Gauge, &[]),
+        ];
+        let metrics = metrics.map(|(name, kind, labels)| {
+            let labels = labels.iter().map(|label| (*label, "some".to_owned())).collect();
+            HostMetric { name, help: "Some", kind, samples: vec![(labels, 1.0)] }
+        });
+        Box::pin(ready(metrics.into()))
+    }
+}
+
+/// The figures of a service that has had requests, errors and waits, and has a journal.
 async fn page() -> String {
     let source = Source::texts([("test.till-1.0-iface.json", DEFINITION)]);
     let till = Loader::new([source]).load(&"test.till:1.0".parse().expect("a name"));
@@ -51,6 +83,8 @@ async fn page() -> String {
     let (waited, ()) = tokio::join!(stock.lock(), async { drop(held) });
     drop(waited);
     let _dependency = executor.depends_on(|| true);
+    let journal: Arc<dyn HostFigures> = Arc::new(Journal);
+    executor.shows(&journal);
     Metrics::with_locks(&executor, Locks::new().mutex(&stock)).text().await
 }
 

@@ -6,7 +6,6 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::budget::Usage;
@@ -20,11 +19,13 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::locks::WatchedLock;
 use asyncsteps_executor::RefusalReason;
 use asyncsteps_executor::health::ConnectionState;
-use asyncsteps_executor::observe::{ExportFigures, Figures, FunctionFigures, TrafficFigures};
+use asyncsteps_executor::observe::{
+    ExportFigures, Figures, FunctionFigures, HostMetric, TrafficFigures,
+};
 
 use exemplars::with_exemplars;
 pub(super) use plain::plain;
-use values::{Name, counter, counters, gauge, gauges, histograms};
+use values::{Name, counter, counters, gauge, gauges, histograms, of_host};
 
 /// The values that are shown.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ pub(super) struct Snapshot {
     pub(super) dependencies: Vec<ConnectionState>,
     pub(super) stuck: StuckFigures,
     pub(super) traffic: TrafficFigures,
-    pub(super) bodies: BTreeMap<Arc<str>, Duration>,
+    pub(super) hosts: Vec<HostMetric>,
     pub(super) exports: ExportFigures,
 }
 
@@ -78,7 +79,8 @@ impl Collector for Snapshot {
         self.locks(&mut encoder)?;
         self.connections(&mut encoder)?;
         self.dependencies(&mut encoder)?;
-        self.traces(&mut encoder)
+        self.traces(&mut encoder)?;
+        self.hosts.iter().try_for_each(|metric| of_host(&mut encoder, metric))
     }
 }
 
@@ -157,10 +159,6 @@ impl Snapshot {
             Some(&Unit::Seconds),
             delays.map(|(at, delay)| ([("arbiter", at.to_string())], delay.as_secs_f64())),
         )?;
-        let name = ("asyncsteps_durable_oldest_body", "How long the oldest body has run");
-        let bodies = self.bodies.iter();
-        let bodies = bodies.map(|(name, time)| ([("function", &**name)], time.as_secs_f64()));
-        gauges(encoder, name, Some(&Unit::Seconds), bodies)?;
         let StuckFigures { now, total, .. } = self.stuck;
         gauge(encoder, ("asyncsteps_arbiters_blocked", "Arbiters that a step blocks"), None, now)?;
         counter(encoder, ("asyncsteps_arbiter_blocks", "Steps that blocked their arbiter"), total)?;

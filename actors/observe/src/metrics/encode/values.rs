@@ -3,6 +3,7 @@
 use std::fmt;
 
 use asyncsteps_actors::latency::Distribution;
+use asyncsteps_executor::observe::{HostMetric, MetricKind};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
@@ -58,6 +59,30 @@ pub(super) fn gauges<L: EncodeLabelSet>(
         measure(metric.encode_family(&labels)?, value)?;
     }
     Ok(())
+}
+
+/// A metric of a host of requests.
+pub(super) fn of_host(
+    encoder: &mut DescriptorEncoder<'_>,
+    HostMetric { name, help, kind, samples }: &HostMetric,
+) -> fmt::Result {
+    let (unit, form) = match kind {
+        MetricKind::Gauge => (None, MetricType::Gauge),
+        MetricKind::Seconds => (Some(&Unit::Seconds), MetricType::Gauge),
+        MetricKind::Bytes => (Some(&Unit::Bytes), MetricType::Gauge),
+        MetricKind::Total => (None, MetricType::Counter),
+    };
+    let mut metric = encoder.encode_descriptor(name, help, unit, form)?;
+    let one = |mut metric: MetricEncoder<'_>, value: &f64| match kind {
+        MetricKind::Total => metric.encode_counter::<NoLabels, f64, u64>(value, None),
+        _ => metric.encode_gauge(value),
+    };
+    match &samples[..] {
+        [(labels, value)] if labels.is_empty() => one(metric, value),
+        samples => {
+            samples.iter().try_for_each(|(labels, value)| one(metric.encode_family(labels)?, value))
+        }
+    }
 }
 
 /// A distribution of times for each set of labels.
