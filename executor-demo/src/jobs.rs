@@ -96,6 +96,10 @@ enum JobsCommand {
         #[arg(long)]
         user: Option<String>,
 
+        /// Only requests with this key of a caller.
+        #[arg(long)]
+        key: Option<String>,
+
         /// Only those that were submitted at this time or after it: 2026-11-26T20:00:00Z.
         #[arg(long, value_name = "TIME")]
         from: Option<Timestamp>,
@@ -227,11 +231,11 @@ impl JobsOptions {
                 server.call("signal", signal).await?;
                 Ok(format!("{uid} has the signal {name}"))
             }
-            JobsCommand::List { state, function, user, from, before, entities } => {
+            JobsCommand::List { state, function, user, key, from, before, entities } => {
                 let [from, before] = [from, before].map(|time| time.map(Timestamp::as_millisecond));
                 let which = json!({
-                    "state": state, "function": function, "user": user, "from": from,
-                    "before": before, "entities": entities,
+                    "state": state, "function": function, "user": user, "key": key,
+                    "from": from, "before": before, "entities": entities,
                 });
                 Ok(JobTable(server.list("list", which).await?).to_string())
             }
@@ -295,6 +299,12 @@ struct JobRow {
     uid: String,
     function: String,
     state: String,
+    created: f64,
+    due: Option<f64>,
+    ended: Option<f64>,
+    outcome: Option<String>,
+    user: Option<String>,
+    key: Option<String>,
     reason: Option<String>,
 }
 
@@ -425,11 +435,30 @@ fn object(params: &str) -> anyhow::Result<Map<String, Value>> {
         .with_context(|| format!("the parameters are no JSON object: {params}"))
 }
 
+impl JobRow {
+    /// How it is or ended, until when it waits, whose it is, and why it waits.
+    fn text(&self) -> String {
+        let Self { state, created, due, ended, outcome, user, key, reason, .. } = self;
+        let outcome = outcome.iter().map(|outcome| format!(": {outcome}"));
+        let took = ended.map(|ended| format!(" in {} s", (ended - created) / 1000.0));
+        let due = due.and_then(time).map(|due| format!(" until {due}"));
+        let user = user.iter().map(|user| format!(", for {user}"));
+        let key = key.iter().map(|key| format!(", key {key}"));
+        let reason = reason.iter().map(|reason| format!(": {reason}"));
+        let parts = outcome.chain(took).chain(due).chain(user).chain(key).chain(reason);
+        std::iter::once(state.clone()).chain(parts).collect()
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a time saturates, and is none then")]
+fn time(millis: f64) -> Option<Timestamp> {
+    Timestamp::from_millisecond(millis as i64).ok()
+}
+
 /// A schedule as one line.
 fn schedule_line(schedule: &ScheduleRow) -> String {
     let ScheduleRow { name, function, cron, time_zone, user, next, by_program } = schedule;
-    #[expect(clippy::cast_possible_truncation, reason = "a time saturates, and is none then")]
-    let next = next.and_then(|next| Timestamp::from_millisecond(next as i64).ok());
+    let next = next.and_then(time);
     let next = next.map_or_else(|| "never".to_owned(), |next| next.to_string());
     let user = user.as_ref().map_or(String::new(), |user| format!(" for {user}"));
     let by = if *by_program { ", by the program" } else { "" };
@@ -455,13 +484,11 @@ impl fmt::Display for JobTable {
         let functions = self.0.iter().map(|job| job.function.len());
         let width = functions.max().unwrap_or_default().max("FUNCTION".len());
         write!(f, "{:32}  {:width$}  STATE", "UID", "FUNCTION")?;
-        for JobRow { uid, function, state, reason } in &self.0 {
+        for job in &self.0 {
             // one line each
-            let [uid, function, state] = [uid, function, state].map(|text| one_line(text));
-            write!(f, "\n{uid}  {function:width$}  {state}")?;
-            if let Some(reason) = reason {
-                write!(f, ": {}", one_line(reason))?;
-            }
+            let [uid, function, text] =
+                [&job.uid, &job.function, &job.text()].map(|it| one_line(it));
+            write!(f, "\n{uid}  {function:width$}  {text}")?;
         }
         Ok(())
     }
@@ -486,7 +513,9 @@ impl fmt::Display for ErasedJobs {
 
 #[cfg(test)]
 mod tests {
-    use super::{ErasedJobs, JobRow, JobTable, page_after};
+    use serde_json::json;
+
+    use super::{ErasedJobs, JobRow, JobTable, object, page_after};
 
     #[test]
     fn pages_that_do_not_go_on_end_the_list() {
@@ -504,12 +533,34 @@ mod tests {
             uid: "1\n2".to_owned(),
             function: "f\u{202e}".to_owned(),
             state: "dead\r".to_owned(),
+            created: 1_000.0,
+            due: None,
+            ended: None,
+            outcome: None,
+            user: None,
+            key: None,
             reason: Some("\u{1b}[31m\nred".to_owned()),
         };
         let shown = JobTable(vec![job]).to_string();
         let line = "1\\n2  f\\u{202e}  dead\\r: \\u{1b}[31m\\nred";
         assert_eq!(shown.lines().skip(1).collect::<Vec<_>>(), [line]);
     }
+
+    #[test]
+    fn a_job_says_how_it_ended_and_until_when_it_waits() {
+        let job = |more| {
+            let mut job = json!({ "uid": "1", "function": "f", "created": 1_000.0 });
+            job.as_object_mut().expect("an object").append(&mut object(more).expect("JSON"));
+            serde_json::from_value::<JobRow>(job).expect("a job").text()
+        };
+        let ended =
+            r#"{"state":"ended","ended":4400.0,"outcome":"Declined","user":"ann","key":"k"}"#;
+        assert_eq!(job(ended), "ended: Declined in 3.4 s, for ann, key k");
+        let parked = r#"{"state":"parked","due":86400000.0,"reason":"the bank is away"}"#;
+        assert_eq!(job(parked), "parked until 1970-01-02T00:00:00Z: the bank is away");
+        assert_eq!(job(r#"{"state":"running"}"#), "running");
+    }
+
     #[test]
     fn what_was_erased_and_what_is_left_are_lines() {
         let erased = ErasedJobs {

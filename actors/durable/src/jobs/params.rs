@@ -50,6 +50,8 @@ pub(super) struct JobFilter {
     pub(super) entities: Option<bool>,
     /// Only jobs of the user with this local id.
     pub(super) user: Option<String>,
+    /// Only jobs with this key of a caller.
+    pub(super) key: Option<String>,
     /// Only jobs that were submitted at this time or after it.
     #[schemars(range(min = 0))]
     pub(super) from: Option<f64>,

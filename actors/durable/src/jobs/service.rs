@@ -347,7 +347,8 @@ impl Jobs {
     }
 
     async fn list(cx: &Cx<Self, JobFilter>) -> BodyResult<JobList> {
-        let JobFilter { function, state, entities, user, from, before, after, most } = &*cx.params;
+        let JobFilter { function, state, entities, user, key, from, before, after, most } =
+            &*cx.params;
         let template = function.as_ref().map(|name| match name.parse::<FunctionName>() {
             Ok(name) => template_of(name.iface(), name.version().major, name.func()),
             Err(_) => name.clone(),
@@ -367,6 +368,7 @@ impl Jobs {
             template,
             template_without,
             user,
+            key: key.clone(),
             from,
             before,
             after,

@@ -54,6 +54,15 @@ pub struct Job {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<f64>,
+    /// How it ended: `success`, `Cancelled`, or the code of its error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// In a list: the local id of the user that it acts for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// In a list: the key of its caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Why it waits for an operator, is a suspect, or is tried again later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -248,6 +257,9 @@ impl From<&FlowInfo> for Job {
             created: number(flow.created),
             due: flow.due.map(number),
             ended: flow.ended.map(number),
+            outcome: flow.outcome.clone(),
+            user: flow.user.clone(),
+            key: flow.key.clone(),
             reason: flow.reason.clone(),
             place: None,
             cancelled_by: flow.cancel.as_ref().map(|cancel| shown_by(&cancel.by)),

@@ -46,6 +46,9 @@ fn lists_of_three_are_filtered(address: SocketAddr) {
     assert_eq!(uids(&listed(&["--from", begin]).expect("a table")).len(), 3);
     assert!(uids(&listed(&["--from", begin, "--before", end]).expect("a table")).is_empty());
     assert!(uids(&listed(&["--user", "nobody"]).expect("a table")).is_empty());
+    let with_key = listed(&["--key", "b"]).expect("a table");
+    assert_eq!(uids(&with_key).len(), 1);
+    assert!(with_key.contains("  paused, key b: "), "{with_key}");
     let wrong = listed(&["--before", "yesterday"]).expect_err("it is no time");
     assert!(wrong.contains("yesterday"), "{wrong}");
 }
