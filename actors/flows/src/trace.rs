@@ -25,7 +25,7 @@ use asyncsteps_core::sim::{Random, fill_seeded};
 /// assert_ne!(child.span_id(), parent.span_id());
 /// assert!("00-0-0-01".parse::<TraceParent>().is_err());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceParent {
     trace_id: NonZeroU128,
     span_id: NonZeroU64,

@@ -125,6 +125,7 @@ impl Executor {
         if !fences.is_empty() {
             flow.extend(CallerFences(fences));
         }
+        let recorded = memory.as_ref().map(|memory| memory.id().into());
         if let Some(memory) = memory {
             flow.extend(OfRequest(memory));
         }
@@ -134,7 +135,7 @@ impl Executor {
             if self.shared.grace_end.is_reached() {
                 flow.cancel();
             }
-            exchange.waits(flow);
+            exchange.waits(flow, recorded);
         }
         PendingReply(exchange)
     }

@@ -108,11 +108,11 @@ impl Exchange {
         })
     }
 
-    /// The flow goes on after its first turn.
-    pub(super) fn waits(self: &Rc<Self>, flow: FlowRef) {
+    /// The flow goes on after its first turn; a host records it by this id, if one does.
+    pub(super) fn waits(self: &Rc<Self>, flow: FlowRef, recorded: Option<Arc<str>>) {
         if self.has_flow.get() {
             let limit: Weak<Self> = Rc::downgrade(self);
-            self.listed().begin(flow, limit);
+            self.listed().begin(flow, limit, recorded);
         }
     }
 
@@ -134,7 +134,7 @@ impl Exchange {
             let caller = self.reply_to.caller.clone();
             let recording = self.recording.clone();
             let (called, arrived) = (self.called.clone(), self.times.arrived);
-            let trace = self.reply_to.trace.span;
+            let trace = self.reply_to.trace;
             let requests = executor.local_requests();
             LocalRequests::add(requests, called, caller, trace, arrived, recording)
         })

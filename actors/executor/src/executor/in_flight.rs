@@ -20,6 +20,7 @@ use slab::Slab;
 
 use super::caller::Caller;
 use super::recording::RequestRecording;
+use crate::observe::RequestTrace;
 use crate::security::User;
 
 /// How far a request in flight is.
@@ -44,6 +45,10 @@ pub struct InFlightRequest {
     pub function: FunctionName,
     /// Its span in its trace.
     pub trace: TraceParent,
+    /// The span of its caller, if the caller has named one.
+    pub parent: Option<TraceParent>,
+    /// The id by which its host records it, if it is [recorded](crate::recorder).
+    pub recorded: Option<Arc<str>>,
     /// The local id of the user; `None` for an anonymous caller.
     pub user: Option<String>,
     /// The time since the request arrived.
@@ -136,9 +141,11 @@ pub(super) struct InFlightGuard {
 pub(super) struct Request {
     function: FunctionName,
     caller: Caller,
-    trace: TraceParent,
+    trace: RequestTrace,
     arrived: Time,
     recording: Option<RequestRecording>,
+    /// The id by which a host records it.
+    recorded: Option<Arc<str>>,
     /// `None` once the flow has ended.
     flow: Option<FlowRef>,
     /// The flow that began it. Its locks are held under its number until it is undone.
@@ -154,7 +161,7 @@ impl LocalRequests {
         of_actor: Weak<Self>,
         function: FunctionName,
         caller: Caller,
-        trace: TraceParent,
+        trace: RequestTrace,
         arrived: Time,
         recording: Option<RequestRecording>,
     ) -> InFlightGuard {
@@ -164,6 +171,7 @@ impl LocalRequests {
             trace,
             arrived,
             recording,
+            recorded: None,
             flow: None,
             flow_id: None,
             served: None,
@@ -243,7 +251,7 @@ impl Request {
         tracing::info!(
             f = self.function.as_str(),
             rid = rid.as_deref(),
-            trace = self.trace.trace_digits().as_str(),
+            trace = self.trace.span.trace_digits().as_str(),
             number = self.number(),
             user = self.user(),
             "request cancelled by hand",
@@ -315,7 +323,9 @@ impl Request {
         Some(InFlightRequest {
             number: self.number(),
             function: self.function.clone(),
-            trace: self.trace,
+            trace: self.trace.span,
+            parent: self.trace.parent,
+            recorded: self.recorded.clone(),
             user: self.user().map(str::to_owned),
             age: now.saturating_since(self.arrived),
             time_left: deadline.map(|deadline| deadline.saturating_since(now)),
@@ -328,9 +338,15 @@ impl Request {
 }
 
 impl InFlightGuard {
-    /// Notes the flow of the request, which serves it from now on.
-    pub(super) fn begin(&self, flow: FlowRef, served: Weak<dyn Served>) {
+    /// Notes the flow of the request, which serves it from now on, and the id by which a host records it.
+    pub(super) fn begin(
+        &self,
+        flow: FlowRef,
+        served: Weak<dyn Served>,
+        recorded: Option<Arc<str>>,
+    ) {
         self.change(|request| {
+            request.recorded = recorded;
             request.flow_id = flow.id();
             request.served = Some(served);
             request.flow.replace(flow)

@@ -76,6 +76,8 @@ pub struct PlanStep {
     /// Its kind in a durable function, in the word of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<String>,
+    /// Whether it waits for a signal with its name.
+    pub is_signal: bool,
     /// How many items it carries out at once, if it has items.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>")]

@@ -68,6 +68,7 @@ fn add(node: &Node, around: &str, way: &mut Vec<PlanStep>) {
         is_shielded: facts.is_shielded,
         commits: facts.commits,
         durable: facts.kind.map(|kind| word_of(kind).to_owned()),
+        is_signal: facts.senders.is_some(),
         at_once: (facts.form == Form::Each).then(|| facts.at_once.unwrap_or(AT_ONCE)),
         first: (facts.form == Form::Race).then(|| facts.first.unwrap_or(1)),
         at_least: facts.at_least,

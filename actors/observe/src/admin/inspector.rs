@@ -1,6 +1,6 @@
 //! Questions to an executor of the same process.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, UNIX_EPOCH};
 
 use asyncsteps_actors::sync::LockOwner;
@@ -8,13 +8,14 @@ use asyncsteps_core::FlowId;
 
 use super::locks::{HeldLockInfo, LockInfo, WaitGraph};
 use super::naming::Names;
+use super::own_steps::OwnSteps;
 use super::steps::ms;
 use super::types::{
     FlowInFlight, FlowsInFlight, FunctionReport, Health, RecentRequest, RefusedInfo, RequestSteps,
     ServiceState, WaitInfo,
 };
 use crate::locks::{BusyKey, LockDetail, Locks, WatchedLock};
-use asyncsteps_executor::observe::{FunctionFigures, RequestRecord};
+use asyncsteps_executor::observe::{FunctionFigures, RequestRecord, TraceParent};
 use asyncsteps_executor::{
     Executor, InFlightFilter, InFlightRequest, OldestInFlight, RefusedRequest,
 };
@@ -77,13 +78,24 @@ impl Inspector {
     }
 
     /// The oldest requests whose flows wait and that the filter is for. Only these are described, however
-    /// many are in flight.
+    /// many are in flight. A durable request and the call that waits for it are one, and steps are those of the plan of
+    /// their function, if it has one.
     pub async fn flows(&self, filter: InFlightFilter, most: usize) -> FlowsInFlight {
-        let OldestInFlight { requests, all, .. } =
+        let OldestInFlight { mut requests, all, .. } =
             self.executor.oldest_in_flight(filter, most).await;
+        let described = requests.len();
+        let arrived = join_callers(&mut requests);
         let names = Names::of(&self.executor, holders(&requests)).await;
-        let flows = requests.iter().map(|request| FlowInFlight::of(request, &names));
-        FlowsInFlight { flows: flows.collect(), all }
+        let plans = self.executor.plans();
+        let own = OwnSteps::of(&plans);
+        let flows = requests.iter().map(|request| {
+            let mut flow = FlowInFlight::of(request, &names);
+            let called = request.parent.and_then(|caller| arrived.get(&caller));
+            flow.age = called.map_or(flow.age, |age| ms(*age));
+            own.show(&mut flow);
+            flow
+        });
+        FlowsInFlight { flows: flows.collect(), all: all - (described - requests.len()) }
     }
 
     /// The history of the steps of a request, in flight or kept; `None` if it is neither.
@@ -144,6 +156,20 @@ impl Inspector {
     }
 }
 
+/// Removes the calls that wait for durable requests which are among these; returns the ages of these calls.
+fn join_callers(requests: &mut Vec<InFlightRequest>) -> HashMap<TraceParent, Duration> {
+    let is_recorded = |request: &&InFlightRequest| request.recorded.is_some();
+    let called: HashMap<_, _> = requests
+        .iter()
+        .filter(is_recorded)
+        .filter_map(|request| Some((request.parent?, request.function.clone())))
+        .collect();
+    let is_caller = |request: &mut InFlightRequest| {
+        request.recorded.is_none() && called.get(&request.trace) == Some(&request.function)
+    };
+    requests.extract_if(.., is_caller).map(|request| (request.trace, request.age)).collect()
+}
+
 /// The flows that these requests wait for, as far as they are reported.
 fn holders(requests: &[InFlightRequest]) -> HashSet<FlowId> {
     let waits = requests.iter().flat_map(|request| request.stack.waits.iter().take(BRANCHES));
@@ -169,6 +195,7 @@ impl FlowInFlight {
             number: request.number,
             function: request.function.as_str().to_owned(),
             trace: request.trace.trace_id(),
+            durable: request.recorded.as_ref().map(|id| uid_of(id)),
             user: request.user.clone(),
             flow: request.flow_id.map(FlowId::number),
             age: ms(request.age),
@@ -180,6 +207,11 @@ impl FlowInFlight {
             holds: stack.holds.iter().take(BRANCHES).map(HeldLockInfo::from).collect(),
         }
     }
+}
+
+/// The uid in the id of a request that may have begun anew, which is part of its keys.
+fn uid_of(id: &str) -> String {
+    id.split_once('.').map_or(id, |(uid, _)| uid).to_owned()
 }
 
 impl From<&RefusedRequest> for RefusedInfo {

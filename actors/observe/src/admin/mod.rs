@@ -43,6 +43,7 @@ mod inspector;
 mod lock_info;
 mod locks;
 mod naming;
+mod own_steps;
 mod place;
 mod plan;
 mod service;
@@ -58,6 +59,6 @@ pub use place::StepPlace;
 pub use plan::{FunctionPlan, StepReport};
 pub use service::{Admin, AdminError};
 pub use types::{
-    Ending, FlowInFlight, FlowsInFlight, FunctionReport, Health, RecentRequest, RefusedInfo,
-    RequestSteps, ServiceState, StepInfo, WaitInfo,
+    Awaited, Ending, FlowInFlight, FlowsInFlight, FunctionReport, Health, RecentRequest,
+    RefusedInfo, RequestSteps, ServiceState, StepInfo, WaitInfo,
 };

@@ -72,11 +72,14 @@ impl WaitInfo {
             branch: wait.branch,
             steps: wait.stack.iter().map(|step| StepPlace::from(*step)).collect(),
             attempt: wait.attempt,
+            attempts: None,
+            awaits: None,
             cause: wait.cause.as_str().to_owned(),
             reason,
             lock: wait.contention.as_ref().map(|lock| LockWait::of(lock, names)),
             limited_by: wait.limited_by.map(StepPlace::from),
             limit: wait.limit.map(|limit| ms(limit.saturating_since(now))),
+            limit_of: None,
         }
     }
 }

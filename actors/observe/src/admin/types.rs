@@ -87,6 +87,9 @@ pub struct FlowInFlight {
     pub function: String,
     /// The id of the trace that it belongs to.
     pub trace: String,
+    /// The uid of the durable request that it is, or that its caller waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durable: Option<String>,
     /// The local id of the user; not there for an anonymous caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -125,6 +128,13 @@ pub struct WaitInfo {
     /// The number of the current attempt, from 1.
     #[schemars(with = "f64")]
     pub attempt: u32,
+    /// How many attempts there are at the most, if the plan of the function says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<f64>")]
+    pub attempts: Option<u32>,
+    /// What a future is that it waits for, if the plan of the function says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<Awaited>,
     /// What it waits for, in one word: `mutex`, `throttle`, `external`, `future`, `pause`, ...
     pub cause: String,
     /// What it waits for, such as "mutex `stock`, place 2 of 5".
@@ -138,6 +148,26 @@ pub struct WaitInfo {
     /// The step with that limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<StepPlace>,
+    /// How long that limit is, if the plan of the function says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_of: Option<f64>,
+}
+
+/// What a future is that a step waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Awaited {
+    /// The body of the step.
+    Body,
+    /// Time.
+    Sleep,
+    /// A signal with the name of the step.
+    Signal,
+    /// The durable request, whose caller this is.
+    Durable,
+    /// What is recorded of the request: it begins or ends.
+    Journal,
 }
 
 /// The history of the steps of a request.

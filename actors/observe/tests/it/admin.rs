@@ -118,7 +118,7 @@ async fn it_is_told_what_a_flow_waits_for() -> Result<(), Error> {
     let steps = &flows["flows"][0]["waits"][0]["steps"];
     let names: Vec<&str> =
         steps.as_array().into_iter().flatten().filter_map(|step| step["name"].as_str()).collect();
-    assert!(names.starts_with(&["pay"]) && names.contains(&"bank"), "{names:?}");
+    assert_eq!(names.first(), Some(&"bank"), "without the function itself: {names:?}");
     let holder = json!({
         "flow": locks[0]["keys"][0]["inside"][0]["flow"], "branch": 0,
         "request": 1, "function": PAY, "user": null,
