@@ -1,6 +1,7 @@
 //! One request of another node: from its bytes to the bytes of its answer.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use async_nats::{HeaderMap, HeaderValue, Message, Subject};
 use asyncsteps_actors::clock;
@@ -18,6 +19,10 @@ use super::link::Link;
 
 /// More than the headers of an error have, without its code.
 const ERROR_HEADERS: usize = 128;
+
+/// How much longer than its caller waits a request may take: the end of its time is known from clocks of whole
+/// milliseconds, and a node that ends it first answers that it was carried out and failed.
+const AFTER_CALLER: Duration = Duration::from_millis(10);
 
 /// The bytes of an answer, and its error code.
 pub(super) type Answer = (Bytes, Option<String>);
@@ -126,7 +131,7 @@ async fn dispatch(
         Err(refused) => return incoming.refused(&refused),
     }
     if let Some(deadline) = deadline {
-        incoming = incoming.with_deadline(deadline);
+        incoming = incoming.with_deadline(deadline + AFTER_CALLER);
     }
     executor.dispatch(incoming).await
 }
