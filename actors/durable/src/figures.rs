@@ -51,11 +51,13 @@ pub(crate) struct ScheduledRequest {
 struct Looked {
     at: Clock,
     counts: Option<Counts>,
-    /// The first request that waits for a node, and since when it is the first, of each function.
-    heads: BTreeMap<String, (Uid, Epoch, Clock)>,
+    heads: Heads,
     /// How late the latest scheduled request of each function is.
     lags: BTreeMap<String, Duration>,
 }
+
+/// The first request that waits for a node, and since when it is the first, of each function.
+type Heads = BTreeMap<String, (Uid, Epoch, Clock)>;
 
 impl DurableFigures {
     /// The next request of a schedule is stored.
@@ -100,8 +102,8 @@ impl DurableFigures {
 
 impl Looked {
     /// Asks the journal.
-    async fn ask(shared: &DurableShared, before: Option<Self>) -> Self {
-        let (at, before) = (Clock::start(), before.map(|looked| looked.heads).unwrap_or_default());
+    async fn ask(shared: &DurableShared, before: Heads) -> Self {
+        let at = Clock::start();
         let mut functions: Vec<_> = shared.programs().into_iter().map(|it| it.template).collect();
         functions.sort_unstable();
         functions.truncate(FUNCTIONS);
@@ -114,7 +116,7 @@ impl Looked {
         let Ok(Ok((counts, lags))) = answer else {
             return Self { at, counts: None, heads: before, lags: BTreeMap::new() };
         };
-        let mut heads = BTreeMap::new();
+        let mut heads = Heads::new();
         for it in counts.flows.iter().filter(|it| is_queued(it.state)) {
             let known = before.get(&it.template);
             let known = known.filter(|(uid, epoch, _)| (*uid, *epoch) == (it.oldest, it.epoch));
@@ -188,8 +190,8 @@ impl HostFigures for DurableShared {
         Box::pin(async {
             let mut looked = self.figures.looked.lock().await;
             if looked.as_ref().is_none_or(|looked| looked.at.elapsed() >= PERIOD) {
-                let before = looked.take();
-                *looked = Some(Looked::ask(self, before).await);
+                let before = looked.as_ref().map(|looked| looked.heads.clone());
+                *looked = Some(Looked::ask(self, before.unwrap_or_default()).await);
             }
             let mut all: Vec<_> = looked.iter().flat_map(Looked::metrics).collect();
             drop(looked);

@@ -195,7 +195,6 @@ impl NodeState {
             }
             drop(listed);
             term.lease.log_end();
-            self.shared.figures.leases_lost.fetch_add(1, Relaxed);
             self.give_back();
             self.suspects.begin_anew();
             let before = term.lease;
@@ -212,8 +211,9 @@ impl NodeState {
         }
     }
 
-    /// Registers until that works.
+    /// Registers until that works, after a lease was lost.
     async fn begin(&self) -> (LeasedNode, mpsc::UnboundedReceiver<Given>) {
+        self.shared.figures.leases_lost.fetch_add(1, Relaxed);
         loop {
             match register(&self.shared).await.map(Arc::new) {
                 Ok(lease) => {
