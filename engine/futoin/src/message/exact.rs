@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::iface::clipped;
 
-/// The first number that `f64` may have rounded: integers from here on are read as `f64`.
+/// Integers from here on may be read as `f64`.
 const WIDE: f64 = i64::MAX as f64;
 
 /// What is wrong with a message that can be read.
@@ -16,7 +16,7 @@ const WIDE: f64 = i64::MAX as f64;
 pub(super) struct Flaws {
     /// A key that is there twice, as far as its path is known, and the level of the map or list to which that goes.
     twice: Option<(String, usize)>,
-    /// A number that may not be what was written.
+    /// A number that may be an integer which was rounded.
     is_doubtful: bool,
 }
 
@@ -41,8 +41,8 @@ impl Flaws {
         if let Some((path, _)) = self.twice {
             return Some(format!("Invalid message: duplicate key {path}"));
         }
-        let number = self.is_doubtful.then(|| altered_number(text)).flatten()?;
-        Some(format!("Invalid message: the number {} cannot be kept exactly", clipped(number)))
+        let number = self.is_doubtful.then(|| altered_integer(text)).flatten()?;
+        Some(format!("Invalid message: the number {} cannot be kept exactly", clipped(&number)))
     }
 }
 
@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for ExactValue<'_> {
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        self.flaws.is_doubtful |= number.abs() >= WIDE || number == 0.0;
+        self.flaws.is_doubtful |= number.abs() >= WIDE;
         Ok(Number::from_f64(number).map_or(Value::Null, Value::Number))
     }
 
@@ -131,36 +131,16 @@ impl<'de> Visitor<'de> for ExactValue<'_> {
     }
 }
 
-/// The first number in a JSON text that `f64` does not hold: an integer that it would round, or one so small that it
-/// would be zero.
-fn altered_number(text: &str) -> Option<&str> {
-    let mut rest = text;
-    while let Some(at) = rest.find(|sign: char| matches!(sign, '"' | '-' | '0'..='9')) {
-        rest = &rest[at..];
-        if let Some(string) = rest.strip_prefix('"') {
-            let mut escaped = false;
-            let end = string.find(|sign| {
-                let ends = sign == '"' && !escaped;
-                escaped = sign == '\\' && !escaped;
-                ends
-            })?;
-            rest = &string[end + 1..];
-            continue;
-        }
-        let is_end = |sign: char| !matches!(sign, '-' | '+' | '.' | 'e' | 'E' | '0'..='9');
-        let (number, behind) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
-        rest = behind;
-        let (digits, read) = (number.split(['e', 'E']).next()?, number.parse::<f64>().ok()?);
-        let is_altered = match number.contains(['.', 'e', 'E']) {
-            true => read == 0.0 && digits.contains(|digit| matches!(digit, '1'..='9')),
-            false => {
-                let is_wide = number.parse::<u64>().is_ok() || number.parse::<i64>().is_ok();
-                !is_wide && format!("{read:.0}") != number
-            }
-        };
-        if is_altered {
-            return Some(number);
-        }
-    }
-    None
+/// The first integer in a JSON text that no value holds.
+fn altered_integer(text: &str) -> Option<String> {
+    let text = text.replace(r"\\", "").replace(r#"\""#, "");
+    let is_part = |sign: char| matches!(sign, '-' | '+' | '.' | 'e' | 'E' | '0'..='9');
+    let outside_strings = text.split('"').step_by(2);
+    let mut numbers = outside_strings.flat_map(|part| part.split(|sign| !is_part(sign)));
+    let is_altered = |number: &&str| {
+        let is_held = number.parse::<u64>().is_ok() || number.parse::<i64>().is_ok();
+        let is_integer = !is_held && !number.contains(['.', 'e', 'E']);
+        is_integer && number.parse().is_ok_and(|read: f64| format!("{read:.0}") != *number)
+    };
+    numbers.find(is_altered).map(str::to_owned)
 }

@@ -7,8 +7,8 @@
 //! unknown fields. They return a [`Refusal`](crate::Refusal).
 //!
 //! What is read is exact. A key that an object has twice, at any depth, is InvalidRequest with its path, and so is a
-//! number that no value holds: an integer beyond 64 bits, unless `f64` has just that, or one that is not zero and so
-//! small that `f64` has zero. Numbers with a fraction are the nearest `f64`, as in every peer.
+//! number that no value holds: an integer beyond 64 bits, unless `f64` has just that. Other numbers are the nearest `f64`,
+//! as in every peer.
 //!
 //! # Byte strings
 //!

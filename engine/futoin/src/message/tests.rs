@@ -465,16 +465,11 @@ fn numbers_are_exact_or_refused() {
             assert_eq!(read.result(), Some(&json!([seen])), "{coding:?}");
         }
     }
-    let altered = [
-        "18446744073709551617",
-        "-9223372036854775809",
-        "123456789012345678901234567890",
-        "1e-400",
-        "-0.0e-300,1e-999",
-    ];
+    let altered =
+        ["18446744073709551617", "-9223372036854775809", "123456789012345678901234567890"];
     let mut out = String::new();
     for number in altered {
-        out += &number_in(Coding::Json, &format!("\"1e-400\\\"9\",{number}"));
+        out += &number_in(Coding::Json, &format!(r#""9\"{number}\\",{number}"#));
         out.push('\n');
     }
     out += &number_in(Coding::Json, "1e400");
@@ -482,8 +477,6 @@ fn numbers_are_exact_or_refused() {
         Invalid message: the number 18446744073709551617 cannot be kept exactly
         Invalid message: the number -9223372036854775809 cannot be kept exactly
         Invalid message: the number 123456789012345678901234567890 cannot be kept exactly
-        Invalid message: the number 1e-400 cannot be kept exactly
-        Invalid message: the number 1e-999 cannot be kept exactly
         Missing req.f"#]]
     .assert_eq(&out);
     // -2^64, and not a number

@@ -92,7 +92,7 @@ export class HttpConnection implements Connection {
         };
         try {
             const response = await fetch(this.#url, init);
-            return read(await response.text());
+            return messageOf(await response.text());
         } catch (error) {
             const isLate = error instanceof DOMException && error.name === 'TimeoutError';
             throw new CallError(isLate ? 'Timeout' : 'CommError', String(error));
@@ -225,7 +225,7 @@ function withoutMinor(iface: string): string {
     return iface.replace(/\.\d+$/, '');
 }
 
-/** The message that a frame has, with an error if it has a number that JavaScript has not; `undefined` if it has none. */
+/** The message that a text has, with an error if it has a number that JavaScript has not; `undefined` if it has none. */
 function messageOf(text: string): Message | undefined {
     try {
         const message: unknown = JSON.parse(text);
@@ -233,12 +233,6 @@ function messageOf(text: string): Message | undefined {
     } catch {
         return undefined;
     }
-}
-
-/** The message of an answer. */
-function read(text: string): unknown {
-    const message: unknown = JSON.parse(text);
-    return flawOf(text) ?? message;
 }
 
 /** The error in place of a message that would be altered: with a number that JavaScript has not. */

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Check, CheckedField, normalize_number};
+use super::{Check, CheckedField, normalize_integer};
 use crate::iface::Function;
 
 impl Function {
@@ -62,10 +62,9 @@ fn plain(value: &Value) -> Value {
         Value::Object(map) => {
             map.iter().map(|(name, value)| (name.clone(), plain(value))).collect()
         }
-        Value::Number(number) if number.as_f64() == Some(0.0) => 0.into(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             let mut value = value.clone();
-            normalize_number(&mut value);
+            normalize_integer(&mut value);
             value
         }
     }

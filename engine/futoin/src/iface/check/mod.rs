@@ -203,27 +203,20 @@ pub(super) fn whole(number: f64) -> Option<i32> {
     Some(number as i32)
 }
 
+/// Makes a float without a fraction an integer.
 fn normalize_integer(value: &mut Value) {
-    if let Some(number) =
-        value.as_number().filter(|number| number.is_f64()).and_then(Number::as_f64)
-        && let Some(whole) = whole(number)
-    {
-        *value = whole.into();
+    match value.as_f64() {
+        Some(0.0) => *value = 0.into(),
+        _ => normalize_number(value),
     }
 }
 
-/// Makes a float without a fraction an integer, which a zero with a sign is not.
-pub(super) fn normalize_number(value: &mut Value) {
+/// The same, but for a zero with a sign.
+fn normalize_number(value: &mut Value) {
     let float = value.as_number().filter(|number| number.is_f64()).and_then(Number::as_f64);
-    let is_whole =
-        |float: &f64| float.fract() == 0.0 && (*float != 0.0 || float.is_sign_positive());
-    if let Some(float) = float.filter(is_whole) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
-        match float {
-            0.0.. if float < 2f64.powi(64) => *value = (float as u64).into(),
-            -9_223_372_036_854_775_808.0..0.0 => *value = (float as i64).into(),
-            _ => {}
-        }
+    let whole = float.filter(|float| float.fract() == 0.0).map(|float| format!("{float:.0}"));
+    if let Some(number) = whole.and_then(|whole| whole.parse().ok()) {
+        *value = Value::Number(number);
     }
 }
 

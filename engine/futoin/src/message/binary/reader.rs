@@ -1,7 +1,6 @@
 //! Messages from tokens.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use super::token::{Token, Tokenizer};
 use super::value::BinaryValue;
@@ -52,13 +51,7 @@ impl<'a, T: Tokenizer<'a>> ValueReader<'_, T> {
             }
             Token::Map(length) => {
                 let mut items = BTreeMap::new();
-                self.pairs(length, |name, item| match items.entry(name.to_owned()) {
-                    Entry::Vacant(vacant) => {
-                        vacant.insert(item);
-                        true
-                    }
-                    Entry::Occupied(_) => false,
-                })?;
+                self.pairs(length, |name, item| items.insert(name.to_owned(), item).is_none())?;
                 BinaryValue::Map(items)
             }
             Token::End => return Err(Malformed::Syntax),
