@@ -7,6 +7,7 @@ use std::time::Duration;
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_core::codes;
 use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::message::Request;
 use asyncsteps_executor::{Caller, Executor};
 use asyncsteps_journal::limits::BATCH;
 use asyncsteps_journal::record::{Ending, Started, StoredRecord};
@@ -150,7 +151,8 @@ impl Durable {
         let loaded = self.shared.journal.load(uid).await?;
         let started = records::started(&loaded).filter(|it| it.template == program.template);
         let stored = started.and_then(|started| started.parameters.decode().ok());
-        let canonical = |params| program.checks.canonical(&program.function, params, caller);
+        let request = |params| Request::new(&program.function, params);
+        let canonical = |params| program.checks.canonical(request(params), caller);
         let stored = stored.and_then(canonical);
         Ok(stored.is_some() && stored == canonical(params))
     }

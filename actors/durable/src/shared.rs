@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use asyncsteps_actors::clock::Clock;
+use asyncsteps_executor::message::Request;
 use asyncsteps_executor::plan::Planned;
 use asyncsteps_executor::typed::SensitiveFields;
 use asyncsteps_executor::{Caller, RequestChecks};
@@ -106,11 +107,12 @@ impl DurableFunction {
         caller: &Caller,
         origin: Option<Origin>,
     ) -> Result<Params, NotSubmitted> {
+        let request = Request::new(&self.function, params.clone());
         let checked = match origin {
-            None => self.checks.check(&self.function, params, caller),
-            Some(_) => self.checks.check_outside(&self.function, params, caller),
+            None => self.checks.check(request, caller),
+            Some(_) => self.checks.check_outside(request, caller),
         };
-        checked.map_err(NotSubmitted::Refused)
+        Ok(checked.map_err(NotSubmitted::Refused)?.unwrap_or(params))
     }
 }
 

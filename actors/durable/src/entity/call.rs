@@ -10,7 +10,7 @@ use asyncsteps_actors::sync::deadlock;
 use asyncsteps_actors::sync::{AwayWait, CallerFences, Calling, FencingToken};
 use asyncsteps_actors::{clock, timer, trace};
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, Time, codes};
-use asyncsteps_executor::message::Response;
+use asyncsteps_executor::message::{Request, Response};
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_executor::{FrontWait, RequestChecks, RequestSteps};
 use asyncsteps_journal::{Error as JournalError, Refused};
@@ -406,7 +406,7 @@ impl EntityCall {
         let Some(key) = &self.key else { return Ok(None) };
         let (caller, params) = (asi.request()?.caller(), &self.params);
         let called = asi.request()?.function().as_str();
-        let canonical = self.checks.canonical(called, params.clone(), &caller);
+        let canonical = self.checks.canonical(Request::new(called, params.clone()), &caller);
         let forms = [canonical.as_ref().unwrap_or(params), params];
         CallKey::new(&self.kind.root, &caller, (self.function, key), forms).map(Some)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::Caller;
+use asyncsteps_executor::message::Request;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{CancelledBy, FirstOwner, Submit};
 use asyncsteps_journal::{Journal, Value};
@@ -40,8 +41,9 @@ pub(super) fn requests(
             return Err(wrong("no function of this name may change the entity".to_owned()));
         };
         let params = kind.addressed(name, params.clone());
-        let checked = known.checks.check(&known.function, params, &Caller::system());
-        let params = checked.map_err(|refusal| wrong(refusal.to_string()))?;
+        let request = Request::new(&known.function, params.clone());
+        let checked = known.checks.check(request, &Caller::system());
+        let params = checked.map_err(|refusal| wrong(refusal.to_string()))?.unwrap_or(params);
         let parameters = Value::encode_json(&params).map_err(|error| wrong(error.to_string()))?;
         let started = Started {
             template,

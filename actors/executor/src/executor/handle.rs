@@ -143,11 +143,9 @@ impl Executor {
             malformed: MessageCount::new(),
         });
         let checking = Arc::downgrade(&shared);
-        shared.registry.checks.set(move |function, params, caller, wanted| {
-            match checking.upgrade() {
-                Some(shared) => shared.check_stored(Request::new(function, params), caller, wanted),
-                None => Ok(params),
-            }
+        shared.registry.checks.set(move |request, caller, wanted| {
+            let shared = checking.upgrade();
+            shared.map(|shared| shared.check_stored(request, caller, wanted)).transpose()
         });
         Self { shared }
     }

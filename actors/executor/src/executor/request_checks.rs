@@ -2,17 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
+use asyncsteps_futoin::message::Request;
 use serde_json::{Map, Value};
 
 use super::caller::Caller;
 use super::refused::Refused;
 
-/// The check of the parameters of a function: the executor's, once it is built.
-type Check = Box<
-    dyn Fn(&str, Map<String, Value>, &Caller, CheckFor) -> Result<Map<String, Value>, Refused>
-        + Send
-        + Sync,
->;
+/// The parameters of a request; `None` if nothing can be said of them.
+type Checked = Result<Option<Map<String, Value>>, Refused>;
+
+/// The check of a request: the executor's, once it is built.
+type Check = Box<dyn Fn(Request, &Caller, CheckFor) -> Checked + Send + Sync>;
 
 /// What a request is checked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,19 +33,18 @@ pub(super) enum CheckFor {
 pub struct RequestChecks(Arc<OnceLock<Check>>);
 
 impl RequestChecks {
-    /// The parameters of a request as its function will get them, with defaults in place of what is left out. Before the
-    /// executor is built, and when it is gone, they are returned as they are.
+    /// The parameters of a request as its function will get them, with defaults in place of what is left out; `None`
+    /// before the executor is built, and when it is gone.
     ///
     /// # Errors
     /// What its caller would get: for the name of the function, the level of the caller (FTN3 §1.12), or parameters that
     /// the definition does not allow.
     pub fn check(
         &self,
-        function: &str,
-        params: Map<String, Value>,
+        request: Request,
         caller: &Caller,
-    ) -> Result<Map<String, Value>, Refused> {
-        self.checked(function, params, caller, CheckFor::Program)
+    ) -> Result<Option<Map<String, Value>>, Refused> {
+        self.checked(request, caller, CheckFor::Program)
     }
 
     /// The same for a request that a caller from outside wants to have stored: one to an
@@ -55,52 +54,29 @@ impl RequestChecks {
     /// What its caller would get.
     pub fn check_outside(
         &self,
-        function: &str,
-        params: Map<String, Value>,
+        request: Request,
         caller: &Caller,
-    ) -> Result<Map<String, Value>, Refused> {
-        self.checked(function, params, caller, CheckFor::Outside)
+    ) -> Result<Option<Map<String, Value>>, Refused> {
+        self.checked(request, caller, CheckFor::Outside)
     }
 
-    /// The [canonical form](asyncsteps_futoin::iface::Function::canonical_params) of parameters, by which the requests
-    /// with one key are compared; `None` for parameters that the definition does not allow.
+    /// The [canonical form](asyncsteps_futoin::iface::Function::canonical_params) of the parameters of a request, by
+    /// which requests with one key are compared; `None` if it would be refused, or its executor is not there.
     #[must_use]
-    pub fn canonical(
-        &self,
-        function: &str,
-        params: Map<String, Value>,
-        caller: &Caller,
-    ) -> Option<Map<String, Value>> {
-        self.checked(function, params, caller, CheckFor::Comparison).ok()
+    pub fn canonical(&self, request: Request, caller: &Caller) -> Option<Map<String, Value>> {
+        self.checked(request, caller, CheckFor::Comparison).ok().flatten()
     }
 
     /// The executor is built.
     pub(super) fn set(
         &self,
-        check: impl Fn(
-            &str,
-            Map<String, Value>,
-            &Caller,
-            CheckFor,
-        ) -> Result<Map<String, Value>, Refused>
-        + Send
-        + Sync
-        + 'static,
+        check: impl Fn(Request, &Caller, CheckFor) -> Checked + Send + Sync + 'static,
     ) {
         // an executor is built once
         let _ = self.0.set(Box::new(check));
     }
 
-    fn checked(
-        &self,
-        function: &str,
-        params: Map<String, Value>,
-        caller: &Caller,
-        wanted: CheckFor,
-    ) -> Result<Map<String, Value>, Refused> {
-        match self.0.get() {
-            Some(check) => check(function, params, caller, wanted),
-            None => Ok(params),
-        }
+    fn checked(&self, request: Request, caller: &Caller, wanted: CheckFor) -> Checked {
+        self.0.get().map_or(Ok(None), |check| check(request, caller, wanted))
     }
 }
