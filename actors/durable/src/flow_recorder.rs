@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use asyncsteps_core::Error;
 use asyncsteps_executor::recorder::{DefinedStep, Later, RequestRecorder, StepRecorder};
+use asyncsteps_journal::Value;
 
 use crate::flow::DurableFlow;
 use crate::step::DurableStep;
@@ -37,6 +38,11 @@ impl RequestRecorder for FlowRecorder {
 
     fn finished(&self) {
         self.0.finishes();
+    }
+
+    fn ends_with(&self, result: &serde_json::Value) -> Result<(), Error> {
+        let stored = Value::encode_json(result);
+        stored.map(drop).map_err(|error| Error::unexpected(format!("the result: {error}")))
     }
 
     fn interruption(&self) -> Option<Error> {

@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use asyncsteps_core::replay::ReplayHooks;
 use asyncsteps_core::{Args, BodyResult, Error, RecordedError};
+use serde_json::Value;
 
 pub use crate::stored::{Codec, Stored};
 
@@ -71,6 +72,12 @@ pub trait RequestRecorder {
 
     /// The steps of the function ended normally. Only the check of the result is left.
     fn finished(&self);
+
+    /// The request ends with this result.
+    ///
+    /// # Errors
+    /// If the host cannot store it: then the request fails, and is undone.
+    fn ends_with(&self, result: &Value) -> Result<(), Error>;
 
     /// The error with which the request was [ended from outside](Self::interrupted), if it was.
     fn interruption(&self) -> Option<Error>;

@@ -102,3 +102,34 @@ fn a_step_whose_input_cannot_be_kept_for_its_undo_does_not_begin() {
         });
     }
 }
+
+/// Its result cannot be stored.
+fn large(steps: &Steps<Lab, Nothing>) -> Returns<String> {
+    steps
+        .run("pay", async |cx, ()| {
+            cx.count("paid");
+            Ok(1)
+        })
+        .recorded()
+        .undo(async |cx, _| {
+            cx.count("refunded");
+            Ok(())
+        })
+        .then("draw", async |_, _| Ok("x".repeat(VALUE_BYTES)))
+        .repeatable()
+        .returns()
+}
+
+#[test]
+fn a_request_whose_result_cannot_be_stored_is_undone() {
+    run(at_each_record(
+        || Lab::new(|durable, functions| _ = durable.on(functions, "large", large)),
+        "large",
+        async |_, _| {},
+        |lab, ending, crash| {
+            assert!(matches!(ending, Ending::Failed(_)), "{ending:?}: {crash:?}");
+            assert!((1..=2).contains(&lab.counted("paid")), "{crash:?}");
+            assert!((1..=2).contains(&lab.counted("refunded")), "{crash:?}");
+        },
+    ));
+}

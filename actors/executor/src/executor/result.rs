@@ -12,6 +12,7 @@ use super::exchange::Exchange;
 use super::request::{RequestInfo, RequestSteps};
 use super::result_draft::NotMerged;
 use crate::channel::ChannelKind;
+use crate::recorder::OfRequest;
 
 /// The size of an answer without its result, in bytes: an id and a signature.
 const ENVELOPE: usize = 512;
@@ -28,7 +29,11 @@ fn finish(asi: &mut AsyncSteps, returned: Args) -> StepResult {
     // a front has it written already if it ran the steps of the function itself
     let is_written = info.response.is_some();
     if !is_written && (!exchange.function.declared().rawresult() || exchange.can_reply()) {
-        info.response = Some(response(info, returned)?);
+        let response = response(info, returned)?;
+        if let (Some(OfRequest(recorder)), Some(result)) = (asi.extension(), response.result()) {
+            recorder.ends_with(result)?;
+        }
+        asi.request_mut()?.response = Some(response);
     }
     Ok(())
 }
