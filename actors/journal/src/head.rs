@@ -111,9 +111,9 @@ impl FlowHead {
         limits: &Limits,
     ) -> Result<Appended, NotWritten> {
         self.check_owner(entry.epoch)?;
-        let ending = entry.records.iter().find_map(|record| match &record.event {
-            Event::Ended(ended) => Some(&ended.ending),
-            _ => None,
+        let ending = entry.records.iter().find_map(|record| {
+            let Event::Ended(ended) = &record.event else { return None };
+            Some(&ended.ending)
         });
         let ends = ending.is_some();
         let news_matters = match entry.condition {
@@ -349,10 +349,8 @@ impl FlowHead {
 
     pub(crate) fn info(&self) -> FlowInfo {
         let reason = self.reason.clone();
-        let (outcome, reason) = match self.state {
-            FlowState::Ended => (reason, None),
-            _ => (None, reason),
-        };
+        let has_ended = self.state == FlowState::Ended;
+        let (outcome, reason) = if has_ended { (reason, None) } else { (None, reason) };
         FlowInfo {
             uid: self.uid,
             number: self.number,
