@@ -84,7 +84,10 @@ impl FieldsSummary {
     }
 }
 
-#[expect(clippy::large_enum_variant, reason = "it is behind an Rc, and most are the large one")]
+#[cfg_attr(
+    not(feature = "actix-web"),
+    expect(clippy::large_enum_variant, reason = "it is behind an Rc, and all are the large one")
+)]
 enum Inner {
     /// From a [`Server`](super::Server).
     Own { parts: Parts, connection: Rc<ConnectionInfo> },

@@ -52,9 +52,10 @@ pub(super) const BEARER: HeaderValue = HeaderValue::from_static("bearer");
 pub(super) fn bearer(head: &RequestHead) -> Result<Option<HeaderValue>, &'static str> {
     let protocols = head.values(&SEC_WEBSOCKET_PROTOCOL).flat_map(|value| value.split(','));
     let mut protocols = protocols.map(str::trim);
-    let Some(token) = protocols.next().filter(|name| *name == BEARER).and(protocols.next()) else {
+    if protocols.next().is_none_or(|name| name != BEARER) {
         return Ok(None);
-    };
+    }
+    let Some(token) = protocols.next() else { return Ok(None) };
     if head.get(&AUTHORIZATION).is_some() || protocols.next().is_some() {
         return Err("Sec-WebSocket-Protocol has a token beside other credentials or protocols");
     }
