@@ -111,9 +111,9 @@ impl Server {
         let data = self.folder.join("data");
         // there is none before the first time
         let _ = fs::remove_dir_all(&data);
-        let mut copy = self.program("pg_basebackup");
-        copy.args(["-U", "journal", "--no-sync", "--checkpoint=fast", "--write-recovery-conf"]);
-        done(copy.arg("-h").arg(&primary.folder).arg("-D").arg(data));
+        let mut copy = primary.program("pg_basebackup");
+        copy.args(["--no-sync", "--checkpoint=fast", "--write-recovery-conf"]);
+        done(copy.arg("-D").arg(data));
         self.run();
     }
 
@@ -167,8 +167,13 @@ impl Server {
         done(&mut openssl);
     }
 
-    fn program(&self, name: &str) -> Command {
-        self.command(self.programs.join(name))
+    /// A program of PostgreSQL for this server, such as `pg_dump`, in its folder.
+    #[must_use]
+    pub fn program(&self, name: &str) -> Command {
+        let mut command = self.command(self.programs.join(name));
+        command.env("PGHOST", &self.folder).env("PGPORT", self.port.to_string());
+        command.env("PGUSER", "journal").env("PGDATABASE", "postgres");
+        command
     }
 
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
@@ -273,7 +278,8 @@ impl Server {
         let settings = format!(
             "[databases]\n* = host={server} user=journal\n[pgbouncer]\nunix_socket_dir = {here}\n\
              listen_port = 5432\nauth_type = any\nmax_client_conn = 1000\n\
-             pool_mode = {pool_mode}\ndefault_pool_size = {size}\n"
+             pool_mode = {pool_mode}\ndefault_pool_size = {size}\n\
+             server_login_retry = 1\n"
         );
         let file = folder.join("pgbouncer.ini");
         fs::write(&file, settings).expect("a file");
@@ -303,7 +309,7 @@ impl Drop for Server {
 }
 
 /// Waits until a program has done its work.
-fn done(command: &mut Command) {
+pub fn done(command: &mut Command) {
     let output = command.output().expect("it runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -53,8 +53,8 @@ impl Cluster {
     /// certificate (`sslcert`, `sslkey`) and the password (`passfile`) of this node are. These files are read whenever a
     /// connection is made, so what is rotated in them needs no restart. A server that says nothing for 3 s is dialled again.
     ///
-    /// Three connections are made. A pooler in front of the server has to keep sessions; one that lends connections for a transaction is
-    /// refused.
+    /// Three connections are made. A pooler in front of the server has to keep sessions; one that lends connections for a
+    /// transaction is refused.
     ///
     /// # Errors
     /// [`Error::Config`] for a setting or a URL that cannot be used, [`Error::Unavailable`] if the server

@@ -54,15 +54,15 @@ pub(crate) async fn is_notified(
     // what comes before the answer is left out: a pooler may have lent the connection meanwhile
     read_for(&mut connection, waits.batch_execute("LISTEN asyncsteps_session")).await?;
     read_for(&mut others, other.batch_execute("NOTIFY asyncsteps_session")).await?;
+    let late = || DialError::NotKept("a session gets no notice of another one".to_owned());
     let notified = async {
         while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
             if matches!(message?, AsyncMessage::Notification(_)) {
                 return Ok(());
             }
         }
-        Ok(())
+        Err(late())
     };
-    let late = || DialError::NotKept("a session gets no notice of another one".to_owned());
     timeout(bound, notified).await.unwrap_or_else(|_| Err(late()))
 }
 

@@ -20,13 +20,13 @@ use crate::libpq::{LibpqOptions, Verify};
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read, or has no certificate or key in it.
-    #[error("the PEM file {0} cannot be read: {1}")]
+    #[error("the PEM file {0} cannot be read")]
     Pem(String, #[source] pem::Error),
     /// A certificate or a key cannot be used.
-    #[error("a certificate cannot be used: {0}")]
+    #[error("a certificate cannot be used")]
     Refused(#[from] Error),
     /// There is no authority.
-    #[error("there are no certificates of authorities: {0}")]
+    #[error("there are no certificates of authorities")]
     NoAuthority(#[from] VerifierBuilderError),
 }
 

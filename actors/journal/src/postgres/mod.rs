@@ -33,8 +33,8 @@
 //! does, [`Journal::lost_since`] says so.
 //!
 //! A node has up to six connections, and one for each [transaction](Postgres::transaction) of a step that runs, with TLS as
-//! the URL says. A pooler in front of the server has to keep sessions; one that lends connections for a
-//! transaction is refused at the start.
+//! the URL says. A pooler in front of the server has to keep sessions; one that lends connections for a transaction is
+//! refused at the start.
 
 mod change;
 mod claims;

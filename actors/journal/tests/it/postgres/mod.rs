@@ -4,6 +4,7 @@ mod crash;
 mod failover;
 mod faults;
 mod load;
+mod moves;
 mod nodes;
 mod plans;
 mod pooler;

@@ -22,10 +22,11 @@ use crate::flows::{entry, run, start, submit};
 /// A lease that is longer than the test, unless it ends it.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// All in one test, because they share a server.
+/// All in one test, because they share a server, behind a pooler that keeps sessions.
 #[test]
 fn several_nodes_share_a_journal() {
-    let Some(server) = Server::start() else { return };
+    let Some(mut server) = Server::start() else { return };
+    _ = server.pool("session", 90);
     run(async {
         each_flow_is_claimed_by_one_node(&server).await;
         nodes_of_one_process_get_flows_at_the_same_time(&server).await;
@@ -49,7 +50,7 @@ async fn connect(server: &Server, schema: &str) -> Postgres {
 
 /// A connection without a journal.
 async fn raw(server: &Server, schema: &str) -> tokio_postgres::Client {
-    let mut config = server.config();
+    let mut config = server.direct();
     config.options(format!("-c search_path={schema}"));
     let (client, connection) = config.connect(NoTls).await.expect("a connection");
     tokio::spawn(connection);
