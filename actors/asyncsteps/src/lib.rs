@@ -220,6 +220,10 @@ pub mod slow {}
 #[doc = include_str!("docs/standing_still.md")]
 pub mod standing_still {}
 
+#[cfg(all(feature = "cluster", feature = "postgres"))]
+#[doc = include_str!("docs/database.md")]
+pub mod database {}
+
 #[cfg(feature = "jwt")]
 #[doc = include_str!("docs/bearer_tokens.md")]
 pub mod bearer_tokens {}
