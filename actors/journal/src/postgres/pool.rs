@@ -68,9 +68,9 @@ impl Pool {
 async fn reset(session: JournalSession) -> Result<JournalSession, SessionFailure> {
     let settings = SETTINGS.map(|(name, value)| format!("SET {name} = '{value}'; ")).concat();
     let answers = session.client().simple_query(&format!("{RESET}; {settings}")).await?;
-    let prepared = answers.iter().find_map(|answer| match answer {
-        SimpleQueryMessage::Row(row) => row.get(1),
-        _ => None,
+    let prepared = answers.iter().find_map(|answer| {
+        let SimpleQueryMessage::Row(row) = answer else { return None };
+        row.get(1)
     });
     if prepared == Some("0") { Ok(session) } else { Err(Error::Closed.into()) }
 }
