@@ -14,14 +14,20 @@
 //!   in a process of its own (`benches/peers/durare`).
 //! - Recovery: a hundred thousand requests that were in flight when their process died are ended by the next, beside a
 //!   process to which the same are submitted.
+//! - Databases: flows a second where nothing was ever analyzed, by slices, and beside a transaction that is held open; how
+//!   late flows are while others are trimmed at the same rate.
 //! - Backlog: calls one after the other on PostgreSQL, beside twenty thousand requests that wait and without them.
 
 #[path = "support/bare_postgres.rs"]
 mod bare_postgres;
+#[path = "support/database.rs"]
+mod database;
 #[path = "support/folder.rs"]
 mod folder;
 #[path = "support/journal_flow.rs"]
 mod journal_flow;
+#[path = "support/late.rs"]
+mod late;
 #[path = "peers/mod.rs"]
 mod peers;
 mod support;
@@ -115,6 +121,7 @@ fn main() {
             bench.count("the same beside 20,000 requests", beside, "ms", "at most 200");
             bench.count("beside : alone", beside / alone, "", "");
         }
+        database::rows(&mut bench, &folder, &system);
     }
     bench.finish();
 }
