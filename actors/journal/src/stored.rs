@@ -72,7 +72,6 @@ const STATES: [FlowState; 8] = [
 ];
 
 /// The states of flows that have not ended.
-#[cfg(feature = "sqlite")]
 pub(crate) const OPEN: &[FlowState] = STATES.split_last().unwrap().1;
 
 /// The state with this number.

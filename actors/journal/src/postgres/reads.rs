@@ -1,6 +1,6 @@
 //! Requests that only read.
 
-use futures_util::future::try_join3;
+use futures_util::future::{try_join_all, try_join3};
 use tokio_postgres::types::ToSql;
 
 use super::session::{JournalSession, SessionFailure};
@@ -17,7 +17,7 @@ use crate::request::{
     StoredSignal,
 };
 use crate::seal::Place;
-use crate::stored::{self, int, millis, timestamp, unsigned};
+use crate::stored::{OPEN, int, millis, timestamp, unsigned};
 
 pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead, SessionFailure> {
     let sql = concat!("SELECT ", head_columns!(), " FROM flow f WHERE uid = $1");
@@ -126,12 +126,12 @@ pub(super) async fn list(
     query: &Query,
 ) -> Result<Vec<FlowInfo>, SessionFailure> {
     macro_rules! select {
-        ($index:literal) => {
+        ($($index:literal),*) => {
             concat!(
                 "SELECT ",
                 head_columns!(),
                 ", f.local_id, f.key FROM flow f WHERE ",
-                $index,
+                $($index,)*
                 " AND number > $1 AND ($2::bigint IS NULL OR state = $2) \
                  AND ($3::text IS NULL OR template = $3) AND ($4::bigint IS NULL OR created >= $4) \
                  AND ($5::bigint IS NULL OR created < $5) AND ($7::text IS NULL OR local_id = $7) \
@@ -141,16 +141,27 @@ pub(super) async fn list(
             )
         };
     }
-    // each has the index that it needs: most flows have ended, so those are found by their numbers, and for the
-    // others the server may not do so
+    // the number of the state is in the text: the server cannot know how few flows a parameter stands for
+    macro_rules! of_state {
+        ($state:literal) => {
+            select!("number = ANY(ARRAY(SELECT number FROM flow WHERE state = ", $state, "))")
+        };
+    }
+    // each has the index that it needs: most flows have ended, so those are found by their numbers
     let sql = match query {
         Query { uid: Some(_), .. } => select!("uid = $10"),
         Query { user: Some(_), .. } => select!("local_id = $7"),
         Query { key: Some(_), .. } => select!("key = $8"),
-        Query { state: Some(state), .. } if *state != FlowState::Ended => select!(
-            "number = ANY(ARRAY(SELECT number FROM flow WHERE state = $2 AND number > $1 \
-             ORDER BY state, template, version, number))"
-        ),
+        Query { state: Some(state), .. } => match state {
+            FlowState::Ready => of_state!(0),
+            FlowState::New => of_state!(1),
+            FlowState::Suspect => of_state!(2),
+            FlowState::Running => of_state!(3),
+            FlowState::Parked => of_state!(4),
+            FlowState::Paused => of_state!(5),
+            FlowState::Dead => of_state!(6),
+            FlowState::Ended => select!("true"),
+        },
         _ => select!("true"),
     };
     let state = query.state.map(|state| state as i64);
@@ -169,30 +180,36 @@ pub(super) async fn list(
     rows.iter().map(read).collect()
 }
 
-/// The order of the index keeps the server to it, whatever it knows of the table.
-const COUNT: &str = "SELECT w.template, w.state, c.count, f.uid, f.epoch, f.created FROM \
-     (SELECT * FROM unnest($1::text[]) template, generate_series(0::bigint, 6) state) w, \
-     LATERAL (SELECT count(*) AS count, min(number) AS oldest FROM \
-     (SELECT number FROM flow WHERE state = w.state AND template = w.template \
-     ORDER BY state, template, version, number LIMIT $2) o) c \
-     JOIN flow f ON f.number = c.oldest";
+/// The order of the index keeps the server to it, whatever it knows of the table. One statement for all would cost so much
+/// by the server's estimate that it compiles it first.
+const COUNT: &str = "SELECT count, uid, epoch, created FROM flow JOIN \
+     (SELECT count(*) AS count, min(number) AS oldest FROM \
+     (SELECT number FROM flow WHERE state = $1 AND template = $2 \
+     ORDER BY state, template, version, number LIMIT $3) o) c ON number = oldest";
 
 pub(super) async fn count(
     session: &JournalSession,
     templates: &[String],
 ) -> Result<Counts, SessionFailure> {
-    let rows = session.query(COUNT, &[&templates, &int(COUNTED as u64)]).await?;
-    let read = |row: &tokio_postgres::Row| {
-        Ok(OpenFlows {
-            template: row.try_get(0)?,
-            state: stored::state(row.try_get(1)?).ok_or_else(foreign)?,
-            count: unsigned(row.try_get(2)?),
-            oldest: uid(row, 3)?,
-            epoch: Epoch::new(unsigned(row.try_get(4)?)),
-            created: timestamp(row.try_get(5)?),
-        })
+    session.prepare(COUNT).await?;
+    let count = async |(template, state): (&String, FlowState)| {
+        let values: [&(dyn ToSql + Sync); 3] = [&(state as i64), template, &int(COUNTED as u64)];
+        let rows = session.query(COUNT, &values).await?;
+        let read = |row: &tokio_postgres::Row| {
+            Ok::<_, SessionFailure>(OpenFlows {
+                template: template.clone(),
+                state,
+                count: unsigned(row.try_get(0)?),
+                oldest: uid(row, 1)?,
+                epoch: Epoch::new(unsigned(row.try_get(2)?)),
+                created: timestamp(row.try_get(3)?),
+            })
+        };
+        rows.first().map(read).transpose()
     };
-    let flows = rows.iter().map(read).collect::<Result<_, SessionFailure>>()?;
+    // they are sent at once
+    let wanted = templates.iter().flat_map(|it| OPEN.iter().map(move |state| (it, *state)));
+    let flows = try_join_all(wanted.map(count)).await?.into_iter().flatten().collect();
     let sql = "SELECT (SELECT max(number) - min(number) + 1 FROM flow), \
                pg_total_relation_size('flow') + pg_total_relation_size('record') \
                + pg_total_relation_size('signal')";
