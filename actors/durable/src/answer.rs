@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, Time, codes};
-use asyncsteps_executor::Executor;
 use asyncsteps_executor::plan::AnswerWithin;
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
+use asyncsteps_executor::{Executor, ServedRequest};
 use asyncsteps_journal::request::CancelledBy;
 use asyncsteps_journal::{LEASE, POLL, Repeat, Uid};
 use serde_json::{Map, Value};
@@ -34,6 +34,7 @@ struct NoRuntime;
 
 /// A request of a caller.
 pub(crate) struct CallerRequest {
+    pub(crate) served: ServedRequest,
     /// The executor that serves the caller.
     pub(crate) executor: Executor,
     pub(crate) function: String,
@@ -48,7 +49,7 @@ pub(crate) struct CallerRequest {
 impl CallerRequest {
     /// Submits the request and waits for its answer.
     pub(crate) async fn answer(self, durable: Durable) -> Result<Value, Error> {
-        let Self { executor, function, params, options, within, limit } = self;
+        let Self { served, executor, function, params, options, within, limit } = self;
         if Handle::try_current().is_err() {
             return Err(Error::caused_by(codes::INTERNAL_ERROR, NoRuntime));
         }
@@ -59,6 +60,7 @@ impl CallerRequest {
             let submitted = submit(&durable, &function, params, options.uid(uid)).await;
             let uid = submitted.map_err(|error| error_of_submit(&error))?;
             stored.set(Some(uid));
+            served.waits_for(&uid.to_string());
             unless_left(&durable, &executor, uid, durable.answer(uid, waits)).await
         };
         let first_end = [end, limit].into_iter().flatten().min();

@@ -96,7 +96,7 @@ fn front(durable: &Durable) -> Template {
                 options = options.key(key);
             }
             let (params, arrived, executor) = (info.take_params(), info.begun(), info.executor());
-            let limit = info.handle().time_left();
+            let (served, limit) = (info.handle(), info.handle().time_left());
             let within = asi.extension::<AnswerWithin>().cloned().map(|within| (within, arrived));
             if let Some(left) = limit {
                 // the answer in its place names the request
@@ -104,7 +104,8 @@ fn front(durable: &Durable) -> Template {
                 asi.request_mut()?.wait(Rc::new(Overslept));
             }
             let limit = limit.map(|left| clock::now() + left);
-            let called = CallerRequest { executor, function, params, options, within, limit };
+            let called =
+                CallerRequest { served, executor, function, params, options, within, limit };
             // boxed where it is made: it is moved several times before it runs
             let answer = Box::pin(called.answer(durable.clone()));
             asi.await_(async move { answer.await.map(|result| (result,)) }).named("durable");

@@ -116,6 +116,13 @@ impl Exchange {
         }
     }
 
+    /// The flow waits for a request that a host records by this id.
+    pub(super) fn waits_for(&self, recorded: Arc<str>) {
+        if let Some(listed) = self.listed.get() {
+            listed.waits_for(recorded);
+        }
+    }
+
     /// A flow starts that is a part of the request's flow; it keeps the returned value until it has
     /// ended.
     pub(super) fn part_started(self: &Rc<Self>, part: FlowRef) -> Option<Box<dyn Any>> {
@@ -134,7 +141,7 @@ impl Exchange {
             let caller = self.reply_to.caller.clone();
             let recording = self.recording.clone();
             let (called, arrived) = (self.called.clone(), self.times.arrived);
-            let trace = self.reply_to.trace;
+            let trace = self.reply_to.trace.span;
             let requests = executor.local_requests();
             LocalRequests::add(requests, called, caller, trace, arrived, recording)
         })

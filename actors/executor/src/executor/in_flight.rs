@@ -20,7 +20,6 @@ use slab::Slab;
 
 use super::caller::Caller;
 use super::recording::RequestRecording;
-use crate::observe::RequestTrace;
 use crate::security::User;
 
 /// How far a request in flight is.
@@ -45,10 +44,10 @@ pub struct InFlightRequest {
     pub function: FunctionName,
     /// Its span in its trace.
     pub trace: TraceParent,
-    /// The span of its caller, if the caller has named one.
-    pub parent: Option<TraceParent>,
-    /// The id by which its host records it, if it is [recorded](crate::recorder).
+    /// The id by which a host records it, if it is [recorded](crate::recorder), or the request that its caller waits for.
     pub recorded: Option<Arc<str>>,
+    /// Whether it only waits for the request with this id.
+    pub is_caller: bool,
     /// The local id of the user; `None` for an anonymous caller.
     pub user: Option<String>,
     /// The time since the request arrived.
@@ -141,11 +140,12 @@ pub(super) struct InFlightGuard {
 pub(super) struct Request {
     function: FunctionName,
     caller: Caller,
-    trace: RequestTrace,
+    trace: TraceParent,
     arrived: Time,
     recording: Option<RequestRecording>,
-    /// The id by which a host records it.
+    /// The id by which a host records it, or the request that it waits for.
     recorded: Option<Arc<str>>,
+    is_caller: bool,
     /// `None` once the flow has ended.
     flow: Option<FlowRef>,
     /// The flow that began it. Its locks are held under its number until it is undone.
@@ -161,7 +161,7 @@ impl LocalRequests {
         of_actor: Weak<Self>,
         function: FunctionName,
         caller: Caller,
-        trace: RequestTrace,
+        trace: TraceParent,
         arrived: Time,
         recording: Option<RequestRecording>,
     ) -> InFlightGuard {
@@ -172,6 +172,7 @@ impl LocalRequests {
             arrived,
             recording,
             recorded: None,
+            is_caller: false,
             flow: None,
             flow_id: None,
             served: None,
@@ -251,7 +252,7 @@ impl Request {
         tracing::info!(
             f = self.function.as_str(),
             rid = rid.as_deref(),
-            trace = self.trace.span.trace_digits().as_str(),
+            trace = self.trace.trace_digits().as_str(),
             number = self.number(),
             user = self.user(),
             "request cancelled by hand",
@@ -323,9 +324,9 @@ impl Request {
         Some(InFlightRequest {
             number: self.number(),
             function: self.function.clone(),
-            trace: self.trace.span,
-            parent: self.trace.parent,
+            trace: self.trace,
             recorded: self.recorded.clone(),
+            is_caller: self.is_caller,
             user: self.user().map(str::to_owned),
             age: now.saturating_since(self.arrived),
             time_left: deadline.map(|deadline| deadline.saturating_since(now)),
@@ -350,6 +351,14 @@ impl InFlightGuard {
             request.flow_id = flow.id();
             request.served = Some(served);
             request.flow.replace(flow)
+        });
+    }
+
+    /// The request waits for one that a host records by this id.
+    pub(super) fn waits_for(&self, recorded: Arc<str>) {
+        self.change(|request| {
+            (request.recorded, request.is_caller) = (Some(recorded), true);
+            None
         });
     }
 

@@ -49,6 +49,11 @@ impl ServedRequest {
         Self { is_hosted, ..self }
     }
 
+    /// Says that the request waits for one that a host records by this id, for those who look at what is in flight.
+    pub fn waits_for(&self, recorded: &str) {
+        self.exchange.waits_for(recorded.into());
+    }
+
     /// The tokens of the locks that the caller holds.
     pub(crate) fn fences(&self) -> &[FencingToken] {
         &self.fences

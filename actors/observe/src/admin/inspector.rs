@@ -1,6 +1,7 @@
 //! Questions to an executor of the same process.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use asyncsteps_actors::sync::LockOwner;
@@ -15,7 +16,7 @@ use super::types::{
     ServiceState, WaitInfo,
 };
 use crate::locks::{BusyKey, LockDetail, Locks, WatchedLock};
-use asyncsteps_executor::observe::{FunctionFigures, RequestRecord, TraceParent};
+use asyncsteps_executor::observe::{FunctionFigures, RequestRecord};
 use asyncsteps_executor::{
     Executor, InFlightFilter, InFlightRequest, OldestInFlight, RefusedRequest,
 };
@@ -90,9 +91,9 @@ impl Inspector {
         let own = OwnSteps::of(&plans);
         let flows = requests.iter().map(|request| {
             let mut flow = FlowInFlight::of(request, &names);
-            let called = request.parent.and_then(|caller| arrived.get(&caller));
+            let called = request.recorded.as_ref().and_then(|id| arrived.get(id));
             flow.age = called.map_or(flow.age, |age| ms(*age));
-            own.show(&mut flow);
+            own.show(&mut flow, request.is_caller);
             flow
         });
         FlowsInFlight { flows: flows.collect(), all: all - (described - requests.len()) }
@@ -157,17 +158,18 @@ impl Inspector {
 }
 
 /// Removes the calls that wait for durable requests which are among these; returns the ages of these calls.
-fn join_callers(requests: &mut Vec<InFlightRequest>) -> HashMap<TraceParent, Duration> {
-    let is_recorded = |request: &&InFlightRequest| request.recorded.is_some();
-    let called: HashMap<_, _> = requests
-        .iter()
-        .filter(is_recorded)
-        .filter_map(|request| Some((request.parent?, request.function.clone())))
-        .collect();
-    let is_caller = |request: &mut InFlightRequest| {
-        request.recorded.is_none() && called.get(&request.trace) == Some(&request.function)
-    };
-    requests.extract_if(.., is_caller).map(|request| (request.trace, request.age)).collect()
+fn join_callers(requests: &mut Vec<InFlightRequest>) -> HashMap<Arc<str>, Duration> {
+    let run = requests.iter().filter(|request| !request.is_caller);
+    let run: HashSet<_> = run.filter_map(|request| request.recorded.clone()).collect();
+    let mut called = HashMap::new();
+    requests.retain(|request| match &request.recorded {
+        Some(id) if request.is_caller && run.contains(id) => {
+            called.insert(Arc::clone(id), request.age);
+            false
+        }
+        _ => true,
+    });
+    called
 }
 
 /// The flows that these requests wait for, as far as they are reported.

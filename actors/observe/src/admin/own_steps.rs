@@ -31,7 +31,7 @@ impl<'a> OwnSteps<'a> {
     }
 
     /// Leaves of a request what its function has, and says what that awaits.
-    pub(super) fn show(&self, flow: &mut FlowInFlight) {
+    pub(super) fn show(&self, flow: &mut FlowInFlight, is_caller: bool) {
         let Some(function) = self.0.get(flow.function.as_str()) else { return };
         let all = flow.waits.len();
         let (mut shown, others): (Vec<_>, Vec<_>) =
@@ -41,9 +41,12 @@ impl<'a> OwnSteps<'a> {
             && let Some(mut wait) = others.into_iter().next()
         {
             wait.steps.clear();
-            // what is recorded of it begins or ends; else its caller waits
-            let waits = function.is_durable && flow.durable.is_none();
-            wait.awaits = Some(if waits { Awaited::Durable } else { Awaited::Journal });
+            // the request begins or ends, as far as its steps go
+            wait.awaits = match (is_caller, function.is_durable) {
+                (true, _) => Some(Awaited::Durable),
+                (false, true) => Some(Awaited::Journal),
+                (false, false) => None,
+            };
             shown.push(wait);
         }
         flow.branches -= all - shown.len();
