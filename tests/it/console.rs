@@ -172,8 +172,9 @@ fn a_person_finds_out_why_a_request_waits_and_ends_it() {
         "waterfall": ["pay", "check", "bank"],
         "blamed": ["capture", 1, 822],
         "address": ["#/requests/N", "test.till:1.0:pay"],
-        "slow": "pay › bank future waits for a future",
-        "behind": "pay › bank › customers mutex waits for mutex `customers` key \"<b>cat</b>\", place 1 of 1 held by pay",
+        "places": ["pay › bank", "pay › customers › mutex customers"],
+        "slow": "bank step runs",
+        "behind": "bank › customers mutex waits for mutex `customers` key \"<b>cat</b>\", place 1 of 1 held by pay",
         "lock": "<b>cat</b> pay pay",
         "heat": 1,
         "plan": ["check console.rs p99 T of 1", "bank console.rs locked 2 here 1 future 1 mutex p99 T of 1 Declined 1", "receipt console.rs"],
@@ -184,13 +185,17 @@ fn a_person_finds_out_why_a_request_waits_and_ends_it() {
         "cycle": ["accounts ann", "accounts bob", "transfer", "transfer"],
         "untangled": [{ "e": "InternalError", "edesc": "Request was cancelled" }, { "r": true }],
         // the stuck flow: its cause, and its end
-        "stuck": "deliver › courier future waits for a future",
+        "stuck": "courier step runs",
         "cancelled": { "e": "InternalError", "edesc": "Request was cancelled" },
         "outcome": "InternalError",
         "filtered": ["deliver"],
-        // the durable request: what is recorded, and its end
+        // the durable request: one row with its caller, what is recorded, and its end
+        "one": [1, "durable its request waits, or another process runs it"],
+        "named": "#/durable/UID",
         "durable": ["begun", "done", "submitted"],
-        "withdrawn": "ended cancelled by the console",
+        "key": "cart 7",
+        "withdrawn": "Cancelled by the console",
+        "past": "The curves and maps begin at T, when the service began, and grow to five minutes. Prometheus has what was before.",
         "nodes": ["local-0 serving 0 test.till:1.0"],
         "errors": [],
     });

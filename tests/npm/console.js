@@ -13,9 +13,9 @@ const [address, executablePath, folder, token] = process.argv.slice(2);
 const HOUR = 3_600_000;
 
 /** A call over HTTP; gives the message of the answer. */
-async function call(func, params) {
+async function call(func, params, more = {}) {
     const body = JSON.stringify({ f: func, p: params });
-    const headers = { 'content-type': 'application/futoin+json' };
+    const headers = { 'content-type': 'application/futoin+json', ...more };
     const answer = await fetch(`http://${address}/ftn/`, { method: 'POST', headers, body });
     return answer.json();
 }
@@ -115,6 +115,8 @@ class Visitor {
         await this.one('.tag.bad', 'Declined').waitFor();
         await this.one('.spark polyline').waitFor({ state: 'attached' });
         this.seen.title = await this.page.title();
+        await this.one('.bars .label', 'bank').waitFor();
+        this.seen.places = await this.texts('.bars .label');
         await this.picture('overview');
 
         // with the keys alone
@@ -140,7 +142,7 @@ class Visitor {
 
         await this.page.keyboard.press('2');
         await this.one('tr.opens', 'mutex').waitFor();
-        this.seen.slow = await this.text('tr.opens td.wide', 'waits for a future');
+        this.seen.slow = await this.text('tr.opens td.wide', 'runs');
         this.seen.behind = await this.text('tr.opens td.wide', 'mutex');
         await this.picture('flows');
         await this.page.keyboard.press('5');
@@ -209,23 +211,48 @@ class Visitor {
         await this.page.keyboard.press('Escape');
     }
 
-    /** A durable request: what is recorded of it, until a person ends it. */
+    /** A durable request, which is one row with its caller: what is recorded of it, until a person ends it. */
     async durable() {
-        const credit = till('credit', {});
-        await this.page.keyboard.press('7');
-        await this.one('tr.opens', 'running').click();
+        const credit = call('test.till:1.0:credit', {}, { 'idempotency-key': 'cart 7' });
+        await this.page.keyboard.press('2');
+        const row = this.page.locator('tr.opens', { hasText: 'credit' });
+        // a moment later no process has it
+        await row.locator('.tag.cause', { hasText: 'durable' }).waitFor();
+        this.seen.one = [await row.count(), read(await row.locator('td.wide').innerText())];
+        await this.picture('one');
+        await row.locator('button.link').click();
         await this.one('.card tbody td', 'done').waitFor();
+        this.seen.named = new URL(this.page.url()).hash.replace(/[0-9a-f]{32}/, 'UID');
         this.seen.durable = await this.texts('.card tbody .tag');
+        const search = this.page.locator('.choices input');
+        await search.fill('cart 8');
+        await this.one('.empty', 'No request has this uid').waitFor();
+        await search.fill('cart 7');
+        await this.one('tr.opens', 'credit').waitFor();
+        this.seen.key = await this.text('tr.opens .key-cell');
+        await this.one('tr.opens').click();
+        await this.one('.card tbody td', 'done').waitFor();
         await this.picture('durable');
         await this.cancel();
-        await this.one('.card h2', 'ended').waitFor();
+        await this.one('.card h2', 'Cancelled').waitFor();
         this.seen.withdrawn = (await this.text('.card h2')).replace(/^\S+ /, '').replace(/^credit /, '');
         await credit;
+        await this.page.keyboard.press('8');
+        await this.one('.empty', 'owns no entity').waitFor();
+        await this.picture('entities');
+    }
+
+    /** The curves of a page that is opened now begin when the service did. */
+    async past() {
+        await this.page.keyboard.press('6');
+        await this.page.reload();
+        await this.one('.heat canvas').waitFor();
+        this.seen.past = await this.text('.hint', 'when the service began');
     }
 
     /** The nodes that the fabric has, once they have answered. */
     async nodes() {
-        await this.page.keyboard.press('8');
+        await this.page.keyboard.press('9');
         await this.one('tbody td', 'serving').waitFor();
         this.seen.nodes = await this.texts('tbody tr');
         await this.picture('nodes');
@@ -248,6 +275,7 @@ async function visit(page) {
     await visitor.stuck();
     await visitor.durable();
     await visitor.nodes();
+    await visitor.past();
     await visitor.narrow();
     // the browser closes while the bank still thinks
     slow.catch(() => {});

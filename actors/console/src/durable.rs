@@ -1,17 +1,13 @@
-//! Durable requests and entities: their state in the journal, and the actions of an operator.
-
-use std::time::UNIX_EPOCH;
+//! Durable requests: their state in the journal, and the actions of an operator.
 
 use asyncsteps_durable::Durable;
-use asyncsteps_durable::entity::{EntityInfo, EntityTurn};
 use asyncsteps_durable::jobs::{Job, JobState, JobStep};
 use asyncsteps_durable::journal::record::{Ending, Event, Failure, StoredRecord};
-use asyncsteps_durable::journal::request::{FlowState, Query, Resume};
+use asyncsteps_durable::journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_durable::journal::{Error, Record, Refused, Uid};
 use serde::Serialize;
 
 use crate::bounds::{self, Bounded, cut};
-use crate::snapshot::milliseconds;
 
 /// Who cancels, for those who look at the request later.
 const OPERATOR: &str = "the console";
@@ -22,36 +18,11 @@ pub(crate) struct DurableRequests {
     requests: Vec<Job>,
     /// Where the next page begins; 0 if this is the last one.
     next: u64,
-    /// The entities of this process, those with the longest queues first.
-    entities: Vec<EntityRow>,
-    /// How many it has.
-    all_entities: usize,
     /// The last jump of the journal's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_jump: Option<ShownJump>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-}
-
-/// An entity that this process owns.
-#[derive(Debug, Serialize)]
-struct EntityRow {
-    name: String,
-    uid: String,
-    is_busy: bool,
-    queued: usize,
-    state_bytes: usize,
-    /// The last ones, the newest first.
-    turns: Vec<TurnRow>,
-}
-
-/// A call that had its turn in an entity. Times are in milliseconds.
-#[derive(Debug, Serialize)]
-struct TurnRow {
-    function: String,
-    at: f64,
-    took: f64,
-    is_done: bool,
 }
 
 /// A jump of a clock, in milliseconds since 1970.
@@ -128,34 +99,49 @@ impl OperatorAction {
     }
 }
 
-/// The requests that a query is for: `state`, and `after` as [`DurableRequests::next`] has it.
+/// The requests that a query is for: `state`, `after` as [`DurableRequests::next`] has it, and `text`, which is a uid, the
+/// key of a caller, or a user. Entities are no requests.
 pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
-    let (mut state, mut after) = (None, 0);
+    let (mut state, mut after, mut text) = (None, 0, String::new());
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         match &*name {
             "state" => state = serde_json::from_value(value.into()).ok(),
             "after" => after = value.parse().unwrap_or(0),
+            "text" => value.trim().clone_into(&mut text),
             _ => {}
         }
     }
     let state = state.map(|state: JobState| FlowState::from(state));
-    let query = Query { state, after, limit: bounds::DURABLE, ..Query::default() };
-    let (entities, all_entities) = durable.entities(bounds::ENTITIES);
-    let entities = entities.into_iter().map(|it| EntityRow::from(it).bounded()).collect();
+    let (limit, template_without) = (bounds::DURABLE, Some('@'));
+    let query = Query { state, after, limit, template_without, ..Query::default() };
     let jump = durable.clock_jump();
     let clock_jump = jump.map(|it| ShownJump { from: it.from.as_millis(), to: it.to.as_millis() });
-    match durable.list(query).await {
+    match find_all(durable, query, text).await {
         Ok(flows) => {
             let next = flows.last().filter(|_| flows.len() == bounds::DURABLE);
             let next = next.map_or(0, |flow| flow.number);
             let requests = flows.iter().map(|flow| Job::from(flow).bounded()).collect();
-            DurableRequests { requests, next, entities, all_entities, clock_jump, error: None }
+            DurableRequests { requests, next, clock_jump, error: None }
         }
         Err(error) => {
-            let error = Some(error.to_string());
-            DurableRequests { entities, all_entities, clock_jump, error, ..Default::default() }
+            DurableRequests { clock_jump, error: Some(error.to_string()), ..Default::default() }
         }
     }
+}
+
+/// The requests of this uid, or else of this key, or else of this user; all without a text.
+async fn find_all(durable: &Durable, query: Query, text: String) -> Result<Vec<FlowInfo>, Error> {
+    if text.is_empty() {
+        return durable.list(query).await;
+    }
+    if let Ok(uid) = text.parse() {
+        return durable.list(Query { uid: Some(uid), ..query }).await;
+    }
+    let of_key = durable.list(Query { key: Some(text.clone()), ..query.clone() }).await?;
+    if !of_key.is_empty() {
+        return Ok(of_key);
+    }
+    durable.list(Query { user: Some(text), ..query }).await
 }
 
 /// A request with its records; `None` if there is none.
@@ -168,7 +154,12 @@ pub(crate) async fn find(durable: &Durable, uid: Uid) -> Result<Option<DurableRe
     let newest = records.iter().enumerate().skip(all.saturating_sub(bounds::RECORDS));
     let row = |(number, stored): (_, &StoredRecord)| RecordRow::new(number, &stored.record);
     let records = newest.map(|it| row(it).bounded()).collect();
-    let (request, kept) = (Job::from(&status.flow).bounded(), durable.kept(uid).await?);
+    let query = Query { uid: Some(uid), limit: 1, ..Query::default() };
+    // that has its user and its key, and the status when it goes on
+    let listed = durable.list(query).await?.pop();
+    let FlowInfo { user, key, .. } = listed.unwrap_or_else(|| status.flow.clone());
+    let request = Job::from(&FlowInfo { user, key, ..status.flow }).bounded();
+    let kept = durable.kept(uid).await?;
     let all_kept = kept.len();
     let kept = kept.iter().take(bounds::KEPT).map(|path| {
         let mut path = path.to_string();
@@ -198,31 +189,6 @@ pub(crate) async fn order(durable: &Durable, uid: Uid, order: OperatorAction) ->
         },
     };
     result(done.map_err(|error| error.to_string()))
-}
-
-impl From<EntityInfo> for EntityRow {
-    fn from(info: EntityInfo) -> Self {
-        Self {
-            name: info.name.to_string(),
-            uid: info.uid.map(|uid| uid.to_string()).unwrap_or_default(),
-            is_busy: info.is_busy,
-            queued: info.queued,
-            state_bytes: info.state_bytes,
-            turns: info.turns.iter().map(TurnRow::from).collect(),
-        }
-    }
-}
-
-impl From<&EntityTurn> for TurnRow {
-    fn from(turn: &EntityTurn) -> Self {
-        let at = turn.at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            function: turn.function.to_owned(),
-            at: milliseconds(at).floor(),
-            took: milliseconds(turn.took),
-            is_done: turn.is_done,
-        }
-    }
 }
 
 impl RecordRow {
@@ -266,6 +232,8 @@ impl RecordRow {
 impl Bounded for Job {
     fn bounded(mut self) -> Self {
         self.reason.as_mut().map(cut);
+        self.user.as_mut().map(cut);
+        self.key.as_mut().map(cut);
         self.cancelled_by.as_mut().map(cut);
         self
     }
@@ -274,13 +242,6 @@ impl Bounded for Job {
 impl Bounded for JobStep {
     fn bounded(mut self) -> Self {
         cut(&mut self.path);
-        self
-    }
-}
-
-impl Bounded for EntityRow {
-    fn bounded(mut self) -> Self {
-        cut(&mut self.name);
         self
     }
 }

@@ -17,13 +17,14 @@
 //!
 //! | view | what it shows |
 //! |---|---|
-//! | overview | readiness, rates, percentiles and errors of the last two minutes, what requests wait for |
-//! | flows | the requests in flight: where each one is, what it waits for, who holds that, what it holds itself |
+//! | overview | readiness, rates, percentiles and errors of the last two minutes, at which steps requests are |
+//! | flows | the requests in flight: at which step each one is, what that awaits, who holds it up, what it holds itself; a durable request and the call that waits for it are one |
 //! | requests | ended requests that the executor keeps ([`Builder::record`](asyncsteps_executor::Builder::record)) |
 //! | refused | the requests that did not get to a function, and their rates by reason |
 //! | locks | who waits for whom, as a graph with cycles in red; holders, queues and waits of each lock |
 //! | functions | a heat map of the times of each function over the last five minutes, percentiles, errors; the plan of a function, with what runs in each step |
-//! | durable | the entities of this process with their queues and last calls; the requests of a [journal](Console::durable) by state, what is recorded of each, and what an operator can do |
+//! | durable | the requests of a [journal](Console::durable) by state, uid, key or user: how each ended, or until when it waits and why; what is recorded of it, and what an operator can do |
+//! | entities | the entities of this process with their nodes, queues and last calls |
 //! | nodes | the nodes of a [fabric](Console::nodes), what each serves, and how many calls it has |
 //!
 //! A request opens as a waterfall of its steps with their source places, which grows while it runs; one
@@ -43,19 +44,21 @@
 //!
 //! # What it costs
 //!
-//! Nothing while no page is open. All open pages, 32 at the most, together cost one snapshot a second; one
+//! One look at the counts a second while no page is open. All open pages, 32 at the most, together cost one snapshot a second; one
 //! more ends the oldest. A page gets snapshots for 30 seconds and asks again. A snapshot is bounded
 //! whatever is in flight: the oldest 200 flows, the last 100 requests and 50 refused ones, and the
 //! longest queues. A filter by function or cause, and a plan, look at all flows, for one
 //! request at a time; eight more wait, and others are answered with 503. The nodes, the first 200 by name,
-//! are asked once a second at the most, while a page shows them. What the page shows of the past, it
-//! has seen itself: it begins when the page is opened.
+//! are asked once a second at the most, while a page shows them. The figures of each of the last five minutes' seconds
+//! are kept for the curves, 3 MB at the most: a console that is made on a runtime takes them from then on.
 #![forbid(unsafe_code)]
 
 mod access;
 mod body;
 mod bounds;
 mod durable;
+mod entities;
+mod history;
 mod live;
 mod nodes;
 mod others;

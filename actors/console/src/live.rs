@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, Notify, Semaphore};
 
 use crate::body::Snapshots;
 use crate::bounds::{self, Bounded as _};
+use crate::history::History;
 use crate::others::ConsoleSources;
 use crate::search::RecentFilter;
 use crate::snapshot::{PageSnapshot, SnapshotHistory};
@@ -35,6 +36,7 @@ const SEARCHES: usize = 9;
 pub(crate) struct Live {
     pub(crate) inspector: Inspector,
     pub(crate) others: ConsoleSources,
+    pub(crate) history: History,
     clock: Clock,
     state: Mutex<LiveState>,
     viewers: StdMutex<Vec<Weak<Viewer>>>,
@@ -66,9 +68,11 @@ struct Viewer {
 
 impl Live {
     pub(crate) fn new(inspector: Inspector, others: ConsoleSources) -> Self {
+        let history = History::start(inspector.executor());
         let (clock, state) = (Clock::start(), Mutex::default());
         let (searches, turn) = (Semaphore::new(SEARCHES), Mutex::default());
-        Self { inspector, others, clock, state, viewers: StdMutex::default(), searches, turn }
+        let viewers = StdMutex::default();
+        Self { inspector, others, history, clock, state, viewers, searches, turn }
     }
 
     /// The snapshots for another page, until its term has ended, newer pages need its place, or the executor

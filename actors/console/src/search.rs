@@ -1,7 +1,11 @@
 //! Which of the ended requests that were kept a page looks for: a snapshot has the newest ones only.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use asyncsteps_executor::Executor;
-use asyncsteps_executor::observe::RequestRecord;
+use asyncsteps_executor::iface::FunctionName;
+use asyncsteps_executor::observe::{RequestRecord, TraceParent};
 use asyncsteps_observe::admin::RecentRequest;
 
 use crate::bounds::{self, Bounded as _};
@@ -51,7 +55,7 @@ impl RecentFilter {
 
     /// The newest requests that it is for, as many as a page shows.
     pub(crate) fn find(&self, executor: &Executor) -> Vec<RecentRequest> {
-        let kept = executor.recent();
+        let kept = without_callers(executor.recent());
         let found = kept.iter().filter(|record| self.is_for(record)).take(bounds::RECENT);
         found.map(|record| RecentRequest::from(&**record).bounded()).collect()
     }
@@ -81,6 +85,14 @@ impl RecentFilter {
         let steps = record.steps.to_string().to_lowercase();
         missing.all(|word| steps.contains(word))
     }
+}
+
+/// The records without the calls that waited for durable requests which are among them: both are one request.
+pub(crate) fn without_callers(mut kept: Vec<Arc<RequestRecord>>) -> Vec<Arc<RequestRecord>> {
+    let below = |it: &Arc<RequestRecord>| Some((it.parent?, it.function.clone()));
+    let called: HashMap<TraceParent, FunctionName> = kept.iter().filter_map(below).collect();
+    kept.retain(|record| called.get(&record.trace) != Some(&record.function));
+    kept
 }
 
 impl SearchedOutcome {

@@ -18,6 +18,7 @@ use crate::Console;
 use crate::access::Denied;
 use crate::body::ConsoleBody;
 use crate::durable::{self, OperatorAction};
+use crate::entities;
 use crate::page;
 use crate::search::RecentFilter;
 
@@ -27,7 +28,8 @@ const PATH: &str = "/console";
 const JSON: &str = "application/json";
 
 /// The paths without parts that are read.
-const READ: [&str; 6] = ["/live", "/flows", "/recent", "/plan", "/nodes", "/durable"];
+const READ: [&str; 8] =
+    ["/live", "/history", "/flows", "/recent", "/plan", "/nodes", "/durable", "/entities"];
 
 const NOT_DURABLE: &str = "There are no durable requests";
 
@@ -80,6 +82,13 @@ impl Console {
             None if path == "/flows" && is_read(request) => self.flows(request).await,
             None if path == "/recent" && is_read(request) => self.recent(request).await,
             None if path == "/plan" && is_read(request) => self.plan(request).await,
+            None if path == "/history" && is_read(request) => {
+                with_type(JSON, ConsoleBody::whole(self.live.history.json()))
+            }
+            None if path == "/entities" && is_read(request) => match &self.live.others.durable {
+                Some(durable) => json(&entities::list(durable)),
+                None => text(StatusCode::NOT_FOUND, NOT_DURABLE),
+            },
             None if path == "/nodes" && is_read(request) => self.nodes_of_fabric().await,
             None if path == "/durable" && is_read(request) => self.durable_requests(request).await,
             Some(("durable", rest)) => self.durable_request(rest, request).await,

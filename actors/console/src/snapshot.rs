@@ -1,20 +1,22 @@
 //! The snapshot that a page shows, as it is sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::mem;
 use std::time::{Duration, UNIX_EPOCH};
 
 use asyncsteps_actors::clock;
-use asyncsteps_executor::InFlightFilter;
+use asyncsteps_durable::RunningStep;
 use asyncsteps_executor::observe::{Distribution, Figures, FunctionFigures, RequestRecord};
+use asyncsteps_executor::{InFlightFilter, RequestState};
 use asyncsteps_observe::admin::{
-    FlowsInFlight, FunctionReport, Health, Inspector, LockInfo, RecentRequest, RefusedInfo,
-    WaitGraph,
+    Awaited, FlowsInFlight, FunctionReport, Health, Inspector, LockInfo, RecentRequest,
+    RefusedInfo, WaitGraph,
 };
 use serde::Serialize;
 
 use crate::bounds::{self, Bounded as _};
 use crate::others::ConsoleSources;
+use crate::search::without_callers;
 
 /// A snapshot after a longer time has no rates: no one has looked meanwhile.
 const LONG: Duration = Duration::from_secs(5);
@@ -46,7 +48,7 @@ pub(crate) struct PageSnapshot {
 
 /// The changes between two snapshots, over all functions.
 #[derive(Debug, Serialize)]
-struct Interval {
+pub(crate) struct Interval {
     seconds: f64,
     rate: f64,
     error_rate: f64,
@@ -89,10 +91,9 @@ impl PageSnapshot {
         let interval = passed.map(|(time, before)| overall(time, &figures, before));
         let (recent, kept) = history.recent(inspector);
         history.figures = Some((now, figures));
-        let at = clock::wall().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (locks, waits) = inspector.locks_and_waits().await;
         Self {
-            at: (at.as_secs_f64() * 1e3).floor(),
+            at: wall_millis(),
             health,
             has_nodes: false,
             has_durable: false,
@@ -111,7 +112,25 @@ impl PageSnapshot {
     /// The same, of a console that shows what else there is, too.
     pub(crate) fn with_others(self, others: &ConsoleSources) -> Self {
         let (has_nodes, has_durable) = (others.nodes.is_some(), others.durable.is_some());
-        Self { has_nodes, has_durable, ..self }
+        let mut flows = self.flows;
+        if let Some(durable) = &others.durable {
+            name_waits(&mut flows, &durable.bodies());
+        }
+        Self { has_nodes, has_durable, flows, ..self }
+    }
+}
+
+/// Steps of durable requests whose bodies do not run yet wait for the journal.
+fn name_waits(FlowsInFlight { flows, .. }: &mut FlowsInFlight, bodies: &[RunningStep]) {
+    let running: HashSet<String> = bodies.iter().map(|body| body.uid.to_string()).collect();
+    let waiting = flows.iter_mut().filter(|flow| {
+        flow.state == RequestState::Running
+            && flow.durable.as_ref().is_some_and(|uid| !running.contains(uid))
+    });
+    for wait in waiting.flat_map(|flow| &mut flow.waits) {
+        if wait.awaits == Some(Awaited::Body) {
+            wait.awaits = Some(Awaited::Journal);
+        }
     }
 }
 
@@ -119,7 +138,7 @@ impl SnapshotHistory {
     /// The newest requests that are kept, and how many are.
     fn recent(&mut self, inspector: &Inspector) -> (Vec<RecentRequest>, usize) {
         let mut known = mem::take(&mut self.recent);
-        let kept = inspector.executor().recent();
+        let kept = without_callers(inspector.executor().recent());
         let requests: Vec<RecentRequest> = kept
             .iter()
             .take(bounds::RECENT)
@@ -134,18 +153,47 @@ fn line(record: &RequestRecord) -> RecentRequest {
     RecentRequest::from(record).bounded()
 }
 
-fn rows(figures: &Figures, before: Option<(Duration, &Figures)>) -> Vec<FunctionRow> {
+/// A row of each function.
+pub(crate) fn rows<R: for<'a> From<(&'a FunctionFigures, Option<Interval>)>>(
+    figures: &Figures,
+    before: Option<(Duration, &Figures)>,
+) -> Vec<R> {
     let row = |function: &FunctionFigures| {
         let interval = before.map(|(time, before)| {
             let earlier = before.functions.iter().find(|it| it.function == function.function);
             Interval::new(time, &since(function, earlier), errors_since(function, earlier))
         });
-        FunctionRow { report: function.into(), interval }
+        R::from((function, interval))
     };
     figures.functions.iter().map(row).collect()
 }
 
-fn overall(time: Duration, figures: &Figures, before: &Figures) -> Interval {
+impl From<(&FunctionFigures, Option<Interval>)> for FunctionRow {
+    fn from((function, interval): (&FunctionFigures, Option<Interval>)) -> Self {
+        Self { report: function.into(), interval }
+    }
+}
+
+/// A function in a second of the past.
+#[derive(Debug, Serialize)]
+pub(crate) struct FunctionInterval {
+    function: String,
+    interval: Option<Interval>,
+}
+
+impl FunctionInterval {
+    pub(crate) fn rate(&self) -> f64 {
+        self.interval.as_ref().map_or(0.0, |interval| interval.rate)
+    }
+}
+
+impl From<(&FunctionFigures, Option<Interval>)> for FunctionInterval {
+    fn from((function, interval): (&FunctionFigures, Option<Interval>)) -> Self {
+        Self { function: function.function.clone(), interval }
+    }
+}
+
+pub(crate) fn overall(time: Duration, figures: &Figures, before: &Figures) -> Interval {
     let (mut all, mut errors) = (Distribution::default(), 0);
     for function in &figures.functions {
         let earlier = before.functions.iter().find(|it| it.function == function.function);
@@ -178,6 +226,11 @@ impl Interval {
             times: if times.count() == 0 { Vec::new() } else { times.counts.clone() },
         }
     }
+}
+
+/// The time of day, in milliseconds since 1970.
+pub(crate) fn wall_millis() -> f64 {
+    milliseconds(clock::wall().duration_since(UNIX_EPOCH).unwrap_or_default()).floor()
 }
 
 pub(crate) fn milliseconds(time: Duration) -> f64 {

@@ -18,6 +18,12 @@ use crate::submit::NotSubmitted;
 const PAUSE: &str = "\u{1}pause";
 
 impl Durable {
+    /// The bodies that nodes of this process run.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<RunningStep> {
+        self.shared.held.running()
+    }
+
     /// The bodies of a request that run. Of a request that another process runs it is what the journal knows: steps that
     /// can be undone or begin `once`, and any body that has run for a minute.
     ///

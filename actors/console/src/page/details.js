@@ -3,7 +3,7 @@
 import { el, show } from './dom.js';
 import { clock, shortPlace, stepName, time } from './format.js';
 import { wait } from './lists.js';
-import { functionName, lockName, outcome, path } from './parts.js';
+import { durableLink, functionName, lockName, outcome, path } from './parts.js';
 import * as server from './server.js';
 import { slowest, waterfall } from './waterfall.js';
 
@@ -57,7 +57,8 @@ export function toggleFolds() {
 
 dialog.addEventListener('close', () => {
     opened = null;
-    setAddress(0);
+    // another view may have been opened from here
+    if (Number(location.hash.split('/')[2])) setAddress(0);
 });
 dialog.addEventListener('click', (event) => {
     if (event.target === dialog) dialog.close();
@@ -160,6 +161,7 @@ function facts(request, running, state) {
         request.queued !== undefined && ['Queued', time(request.queued)],
         running && request.time_left !== undefined && ['Limit in', time(request.time_left)],
         request.rid && ['rid', request.rid],
+        request.durable && ['Recorded', durableLink(request.durable, (uid) => { dialog.close(); location.hash = `/durable/${uid}`; })],
         request.trace && ['Trace', el('button', { type: 'button', class: 'copy', title: 'Copy the id of the trace', onclick: (event) => copy(event.currentTarget, request.trace) }, request.trace)],
     ];
     return el('dl', { class: 'details' }, state, items.filter(Boolean).map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))));

@@ -1,8 +1,8 @@
-// Entities, and the durable requests: which there are, what is recorded of each, and what an operator can do.
+// The durable requests: which there are, what is recorded of each, and what an operator can do. Entities.
 
 import { el } from './dom.js';
-import { bytes, clock, grouped, time } from './format.js';
-import { card, empty, functionName, table } from './parts.js';
+import { bytes, clock, grouped, moment, time } from './format.js';
+import { card, empty, functionName, outcome, table } from './parts.js';
 import * as server from './server.js';
 
 /** The states, those first that wait for an operator. */
@@ -21,7 +21,13 @@ const HINTS = {
 /** What an operator can do: to pause it, or where it waits for one the others. */
 const ORDERS = { pause: 'Pause', continue: 'Resume', 'on-its-version': 'Resume on its version', again: 'Begin again' };
 
+/** How long typing stops before the server is asked for what was typed. */
+const TYPED = 200;
+
 let state = '';
+/** A uid, the key of a caller, or a user. */
+let text = '';
+let typed = 0;
 /** Where the pages before this one began. */
 let pages = [0];
 let found = null;
@@ -37,8 +43,13 @@ export async function ask(draw) {
     if (isAsking) return;
     isAsking = true;
     try {
-        found = await server.durable(state, pages.at(-1));
-        if (opened) opened = await server.durableRequest(opened.request.uid) ?? opened;
+        found = await server.durable(state, pages.at(-1), text);
+        if (opened) {
+            const { uid } = opened.request;
+            const answer = await server.durableRequest(uid);
+            // another one may be open by now
+            if (opened?.request.uid === uid) opened = answer ?? opened;
+        }
         failure = found.error ? { text: 'The journal cannot be asked.', hint: found.error } : null;
     } catch (error) {
         failure = { text: 'The requests cannot be asked for.', hint: error.message };
@@ -52,8 +63,17 @@ function choose(wanted, from = [0]) {
     ask(redraw);
 }
 
-async function open(request) {
-    [opened, order] = [{ request, records: [], all: 0 }, null];
+/** Looks for what was typed, when typing has stopped. */
+function search(event) {
+    text = event.currentTarget.value;
+    clearTimeout(typed);
+    typed = setTimeout(() => choose(state), TYPED);
+}
+
+/** Opens a request, of which only the uid may be known; none if that is empty. */
+export async function open(request) {
+    [opened, order] = [request.uid ? { request, records: [], all: 0 } : null, null];
+    history.replaceState(null, '', `#/durable${opened ? `/${request.uid}` : ''}`);
     redraw();
     scrollTo({ top: 0 });
     await ask(redraw);
@@ -72,52 +92,61 @@ export function durable() {
         found?.clock_jump && el('p', { class: 'alarm' }, `The clock of the journal has jumped from ${clock(found.clock_jump.from)} to ${clock(found.clock_jump.to)}: schedules and deadlines follow it, pauses and time limits do not.`),
         opened && details(opened),
         el('div', { class: 'choices', role: 'group', 'aria-label': 'State' }, Object.entries(STATES).map(([name, title]) =>
-            el('button', { type: 'button', key: name, 'aria-pressed': String(name === state), onclick: () => choose(name) }, title))),
-        found?.all_entities > 0 && entities(found),
+            el('button', { type: 'button', key: name, 'aria-pressed': String(name === state), onclick: () => choose(name) }, title)),
+            el('input', { type: 'search', key: 'text', placeholder: 'uid, key or user', 'aria-label': 'Search by uid, key or user', autocomplete: 'off', spellcheck: 'false', oninput: search })),
         found ? list(found) : empty('The requests are asked for\u2026'),
     ];
 }
 
-/** The entities that this process owns. */
-function entities({ entities: rows, all_entities: all }) {
+/** The entities of this process. */
+export function entities({ entities: rows, all, error }) {
+    if (error) return empty('The entities cannot be asked for.', error);
     const turn = (it) => [el('span', { class: it.is_done ? '' : 'tag bad', title: `${clock(it.at)}${it.is_done ? '' : ', failed'}` }, it.function), el('span', { class: 'quiet' }, ` ${time(it.took)} `)];
     const note = rows.length < all ? `${rows.length} of ${grouped(all)}, the longest queues first` : undefined;
     return card('Entities of this process', { kind: 'wide', note }, table('Entities', [
         { title: 'Entity', class: 'wide', cell: (it) => el('code', { title: it.uid }, it.name) },
+        { title: 'Owner', class: 'fixed', cell: (it) => `node ${it.node}` },
+        { title: 'Owned for', class: 'number', cell: (it) => it.age === undefined ? 'being claimed' : time(it.age) },
         { title: 'Turn', class: 'fixed', cell: (it) => it.is_busy ? 'in a call' : '' },
         { title: 'Queue', class: 'number', cell: (it) => grouped(it.queued) },
         { title: 'State', class: 'number', cell: (it) => bytes(it.state_bytes) },
         { title: 'Last calls', class: 'wide', cell: (it) => it.turns.map(turn) },
-    ], rows, { key: (it) => it.uid }));
+    ], rows, { key: (it) => it.name, nothing: empty('This process owns no entity.', 'One is owned by the process that it was called in last.') }));
 }
 
 function list({ requests, next }) {
     const turn = (title, to) => el('button', { type: 'button', onclick: () => choose(state, to) }, title);
     return [
         table('Durable requests, the oldest first', [
-            { title: 'Submitted', class: 'quiet fixed', cell: (it) => clock(it.created) },
+            { title: 'Submitted', class: 'quiet fixed', cell: (it) => moment(it.created) },
             { title: 'Function', cell: (it) => functionName(it.function) },
+            { title: 'User', class: 'quiet rest', cell: (it) => it.user ?? 'anonymous' },
+            { title: 'Key', class: 'key-cell rest', cell: (it) => el('span', { title: it.key }, it.key ?? '') },
             { title: 'State', cell: (it) => tag(it) },
-            { title: 'Goes on', class: 'quiet fixed', cell: (it) => it.due !== undefined && clock(it.due) },
-            { title: 'Ended', class: 'quiet fixed', cell: (it) => it.ended !== undefined && clock(it.ended) },
+            { title: 'Took', class: 'number', cell: (it) => it.ended !== undefined && time(it.ended - it.created) },
             { title: 'Why it waits', class: 'wide line', cell: (it) => el('span', { title: it.reason }, it.reason ?? '') },
-            { title: 'Name', class: 'quiet fixed', cell: (it) => el('code', {}, it.uid.slice(0, 8)) },
-        ], requests, { key: (it) => it.uid, open, nothing: empty(state ? 'No request is in this state.' : 'No request was submitted, or all were trimmed.') }),
+            { title: 'Uid', class: 'quiet fixed', cell: (it) => el('code', { title: it.uid }, it.uid.slice(0, 8)) },
+        ], requests, { key: (it) => it.uid, open, nothing: empty(text ? 'No request has this uid, this key or this user.' : state ? 'No request is in this state.' : 'No request was submitted, or all were trimmed.') }),
         (pages.length > 1 || next > 0) && el('div', { class: 'tools' }, pages.length > 1 && turn('Older', pages.slice(0, -1)), next > 0 && turn('Newer', [...pages, next])),
     ];
 }
 
-function tag({ state: name, cancelled_by: by }) {
-    const kind = waits({ state: name }) ? 'bad' : name === 'suspect' ? 'warn' : name === 'ended' ? 'good' : '';
-    return [el('span', { class: `tag ${kind}`, title: HINTS[name] }, name), by && el('span', { class: 'quiet' }, ` cancelled by ${by}`)];
+/** The state of a request: how it ended, or until when it waits. */
+function tag({ state: name, outcome: end, due, cancelled_by: by }) {
+    const kind = waits({ state: name }) ? 'bad' : name === 'suspect' ? 'warn' : name === 'running' ? 'running' : '';
+    const until = name === 'parked' ? (due === undefined ? ' for a signal' : ` until ${moment(due)}`) : due !== undefined && ` goes on at ${moment(due)}`;
+    return [
+        name === 'ended' && end ? outcome(end) : el('span', { class: `tag ${kind}`, title: HINTS[name] }, name),
+        until && el('span', { class: 'quiet' }, until), by && end !== 'success' && el('span', { class: 'quiet' }, `${end === 'Cancelled' ? '' : ' cancelled'} by ${by}`)];
 }
 
 /** A request, with what is recorded of it. */
 function details({ request, running = [], records, all, kept = [], all_kept: allKept = 0 }) {
-    const close = el('button', { type: 'button', key: 'close', onclick: () => { opened = null; redraw(); } }, 'Close');
+    const close = el('button', { type: 'button', key: 'close', onclick: () => open({}) }, 'Close');
     return el('section', { class: 'card', key: `opened-${request.uid}` },
-        el('h2', {}, functionName(request.function), ' ', tag(request)),
-        el('p', { class: 'quiet' }, `${request.uid}, version ${request.version}, submitted at ${clock(request.created)}${request.due !== undefined ? `, goes on at ${clock(request.due)}` : ''}`),
+        el('h2', {}, functionName(request.function ?? ''), ' ', tag(request)),
+        el('p', { class: 'quiet' }, [request.uid, request.version && `version ${request.version}`, request.created && `submitted at ${moment(request.created)}`,
+            request.ended && `took ${time(request.ended - request.created)}`, request.user && `for ${request.user}`, request.key && `key ${request.key}`].filter(Boolean).join(', ')),
         HINTS[request.state] && el('p', { class: 'hint' }, HINTS[request.state]),
         request.reason && el('p', { class: 'alarm' }, request.reason),
         running.map((it) => el('p', { class: it.running >= 60000 ? 'alarm' : 'hint', key: `runs-${it.path}` }, 'Runs: ', el('code', {}, it.path), ` attempt ${it.attempt}, since ${clock(it.since)}, for ${time(it.running)}`)),

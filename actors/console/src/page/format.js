@@ -35,6 +35,13 @@ export function clock(at) {
     return new Date(at).toLocaleTimeString(undefined, { hour12: false });
 }
 
+/** The same with its day, unless that is today. */
+export function moment(at) {
+    const isToday = new Date(at).toDateString() === new Date().toDateString();
+    const day = { year: 'numeric', month: 'short', day: 'numeric' };
+    return isToday ? clock(at) : `${new Date(at).toLocaleDateString(undefined, day)} ${clock(at)}`;
+}
+
 /** `demo.shop:1.0:order` as its interface and its name. */
 export function functionParts(name) {
     const at = name.lastIndexOf(':');

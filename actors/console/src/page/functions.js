@@ -31,7 +31,7 @@ export function functions(_, { functions: all, time_bounds: bounds }) {
     const begin = beginning();
     return [
         plan(),
-        begin && el('p', { class: 'hint' }, `The curves and maps begin at ${clock(begin)}, when this page was opened, and grow to five minutes. Prometheus has what was before.`),
+        begin && el('p', { class: 'hint' }, `The curves and maps begin at ${clock(begin)}, when the service began, and grow to five minutes. Prometheus has what was before.`),
         el('div', { class: 'columns maps' }, maps.map((it) => el('section', { class: 'card map', key: it.function },
             el('h2', {}, functionName(it.function), el('span', { class: 'note' }, `${rate(it.interval?.rate)} / s`)),
             heatmap(heat(it.function), bounds, `Times of ${it.function} over the last minutes`)))),

@@ -12,7 +12,7 @@ const LEAST = 60;
 export function heatmap(columns, bounds, label) {
     const limits = rowBounds(bounds);
     const seen = range(columns);
-    if (!seen) return el('div', { class: 'heat nothing' }, 'No request since the page was opened, or in five minutes');
+    if (!seen) return el('div', { class: 'heat nothing' }, 'No request in five minutes');
     const places = Math.min(KEPT, Math.max(LEAST, columns.length));
     const plan = { columns, limits, places, ...seen };
     const point = (event) => {

@@ -1,5 +1,5 @@
-// What the page remembers of the snapshots before: a window of five minutes, whatever happens. It begins
-// when the page is opened, because the server remembers none.
+// What the page remembers of the snapshots before: a window of five minutes, whatever happens. It begins with what the
+// server has kept.
 
 /** How many snapshots are remembered: one comes a second. */
 export const KEPT = 300;
@@ -16,10 +16,11 @@ let before = null;
 /** When the first snapshot came. */
 let since = null;
 
-/** Remembers a snapshot, unless it is the last one again, as after a new request for snapshots. */
+/** Remembers a snapshot, or what the server has kept of one, unless it is the last one again, as after a new request for
+ * snapshots. */
 export function remember(snapshot) {
     const { at, interval, health, functions } = snapshot;
-    if (at === before?.at) return;
+    if (at <= before?.at) return;
     since ??= at;
     const isFirst = !before || !interval;
     const delay = Math.max(0, ...health.arbiter_delays);

@@ -1,38 +1,47 @@
 // The lists of requests: in flight, over, refused.
 
 import { el } from './dom.js';
-import { clock, grouped, outcomeClass, rate, time } from './format.js';
+import { clock, grouped, outcomeClass, rate, stepName, time } from './format.js';
 import { last, line } from './history.js';
-import { card, empty, functionName, lockName, outcome, owner, path, sparkline, table } from './parts.js';
+import { card, durableLink, empty, functionName, lockName, outcome, owner, path, sparkline, table } from './parts.js';
 
 /** What a list without rows says. */
 function nothing(isFiltered, text, hint) {
     return isFiltered ? empty('Nothing matches the filter.') : empty(text, hint);
 }
 
+/** What a step awaits, where the plan of its function says that. */
+const AWAITED = {
+    body: ['step', 'runs'], sleep: ['sleep', 'until its time has come'], signal: ['signal', 'with the name of the step'],
+    durable: ['durable', 'its request waits, or another process runs it'], journal: ['journal', 'until its records are stored'],
+};
+
 /** What a branch waits for, in words, with those that hold it up. */
 export function wait(it, open) {
     const holders = it.lock?.holders ?? [];
     const more = (it.lock?.all_holders ?? 0) - holders.length;
+    const [cause, reason] = AWAITED[it.awaits] ?? [it.cause, `waits for ${it.reason}`];
+    const attempt = it.attempts > 1 ? `attempt ${it.attempt} of ${it.attempts}` : it.attempt > 1 && `attempt ${it.attempt}`;
+    const limit = it.limit !== undefined && (it.limit_of ? `${time(Math.max(0, it.limit_of - it.limit))} of ${time(it.limit_of)}` : `limit in ${time(it.limit)}`);
     return [
-        el('span', { class: `tag cause ${it.cause}` }, it.cause),
-        el('span', { class: 'reason' }, `waits for ${it.reason}`),
+        el('span', { class: `tag cause ${it.cause}` }, cause),
+        el('span', { class: 'reason' }, reason),
         holders.length > 0 && el('span', { class: 'held-by' }, 'held by ', holders.map((holder) => owner(holder, open)), more > 0 && ` and ${grouped(more)} more`),
-        it.attempt > 1 && el('span', { class: 'tag warn' }, `attempt ${it.attempt}`),
-        it.limit !== undefined && el('span', { class: 'quiet' }, `limit in ${time(it.limit)}`),
+        attempt && el('span', { class: `tag ${it.attempt > 1 ? 'warn' : ''}` }, attempt),
+        limit && el('span', { class: 'quiet', title: it.limited_by && `The limit of ${stepName(it.limited_by)}` }, limit),
     ];
 }
 
-export function flows(found, { flows: { all, flows: sent } }, { open, isFiltered }) {
+export function flows(found, { flows: { all, flows: sent } }, { open, openDurable, isFiltered }) {
     const waits = (flow) => [
         flow.waits.map((it) => el('div', { class: 'wait' }, path(it.steps), wait(it, open))),
         flow.branches > flow.waits.length && el('div', { class: 'quiet' }, `and ${grouped(flow.branches - flow.waits.length)} more branches`)];
     return [
         all > sent.length && el('p', { class: 'hint' }, `The oldest ${sent.length} of ${grouped(all)} in flight. A filter by function or cause looks at all of them.`),
         table('Requests in flight, the oldest first', [
-            { title: 'No.', class: 'number fixed quiet', cell: (it) => it.number || '\u2013' },
-            { title: 'Function', cell: (it) => functionName(it.function) },
-            { title: 'User', class: 'quiet', cell: (it) => it.user ?? 'anonymous' },
+            { title: 'No.', class: 'number fixed quiet rest', cell: (it) => it.number || '\u2013' },
+            { title: 'Function', cell: (it) => [functionName(it.function), it.durable && durableLink(it.durable, openDurable)] },
+            { title: 'User', class: 'quiet rest', cell: (it) => it.user ?? 'anonymous' },
             { title: 'State', cell: (it) => el('span', { class: `tag ${it.state}` }, it.state) },
             { title: 'Age', class: 'number', cell: (it) => time(it.age) },
             { title: 'Where it is, and what it waits for', class: 'wide', cell: waits },
@@ -48,9 +57,9 @@ export function requests(found, snapshot, { open, isFiltered }) {
         kept > sent.length && el('p', { class: 'hint' }, `The newest ${sent.length} of ${grouped(kept)} that are kept. A filter looks at all of them.`),
         table('Requests that are over and were kept, the one that ended last first', [
             { title: 'Arrived', class: 'quiet fixed', cell: (it) => clock(it.arrived) },
-            { title: 'No.', class: 'number fixed quiet', cell: (it) => it.number },
+            { title: 'No.', class: 'number fixed quiet rest', cell: (it) => it.number },
             { title: 'Function', cell: (it) => functionName(it.function) },
-            { title: 'User', class: 'quiet', cell: (it) => it.user ?? 'anonymous' },
+            { title: 'User', class: 'quiet rest', cell: (it) => it.user ?? 'anonymous' },
             { title: 'Outcome', cell: (it) => outcome(it.outcome) },
             { title: 'Took', class: 'number', cell: (it) => time(it.total) },
             { title: 'Queued', class: 'number quiet', cell: (it) => time(it.queued) },

@@ -2,7 +2,7 @@
 
 import * as details from './details.js';
 import { el, show } from './dom.js';
-import { durable, ask as askDurable } from './durable.js';
+import { durable, entities, ask as askDurable, open as openDurable } from './durable.js';
 import * as filter from './filter.js';
 import { grouped } from './format.js';
 import { functions } from './functions.js';
@@ -14,9 +14,9 @@ import { overview } from './overview.js';
 import { ask as askPlan } from './plan.js';
 import * as server from './server.js';
 
-const ALL = { overview: 'Overview', flows: 'Flows', requests: 'Requests', refused: 'Refused', locks: 'Locks', functions: 'Functions', durable: 'Durable', nodes: 'Nodes' };
+const ALL = { overview: 'Overview', flows: 'Flows', requests: 'Requests', refused: 'Refused', locks: 'Locks', functions: 'Functions', durable: 'Durable', entities: 'Entities', nodes: 'Nodes' };
 
-const VIEWS = { overview: (_, snapshot, actions) => overview(snapshot, actions), ...lists, locks, functions, durable, nodes: () => nodes(asked) };
+const VIEWS = { overview: (_, snapshot, actions) => overview(snapshot, actions), ...lists, locks, functions, durable, entities: () => entities(owned), nodes: () => nodes(asked) };
 
 /** How long the page waits before it asks again after the server went away. */
 const AGAIN = 1000;
@@ -27,7 +27,7 @@ const TYPED = 200;
 const THEME = 'asyncsteps-console-theme';
 
 const KEYS = [
-    ['1 \u2026 8', 'The views, from the left'],
+    ['1 \u2026 9', 'The views, from the left'],
     ['/', 'Filter'], ['j, k', 'Next row, row before'], ['Enter', 'Open the row'], ['Esc', 'Close, leave the filter'],
     ['f', 'Fold idle time in a waterfall'], ['p', 'Pause the page'], ['t', 'Dark or light'], ['?', 'These keys'],
 ];
@@ -43,20 +43,20 @@ let found = null;
 let searches = 0;
 /** Asks when typing has stopped. */
 let typed = 0;
-/** The nodes as they were asked last. */
-let asked = null;
+/** The nodes and the entities as they were asked last. */
+let [asked, owned] = [null, { entities: [], all: 0 }];
 let isAsking = false;
 
 /** The views: those of nodes and of durable requests only where there are some. */
 function views() {
-    const has = { nodes: snapshot?.has_nodes, durable: snapshot?.has_durable };
+    const has = { nodes: snapshot?.has_nodes, durable: snapshot?.has_durable, entities: snapshot?.has_durable };
     return Object.keys(ALL).filter((name) => has[name] ?? !Object.hasOwn(has, name));
 }
 
 /** The view that the address names, and the request that is open in it. */
 function place() {
-    const [name, number] = location.hash.replace(/^#\/?/, '').split('/');
-    return { name: views().includes(name) ? name : 'overview', number: Number(number) || 0 };
+    const [name, id] = location.hash.replace(/^#\/?/, '').split('/');
+    return { name: views().includes(name) ? name : 'overview', number: Number(id) || 0, id };
 }
 
 function view() {
@@ -78,13 +78,19 @@ function draw() {
     }
     const shown = filtered(name);
     byId('found').textContent = shown ? `${grouped(shown.length)} shown` : '';
-    show(main, el('div', { key: name, class: `view ${name}` }, VIEWS[name](shown, snapshot, { open: details.open, go, isFiltered: isFiltered() })));
+    show(main, el('div', { key: name, class: `view ${name}` }, VIEWS[name](shown, snapshot, { open: details.open, openDurable: showDurable, go, isFiltered: isFiltered() })));
+}
+
+/** Shows what is recorded of a request. */
+function showDurable(uid) {
+    go(`durable/${uid}`);
 }
 
 /** Opens the request that the address names. */
 function openPlace() {
-    const { number } = place();
-    if (number) details.open({ number });
+    const { name, number, id } = place();
+    if (name === 'durable') openDurable({ uid: id });
+    else if (number) details.open({ number });
     else details.close();
 }
 
@@ -130,18 +136,15 @@ async function searched(name) {
 function askOthers() {
     if (view() === 'functions') askPlan(() => !isPaused && draw());
     if (view() === 'durable') askDurable(() => !isPaused && draw());
-    if (view() === 'nodes') askNodes();
+    if (view() === 'nodes') askFor(async () => { asked = await server.nodes(); }, (error) => { asked = { nodes: [], all: 0, error }; });
+    if (view() === 'entities') askFor(async () => { owned = await server.entities(); }, (error) => { owned = { entities: [], all: 0, error }; });
 }
 
-/** Asks for the nodes; the server asks them once a second at the most. */
-async function askNodes() {
+/** Asks for the nodes or the entities, one time after the other. */
+async function askFor(get, fail) {
     if (isAsking) return;
     isAsking = true;
-    try {
-        asked = await server.nodes();
-    } catch (error) {
-        asked = { nodes: [], all: 0, error: error.message };
-    }
+    await get().catch(({ message }) => fail(message));
     isAsking = false;
     if (!isPaused) draw();
 }
@@ -212,6 +215,8 @@ async function follow() {
         let hasAnswered = false;
         const begin = performance.now();
         try {
+            // what was before the first snapshot
+            if (!snapshot) (await server.history()).forEach(remember);
             await server.watch((next) => {
                 hasAnswered = true;
                 byId('notice').hidden = true;

@@ -1,7 +1,7 @@
 // The overview: how the service is, and what is worth a look.
 
 import { el } from './dom.js';
-import { bytes, clock, grouped, outcomeClass, rate, time } from './format.js';
+import { bytes, clock, functionParts, grouped, outcomeClass, rate, stepName, time } from './format.js';
 import { busiest, errorCount } from './functions.js';
 import { line } from './history.js';
 import { deadlocks } from './locks.js';
@@ -35,10 +35,24 @@ function tiles({ interval, health }) {
         tile('Arbiter delay', time(delay), line('delay'), delay > 50 ? 'bad' : 'calm', `${health.arbiter_delays.length} ${health.arbiter_delays.length === 1 ? 'arbiter' : 'arbiters'}`));
 }
 
+/** How many requests are at which step of which function, and what they wait for there. */
+function places({ flows: { flows } }) {
+    const counts = {};
+    for (const { function: name, waits } of flows) {
+        for (const it of waits) {
+            const step = it.steps.at(-1);
+            const what = it.lock ? `${it.cause} ${it.lock.name ?? ''}` : it.awaits === 'body' ? '' : it.awaits ?? it.cause;
+            const place = [functionParts(name)[1], step && stepName(step), what.trim()].filter(Boolean).join(' \u203a ');
+            counts[place] = (counts[place] ?? 0) + 1;
+        }
+    }
+    return Object.fromEntries(Object.entries(counts).sort((one, other) => other[1] - one[1]).slice(0, ROWS));
+}
+
 export function overview(snapshot, { open, go }) {
-    const { health, functions, recent, locks } = snapshot;
+    const { health, flows, functions, recent, locks } = snapshot;
     const held = locks.filter((lock) => lock.queued > 0 || lock.holders > 0).sort((one, other) => other.queued - one.queued || other.holders - one.holders);
-    const waits = Object.keys(health.waits).length > 0;
+    const note = flows.all > flows.flows.length ? `the oldest ${flows.flows.length} of ${grouped(flows.all)}` : undefined;
     const refusals = Object.keys(health.refusals).length > 0;
     return [
         deadlocks(snapshot),
@@ -57,7 +71,7 @@ export function overview(snapshot, { open, go }) {
                 { title: 'p99', class: 'number', cell: (it) => time(it.p99) },
                 { title: 'Errors', class: 'number', cell: (it) => grouped(errorCount(it)) },
             ], busiest(functions).slice(0, ROWS), { key: (it) => it.function, nothing: empty('No request yet.') })),
-            card('What requests wait for', { view: 'flows', go }, waits ? bars(health.waits, (cause) => (['mutex', 'throttle'].includes(cause) ? 'warn' : '')) : empty('No request waits.')),
+            card('Where requests are', { view: 'flows', go, note }, flows.flows.length > 0 ? bars(places(snapshot), (place) => (/\u203a (mutex|throttle)/.test(place) ? 'warn' : '')) : empty('No request waits.')),
             card('Busy locks', { view: 'locks', go }, table('Locks that are held', [
                 { title: 'Lock', cell: (it) => it.name || it.kind },
                 { title: 'Inside', class: 'number', cell: (it) => grouped(it.holders) },

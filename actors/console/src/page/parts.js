@@ -9,6 +9,11 @@ export function functionName(name) {
     return el('span', { class: 'function' }, el('span', { class: 'quiet' }, iface), el('b', {}, func || '\u2013'));
 }
 
+/** A button to what is recorded of a request. */
+export function durableLink(uid, open) {
+    return el('button', { type: 'button', class: 'link', title: `What is recorded of it: ${uid}`, onclick: (event) => { event.stopPropagation(); open(uid); } }, 'durable');
+}
+
 /** How a request ended, in its colour. */
 export function outcome(text) {
     return el('span', { class: `tag ${outcomeClass(text)}` }, text);

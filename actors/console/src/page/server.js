@@ -66,9 +66,22 @@ export async function nodes() {
     return answer.json();
 }
 
-/** Durable requests of a state, if one is named, from a place in the list on. */
-export async function durable(state, after) {
-    const answer = await ask(`durable?${new URLSearchParams({ state, after })}`);
+/** The figures of the last five minutes, a part of a snapshot for each second. */
+export async function history() {
+    const answer = await ask('history');
+    return answer.ok ? answer.json() : [];
+}
+
+/** The entities of this process. */
+export async function entities() {
+    const answer = await ask('entities');
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.json();
+}
+
+/** Durable requests of a state, if one is named, from a place in the list on, or with this uid, key or user. */
+export async function durable(state, after, text) {
+    const answer = await ask(`durable?${new URLSearchParams({ state, after, text })}`);
     if (!answer.ok) throw new Error(await answer.text());
     return answer.json();
 }

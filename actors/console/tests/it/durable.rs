@@ -69,6 +69,7 @@ fn changed(steps: &Steps<Visa, ()>) -> Returns<String> {
 /// A process, and its console.
 struct Process {
     durable: Durable,
+    executor: Executor,
     console: Console,
     node: Node,
 }
@@ -87,7 +88,7 @@ impl Process {
         let executor = executor.build().expect("a right configuration");
         let node = durable.start(&executor).await.expect("the journal gives a lease");
         let console = Console::new(&executor, Locks::new()).durable(durable.clone());
-        Self { durable, console, node }
+        Self { durable, executor, console, node }
     }
 
     async fn submit(&self) -> Uid {
@@ -173,9 +174,66 @@ async fn a_request_is_seen_with_its_records_and_cancelled() {
     assert_eq!(process.order(uid, "cancel").await, json!({ "done": true }));
     let ended = process.when("ended").await;
     assert_eq!(ended["cancelled_by"], "the console");
+    assert_eq!((&ended["outcome"], &ended["user"]), (&json!("Cancelled"), &json!("ann")));
     assert_eq!(visa.undone.load(Ordering::Relaxed), 1);
-    let none = json!({ "requests": [], "next": 0, "entities": [], "all_entities": 0 });
+    let none = json!({ "requests": [], "next": 0 });
     assert_eq!(process.get("durable?state=running").await, none);
+}
+
+#[actix::test]
+async fn a_request_is_found_by_its_uid_its_key_and_its_user() {
+    let process = Process::start(&Memory::default(), &Visa::default(), apply).await;
+    let submit = async |user: &str, key: &str| {
+        let user = User::new(user, SecurityLevel::SafeOps);
+        let options = Options::default().caller(&user).key(key);
+        process.durable.submit(FUNCTION, (), options).await.expect("it is stored").to_string()
+    };
+    let (anns, bobs) = (submit("ann", "cart 7").await, submit("bob", "cart 8").await);
+    for (text, found) in [
+        (&*anns, vec![&anns]),
+        ("cart 8", vec![&bobs]),
+        ("bob", vec![&bobs]),
+        (" ", vec![&anns, &bobs]),
+        ("cart", Vec::new()),
+    ] {
+        let list = process.get(&format!("durable?text={}", text.replace(' ', "+"))).await;
+        let uids: Vec<_> = list["requests"].as_array().expect("a list").iter().collect();
+        assert!(
+            uids.iter().map(|it| it["uid"].as_str()).eq(found.iter().map(|it| Some(it.as_str())))
+        );
+    }
+    let opened = process.get(&format!("durable/{bobs}")).await;
+    let request = &opened["request"];
+    assert_eq!((&request["user"], &request["key"]), (&json!("bob"), &json!("cart 8")));
+}
+
+/// The flows in flight once there is one with this text in what it awaits.
+async fn flows(process: &Process, awaits: &str) -> Value {
+    loop {
+        let flows = process.get("flows").await["flows"].take();
+        if flows.to_string().contains(&format!(r#""awaits":"{awaits}""#)) {
+            return flows;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[actix::test]
+async fn a_caller_and_the_durable_request_that_it_waits_for_are_one() {
+    let visa = Visa::default();
+    let process = Process::start(&Memory::default(), &visa, apply_slowly).await;
+    let executor = process.executor.clone();
+    let called =
+        actix::spawn(async move { executor.call_as_system::<String>(FUNCTION, json!({})).await });
+    let seen = flows(&process, "body").await;
+    let [flow] = &seen.as_array().expect("a list")[..] else { panic!("one request: {seen}") };
+    let uid = process.when("running").await["uid"].clone();
+    assert_eq!(flow["durable"], uid);
+    let [wait] = &flow["waits"].as_array().expect("a list")[..] else { panic!("one step: {flow}") };
+    assert_eq!(wait["steps"].as_array().map(Vec::len), Some(1), "the library's are not shown");
+    assert_eq!(wait["steps"][0]["name"], "check");
+    assert_eq!(flow["branches"], 1);
+    called.abort();
 }
 
 #[actix::test]

@@ -52,12 +52,12 @@ impl Doors {
 /// The entities as the page gets them.
 async fn entities(console: &Console) -> Value {
     let peer: SocketAddr = "127.0.0.1:4000".parse().expect("an address");
-    let request = Request::builder().uri("/console/durable").header("host", "localhost:8080");
+    let request = Request::builder().uri("/console/entities").header("host", "localhost:8080");
     let request = request.extension(peer).body(()).expect("a request");
     let answer = console.service().oneshot(request).await.expect("an answer");
     let body = answer.into_body().collect().await.expect("a body").to_bytes();
     let mut list: Value = serde_json::from_slice(&body).expect("JSON");
-    assert_eq!(list["all_entities"], list["entities"].as_array().expect("a list").len());
+    assert_eq!(list["all"], list["entities"].as_array().expect("a list").len());
     list["entities"].take()
 }
 
@@ -103,6 +103,8 @@ async fn entities_are_seen_with_their_queues_and_last_calls() {
     let front = &seen[0];
     assert_eq!((&front["is_busy"], &front["queued"]), (&json!(false), &json!(0)));
     assert_eq!(front["state_bytes"], 1, "a small number");
+    assert_eq!(front["node"], 1);
+    assert!(front["age"].as_f64().is_some_and(|age| age >= 0.0), "{front}");
     let turns = front["turns"].as_array().expect("a list");
     let ends: Vec<_> = turns.iter().map(|turn| (&turn["function"], &turn["is_done"])).collect();
     let (function, done, failed) = (&json!("pass"), &json!(true), &json!(false));

@@ -85,7 +85,7 @@ async fn crowd(requests: usize, key: usize) -> (Executor, Locks) {
     let locks = Locks::new().mutex(&lock);
     let interface = Interface::new("test.crowd:1.0".parse().expect("a name"));
     let executor = Executor::builder().service(interface, Crowd(lock), |functions| {
-        functions.on("join", Crowd::join);
+        functions.on("join", Crowd::join).on("leave", Crowd::leave);
     });
     let executor = executor.build().expect("a right configuration");
     for request in 0..requests {
@@ -130,6 +130,9 @@ async fn each_path_has_its_methods() {
         (Method::GET, "/console/live", StatusCode::OK),
         (Method::POST, "/console/live", StatusCode::METHOD_NOT_ALLOWED),
         (Method::POST, "/console/nodes", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::GET, "/console/history", StatusCode::OK),
+        (Method::POST, "/console/history", StatusCode::METHOD_NOT_ALLOWED),
+        (Method::GET, "/console/entities", StatusCode::NOT_FOUND),
         (Method::GET, "/console/plan.js", StatusCode::OK),
         (Method::GET, "/console/plan", StatusCode::NOT_FOUND),
         (Method::GET, "/console/plan?function=a:1.0:%ff", StatusCode::NOT_FOUND),
@@ -205,6 +208,36 @@ async fn pages_share_a_snapshot_a_second_until_the_executor_closes() {
 
     executor.close(Duration::ZERO).await;
     assert_eq!((next(&mut one).await, next(&mut other).await), (None, None));
+}
+
+#[actix::test]
+async fn the_figures_of_five_minutes_are_kept_while_no_page_is_open() {
+    tokio::time::pause();
+    let (executor, locks) = crowd(1, 0).await;
+    let console = Console::new(&executor, locks);
+    let history = async || -> Vec<Value> {
+        let mut answer = ask(&console, Method::GET, "/console/history").await;
+        let body = answer.body_mut().collect().await.expect("a body").to_bytes();
+        serde_json::from_slice(&body).expect("an array")
+    };
+    assert_eq!(history().await, Vec::<Value>::new());
+    tokio::time::sleep(Duration::from_millis(3_500)).await;
+    let _ = executor.call_as_system::<bool>("test.crowd:1.0:leave", json!({ "key": "0" })).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let samples = history().await;
+    assert_eq!(samples.len(), 4, "one a second");
+    assert_eq!(
+        (&samples[0]["interval"], &samples[0]["health"]["in_flight"]),
+        (&json!(null), &json!(1))
+    );
+    let last = &samples[3];
+    assert!(last["interval"]["rate"].as_f64().is_some_and(|rate| rate > 0.5), "{last}");
+    assert_eq!(last["functions"][0]["function"], "test.crowd:1.0:leave");
+    assert_eq!(samples[2]["functions"], json!([]), "those without a request are left out");
+    tokio::time::sleep(Duration::from_secs(400)).await;
+    let samples = history().await;
+    assert_eq!(samples.len(), 300, "five minutes");
+    assert!(samples.is_sorted_by_key(|it| it["at"].as_f64().map(|at| at as u64)));
 }
 
 #[actix::test]

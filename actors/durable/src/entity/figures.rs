@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use asyncsteps_actors::clock::Clock;
 use asyncsteps_journal::Uid;
 use parking_lot::Mutex;
 
@@ -13,6 +14,7 @@ const TURNS: usize = 4;
 /// What its node notes of an entity.
 pub(crate) struct EntityFigures {
     uid: Uid,
+    owned: Clock,
     noted: Mutex<Noted>,
 }
 
@@ -39,11 +41,16 @@ pub struct EntityTurn {
 impl EntityFigures {
     pub(super) fn new(uid: Uid, state_bytes: usize) -> Arc<Self> {
         let noted = Noted { state_bytes, ..Noted::default() };
-        Arc::new(Self { uid, noted: Mutex::new(noted) })
+        Arc::new(Self { uid, owned: Clock::start(), noted: Mutex::new(noted) })
     }
 
     pub(super) fn uid(&self) -> Uid {
         self.uid
+    }
+
+    /// How long its node has owned it.
+    pub(super) fn age(&self) -> Duration {
+        self.owned.elapsed()
     }
 
     /// The size of the stored state in bytes, and the last turns, the newest first.

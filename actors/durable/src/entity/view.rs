@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use asyncsteps_actors::sync::{KeyReport, Mutex};
 use asyncsteps_journal::Uid;
@@ -18,6 +19,10 @@ pub struct EntityInfo {
     pub name: Arc<str>,
     /// The request of the journal that it is; `None` while the node claims it.
     pub uid: Option<Uid>,
+    /// The number of its node in this process.
+    pub node: u64,
+    /// How long the node has owned it; `None` while it claims it.
+    pub age: Option<Duration>,
     /// Whether a call has its turn.
     pub is_busy: bool,
     /// How many calls wait for their turn.
@@ -47,17 +52,19 @@ impl Durable {
         let keys: HashMap<&str, &KeyReport> = report.keys.iter().map(|it| (&*it.key, it)).collect();
         let owned = self.shared.entities.known.iter().map(|known| {
             let last = known.figures.as_ref().and_then(|figures| figures.last_turn());
-            (Arc::clone(known.key()), known.figures.clone(), last)
+            (Arc::clone(known.key()), known.figures.clone(), known.node, last)
         });
         let mut owned: Vec<_> = owned.collect();
         let all = owned.len();
         let queued = |name: &str| keys.get(name).map_or(0, |key| key.queued);
-        owned.sort_by_cached_key(|(name, _, last)| (Reverse(queued(name)), Reverse(*last)));
-        let shown = owned.into_iter().take(most).map(|(name, figures, _)| {
+        owned.sort_by_cached_key(|(name, .., last)| (Reverse(queued(name)), Reverse(*last)));
+        let shown = owned.into_iter().take(most).map(|(name, figures, node, _)| {
             let key = keys.get(&*name);
             let (state_bytes, turns) = figures.as_ref().map(|it| it.noted()).unwrap_or_default();
             EntityInfo {
+                age: figures.as_ref().map(|figures| figures.age()),
                 uid: figures.map(|figures| figures.uid()),
+                node,
                 is_busy: key.is_some_and(|key| key.holders > 0),
                 queued: key.map_or(0, |key| key.queued),
                 state_bytes,
