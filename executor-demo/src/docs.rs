@@ -1,4 +1,5 @@
-//! The functions for tools that do not know FutoIn: their OpenAPI document, and Swagger UI to try calls.
+//! The functions for tools that do not know FutoIn: their OpenAPI document, and Swagger UI to try calls; the page that
+//! says what else there is.
 
 use asyncsteps::http::{self, OpenApi};
 use http_body_util::Full;
@@ -8,6 +9,18 @@ use hyper::header::{
 };
 use hyper::{Method, Response, StatusCode, body::Bytes};
 use swagger_ui_redist::{SwaggerUi, SwaggerUiStaticFile};
+
+/// What there is at this address.
+const INDEX: &str = r#"<!DOCTYPE html>
+<html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">
+<meta name=color-scheme content="light dark"><title>AsyncSteps demo</title>
+<body style="max-width: 36rem; margin: 4rem auto; padding: 0 1rem; font: 16px/1.7 system-ui, sans-serif">
+<h1>AsyncSteps demo</h1><p>A shop and its bank, whose functions are at <code>/ftn/</code>.</p><ul>
+<li><a href=/console>Console</a>: what runs, what waits, for what, since when (unless it is switched off)
+<li><a href=/docs>Functions</a> to try out, described in <a href=/openapi.json>openapi.json</a>
+<li><a href=/metrics>Metrics</a> for Prometheus; <a href=/health>health</a> and <a href=/ready>ready</a> for probes
+</ul>
+"#;
 
 /// The page that starts Swagger UI.
 const PAGE: &str = r#"<!DOCTYPE html>
@@ -44,6 +57,7 @@ pub(crate) fn file(method: &Method, path: &str) -> Response<Full<Bytes>> {
         files.find(|(name, _)| *name == file).map_or(&b""[..], |(_, bytes)| bytes)
     };
     let (media, bytes) = match path {
+        "/" => ("text/html", INDEX.as_bytes()),
         "/docs" | "/docs/" => ("text/html", PAGE.as_bytes()),
         "/docs/start.js" => ("text/javascript", START.as_bytes()),
         "/docs/swagger-ui.css" => ("text/css", dist(SwaggerUiStaticFile::Css)),

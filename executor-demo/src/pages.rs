@@ -75,7 +75,7 @@ impl Pages {
                 Ok(console.service().oneshot(request).await?.map(Either::Right))
             }
             _ if !is_for_host => Ok(foreign()),
-            _ if path.starts_with("/docs") => {
+            _ if path.starts_with("/docs") || path == "/" => {
                 Ok(docs::file(request.method(), path).map(Either::Left))
             }
             (_, Some(openapi)) if path == "/openapi.json" => {

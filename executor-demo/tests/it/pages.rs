@@ -41,6 +41,9 @@ fn pages_are_served_beside_the_functions() {
     assert_eq!(get(program.address, "/ready"), (200, ready));
     let (status, page) = get(program.address, "/console");
     assert!(status == 200 && page.contains("<html"), "{status} {page}");
+    let (status, page) = get(program.address, "/");
+    let links = ["/console", "/docs", "/metrics"].map(|path| format!("href={path}>"));
+    assert!(status == 200 && links.iter().all(|link| page.contains(link)), "{status} {page}");
     assert_eq!(get(program.address, "/console/nothing").0, 404);
     assert_eq!(get(program.address, "/nothing").0, 404);
     let _socket = Socket::open(program.address);
