@@ -330,7 +330,7 @@ fn numbers_out_of_range_are_refused() {
 }
 
 #[test]
-fn of_a_repeated_field_the_last_one_counts() {
+fn a_repeated_field_is_refused_with_its_place() {
     check_texts(
         &[
             r#"{"f":"no.such:1.0:f","f":"futoin.anonping:1.0:ping","p":{"echo":7}}"#,
@@ -341,15 +341,15 @@ fn of_a_repeated_field_the_last_one_counts() {
         ],
         expect![[r#"
             {"f":"no.such:1.0:f","f":"futoin.anonping:1.0:ping","p":{"echo":7}}
-                200 {"r":{"echo":7}}
+                200 {"e":"InvalidRequest","edesc":"Invalid message: duplicate key f"}
             {"f":"futoin.anonping:1.0:ping","p":{"echo":"x","echo":7}}
-                200 {"r":{"echo":7}}
+                200 {"e":"InvalidRequest","edesc":"Invalid message: duplicate key p.echo"}
             {"f":"futoin.anonping:1.0:ping","p":{"echo":7},"p":{"echo":8}}
-                200 {"r":{"echo":8}}
+                200 {"e":"InvalidRequest","edesc":"Invalid message: duplicate key p"}
             {"f":"futoin.anonping:1.0:ping","p":{"echo":7},"rid":"C1","rid":"C2"}
-                200 {"r":{"echo":7},"rid":"C2"}
+                200 {"e":"InvalidRequest","edesc":"Invalid message: duplicate key rid","rid":"C2"}
             {"f":"futoin.anonping:1.0:ping","p":{"echo":7},"f":"futoin.ping:1.0:ping"}
-                200 {"e":"SecurityError","edesc":"Anonymous not allowed"}
+                200 {"e":"InvalidRequest","edesc":"Invalid message: duplicate key f"}
         "#]],
     );
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::guard::beside;
 use crate::error::Error;
 use crate::time::Timestamp;
 
@@ -41,8 +40,8 @@ pub(super) struct WriteAheadLog {
 }
 
 impl WriteAheadLog {
-    pub(super) fn new(file: &Path, max_bytes: Option<u64>) -> Self {
-        let (file, log) = (file.to_owned(), beside(file, "-wal"));
+    pub(super) fn new(file: &Path, log: PathBuf, max_bytes: Option<u64>) -> Self {
+        let file = file.to_owned();
         let (held_since, tried, warned) = (Cell::default(), Cell::default(), Cell::default());
         Self { file, log, max_bytes, bytes: Arc::default(), held_since, tried, warned }
     }

@@ -8,7 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::cache::Cache;
-use super::guard::FileLock;
+use super::guard::{FileLock, beside};
 use super::guest::Guest;
 use super::log::{LOG_BYTES, WriteAheadLog};
 use super::schedules;
@@ -121,7 +121,8 @@ pub(super) fn open_writer(
     let (program, limits) = (program.map_err(db_error)?, options.limits);
     let (seal, cache) = (options.seal(), Some(Cache::default()));
     let guest = Some(Guest::watch(&mut db).map_err(db_error)?);
-    let log = Some(WriteAheadLog::new(guard.file(), options.max_bytes));
+    let (file, log) = (guard.file(), beside(guard.file(), "-wal"));
+    let log = Some(WriteAheadLog::new(file, log, options.max_bytes));
     let erased = Cell::new(false);
     Ok((SqliteTables { db, program, limits, seal, cache, guest, log, erased }, opened))
 }

@@ -137,7 +137,7 @@ async fn it_is_told_what_a_flow_waits_for() -> Result<(), Error> {
     let lock = json!({
         "kind": "mutex", "name": "customers", "limits": limits,
         "holders": 1, "queued": 1, "all_keys": 1, "keys": [key],
-        "waits": 0, "wait_p50": 0.0, "wait_p99": 0.0, "given_up": 0, "rejected": 0,
+        "waits": 0, "wait_p50": 0, "wait_p99": 0, "given_up": 0, "rejected": 0,
     });
     assert_eq!(locks, json!([lock]));
     Ok(())
