@@ -112,8 +112,7 @@ impl FlowHead {
     ) -> Result<Appended, NotWritten> {
         self.check_owner(entry.epoch)?;
         let ending = entry.records.iter().find_map(|record| {
-            let Event::Ended(ended) = &record.event else { return None };
-            Some(&ended.ending)
+            if let Event::Ended(ended) = &record.event { Some(&ended.ending) } else { None }
         });
         let ends = ending.is_some();
         let news_matters = match entry.condition {

@@ -38,7 +38,8 @@ export function clock(at) {
 /** The same with its day, unless that is today. */
 export function moment(at) {
     const isToday = new Date(at).toDateString() === new Date().toDateString();
-    const day = { year: 'numeric', month: 'short', day: 'numeric' };
+    const isOtherYear = new Date(at).getFullYear() !== new Date().getFullYear();
+    const day = { month: 'short', day: 'numeric', year: isOtherYear ? 'numeric' : undefined };
     return isToday ? clock(at) : `${new Date(at).toLocaleDateString(undefined, day)} ${clock(at)}`;
 }
 

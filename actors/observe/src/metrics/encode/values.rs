@@ -75,7 +75,7 @@ pub(super) fn of_host(
     let mut metric = encoder.encode_descriptor(name, help, unit, form)?;
     let one = |mut metric: MetricEncoder<'_>, value: &f64| match kind {
         MetricKind::Total => metric.encode_counter::<NoLabels, f64, u64>(value, None),
-        _ => metric.encode_gauge(value),
+        MetricKind::Gauge | MetricKind::Seconds | MetricKind::Bytes => metric.encode_gauge(value),
     };
     match &samples[..] {
         [(labels, value)] if labels.is_empty() => one(metric, value),
