@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use asyncsteps_core::{Error, codes};
+#[cfg(feature = "nats")]
+use asyncsteps_executor::message::ErrorResult;
 use asyncsteps_executor::{FailedCall, NotHosted};
 
 use crate::node::NodeId;
@@ -110,6 +112,18 @@ impl CallError {
     pub fn answered(code: impl Into<Cow<'static, str>>, info: impl Into<Option<String>>) -> Self {
         let (code, info) = (code.into(), info.into());
         Self { code, info, outcome: Outcome::Answered, is_not_hosted: false, is_not_known: false }
+    }
+
+    /// The error that a node answered with: ConnectError and CommError say what became of the call, such as one whose time
+    /// was over.
+    #[cfg(feature = "nats")]
+    pub(crate) fn of_answer(error: ErrorResult) -> Self {
+        let ErrorResult { code, description } = error;
+        match &*code {
+            codes::CONNECT_ERROR => Self::connect(description.unwrap_or_default()),
+            codes::COMM_ERROR => Self::lost(description.unwrap_or_default()),
+            _ => Self::answered(code, description),
+        }
     }
 
     /// The error of a call within the process that failed with this error.

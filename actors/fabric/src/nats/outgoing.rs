@@ -132,7 +132,7 @@ fn read_answer(answer: &Message) -> Result<Response, CallError> {
     match FutoInMessage::parse(&answer.payload) {
         Ok(FutoInMessage::Response(response)) => match response.into_result() {
             Ok(result) => Ok(Response::new(result)),
-            Err(error) => Err(CallError::answered(error.code, error.description)),
+            Err(error) => Err(CallError::of_answer(error)),
         },
         Ok(FutoInMessage::Request(_)) | Err(_) => Err(wrong()),
     }
