@@ -31,7 +31,7 @@ fn what_befalls_a_server_leaves_nothing_that_stands_still() {
                 load.during(client.batch_execute(&sql)).await.unwrap();
             }
             an_idle_transaction_is_ended_and_repeated(&journal).await;
-            load.during(all_connections(&journal, &server, &client)).await;
+            load.during(all_connections(&server, &client, &load)).await;
             while journal.lost_since().is_some() {
                 client.batch_execute("").await.unwrap();
             }
@@ -58,12 +58,12 @@ async fn an_idle_transaction_is_ended_and_repeated(journal: &Postgres) {
     assert_eq!(runs.load(Ordering::Relaxed), 2);
 }
 
-/// Takes all connections that the server has, until the journal has none, and ends them.
-async fn all_connections(journal: &Postgres, server: &Server, client: &Client) {
+/// Takes all connections that the server has, so that the journal has none; changes are asked for before they end.
+async fn all_connections(server: &Server, client: &Client, load: &Load) {
     let mut config = server.config();
     config.application_name("others");
     let mut others = Vec::new();
-    while journal.lost_since().is_none() {
+    loop {
         match config.connect(NoTls).await {
             Ok((client, connection)) => {
                 tokio::spawn(connection);
@@ -74,9 +74,16 @@ async fn all_connections(journal: &Postgres, server: &Server, client: &Client) {
                 let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                            WHERE pid <> pg_backend_pid() AND application_name <> 'others' \
                            AND backend_type = 'client backend'";
-                client.execute(sql, &[]).await.expect("they are ended");
+                if client.execute(sql, &[]).await.expect("they are ended") == 0 {
+                    break;
+                }
             }
         }
+    }
+    load.ask();
+    // time for them to be refused
+    for _ in 0..5000 {
+        client.batch_execute("").await.expect("it is a session");
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn end_sessions(client: &Client) {
 /// Tasks that append to flows and submit others, as many changes as they may ask for.
 pub(crate) struct Load {
     permits: Arc<Semaphore>,
-    answered: Arc<watch::Sender<usize>>,
+    answered: watch::Receiver<usize>,
     appends: Vec<JoinHandle<Vec<(Uid, u64)>>>,
     submits: Vec<JoinHandle<Vec<Uid>>>,
 }
@@ -49,10 +49,11 @@ impl Load {
     pub(crate) async fn start(journal: &Postgres) -> Self {
         // longer than the test, so that the flows stay where they are
         let node = journal.register(Duration::from_secs(3600)).await.expect("a node").node;
-        let (permits, answered) = (Arc::new(Semaphore::new(0)), Arc::new(watch::Sender::new(0)));
+        let (permits, count) = (Arc::new(Semaphore::new(0)), Arc::new(watch::Sender::new(0)));
+        let answered = count.subscribe();
         let (mut appends, mut submits) = (Vec::new(), Vec::new());
         for _ in 0..AT_ONCE {
-            let task = (journal.clone(), Arc::clone(&permits), Arc::clone(&answered));
+            let task = (journal.clone(), Arc::clone(&permits), Arc::clone(&count));
             let (journal, permits, count) = task.clone();
             appends.push(tokio::spawn(async move {
                 let mut flows = vec![(start(&journal, node).await, 0)];
@@ -88,18 +89,25 @@ impl Load {
 
     /// Lets something happen while changes are asked for. All of them are answered in the end.
     pub(crate) async fn during<T>(&self, fault: impl Future<Output = T>) -> T {
-        let mut answered = self.answered.subscribe();
+        let mut answered = self.answered.clone();
         let before = *answered.borrow();
         self.permits.add_permits(2 * ANSWERS);
         answered.wait_for(|count| *count > before + ANSWERS / 2).await.expect("they are asked for");
         let happened = fault.await;
-        answered.wait_for(|count| *count == before + 2 * ANSWERS).await.expect("they are answered");
+        answered.wait_for(|count| *count >= before + 2 * ANSWERS).await.expect("they are answered");
         happened
+    }
+
+    /// Lets each task ask for a change more.
+    pub(crate) fn ask(&self) {
+        self.permits.add_permits(2 * AT_ONCE);
     }
 
     /// Waits for an answer.
     pub(crate) async fn next(&self) {
-        self.answered.subscribe().changed().await.expect("they are answered");
+        let mut answered = self.answered.clone();
+        answered.mark_unchanged();
+        answered.changed().await.expect("they are answered");
     }
 
     /// Ends; each change that was answered is there once.
