@@ -145,6 +145,7 @@ mod flow_recorder;
 mod forms;
 mod front;
 mod held;
+mod host_figures;
 mod inside;
 pub mod jobs;
 mod json;

@@ -212,7 +212,6 @@ async fn pages_share_a_snapshot_a_second_until_the_executor_closes() {
 
 #[actix::test]
 async fn the_figures_of_five_minutes_are_kept_while_no_page_is_open() {
-    tokio::time::pause();
     let (executor, locks) = crowd(1, 0).await;
     let console = Console::new(&executor, locks);
     let history = async || -> Vec<Value> {
