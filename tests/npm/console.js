@@ -115,7 +115,7 @@ class Visitor {
         await this.one('.tag.bad', 'Declined').waitFor();
         await this.one('.spark polyline').waitFor({ state: 'attached' });
         this.seen.title = await this.page.title();
-        await this.one('.bars .label', 'bank').waitFor();
+        await this.one('.bars .label', 'mutex').waitFor();
         this.seen.places = await this.texts('.bars .label');
         await this.picture('overview');
 
@@ -214,6 +214,8 @@ class Visitor {
     /** A durable request, which is one row with its caller: what is recorded of it, until a person ends it. */
     async durable() {
         const credit = call('test.till:1.0:credit', {}, { 'idempotency-key': 'cart 7' });
+        // without the filter of before
+        await this.page.keyboard.press('1');
         await this.page.keyboard.press('2');
         const row = this.page.locator('tr.opens', { hasText: 'credit' });
         // a moment later no process has it
@@ -247,7 +249,7 @@ class Visitor {
         await this.page.keyboard.press('6');
         await this.page.reload();
         await this.one('.heat canvas').waitFor();
-        this.seen.past = await this.text('.hint', 'when the service began');
+        this.seen.past = (await this.text('.hint', 'when the service began')).replace(/\d+:\d+:\d+/, 'T');
     }
 
     /** The nodes that the fabric has, once they have answered. */

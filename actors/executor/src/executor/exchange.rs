@@ -118,8 +118,8 @@ impl Exchange {
 
     /// The flow waits for a request that a host records by this id.
     pub(super) fn waits_for(&self, recorded: Arc<str>) {
-        if let Some(listed) = self.listed.get() {
-            listed.waits_for(recorded);
+        if self.has_flow.get() {
+            self.listed().waits_for(recorded);
         }
     }
 

@@ -347,7 +347,8 @@ impl InFlightGuard {
         recorded: Option<Arc<str>>,
     ) {
         self.change(|request| {
-            request.recorded = recorded;
+            // it may be known already what its first turn waits for
+            request.recorded = recorded.or_else(|| request.recorded.take());
             request.flow_id = flow.id();
             request.served = Some(served);
             request.flow.replace(flow)
