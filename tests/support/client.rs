@@ -131,7 +131,7 @@ impl Connection {
         loop {
             let line = self.line()?;
             let Some((name, value)) = line.split_once(": ") else { break };
-            if !["date", "keep-alive"].contains(&&*name) {
+            if !["date", "keep-alive"].contains(&name) {
                 headers.push((name.to_ascii_lowercase(), value.to_owned()));
             }
         }

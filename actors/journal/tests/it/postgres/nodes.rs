@@ -51,7 +51,7 @@ async fn connect(server: &Server, schema: &str) -> Postgres {
 /// A connection without a journal.
 async fn raw(server: &Server, schema: &str) -> tokio_postgres::Client {
     let mut config = server.direct();
-    config.options(format!("-c search_path={schema}"));
+    config.options(format!("-c search_path={schema}")).application_name("raw");
     let (client, connection) = config.connect(NoTls).await.expect("a connection");
     tokio::spawn(connection);
     client
@@ -145,7 +145,7 @@ async fn sessions_have_the_name_of_their_program(server: &Server) {
             .map_err(|it| it.into_error())
             .expect("a session");
     }
-    let sql = "SELECT DISTINCT application_name FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
+    let sql = "SELECT DISTINCT application_name FROM pg_stat_activity WHERE application_name <> 'raw' \
                AND backend_type = 'client backend' ORDER BY 1";
     let rows = raw(server, "named").await.query(sql, &[]).await.expect("the sessions");
     assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>(), ["test", "till"]);

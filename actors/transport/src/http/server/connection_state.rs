@@ -18,6 +18,7 @@ use super::holds::{HeldRequest, Holds};
 use super::keep_alive::KeepAlive;
 use super::limits::ServerLimits;
 use super::min_rate::bought;
+use super::resets::Resets;
 use crate::account::Account;
 use crate::websocket::WebSocket;
 use crate::{FRAMES, UNMOVED};
@@ -111,13 +112,6 @@ pub(super) enum ReadEnd {
     Late,
 }
 
-/// Requests that their client cancelled, in the second that began at a time.
-#[derive(Clone, Copy)]
-struct Resets {
-    since: Time,
-    count: u32,
-}
-
 /// The wait of a connection without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
@@ -160,7 +154,7 @@ impl ConnectionState {
             had_request: false,
             frames: FRAMES,
             unsent: Slab::new(),
-            resets: Resets { since: now, count: 0 },
+            resets: Resets::new(now),
             was_given_a_turn: false,
             read_end: None,
         };
@@ -531,7 +525,7 @@ impl ConnectionState {
 
     /// Whether the client has cancelled more requests within a second than it may.
     pub(super) fn is_flooded(&self) -> bool {
-        self.state.borrow().resets.count > self.limits.resets_per_second
+        self.state.borrow().resets.are_over(self.limits.resets_per_second)
     }
 
     /// Makes the connection go on as a WebSocket after the answer.
@@ -541,16 +535,6 @@ impl ConnectionState {
 
     pub(super) fn take_upgrade(&self) -> Option<Box<WebSocket>> {
         self.upgrade.take()
-    }
-}
-
-impl Resets {
-    fn count(&mut self, resets: u32, now: Time) {
-        *self = if now.saturating_since(self.since) < Duration::from_secs(1) {
-            Self { count: self.count.saturating_add(resets), ..*self }
-        } else {
-            Self { since: now, count: resets }
-        };
     }
 }
 

@@ -21,6 +21,7 @@ mod offer;
 pub(super) mod receiving;
 mod request_body;
 mod requests;
+mod resets;
 mod sending;
 mod timeout_stream;
 #[cfg(feature = "rustls")]
