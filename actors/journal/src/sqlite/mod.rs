@@ -140,8 +140,6 @@ pub struct Totals {
     pub requests: u64,
     /// Transactions that they were written in, each with one flush.
     pub commits: u64,
-    /// The size of the log before the last of them.
-    pub log_bytes: u64,
 }
 
 /// A journal in a SQLite file. Clones share it; when the last one is dropped, that waits until all
@@ -155,6 +153,7 @@ struct SqliteState {
     /// Dropped after the reader: the last connection moves the log into the file.
     writer: SqliteWorker,
     changes: watch::Sender<u64>,
+    /// The size of the log before the last group.
     log_bytes: Arc<AtomicU64>,
     database: Database,
     seal: Seal,
@@ -202,7 +201,7 @@ impl Sqlite {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let (requests, commits) = self.0.writer.done();
-        Totals { requests, commits, log_bytes: self.0.log_bytes.load(Ordering::Relaxed) }
+        Totals { requests, commits }
     }
 
     fn read<'a, T: Send + 'static>(
@@ -282,7 +281,11 @@ impl Journal for Sqlite {
     }
 
     fn count(&self, templates: Vec<String>) -> Answer<'_, Counts> {
-        self.read(move |tables, now| tables.count(&templates, now))
+        let log_bytes = Arc::clone(&self.0.log_bytes);
+        self.read(move |tables, now| {
+            let log_bytes = Some(log_bytes.load(Ordering::Relaxed));
+            Ok(Counts { log_bytes, ..tables.count(&templates, now)? })
+        })
     }
 
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {
