@@ -53,6 +53,7 @@ use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::sqlite::{Durability, Options, Sqlite};
 use asyncsteps_journal::{Journal, Limits, Uid};
+use asyncsteps_postgres::{Dial, SILENT_AFTER, split_url};
 use asyncsteps_postgres_server::Server;
 use bare_postgres::BarePostgres;
 use folder::Folder;
@@ -100,7 +101,14 @@ fn main() {
     crowd(&mut bench, &folder, &runtime, &system);
     let server = Server::start();
     if let Some(server) = &server {
-        postgres(&mut bench, server, &system);
+        postgres(&mut bench, ("PostgreSQL", &server.url()), &system);
+    }
+    let mut secure = Server::start();
+    if let Some(server) = &mut secure {
+        server.serve_tls();
+        let url =
+            format!("postgres://journal@localhost:{}/postgres?sslmode=require", server.port());
+        postgres(&mut bench, ("PostgreSQL with TLS", &url), &system);
     }
     relaxed(&mut bench, &folder, &system);
     if env::args().all(|arg| arg != "--test") {
@@ -212,29 +220,40 @@ fn crowd<'a>(
     });
 }
 
-/// One flow of durable steps with its journal in PostgreSQL.
-fn postgres<'a>(bench: &mut Bench<'a>, server: &Server, system: &'a SystemRunner) {
-    let mut bare = system.block_on(BarePostgres::open(server, "bare"));
-    let base = bench.add("PostgreSQL: bare tokio-postgres", None, 1, "", move |iterations| {
+/// One flow of durable steps with its journal in PostgreSQL, at a URL.
+fn postgres<'a>(bench: &mut Bench<'a>, (label, url): (&str, &str), system: &'a SystemRunner) {
+    let (url, libpq) = split_url(url);
+    let config: postgres::Config = url.parse().expect("a URL");
+    let dial = Dial::new(config.clone(), libpq.clone(), &[], SILENT_AFTER);
+    let open = |table| {
+        system.block_on(async {
+            let (client, connection) = dial.connect().await.expect("a server");
+            actix_rt::spawn(connection);
+            BarePostgres::open(client, table).await
+        })
+    };
+    let mut bare = open("bare");
+    let row = |of: &str| format!("{label}: {of}");
+    let base = bench.add(row("bare tokio-postgres"), None, 1, "", move |iterations| {
         system.block_on(async {
             for _ in 0..iterations {
                 bare.commit().await;
             }
         });
     });
-    let mut by_hand = system.block_on(BarePostgres::open(server, "by_hand"));
-    bench.add("PostgreSQL: row of a flow by hand", Some(base), 1, "", move |iterations| {
+    let mut by_hand = open("by_hand");
+    bench.add(row("row of a flow by hand"), Some(base), 1, "", move |iterations| {
         system.block_on(async {
             for _ in 0..iterations {
                 by_hand.append().await;
             }
         });
     });
-    let options = postgres::Options::new("bench");
-    let journal = system.block_on(Postgres::connect(server.config(), options)).expect("a journal");
+    let options = postgres::Options { libpq, ..postgres::Options::new("bench") };
+    let journal = system.block_on(Postgres::connect(config, options)).expect("a journal");
     let process = Process::start(journal, system);
     system.block_on(process.orders(1, "long"));
-    bench.add("PostgreSQL: durable step", Some(base), LONG, "at most 1.5", move |iterations| {
+    bench.add(row("durable step"), Some(base), LONG, "at most 1.6", move |iterations| {
         for _ in 0..iterations {
             system.block_on(process.orders(1, "long"));
         }

@@ -1,8 +1,7 @@
 //! What PostgreSQL does for a record without a journal.
 
-use asyncsteps_postgres_server::Server;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, Statement};
 
 /// A table of records in PostgreSQL without a journal, and one of flows.
 pub(crate) struct BarePostgres {
@@ -14,9 +13,7 @@ pub(crate) struct BarePostgres {
 }
 
 impl BarePostgres {
-    pub(crate) async fn open(server: &Server, name: &str) -> Self {
-        let (db, connection) = server.config().connect(NoTls).await.expect("a server");
-        actix_rt::spawn(connection);
+    pub(crate) async fn open(db: Client, name: &str) -> Self {
         let tables = format!(
             "CREATE TABLE {name} (flow BIGINT, epoch BIGINT, sequence BIGINT, path TEXT, kind INTEGER, \
              program INTEGER, body BYTEA, PRIMARY KEY (flow, epoch, sequence)); \
