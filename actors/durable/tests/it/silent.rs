@@ -26,7 +26,7 @@ fn order(steps: &Steps<Till, ()>) -> Returns<()> {
 fn a_process_whose_journal_is_silent_is_not_ready_until_it_answers() {
     let Some(server) = Server::start() else { return };
     actix::System::new().block_on(async {
-        let silent_after = Duration::from_millis(500);
+        let silent_after = Duration::from_secs(2);
         let options = postgres::Options { silent_after, ..postgres::Options::new("till") };
         let journal = Postgres::connect(server.config(), options).await.expect("a journal");
         let durable = Durable::new(journal.clone());

@@ -31,6 +31,11 @@ impl Pulse {
         *self.heard.lock() = Instant::now();
     }
 
+    /// An answer to a call has come. Messages to the node itself wait behind the answers of a flood.
+    pub(super) fn answered(&self) {
+        self.intervals.store(0, Ordering::Relaxed);
+    }
+
     /// An interval has ended; whether the server is silent. An interval that was longer, since the node did not run,
     /// counts once: what has come meanwhile is read before the next one ends.
     pub(super) fn pass(&self, is_connected: bool) -> bool {
@@ -63,6 +68,8 @@ mod tests {
         assert_eq!(passes(&[true, false, true, true, true]), [false, false, false, false, true]);
         assert_eq!(passes(&[true; 2]), [false, false]);
         pulse.hear();
+        assert_eq!(passes(&[true; 2]), [false, false]);
+        pulse.answered();
         assert_eq!(passes(&[true; 3]), [false, false, true]);
     }
 

@@ -27,6 +27,7 @@ async fn take(link: &Link, message: Message) {
         Some((_, PROBE)) => answer_probe(link, message).await,
         Some((_, token)) => {
             if let Ok(token) = token.parse() {
+                link.pulse.answered();
                 link.calls.answer(token, message);
             }
         }

@@ -273,7 +273,7 @@ impl Exchange {
         client: &Client,
         ServerSession { number, server }: ServerSession,
     ) -> Result<(), SessionFailure> {
-        let gone = client.prepare(GONE).await?;
+        let gone = self.server.within(async { Ok(client.prepare(GONE).await?) }).await?;
         let mut looks = Looks::default();
         loop {
             let look = async { Ok(client.query_one(&gone, &[&number, &server]).await?) };
@@ -283,7 +283,9 @@ impl Exchange {
             }
             self.hear();
             let dead = looks.find(&found.try_get::<_, Vec<i64>>(0)?);
-            if !dead.is_empty() && client.execute(END, &[&dead, &server]).await? > 0 {
+            let values: [&(dyn ToSql + Sync); 2] = [&dead, &server];
+            let ended = async { Ok(client.execute(END, &values).await?) };
+            if !dead.is_empty() && self.server.within(ended).await? > 0 {
                 self.changes.send_modify(|number| *number += 1);
                 self.wishes.notify_one();
             }

@@ -20,7 +20,7 @@ use crate::flows::{run, submit};
 const BOUND: Duration = Duration::from_secs(25);
 
 fn options() -> Options {
-    Options { silent_after: Duration::from_millis(500), ..Options::new("test") }
+    Options { silent_after: Duration::from_secs(2), ..Options::new("test") }
 }
 
 async fn connect(config: Config) -> Postgres {
