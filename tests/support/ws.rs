@@ -177,9 +177,12 @@ impl Socket {
         serde_json::from_slice(&self.receive_bytes()).expect("JSON")
     }
 
-    /// The next message, which has to be binary.
+    /// The next message, which has to be binary. The server may have asked before whether this client is there.
     pub fn receive_bytes(&mut self) -> Vec<u8> {
-        let frame = self.frame();
+        let mut frame = self.frame();
+        while let Frame::Ping(_) = frame {
+            frame = self.frame();
+        }
         let Frame::Binary(payload) = frame else {
             panic!("a binary message was expected: {frame:?}")
         };
