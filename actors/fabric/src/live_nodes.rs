@@ -19,6 +19,7 @@ struct LiveNode {
     seed: u64,
     endpoints: Vec<Endpoint>,
     /// Shared by the calls that wait for it.
+    #[cfg(feature = "nats")]
     load: Arc<()>,
 }
 
@@ -30,7 +31,13 @@ impl LiveNodes {
             let interfaces = info.interfaces.iter();
             let endpoints = interfaces.filter_map(|it| Some(Endpoint::new(it.parse().ok()?)));
             let (node, seed) = (info.node.parse().ok()?, seed(info.node.as_bytes()));
-            Some(LiveNode { node, seed, endpoints: endpoints.collect(), load: Arc::default() })
+            Some(LiveNode {
+                node,
+                seed,
+                endpoints: endpoints.collect(),
+                #[cfg(feature = "nats")]
+                load: Arc::default(),
+            })
         });
         Self(live.collect())
     }
