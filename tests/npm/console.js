@@ -236,7 +236,8 @@ class Visitor {
         await this.one('.card tbody td', 'done').waitFor();
         await this.picture('durable');
         await this.cancel();
-        await this.one('.card h2', 'Cancelled').waitFor();
+        // a text finds it in any letters, also before it has ended
+        await this.one('.card h2', /Cancelled by/).waitFor();
         this.seen.withdrawn = (await this.text('.card h2')).replace(/^\S+ /, '').replace(/^credit /, '');
         await credit;
         await this.page.keyboard.press('8');

@@ -1,14 +1,18 @@
 use std::error::Error as _;
 use std::fs;
+use std::time::Duration;
 
-use asyncsteps_postgres::{Dial, DialError, SILENT_AFTER, split_url};
+use asyncsteps_postgres::{Dial, DialError, split_url};
 use asyncsteps_postgres_server::Server;
 use tokio_postgres::Client;
+
+/// How long a handshake may take, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn dial(url: &str) -> Result<Client, DialError> {
     let (url, options) = split_url(url);
     let config = url.parse().expect("a URL");
-    let dial = Dial::new(config, options, &[("search_path", "shop")], SILENT_AFTER);
+    let dial = Dial::new(config, options, &[("search_path", "shop")], PATIENCE);
     let (client, connection) = dial.connect().await?;
     tokio::spawn(connection);
     Ok(client)
