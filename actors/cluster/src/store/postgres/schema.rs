@@ -101,7 +101,7 @@ END $$;
 -- lease left, in which it renews it if it lives
 CREATE OR REPLACE FUNCTION look_at(_node BIGINT) RETURNS VOID LANGUAGE sql VOLATILE
 AS $$
-    -- sessions are looked at once it cannot renew: a look before does not know the session of a renewal that was waited for
+    -- the list of sessions is read behind the lock of the row: an earlier one lacks the session of a concurrent renewal
     SELECT FROM node WHERE id = _node FOR UPDATE;
     SELECT pg_stat_clear_snapshot();
     UPDATE node SET ends = least(ends, now_ms() + lease / 8), lease = 0, session = NULL

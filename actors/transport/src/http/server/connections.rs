@@ -66,7 +66,7 @@ impl Connections {
         Some(Connected { connections: self.clone(), client })
     }
 
-    /// Whether more than three quarters are open of those that there may be, in all or of a client.
+    /// Whether more than three quarters of the connections that are allowed are open, in all or for a client.
     pub(super) fn are_many(&self, client: &Client) -> bool {
         let Shared { most, most_of_client, .. } = &*self.0;
         let open = self.0.open.lock();

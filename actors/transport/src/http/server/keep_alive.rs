@@ -20,7 +20,7 @@ pub(super) fn field(most: Duration) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("timeout={seconds}")).ok()
 }
 
-/// How long a connection is kept: shorter while there are so many that new ones are soon refused.
+/// How long a connection is kept: shorter while new ones may soon be refused.
 pub(super) struct KeepAlive {
     most: Duration,
     connections: Connections,
