@@ -34,14 +34,32 @@ let found = null;
 let opened = null;
 let order = null;
 let failure = null;
+/** Why the last order was not carried out, until there is another. */
+let refusal = null;
 let redraw = () => {};
 let isAsking = false;
+let isStale = false;
 
 /** Asks the server for what the view shows, and draws it. */
 export async function ask(draw) {
     redraw = draw;
     if (isAsking) return;
     isAsking = true;
+    do {
+        isStale = false;
+        await askOnce();
+    } while (isStale);
+    isAsking = false;
+    redraw();
+}
+
+/** Asks for what is wanted now, also if an answer to something else is on its way. */
+function askAgain() {
+    isStale = true;
+    return ask(redraw);
+}
+
+async function askOnce() {
     try {
         found = await server.durable(state, pages.at(-1), text);
         if (opened) {
@@ -54,41 +72,40 @@ export async function ask(draw) {
     } catch (error) {
         failure = { text: 'The requests cannot be asked for.', hint: error.message };
     }
-    isAsking = false;
-    redraw();
 }
 
 function choose(wanted, from = [0]) {
-    [state, pages, opened, order] = [wanted, from, null, null];
-    ask(redraw);
+    [state, pages, opened, order, refusal] = [wanted, from, null, null, null];
+    askAgain();
 }
 
 /** Looks for what was typed, when typing has stopped. */
 function search(event) {
-    text = event.currentTarget.value;
+    const { value } = event.currentTarget;
     clearTimeout(typed);
-    typed = setTimeout(() => choose(state), TYPED);
+    // not before: a row that is found would be closed again when typing has stopped
+    typed = setTimeout(() => { text = value; choose(state); }, TYPED);
 }
 
 /** Opens a request, of which only the uid may be known; none if that is empty. */
 export async function open(request) {
-    [opened, order] = [request.uid ? { request, records: [], all: 0 } : null, null];
+    [opened, order, refusal] = [request.uid ? { request, records: [], all: 0 } : null, null, null];
     history.replaceState(null, '', `#/durable${opened ? `/${request.uid}` : ''}`);
     redraw();
     scrollTo({ top: 0 });
-    await ask(redraw);
+    await askAgain();
 }
 
 async function send(name) {
     order = null;
     const { done, error } = await server.orderDurable(opened.request.uid, name).catch((it) => ({ done: false, error: it.message }));
-    if (!done) failure = { text: 'That was not done.', hint: error };
-    await ask(redraw);
+    refusal = done ? null : { text: 'That was not done.', hint: error };
+    await askAgain();
 }
 
 export function durable() {
     return [
-        failure && empty(failure.text, failure.hint),
+        [failure, refusal].filter(Boolean).map((it) => empty(it.text, it.hint)),
         found?.clock_jump && el('p', { class: 'alarm' }, `The clock of the journal has jumped from ${clock(found.clock_jump.from)} to ${clock(found.clock_jump.to)}: schedules and deadlines follow it, pauses and time limits do not.`),
         opened && details(opened),
         el('div', { class: 'choices', role: 'group', 'aria-label': 'State' }, Object.entries(STATES).map(([name, title]) =>
