@@ -1,8 +1,5 @@
 //! The promise: connections of HTTP/1.1 are used as its clients expect it (RFC 9110, RFC 9112).
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
-
 use asyncsteps_executor::Executor;
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, head, post, post_with};
@@ -154,14 +151,13 @@ asyncsteps_support::on_both_fronts! {
 }
 
 #[test]
-fn an_answer_says_how_long_its_connection_is_kept() {
+fn an_answer_says_how_long_its_connection_is_kept_if_it_is_asked() {
     let host = host(Front::Own);
-    let mut client = TcpStream::connect(host.address).expect("it listens");
-    client.write_all(&post(ANSWER)).expect("it reads");
-    let mut head = String::new();
-    let mut lines = BufReader::new(client);
-    while !head.ends_with("\r\n\r\n") {
-        assert_ne!(lines.read_line(&mut head).expect("it answers"), 0, "{head}");
-    }
-    assert!(head.contains("\r\nkeep-alive: timeout=75\r\n"), "{head}");
+    let mut client = Connection::open(host.address);
+    let mut time = |more: &str| {
+        let answer = client.send(&post_with("/ftn/", more, ANSWER)).receive();
+        answer.headers.into_iter().find_map(|(name, value)| (name == "keep-alive").then_some(value))
+    };
+    assert_eq!(time(""), None);
+    assert_eq!(time("Connection: Keep-Alive\r\n").as_deref(), Some("timeout=75"));
 }

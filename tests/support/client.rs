@@ -20,8 +20,7 @@ pub struct Connection {
 pub struct Answer {
     /// The first line without the line end.
     pub status_line: String,
-    /// Lower-case names and values, sorted; without `date`, which differs each time, and `keep-alive`, which our server alone
-    /// says.
+    /// Lower-case names and values, sorted; without `date`, which differs each time.
     pub headers: Vec<(String, String)>,
     /// The body, decoded if it was chunked.
     pub body: Vec<u8>,
@@ -131,7 +130,7 @@ impl Connection {
         loop {
             let line = self.line()?;
             let Some((name, value)) = line.split_once(": ") else { break };
-            if !["date", "keep-alive"].contains(&name) {
+            if name != "date" {
                 headers.push((name.to_ascii_lowercase(), value.to_owned()));
             }
         }

@@ -4,20 +4,31 @@ use std::time::Duration;
 
 use asyncsteps_actors::budget::Client;
 use asyncsteps_core::Time;
-use http::{HeaderName, HeaderValue};
+use http::header::CONNECTION;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::connections::Connections;
+use crate::http::head::FieldsSummary;
 
 /// How long a connection is kept at least, and at most while there are many.
 const BRIEF: Duration = Duration::from_secs(5);
 
-/// The field of answers over HTTP/1.1 that says how long a connection is kept (RFC 2068 §19.7.1.1).
+/// The field of answers over HTTP/1.1 that says how long a connection is kept (RFC 2068 §19.7.1.1), to clients that ask
+/// for it by `Connection: keep-alive`, as browsers and Node.js do: for others it is a cost without a use.
 pub(super) const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 /// The value of that field; nothing if it is less than a second.
 pub(super) fn field(most: Duration) -> Option<HeaderValue> {
     let seconds = Some(most.as_secs()).filter(|seconds| *seconds > 0)?;
     HeaderValue::try_from(format!("timeout={seconds}")).ok()
+}
+
+/// Whether the client of a request asks for that field.
+pub(super) fn is_asked_for(headers: &HeaderMap, fields: FieldsSummary) -> bool {
+    fields.may_have(CONNECTION.as_str())
+        && headers
+            .get(CONNECTION)
+            .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
 }
 
 /// How long a connection is kept: shorter while new ones may soon be refused.

@@ -20,7 +20,8 @@ pub struct ServerLimits {
     /// ahead of an answer either, so a client that pipelines takes no more memory.
     pub head_size: usize,
     /// How long a connection is kept for the next request; 75 s unless set: longer than balancers and clients keep theirs, so
-    /// that none sends a request on a connection that is just being closed. Answers over HTTP/1.1 say so (`Keep-Alive`).
+    /// that none sends a request on a connection that is just being closed. Answers over HTTP/1.1 say so
+    /// (`Keep-Alive`) to clients that send `Connection: keep-alive`.
     /// While more than three quarters of the [`connections`](Self::connections) are open, or of those of the client, it is
     /// 5 s at most.
     pub keep_alive: Duration,

@@ -15,7 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
 use super::connection_state::{ConnectionState, InService};
-use super::keep_alive::KEEP_ALIVE;
+use super::keep_alive::{self, KEEP_ALIVE};
 use super::limits::ServerLimits;
 use super::receiving::Receiving;
 use super::request_body::RequestBody;
@@ -125,6 +125,7 @@ impl Requests {
             }
             this.progress.next_turn().await;
             let (version, is_head) = (request.version(), request.method() == Method::HEAD);
+            let wants_time = keep_alive::is_asked_for(request.headers(), fields);
             let Self { site, progress, connection } = this;
             let uri = request.uri();
             let route = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path);
@@ -152,7 +153,7 @@ impl Requests {
             if version <= Version::HTTP_11 && head.status != StatusCode::SWITCHING_PROTOCOLS {
                 if progress.closing().is_some() {
                     head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
-                } else if let Some(time) = &site.keep_alive {
+                } else if let Some(time) = site.keep_alive.as_ref().filter(|_| wants_time) {
                     head.headers.insert(KEEP_ALIVE, time.clone());
                 }
             }
