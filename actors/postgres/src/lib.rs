@@ -67,6 +67,9 @@ pub enum DialError {
     /// The file with the password cannot be read.
     #[error("the file with the password cannot be read")]
     Passfile(#[source] io::Error),
+    /// The last host that answered refused the connection, and no line of the file with passwords is for it.
+    #[error("the file with passwords has no line for the server")]
+    NoLine(#[source] tokio_postgres::Error),
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -138,12 +141,13 @@ impl Dial {
 
     async fn begin(&self, settings: &Settings) -> Result<Connected, DialError> {
         let mut hosts = self.hosts.clone();
+        let mut has_line = true;
         if let Some(file) = &self.options.passfile {
             let file = std::fs::read_to_string(file).map_err(DialError::Passfile)?;
             for config in hosts.iter_mut().filter(|it| it.get_password().is_none()) {
-                if let Some(password) = PassfileKey::of(config).password_in(&file) {
-                    config.password(password);
-                }
+                let password = PassfileKey::of(config).password_in(&file);
+                has_line &= password.is_some();
+                password.map(|password| config.password(password));
             }
         }
         let tls = self.options.tls()?;
@@ -160,7 +164,11 @@ impl Dial {
             answer
         };
         let dials = hosts.iter().map(|config| dial(config).boxed());
-        self.within(select_ok(dials).map_ok(|(connected, _)| connected)).await
+        let connected = self.within(select_ok(dials).map_ok(|(connected, _)| connected)).await;
+        match connected {
+            Err(DialError::Refused(error)) if !has_line => Err(DialError::NoLine(error)),
+            connected => connected,
+        }
     }
 
     /// Waits for an answer as long as a server may be silent.

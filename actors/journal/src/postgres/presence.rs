@@ -121,6 +121,7 @@ impl Presence {
             sessions: sessions.clone(),
             last: None,
             lost_since: Arc::clone(&lost_since),
+            why: String::new(),
             heard: Cell::new(SystemClock.now()),
         };
         thread::Builder::new().name("journal-session".to_owned()).spawn(move || {
@@ -161,6 +162,8 @@ struct Exchange {
     /// The session that its nodes had last.
     last: Option<ServerSession>,
     lost_since: Arc<Mutex<Option<Timestamp>>>,
+    /// Why it was lost last, as it was logged.
+    why: String,
     /// When the server answered last.
     heard: Cell<Timestamp>,
 }
@@ -171,7 +174,7 @@ impl Exchange {
         let mut pause = PAUSES.0;
         loop {
             let ended = self.connected().await;
-            self.lose(&ended);
+            self.lose(ended);
             if self.change(None).is_some() {
                 pause = PAUSES.0;
             }
@@ -181,15 +184,23 @@ impl Exchange {
     }
 
     /// The server is lost until a look is answered.
-    fn lose(&self, ended: &Result<(), SessionFailure>) {
-        if ended.as_ref().is_err_and(SessionFailure::is_silence) {
-            self.server.drop_sessions();
-        }
+    fn lose(&mut self, ended: Result<(), SessionFailure>) {
+        let why = match ended {
+            Ok(()) => "the connection has ended".to_owned(),
+            Err(failure) => {
+                if failure.is_silence() {
+                    self.server.drop_sessions();
+                }
+                format!("{:?}", failure.told())
+            }
+        };
         let heard = self.heard.get();
         let is_known = self.lost_since.lock().replace(heard).is_some();
-        if !is_known {
-            let (since, why) = (heard.as_millis(), ended.as_ref().err().map(tracing::field::debug));
-            tracing::warn!(since, why, "the journal is lost since then (milliseconds since 1970)");
+        // what keeps it away may be another thing than what has ended the last session
+        if !is_known || why != self.why {
+            let silent = Duration::from_millis(SystemClock.now().since(heard));
+            tracing::warn!(?silent, why, "the journal is lost");
+            self.why = why;
         }
     }
 
