@@ -71,10 +71,8 @@ impl Code for StoreError {
         match self {
             Self::OutOfStock(_) => "OutOfStock",
             Self::KeyReused => "KeyReused",
-            Self::Full => codes::DEFENSE_REJECTED,
-            Self::GivenUp | Self::Sqlite(_) | Self::Thread(_) | Self::Closed => {
-                codes::INTERNAL_ERROR
-            }
+            Self::Full | Self::GivenUp => codes::DEFENSE_REJECTED,
+            Self::Sqlite(_) | Self::Thread(_) | Self::Closed => codes::INTERNAL_ERROR,
         }
     }
 
@@ -82,9 +80,10 @@ impl Code for StoreError {
         match self {
             Self::OutOfStock(sku) => Some(sku.to_string()),
             Self::Full => Some("Database queue limit".to_owned()),
-            Self::KeyReused | Self::GivenUp | Self::Sqlite(_) | Self::Thread(_) | Self::Closed => {
-                None
-            }
+            Self::GivenUp => Some(
+                "The payment was given up, such as for an equal order: repeat the order".to_owned(),
+            ),
+            Self::KeyReused | Self::Sqlite(_) | Self::Thread(_) | Self::Closed => None,
         }
     }
 }
