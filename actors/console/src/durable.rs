@@ -154,11 +154,7 @@ pub(crate) async fn find(durable: &Durable, uid: Uid) -> Result<Option<DurableRe
     let newest = records.iter().enumerate().skip(all.saturating_sub(bounds::RECORDS));
     let row = |(number, stored): (_, &StoredRecord)| RecordRow::new(number, &stored.record);
     let records = newest.map(|it| row(it).bounded()).collect();
-    let query = Query { uid: Some(uid), limit: 1, ..Query::default() };
-    // that has its user and its key, and the status when it goes on
-    let listed = durable.list(query).await?.pop();
-    let FlowInfo { user, key, .. } = listed.unwrap_or_else(|| status.flow.clone());
-    let request = Job::from(&FlowInfo { user, key, ..status.flow }).bounded();
+    let request = Job::from(&status.flow).bounded();
     let kept = durable.kept(uid).await?;
     let all_kept = kept.len();
     let kept = kept.iter().take(bounds::KEPT).map(|path| {

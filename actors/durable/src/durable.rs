@@ -221,6 +221,10 @@ impl Durable {
     /// journal.
     pub async fn status(&self, uid: Uid) -> Result<Status, Error> {
         let mut status = self.shared.journal.status(uid).await?;
+        let query = Query { uid: Some(uid), limit: 1, ..Query::default() };
+        if let Some(FlowInfo { user, key, .. }) = self.list(query).await?.pop() {
+            (status.flow.user, status.flow.key) = (user, key);
+        }
         if status.flow.state == FlowState::Running && status.flow.cancel.is_none() {
             status.flow.due = due_of(&self.records(uid).await?, self.shared.now());
         }

@@ -13,8 +13,13 @@ use crate::settled::{SETTLED, Settle, Settled};
 #[non_exhaustive]
 pub enum NotSettled {
     /// The request has not begun a step at this path.
-    #[error("the request has begun no step {0}")]
-    NoStep(Path),
+    #[error("the request has begun no step {path}, but: {}", texts(begun).join(", "))]
+    NoStep {
+        /// The path.
+        path: Path,
+        /// Those of the steps that it has begun, the last ones first; ten at most.
+        begun: Vec<Path>,
+    },
     /// The step is to be undone, and began without an undo.
     #[error(
         "the step {0} began without an undo: settle it as kept, or as undone if it was undone elsewhere"
@@ -31,16 +36,28 @@ pub enum NotSettled {
     Journal(#[from] Error),
 }
 
+fn texts(paths: &[Path]) -> Vec<&str> {
+    paths.iter().map(Path::as_str).collect()
+}
+
 /// Whether this may be said about the step at this path: it has begun, and with an undo if it is to be undone.
 fn check(records: &[StoredRecord], path: &Path, how: &Settle) -> Result<(), NotSettled> {
-    let of_step = records.iter().map(|stored| &stored.record).filter(|record| record.path == *path);
-    let (mut has_begun, mut has_undo) = (false, false);
-    for Record { event, .. } in of_step {
-        has_begun |= matches!(event, Event::Intent(_) | Event::Done(_) | Event::Failed(_));
-        has_undo |= matches!(event, Event::Intent(intent) if intent.has_undo != Some(false));
-    }
+    let begins =
+        |event: &Event| matches!(event, Event::Intent(_) | Event::Done(_) | Event::Failed(_));
+    let begun = records.iter().rev().map(|it| &it.record).filter(|it| begins(&it.event));
+    let has_undo = begun.clone().filter(|it| it.path == *path).any(
+        |Record { event, .. }| matches!(event, Event::Intent(intent) if intent.has_undo != Some(false)),
+    );
     match how {
-        _ if !has_begun => Err(NotSettled::NoStep(path.clone())),
+        _ if !begun.clone().any(|it| it.path == *path) => {
+            let mut last = Vec::new();
+            for Record { path, .. } in begun {
+                if last.len() < 10 && !last.contains(path) {
+                    last.push(path.clone());
+                }
+            }
+            Err(NotSettled::NoStep { path: path.clone(), begun: last })
+        }
         Settle::Undo if !has_undo => Err(NotSettled::NoUndo(path.clone())),
         Settle::Kept | Settle::Undone | Settle::Result(_) | Settle::Undo => Ok(()),
     }

@@ -94,7 +94,7 @@ pub enum JobsError {
     #[code(public)]
     NotStopped(Uid),
     /// The job has begun no step at this path.
-    #[error("the job has begun no step {0}")]
+    #[error("{0}")]
     #[code(public)]
     UnknownStep(String),
     /// The step is to be undone, and began without an undo.
@@ -474,13 +474,15 @@ async fn settled<P>(
     why: Option<&str>,
 ) -> BodyResult<bool> {
     let uid = visible(cx, uid).await?;
-    let unknown = || JobsError::UnknownStep(path.to_owned());
-    let step: Path = path.parse().map_err(|_| unknown())?;
+    let no_path = |_| JobsError::UnknownStep(format!("`{path}` is no path of a step"));
+    let step: Path = path.parse().map_err(no_path)?;
     let user = cx.request().user();
     let by = user.map_or("an anonymous caller", |user| user.local_id());
     match cx.durable.settle(uid, &step, how, by, why.unwrap_or_default()).await {
         Ok(()) => Ok(true),
-        Err(NotSettled::NoStep(_)) => Err(unknown().into()),
+        Err(error @ NotSettled::NoStep { .. }) => {
+            Err(JobsError::UnknownStep(error.to_string()).into())
+        }
         Err(error @ NotSettled::NoUndo(_)) => Err(JobsError::NoUndo(error.to_string()).into()),
         Err(NotSettled::Journal(journal::Error::Refused(Refused::NotStopped(uid)))) => {
             Err(JobsError::NotStopped(uid).into())

@@ -57,10 +57,10 @@ pub struct Job {
     /// How it ended: `success`, `Cancelled`, or the code of its error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// In a list: the local id of the user that it acts for.
+    /// The local id of the user that it acts for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// In a list: the key of its caller.
+    /// The key of its caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Why it waits for an operator, is a suspect, or is tried again later.

@@ -225,7 +225,8 @@ fn only_what_a_paused_request_has_begun_is_settled() {
         let (journal, uid, _, durable) = paused(&bank, "away", 4).await;
         let ship = "test.bank:1:order/ship".parse().expect("it is a path");
         let settled = durable.settle(uid, &ship, Settle::Kept, "ann", "").await;
-        assert!(matches!(settled, Err(NotSettled::NoStep(path)) if path == ship));
+        let Err(NotSettled::NoStep { path, begun }) = settled else { panic!("{settled:?}") };
+        assert!(path == ship && begun.contains(&charge()), "{path}, {begun:?}");
         durable.resume(uid, Resume::Continue).await.expect("it is paused");
         let end = bank.replay(&journal, uid).await;
         assert!(matches!(end, End::Ended(Ending::Failed(_))), "{end:?}");

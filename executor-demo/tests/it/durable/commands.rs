@@ -121,7 +121,7 @@ fn an_operator_settles_undoes_and_resumes_what_is_paused() {
     let address = program.address;
     let wrong = jobs(address, &["settle", settled, "demo.shop:1:order/pay", "kept"]);
     let wrong = wrong.expect_err("there is no such step");
-    assert!(wrong.contains("UnknownStep"), "{wrong}");
+    assert!(wrong.contains("UnknownStep") && wrong.contains(PAYMENT), "{wrong}");
     let wrong = jobs(address, &["settle", settled, PAYMENT, "result"]);
     assert!(wrong.expect_err("which result?").contains("<RESULT>"));
     let answer = jobs(address, &["settle", settled, PAYMENT, "undone", "--why", "case 7"]);
