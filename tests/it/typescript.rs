@@ -89,6 +89,14 @@ fn expected() -> Value {
             "variant": "text",
             // what was not carried out is called again, at most three times
             "again": { "2 ConnectError": "{\"n\":1} 3", "9 ConnectError": "ConnectError 4", "2 CommError": "CommError 1" },
+            "opened": {
+                "lost": "CommError: the WebSocket was closed (1000)",
+                "echo": "again",
+                "made": 2,
+                "got": [1, 1],
+                "aborted": ["Late: not by the server"],
+                "closed": "ConnectError: the WebSocket is closed",
+            },
             // the token arrives
             "token": "SecurityError: Authorization is not checked here but for: Basic",
             "exact": [

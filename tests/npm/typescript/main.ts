@@ -102,6 +102,47 @@ async function numbers(connection: Connection) {
     return seen;
 }
 
+/** A WebSocket that ends is opened again, and subscribed again; waits end when their callers want. */
+async function again(host: string) {
+    const Real = globalThis.WebSocket;
+    const sockets: WebSocket[] = [];
+    globalThis.WebSocket = class extends Real {
+        constructor(...args: ConstructorParameters<typeof Real>) {
+            super(...args);
+            sockets.push(this);
+        }
+    };
+    const got: number[] = [];
+    const opened = async (socket: SocketConnection) => {
+        events.serve(socket, { event: async ({ n }) => ({ ack: got.push(n) }) });
+        await bidi.client(socket).subscribe({ count: 1 });
+    };
+    const socket = await SocketConnection.open(`ws://${host}/ftn/`, { opened });
+    const calls = main.client(socket);
+    const waits = failure(calls.slow({ ms: 60_000 }));
+    // it is sent before these
+    while (got.length < 1) await calls.answer();
+    sockets[0]?.close(1000);
+    const lost = await waits;
+    // it is away, and the call waits for it
+    const echo = (await calls.echo({ msg: 'again' })).msg;
+    while (got.length < 2) await calls.answer();
+    const made = sockets.length;
+    globalThis.WebSocket = Real;
+    const reason = new CallError('Late', 'not by the server');
+    const late = async (connection: Connection, ended: AbortSignal) =>
+        failure(main.client(connection).slow({ ms: 60_000 }, { signal: ended }));
+    const ends = new AbortController();
+    const http = new HttpConnection(`http://${host}/ftn/`);
+    const all = [late(socket, ends.signal), late(http, ends.signal)];
+    ends.abort(reason);
+    all.push(late(socket, ends.signal), late(http, ends.signal));
+    const aborted = [...new Set(await Promise.all(all))];
+    sockets.at(-1)?.close();
+    await socket.close();
+    return { lost, echo, made, got, aborted, closed: await failure(calls.answer()) };
+}
+
 /** Each type of FTN3, and calls of the server in return. */
 export async function talk(host: string) {
     const socket = await SocketConnection.open(`ws://${host}/ftn/`);
@@ -141,10 +182,11 @@ export async function talk(host: string) {
     while (sum < 50) ({ sum } = await pushes.acks());
     const slow = failure(calls.slow({ ms: 60_000 }));
     await socket.close();
-    const again = await repeats();
-    const signed = await SocketConnection.open(`ws://${host}/ftn/`, { token: 'a.b.c' });
+    const repeated = await repeats();
+    const opened = await again(host);
+    const signed = await SocketConnection.open(`ws://${host}/ftn/`, { token: async () => 'a.b.c' });
     const token = await failure(main.client(signed).echo({ msg: '' }));
     await signed.close();
     const exact = await numbers(new HttpConnection(`http://${host}/ftn/`));
-    return { ...seen, again, token, exact, got, sum, slow: await slow, gone: await failure(SocketConnection.open('ws://127.0.0.1:1/')) };
+    return { ...seen, again: repeated, opened, token, exact, got, sum, slow: await slow, gone: await failure(SocketConnection.open('ws://127.0.0.1:1/')) };
 }

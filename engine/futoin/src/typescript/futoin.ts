@@ -29,11 +29,27 @@ export function codeOf<Declared extends string>(error: unknown): Declared | Stan
     return error instanceof CallError ? (error.code as Declared | StandardError) : undefined;
 }
 
+/** What a call may have beside its parameters. */
+export interface CallOptions {
+    /**
+     * Ends the wait for the result, which fails with the reason of the signal. Over HTTP the server is told, and cancels
+     * what can be cancelled; over a WebSocket the call is carried out.
+     */
+    signal?: AbortSignal;
+}
+
 /** What calls functions: the generated `client` takes one. */
 export interface Connection {
     /** Calls `interface:version:function`; fails with a CallError. */
-    call<Result>(name: string, params: object): Promise<Result>;
+    call<Result>(name: string, params: object, options?: CallOptions): Promise<Result>;
 }
+
+/** Functions as they are called: each takes options behind its parameters. */
+export type Called<Functions> = {
+    [Name in keyof Functions]: Functions[Name] extends (...params: infer Params) => infer Result
+        ? (...params: [...Params, options?: CallOptions]) => Result
+        : never;
+};
 
 /** How long a call may take, in milliseconds. */
 const TIMEOUT = 65_000;
@@ -45,7 +61,9 @@ const PAUSES = [50, 200, 800];
  * Exchanges messages until the call has a result; again if the other end answers that it was not carried out
  * (ConnectError), as long as `timeout` milliseconds are not over.
  */
-async function repeated<Result>(timeout: number, exchange: (left: number) => Promise<unknown>): Promise<Result> {
+async function repeated<Result>(
+    timeout: number, signal: AbortSignal | undefined, exchange: (left: number) => Promise<unknown>,
+): Promise<Result> {
     const ends = Date.now() + timeout;
     for (const pause of PAUSES) {
         const message = await exchange(ends - Date.now());
@@ -53,9 +71,14 @@ async function repeated<Result>(timeout: number, exchange: (left: number) => Pro
         if ((message as Message | null)?.e !== 'ConnectError' || Date.now() + waits >= ends) {
             return resultOf(message) as Result;
         }
-        await new Promise((done) => setTimeout(done, waits));
+        await passed(waits);
+        signal?.throwIfAborted();
     }
     return resultOf(await exchange(ends - Date.now())) as Result;
+}
+
+function passed(time: number): Promise<void> {
+    return new Promise((done) => setTimeout(done, time));
 }
 
 export interface HttpOptions {
@@ -78,95 +101,157 @@ export class HttpConnection implements Connection {
         this.#options = options;
     }
 
-    async call<Result>(name: string, params: object): Promise<Result> {
-        return repeated(this.#options.timeout ?? TIMEOUT, (left) => this.#exchange(name, params, left));
+    async call<Result>(name: string, params: object, { signal }: CallOptions = {}): Promise<Result> {
+        const { timeout = TIMEOUT } = this.#options;
+        return repeated(timeout, signal, (left) => this.#exchange(name, params, left, signal));
     }
 
-    async #exchange(name: string, params: object, timeout: number): Promise<unknown> {
+    async #exchange(name: string, params: object, timeout: number, signal?: AbortSignal): Promise<unknown> {
         const { headers } = this.#options;
+        const signals = [AbortSignal.timeout(timeout), ...(signal ? [signal] : [])];
         const init = {
             method: 'POST',
             headers: { 'content-type': 'application/futoin+json', ...(await headers?.()) },
             body: written({ f: name, p: params, forcersp: true }),
-            signal: AbortSignal.timeout(timeout),
+            signal: AbortSignal.any(signals),
         };
         try {
             const response = await fetch(this.#url, init);
             return messageOf(await response.text());
         } catch (error) {
+            signal?.throwIfAborted();
             const isLate = error instanceof DOMException && error.name === 'TimeoutError';
             throw new CallError(isLate ? 'Timeout' : 'CommError', String(error));
         }
     }
 }
 
+const CLOSED = 'the WebSocket is closed';
+
 type Message = { f?: unknown; p?: unknown; r?: unknown; e?: unknown; edesc?: unknown; rid?: unknown };
-type Waiting = { resolve: (message: Message) => void; reject: (error: CallError) => void };
+type Waiting = { resolve: (message: Message) => void; reject: (error: unknown) => void };
 type Served = Record<string, (params: never) => unknown>;
 
+export interface SocketOptions {
+    /** How long a call may take, in milliseconds: 65,000 unless set. */
+    timeout?: number;
+    /**
+     * A bearer token, asked for at each connection, so that it can change. It goes with the protocols of the WebSocket,
+     * because pages can set no header.
+     */
+    token?: () => string | Promise<string>;
+    /** Is called when the connection was made, and whenever it was made again: what is subscribed belongs here. */
+    opened?: (connection: SocketConnection) => void | Promise<void>;
+}
+
+/** The pauses before a WebSocket is opened again, in milliseconds: the first and the longest, up to twice as long by chance. */
+const AGAIN = [100, 10_000] as const;
+
 /**
- * Calls in both directions over one WebSocket, and again if they were not carried out, as an HttpConnection does. It does
- * not connect again by itself: when `closed` is done, open another one.
+ * Calls in both directions over a WebSocket, and again if they were not carried out, as an HttpConnection does. If the
+ * WebSocket ends, calls that wait for an answer fail with CommError, and it is opened again until `close`; calls that are
+ * made meanwhile wait for that.
  */
 export class SocketConnection implements Connection {
-    /** Is done when the connection has ended; calls that still wait have failed with CommError then. */
-    readonly closed: Promise<void>;
-    readonly #socket: WebSocket;
-    readonly #timeout: number;
+    readonly #url: string;
+    readonly #options: SocketOptions;
     readonly #waiting = new Map<string, Waiting>();
     readonly #served = new Map<string, Served>();
+    /** The WebSocket, once it is open. */
+    #socket!: Promise<WebSocket>;
+    #isClosed = false;
     #calls = 0;
 
-    private constructor(socket: WebSocket, timeout: number) {
-        this.#socket = socket;
-        this.#timeout = timeout;
+    private constructor(url: string, options: SocketOptions) {
+        this.#url = url;
+        this.#options = options;
+    }
+
+    /** Connects to an end point such as `wss://shop.example/ftn/`; fails with ConnectError. */
+    static async open(url: string, options: SocketOptions = {}): Promise<SocketConnection> {
+        const connection = new SocketConnection(url, options);
+        connection.#socket = connection.#connect();
+        try {
+            await connection.#socket;
+            await options.opened?.(connection);
+        } catch (error) {
+            await connection.close();
+            throw error;
+        }
+        return connection;
+    }
+
+    async call<Result>(name: string, params: object, { signal }: CallOptions = {}): Promise<Result> {
+        const { timeout = TIMEOUT } = this.#options;
+        return repeated(timeout, signal, (left) => this.#exchange(name, params, left, signal));
+    }
+
+    async #connect(): Promise<WebSocket> {
+        const token = await this.#options.token?.();
+        const socket = new WebSocket(this.#url, token === undefined ? [] : ['bearer', token]);
         socket.binaryType = 'arraybuffer';
+        await new Promise<void>((open, reject) => {
+            socket.onopen = () => open();
+            // before Node.js 22 there is no `close` then
+            socket.onerror = socket.onclose = () => reject(new CallError('ConnectError', this.#url));
+        });
         socket.onmessage = ({ data }) => {
             const message = messageOf(typeof data === 'string' ? data : new TextDecoder().decode(data));
-            if (message !== undefined) void this.#take(message);
+            if (message !== undefined) void this.#take(message, socket);
         };
-        this.closed = new Promise((done) => {
-            socket.onclose = ({ code }) => {
-                const failed = new CallError('CommError', `the WebSocket was closed (${code})`);
-                this.#waiting.forEach(({ reject }) => reject(failed));
-                done();
-            };
+        socket.onclose = ({ code }) => {
+            const failed = new CallError('CommError', `the WebSocket was closed (${code})`);
+            this.#waiting.forEach(({ reject }) => reject(failed));
+            if (!this.#isClosed) this.#again();
+        };
+        return socket;
+    }
+
+    /** Connects until that succeeds or the connection is closed. */
+    #again(): void {
+        this.#socket = (async () => {
+            for (let pause: number = AGAIN[0]; ; pause = Math.min(2 * pause, AGAIN[1])) {
+                await passed(pause * (1 + Math.random()));
+                if (this.#isClosed) throw new CallError('ConnectError', CLOSED);
+                const socket = await this.#connect().catch(() => undefined);
+                if (socket === undefined) continue;
+                if (this.#isClosed) socket.close(1000);
+                return socket;
+            }
+        })();
+        this.#socket.then(() => this.#options.opened?.(this)).catch((error) => {
+            if (!this.#isClosed) console.error(this.#url, error);
         });
     }
 
-    /**
-     * Connects to an end point such as `wss://shop.example/ftn/`; fails with ConnectError. A bearer token goes with the
-     * protocols of the WebSocket, because pages can set no header.
-     */
-    static open(url: string, options: { timeout?: number; token?: string } = {}): Promise<SocketConnection> {
-        return new Promise((resolve, reject) => {
-            const socket = new WebSocket(url, options.token === undefined ? [] : ['bearer', options.token]);
-            socket.onopen = () => resolve(new SocketConnection(socket, options.timeout ?? TIMEOUT));
-            // before Node.js 22 there is no `close` then
-            socket.onerror = socket.onclose = () => reject(new CallError('ConnectError', url));
-        });
-    }
-
-    async call<Result>(name: string, params: object): Promise<Result> {
-        return repeated(this.#timeout, (left) => this.#exchange(name, params, left));
-    }
-
-    async #exchange(name: string, params: object, timeout: number): Promise<unknown> {
-        if (this.#socket.readyState !== this.#socket.OPEN) {
-            throw new CallError('ConnectError', 'the WebSocket is closed');
-        }
+    async #exchange(name: string, params: object, timeout: number, signal?: AbortSignal): Promise<unknown> {
+        signal?.throwIfAborted();
+        if (this.#isClosed) throw new CallError('ConnectError', CLOSED);
         const rid = `C${++this.#calls}`;
         const message = written({ f: name, p: params, rid, forcersp: true });
+        let isOver = false;
         let timer: ReturnType<typeof setTimeout> | undefined;
+        let aborted = () => {};
         const answered = new Promise<Message>((resolve, reject) => {
-            this.#waiting.set(rid, { resolve, reject });
-            timer = setTimeout(() => reject(new CallError('Timeout')), timeout);
+            timer = setTimeout(() => {
+                reject(new CallError(this.#waiting.has(rid) ? 'Timeout' : 'ConnectError', 'no answer in time'));
+            }, timeout);
+            aborted = () => reject(signal?.reason);
+            this.#socket.then((socket) => {
+                if (isOver) return;
+                // it ends, and there will be another one
+                if (socket.readyState !== socket.OPEN) return resolve({ e: 'ConnectError', edesc: CLOSED });
+                this.#waiting.set(rid, { resolve, reject });
+                socket.send(message);
+            }, reject);
         });
-        this.#socket.send(message);
+        signal?.addEventListener('abort', aborted);
         try {
             return await answered;
         } finally {
+            isOver = true;
             clearTimeout(timer);
+            signal?.removeEventListener('abort', aborted);
             this.#waiting.delete(rid);
         }
     }
@@ -176,21 +261,27 @@ export class SocketConnection implements Connection {
         this.#served.set(withoutMinor(iface), functions as Served);
     }
 
-    /** Ends the connection, in order. */
-    close(): Promise<void> {
-        this.#socket.close(1000);
-        return this.closed;
+    /** Ends the connection, in order, and for good. */
+    async close(): Promise<void> {
+        this.#isClosed = true;
+        // of one that is opened again there is nothing to wait for
+        const socket = await Promise.race([this.#socket, undefined]).catch(() => undefined);
+        if (socket === undefined || socket.readyState === socket.CLOSED) return;
+        await new Promise<void>((done) => {
+            socket.addEventListener('close', () => done());
+            socket.close(1000);
+        });
     }
 
-    async #take(message: Message): Promise<void> {
+    async #take(message: Message, socket: WebSocket): Promise<void> {
         if (typeof message.f !== 'string') {
             this.#waiting.get(String(message.rid))?.resolve(message);
             return;
         }
         const { f, e, edesc } = message;
         const answer = e === undefined ? await this.#carryOut(f, message.p ?? {}) : { e, edesc };
-        if (message.rid !== undefined && this.#socket.readyState === this.#socket.OPEN) {
-            this.#socket.send(JSON.stringify({ ...answer, rid: message.rid }));
+        if (message.rid !== undefined && socket.readyState === socket.OPEN) {
+            socket.send(JSON.stringify({ ...answer, rid: message.rid }));
         }
     }
 

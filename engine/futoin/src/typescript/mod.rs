@@ -28,18 +28,23 @@
 //! ```
 //!
 //! A `SocketConnection` calls over a WebSocket, and serves what the server calls of its client
-//! (`cx.request().channel().call(..)` in the service):
+//! (`cx.request().channel().call(..)` in the service). When the WebSocket ends it is opened again, so what belongs to each
+//! connection, such as a subscription, is in `opened`:
 //!
 //! ```ts
-//! const socket = await SocketConnection.open('wss://shop.example/ftn/');
-//! events.serve(socket, { sold: async ({ sku, left }) => ({ seen: show(sku, left) }) });
-//! await shop.client(socket).subscribe({ sku: 'apple' });
+//! const opened = async (socket: SocketConnection) => {
+//!     events.serve(socket, { sold: async ({ sku, left }) => ({ seen: show(sku, left) }) });
+//!     await shop.client(socket).subscribe({ sku: 'apple' });
+//! };
+//! const socket = await SocketConnection.open('wss://shop.example/ftn/', { opened });
 //! ```
 //!
-//! Bearer tokens are headers of an `HttpConnection`; a page cannot set any for a WebSocket.
+//! Each call takes a signal that ends the wait for it, and connections take a token:
 //!
 //! ```ts
+//! await calls.order({ customer: 'ann', items }, { signal: AbortSignal.timeout(5_000) });
 //! new HttpConnection(url, { headers: () => ({ authorization: `Bearer ${token}` }) });
+//! await SocketConnection.open(url, { token: () => token });
 //! ```
 
 use std::collections::BTreeMap;
@@ -98,7 +103,7 @@ fn write(definition: &Definition, text: &mut String) -> fmt::Result {
         text,
         "// The interface {id}: written by ftn3-typescript, to be written again rather than edited."
     )?;
-    writeln!(text, "\nimport type {{ Connection, SocketConnection }} from './futoin.js';\n")?;
+    writeln!(text, "\nimport type {{ Called, Connection, SocketConnection }} from './futoin.js';\n")?;
     let types = Types(definition.types().collect());
     for (name, kind) in &types.0 {
         writeln!(text, "export type {} = {};", type_name(name), types.declared(kind))?;
@@ -121,15 +126,18 @@ fn write(definition: &Definition, text: &mut String) -> fmt::Result {
         writeln!(text, "    {}: {errors};", function.name())?;
     }
     writeln!(text, "}}\n\n/** Calls {id}. */")?;
-    writeln!(text, "export const client = (connection: Connection): Functions => ({{")?;
+    writeln!(text, "export const client = (connection: Connection): Called<Functions> => ({{")?;
     for function in &functions {
         let name = function.name();
         let (taken, sent) = match function.params() {
             [] => ("", "{}"),
-            params if has_required(params) => ("params", "params"),
-            _ => ("params", "params ?? {}"),
+            params if has_required(params) => ("params, ", "params"),
+            _ => ("params, ", "params ?? {}"),
         };
-        writeln!(text, "    {name}: ({taken}) => connection.call('{id}:{name}', {sent}),")?;
+        writeln!(
+            text,
+            "    {name}: ({taken}options) => connection.call('{id}:{name}', {sent}, options),"
+        )?;
     }
     writeln!(text, "}});\n\n/** Serves {id} to the other end of a connection. */")?;
     writeln!(
@@ -255,7 +263,7 @@ fn used_name(name: &str) -> String {
 fn type_name(name: &str) -> String {
     let is_taken = matches!(
         name,
-        "Connection" | "Errors" | "Functions" | "Promise" | "Record" | "SocketConnection"
+        "Called" | "Connection" | "Errors" | "Functions" | "Promise" | "Record" | "SocketConnection"
     );
     if is_taken { format!("{name}_") } else { name.to_owned() }
 }
@@ -297,7 +305,7 @@ mod tests {
         expect![[r#"
             // The interface a.b:1.7: written by ftn3-typescript, to be written again rather than edited.
 
-            import type { Connection, SocketConnection } from './futoin.js';
+            import type { Called, Connection, SocketConnection } from './futoin.js';
 
             export type ByName = Record<string, Ids>;
             export type Color = "red" | "it's" | 7;
@@ -325,10 +333,10 @@ mod tests {
             }
 
             /** Calls a.b:1.7. */
-            export const client = (connection: Connection): Functions => ({
-                none: () => connection.call('a.b:1.7:none', {}),
-                open: (params) => connection.call('a.b:1.7:open', params ?? {}),
-                some: (params) => connection.call('a.b:1.7:some', params),
+            export const client = (connection: Connection): Called<Functions> => ({
+                none: (options) => connection.call('a.b:1.7:none', {}, options),
+                open: (params, options) => connection.call('a.b:1.7:open', params ?? {}, options),
+                some: (params, options) => connection.call('a.b:1.7:some', params, options),
             });
 
             /** Serves a.b:1.7 to the other end of a connection. */
