@@ -1,6 +1,5 @@
 //! The journal of the demo: it has the shelf, and makes orders and captures durable.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,23 +9,17 @@ use anyhow::Context as _;
 use asyncsteps::Executor;
 use asyncsteps::durable::jobs::{Jobs, JobsFunction};
 use asyncsteps::durable::{Durable, Node};
-use asyncsteps::journal::limits::BATCH;
 use asyncsteps::journal::memory::Memory;
 #[cfg(feature = "postgres")]
 use asyncsteps::journal::postgres::{self, Postgres};
 use asyncsteps::journal::sqlite::{self, Sqlite};
 use asyncsteps::security::SecurityLevel;
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
 
 /// The name that a journal has for this program.
 const PROGRAM: &str = concat!("executor-demo ", env!("CARGO_PKG_VERSION"));
 
 /// How long a request is remembered after its end, with its key and its result.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// How often older requests are looked for.
-const ROUND: Duration = Duration::from_secs(60);
 
 /// Where a journal is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,24 +48,23 @@ impl ShopJournal {
     /// The journal in this place, where so many requests of a caller may wait.
     pub(crate) async fn open(place: &JournalPlace, waiting: u64) -> anyhow::Result<Self> {
         let durable = place.open().await?.waiting_per_caller(waiting);
-        Ok(Self { durable, is_kept: true })
+        Ok(Self { durable: durable.remembers(REMEMBERED), is_kept: true })
     }
 
     /// A journal for this process, as long as it lives.
     pub(crate) fn in_memory() -> Self {
-        Self { durable: Durable::new(Memory::default()), is_kept: false }
+        Self { durable: Durable::new(Memory::default()).remembers(REMEMBERED), is_kept: false }
+    }
+
+    /// Begins to run durable requests and entities, on this arbiter.
+    pub(crate) async fn start(&self, executor: &Executor) -> anyhow::Result<Node> {
+        self.durable.start(executor).await.context("cannot run what the journal has")
     }
 
     /// The journal of orders and captures, if they are durable.
     pub(crate) fn of_orders(&self) -> Option<&Durable> {
         self.is_kept.then_some(&self.durable)
     }
-}
-
-/// Durable requests and entities that this process runs.
-pub(crate) struct Flows {
-    node: Node,
-    trims: JoinHandle<Infallible>,
 }
 
 impl JournalPlace {
@@ -129,21 +121,6 @@ fn in_postgres(_: &str) -> Result<JournalPlace, String> {
     Err("this program is built without PostgreSQL: build it with `--features postgres`".to_owned())
 }
 
-impl Flows {
-    /// Begins to run durable requests and entities, on this arbiter.
-    pub(crate) async fn start(journal: &ShopJournal, executor: &Executor) -> anyhow::Result<Self> {
-        let durable = journal.durable.clone();
-        let node = durable.start(executor).await.context("cannot run what the journal has")?;
-        Ok(Self { node, trims: actix_rt::spawn(trim(durable)) })
-    }
-
-    /// Releases its requests to other processes, or to the next one.
-    pub(crate) async fn stop(self) {
-        self.trims.abort();
-        self.node.stop().await;
-    }
-}
-
 /// The interface for jobs. The demo has no users: on the loopback every caller is an operator, and
 /// elsewhere none is, and callers see and cancel what callers without a user have submitted.
 pub(crate) fn jobs(durable: Durable, listens: IpAddr) -> Jobs {
@@ -153,18 +130,6 @@ pub(crate) fn jobs(durable: Durable, listens: IpAddr) -> Jobs {
     }
     // nothing stands in front of the functions of the demo, and none of them waits for a signal
     jobs.allow([JobsFunction::Submit, JobsFunction::Cancel])
-}
-
-/// Forgets requests that ended long ago.
-async fn trim(durable: Durable) -> Infallible {
-    loop {
-        match durable.trim(REMEMBERED).await {
-            Ok(BATCH) => continue,
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "the journal keeps requests that ended long ago"),
-        }
-        sleep(ROUND).await;
-    }
 }
 
 #[cfg(all(test, feature = "postgres"))]

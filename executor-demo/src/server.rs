@@ -19,7 +19,7 @@ use futures_util::FutureExt as _;
 use crate::bank::{self, Bank, BankLink, RemoteBank};
 use crate::config::Config;
 use crate::interface::{self, is_read, status_of};
-use crate::journal::{self, Flows, ShopJournal};
+use crate::journal::{self, ShopJournal};
 use crate::node::ShopNode;
 use crate::pages::Pages;
 use crate::payments::Payments;
@@ -49,7 +49,7 @@ pub async fn run(
         None => ShopJournal::in_memory(),
     };
     let OpenedShop { executor, payments, pages, traces: _traces } = open(&config, &node, &journal)?;
-    let mut flows = Some(Flows::start(&journal, &executor).await?);
+    let mut flows = Some(journal.start(&executor).await?);
     let serves = node.serve(&executor, config.workers).await;
     let serves = serves.context("cannot serve the other nodes")?;
     let _needed = node.needed_by(&executor);
@@ -147,10 +147,10 @@ async fn serve(
 pub fn executor(config: &Config) -> anyhow::Result<Executor> {
     let journal = ShopJournal::in_memory();
     let OpenedShop { executor, payments, .. } = open(config, &ShopNode::alone(), &journal)?;
-    let flows = Flows::start(&journal, &executor).now_or_never();
-    let flows = flows.context("a journal in memory answers at once")??;
+    let node = journal.start(&executor).now_or_never();
+    let node = node.context("a journal in memory answers at once")??;
     actix_rt::spawn(async move {
-        let _flows = flows;
+        let _node = node;
         match payments {
             Some(payments) => payments.look_after_payments().await,
             None => pending().await,

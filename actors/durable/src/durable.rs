@@ -67,6 +67,14 @@ impl Durable {
         self
     }
 
+    /// How long requests are remembered after their end, with their keys and results; for ever unless set. Nodes
+    /// [trim](Self::trim) older ones each minute.
+    #[must_use]
+    pub fn remembers(self, time: Duration) -> Self {
+        self.shared.set_remembers(time);
+        self
+    }
+
     /// Begins to run durable requests on this arbiter, with the functions of this executor. Several
     /// arbiters may do so, each with a node of its own.
     ///

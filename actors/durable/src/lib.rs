@@ -175,6 +175,7 @@ mod stored;
 mod submit;
 mod suspects;
 mod transact;
+mod trim;
 mod undo;
 mod unfinished;
 mod until;

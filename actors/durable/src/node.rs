@@ -27,6 +27,7 @@ use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
 use crate::shared::{DurableShared, Given, GivenRequest, LocalNode};
 use crate::suspects::{Suspect, Suspects};
+use crate::trim::trim;
 use crate::until::{next_change, until};
 
 /// How many flows a node runs at the same time.
@@ -192,6 +193,7 @@ impl NodeState {
                 () = self.claim_all(&term) => {}
                 () = self.carry_out_all(&term, &mut given) => {}
                 () = keep_schedules(&self.shared, &term.lease.clock) => {}
+                () = trim(&self.shared) => {}
             }
             drop(listed);
             term.lease.log_end();

@@ -63,6 +63,8 @@ struct DurableState {
     clock_jump: Option<Jump>,
     /// How many requests of a caller may wait, if it was set.
     waiting_per_caller: Option<u64>,
+    /// How long what has ended is kept, if it was set.
+    remembers: Option<Duration>,
     /// The clock of the journal as a node read it last.
     clock: Option<JournalClock>,
     /// Who waits in this process for the end of a flow.
@@ -332,6 +334,14 @@ impl DurableShared {
 
     pub(crate) fn waiting_per_caller(&self) -> u64 {
         self.state.lock().waiting_per_caller.unwrap_or(WAITING_PER_CALLER)
+    }
+
+    pub(crate) fn set_remembers(&self, time: Duration) {
+        self.state.lock().remembers = Some(time);
+    }
+
+    pub(crate) fn remembers(&self) -> Option<Duration> {
+        self.state.lock().remembers
     }
 
     pub(crate) fn clock_jump(&self) -> Option<Jump> {

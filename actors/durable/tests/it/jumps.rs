@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use asyncsteps_core::{Error, Retry};
-use asyncsteps_durable::{Durable, Node, Options};
+use asyncsteps_durable::{Durable, Node, Options, journal};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, Returns, Service, Steps};
@@ -113,7 +113,7 @@ impl Waiter {
     }
 
     async fn start(&self, journal: &Memory) -> (Durable, Node) {
-        let durable = Durable::new(journal.clone());
+        let durable = Durable::new(journal.clone()).remembers(3 * HOUR);
         let interface = Interface::new("test.waiter:1.0".parse().expect("it is a name"));
         let executor = Executor::builder().service(interface, self.clone(), |functions| {
             durable.on(functions, "again", again);
@@ -172,6 +172,24 @@ fn ended_requests_are_not_forgotten_because_of_a_jump() {
         assert_eq!(durable.trim(HOUR).await.expect("it trims"), 0);
         tokio::time::sleep(HOUR).await;
         assert_eq!(durable.trim(HOUR).await.expect("it trims"), 1);
+    });
+}
+
+#[test]
+fn a_node_forgets_what_ended_earlier_than_its_program_remembers() {
+    run(async {
+        let (waiter, journal) = Waiter::new();
+        let (durable, _node) = waiter.start(&journal).await;
+        let uid = submit(&durable, "pause", Options::default()).await;
+        ended(&durable, uid, DAY).await.expect("it ends");
+        tokio::time::sleep(2 * HOUR).await;
+        durable.status(uid).await.expect("it is remembered");
+        tokio::time::sleep(2 * HOUR).await;
+        let forgotten = durable.status(uid).await.expect_err("it ended long ago");
+        assert!(
+            matches!(forgotten, journal::Error::Refused(journal::Refused::NoFlow(_))),
+            "{forgotten}"
+        );
     });
 }
 
