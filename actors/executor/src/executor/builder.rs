@@ -76,6 +76,7 @@ impl Builder {
             request_timeout: REQUEST_TIMEOUT,
             heavy_timeout: HEAVY_TIMEOUT,
             upload_rate: UPLOAD_RATE,
+            max_upload: u64::MAX,
             budget: Budget::new(Limits::default()),
             client: Arc::new(|_, channel| channel.peer().map_or(Client::Unknown, Client::from)),
             security: None,
@@ -148,6 +149,13 @@ impl Builder {
     /// otherwise, so that an upload of single bytes ends. What the handler takes counts for nothing.
     pub fn upload_rate(mut self, rate: u64) -> Self {
         self.config.upload_rate = rate;
+        self
+    }
+
+    /// How many bytes a raw upload may have; any number unless set. A longer one ends with InvalidRequest: at once if its
+    /// length is known, otherwise behind the last byte that it may have.
+    pub fn max_upload(mut self, bytes: u64) -> Self {
+        self.config.max_upload = bytes;
         self
     }
 

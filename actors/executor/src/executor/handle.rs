@@ -70,6 +70,8 @@ pub(super) struct Config {
     pub(super) heavy_timeout: Duration,
     /// Bytes per second; zero for any.
     pub(super) upload_rate: u64,
+    /// Bytes.
+    pub(super) max_upload: u64,
     pub(super) budget: Budget,
     pub(super) client: ClientOf,
     pub(super) security: Option<Arc<dyn SecurityProvider>>,

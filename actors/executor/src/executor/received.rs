@@ -98,7 +98,7 @@ impl<'a> Received<'a> {
     }
 
     /// Takes the raw upload (FTN6 §2.2 `rawInput`). While it comes, the request's time limit counts
-    /// from the last chunk.
+    /// from the last chunk. It ends with InvalidRequest behind [`max_upload`](crate::Builder::max_upload) bytes.
     ///
     /// # Errors
     /// InternalError if there is none or it was taken.
@@ -108,7 +108,7 @@ impl<'a> Received<'a> {
                 Error::with_info(codes::INTERNAL_ERROR, "Raw input is not available")
             })?;
         let flow: Rc<dyn RawFlow> = Rc::<Exchange>::clone(self.0);
-        Ok(input.with_flow(flow))
+        Ok(input.of_request(flow, self.0.reply_to.shared.config.max_upload))
     }
 
     fn parts(self) -> &'a ReceivedParts {

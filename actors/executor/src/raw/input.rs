@@ -20,6 +20,8 @@ pub struct RawInput {
     flow: Option<Rc<dyn RawFlow>>,
     content_type: Option<String>,
     length: Option<u64>,
+    /// How many bytes it may have, and how many of them are left.
+    most: (u64, u64),
 }
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Error>>>>;
@@ -33,7 +35,13 @@ impl RawInput {
     {
         let failed = |error: E| Error::caused_by(codes::COMM_ERROR, BrokenOff(error.into()));
         let chunks = chunks.map(move |chunk| chunk.map_err(failed));
-        Self { chunks: Box::pin(chunks), flow: None, content_type: None, length: None }
+        Self {
+            chunks: Box::pin(chunks),
+            flow: None,
+            content_type: None,
+            length: None,
+            most: (u64::MAX, u64::MAX),
+        }
     }
 
     /// The same with its media type.
@@ -48,8 +56,9 @@ impl RawInput {
         Self { length: length.into(), ..self }
     }
 
-    pub(crate) fn with_flow(self, flow: Rc<dyn RawFlow>) -> Self {
-        Self { flow: Some(flow), ..self }
+    /// The same as a request takes it, which may have at most so many bytes.
+    pub(crate) fn of_request(self, flow: Rc<dyn RawFlow>, most: u64) -> Self {
+        Self { flow: Some(flow), most: (most, most), ..self }
     }
 
     /// The media type, if the client sent it.
@@ -67,7 +76,7 @@ impl RawInput {
     /// The next chunk; `None` at the end.
     ///
     /// # Errors
-    /// CommError if the client breaks off.
+    /// CommError if the client breaks off; InvalidRequest if it is longer than an upload may be.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
@@ -87,6 +96,14 @@ impl Stream for RawInput {
     type Item = Result<Bytes, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let (most, left) = self.most;
+        let too_long = move || {
+            let info = format!("the upload has more than {most} bytes");
+            Poll::Ready(Some(Err(Error::with_info(codes::INVALID_REQUEST, info))))
+        };
+        if self.length.is_some_and(|length| length > most) {
+            return too_long();
+        }
         loop {
             let Poll::Ready(chunk) = self.chunks.as_mut().poll_next(cx) else {
                 if let Some(flow) = &self.flow {
@@ -101,6 +118,11 @@ impl Stream for RawInput {
             };
             if let Some(flow) = &self.flow {
                 flow.received(length);
+            }
+            let left = left.checked_sub(length as u64);
+            self.most.1 = left.unwrap_or_default();
+            if left.is_none() {
+                return too_long();
             }
             return Poll::Ready(chunk);
         }

@@ -68,6 +68,40 @@ impl Headers for Head {
 }
 
 #[actix::test]
+async fn an_upload_ends_where_it_is_too_long() {
+    tokio::time::pause();
+    let mut interface = Interface::new("test.notes:1.0".parse().expect("a name"));
+    interface.allow_anonymous();
+    interface.function::<Note, String>("note").rawupload();
+    let builder = Executor::builder().max_upload(10).service(interface, (), |functions| {
+        functions.on("note", note);
+    });
+    let executor = builder.build().expect("it is complete");
+    let note = async |chunks: &[&'static str], length| {
+        let text = json!({ "f": "test.notes:1.0:note", "p": { "title": "" }, "rid": "C1" });
+        let request = Request::parse(text.to_string().as_bytes()).expect("it is a message");
+        let chunks: Vec<_> =
+            chunks.iter().map(|it| Ok::<_, std::io::Error>((*it).into())).collect();
+        let input = RawInput::new(stream::iter(chunks)).with_length(length);
+        let peer = SocketAddr::from(([192, 0, 2, 7], 80));
+        let incoming = Incoming::new(request, Channel::new(ChannelKind::Http).with_peer(peer))
+            .with_headers(Rc::new(Head(Upgrade("certificate"))))
+            .with_input(input);
+        let (_, body) = executor.dispatch(incoming).await.into_parts();
+        let ReplyBody::Message(message) = body else { panic!("it has an answer") };
+        message
+            .response()
+            .clone()
+            .into_result()
+            .map_err(|error| error.description.unwrap_or_default())
+    };
+    assert_eq!(note(&["12345", "67890"], None).await, Ok(json!("1234567890")));
+    let long = note(&["12345", "678901"], None).await.expect_err("it is too long");
+    assert!(long.contains("the upload has more than 10 bytes"), "{long}");
+    assert_eq!(note(&[], Some(11)).await, Err(long));
+}
+
+#[actix::test]
 async fn a_body_sees_headers_cookies_time_address_and_raw_data() {
     tokio::time::pause();
     let mut interface = Interface::new("test.notes:1.0".parse().expect("a name"));
