@@ -49,7 +49,10 @@ pub async fn run(
         None => ShopJournal::in_memory(),
     };
     let OpenedShop { executor, payments, pages, traces: _traces } = open(&config, &node, &journal)?;
-    let mut flows = Some(journal.start(&executor).await?);
+    let flows = journal.start(&executor).await?;
+    // orders that are not durable need the shelf until they have ended
+    let is_durable = journal.of_orders().is_some();
+    let (first, _last) = if is_durable { (Some(flows), None) } else { (None, Some(flows)) };
     let serves = node.serve(&executor, config.workers).await;
     let serves = serves.context("cannot serve the other nodes")?;
     let _needed = node.needed_by(&executor);
@@ -60,21 +63,20 @@ pub async fn run(
             () = shutdown => {}
             () = node.drain_ordered() => {}
         }
-        executor.announce_close();
+    };
+    let grace = config.grace();
+    let end = async move {
         if let Some(serves) = serves {
-            serves.drain(config.grace()).await;
+            serves.drain(grace).await;
         }
-        // orders that are not durable need the shelf until they have ended
-        if journal.of_orders().is_some()
-            && let Some(flows) = flows.take()
-        {
+        if let Some(flows) = first {
             flows.stop().await;
         }
     };
     let hosts = config.hosts(listener.local_addr()?);
     let service = service(&executor, &config, hosts.clone());
     let pages = pages.beside(&service, hosts);
-    let closed = serve(service, pages, listener, &config, shutdown).await;
+    let closed = serve(service, pages, listener, &config, (shutdown, end)).await;
     if let Some(looking) = looking {
         looking.abort();
     }
@@ -105,13 +107,13 @@ pub(crate) fn service(
     }
 }
 
-/// Serves the functions and the pages.
+/// Serves the functions and the pages until it is asked to stop and what ends before has ended.
 async fn serve(
     service: http::Service,
     pages: Pages,
     listener: TcpListener,
     config: &Config,
-    shutdown: impl Future<Output = ()>,
+    (shutdown, end): (impl Future<Output = ()>, impl Future<Output = ()> + 'static),
 ) -> anyhow::Result<Closed> {
     let limits = ServerLimits {
         head_timeout: config.head_timeout(),
@@ -125,7 +127,7 @@ async fn serve(
         server = server.probe(probe, pages.health());
     }
     let server = server.workers(config.workers).limits(limits);
-    let server = server.drain_delay(config.drain_delay()).grace(config.grace());
+    let server = server.drain_delay(config.drain_delay()).before_close(end).grace(config.grace());
     let server = match config.tls_cert.as_ref().zip(config.tls_key.as_ref()) {
         Some((cert, key)) => {
             let tls = tls_from_pem(cert, key).context("cannot set up TLS")?;

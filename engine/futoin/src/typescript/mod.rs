@@ -103,7 +103,10 @@ fn write(definition: &Definition, text: &mut String) -> fmt::Result {
         text,
         "// The interface {id}: written by ftn3-typescript, to be written again rather than edited."
     )?;
-    writeln!(text, "\nimport type {{ Called, Connection, SocketConnection }} from './futoin.js';\n")?;
+    writeln!(
+        text,
+        "\nimport type {{ Called, Connection, SocketConnection }} from './futoin.js';\n"
+    )?;
     let types = Types(definition.types().collect());
     for (name, kind) in &types.0 {
         writeln!(text, "export type {} = {};", type_name(name), types.declared(kind))?;
@@ -263,7 +266,13 @@ fn used_name(name: &str) -> String {
 fn type_name(name: &str) -> String {
     let is_taken = matches!(
         name,
-        "Called" | "Connection" | "Errors" | "Functions" | "Promise" | "Record" | "SocketConnection"
+        "Called"
+            | "Connection"
+            | "Errors"
+            | "Functions"
+            | "Promise"
+            | "Record"
+            | "SocketConnection"
     );
     if is_taken { format!("{name}_") } else { name.to_owned() }
 }

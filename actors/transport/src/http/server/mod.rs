@@ -45,6 +45,7 @@ use actix_rt::ArbiterHandle;
 use asyncsteps_actors::pool::ArbiterPool;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 use http::{Request, Response};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -115,6 +116,7 @@ pub struct Server {
     limits: ServerLimits,
     drain_delay: Duration,
     grace: Duration,
+    before_close: Option<LocalBoxFuture<'static, ()>>,
     on_connect: Option<OnConnect>,
 }
 
@@ -130,6 +132,7 @@ impl Server {
             limits: ServerLimits::default(),
             drain_delay: Duration::ZERO,
             grace: GRACE,
+            before_close: None,
             on_connect: None,
         }
     }
@@ -240,6 +243,14 @@ impl Server {
         self
     }
 
+    /// What ends before the server does: it is waited for when the server was asked to stop and the
+    /// [delay](Self::drain_delay) has passed, before connections are refused. Nodes of durable requests and of a fabric
+    /// stop there, so that others go on with their work.
+    pub fn before_close(mut self, end: impl Future<Output = ()> + 'static) -> Self {
+        self.before_close = Some(end.boxed_local());
+        self
+    }
+
     /// How long requests in flight may take when the server stops; 10 s unless set, which is the
     /// time that containers get to stop.
     pub fn grace(mut self, grace: Duration) -> Self {
@@ -305,6 +316,7 @@ impl Server {
     pub async fn run_until(mut self, stop: impl Future<Output = ()>) -> Result<Closed> {
         self.pages.sort_by_key(|(path, ..)| Reverse(path.len()));
         let Self { ref service, limits, drain_delay, grace, .. } = self;
+        let before_close = self.before_close.take();
         let executor = service.end_point.executor.clone();
         let pool = ArbiterPool::new(self.workers);
         let seats = pool.arbiters().map(|arbiter| self.seat(arbiter, false)).collect();
@@ -324,6 +336,9 @@ impl Server {
             stop.await;
             executor.announce_close();
             tokio::time::sleep(drain_delay).await;
+            if let Some(end) = before_close {
+                end.await;
+            }
         };
         let failed = tokio::select! {
             failed = &mut accepting => Some(failed),
