@@ -27,7 +27,7 @@ const LEEWAY: u64 = 60;
 /// shows it by `Sec-WebSocket-Protocol: bearer, ..`.
 ///
 /// A token is accepted if
-/// - it is signed by the key that its `kid` names, with the algorithm of that key;
+/// - it is signed by the key that its `kid` and `alg` name;
 /// - its `iss` is the issuer, and its `aud` has the audience;
 /// - `exp` has not passed and `nbf`, if there is one, has; clocks may differ by 60 seconds;
 /// - it has a `sub` of at most 1024 bytes, and itself at most 8 KiB.
@@ -112,10 +112,11 @@ impl JwtProvider {
         }
         let kid = header.kid.ok_or(Invalid::Other("it names no key"))?;
         let keys = Arc::clone(&self.keys.read());
-        let key = keys.get(&kid).ok_or(Invalid::Other("its key is not known"))?;
+        let unknown = Invalid::Other("its key is not known");
+        let key = keys.get(&(kid, header.alg)).ok_or(unknown)?;
         let mut validation = self.validation.clone();
-        validation.algorithms = vec![key.algorithm];
-        let claims: Map<String, Value> = decode(token, &key.key, &validation)?.claims;
+        validation.algorithms = vec![header.alg];
+        let claims: Map<String, Value> = decode(token, key, &validation)?.claims;
         let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default();
         if subject.is_empty() || subject.len() > MAX_SUBJECT {
             return Err(Invalid::Other("its `sub` is no name of a user"));

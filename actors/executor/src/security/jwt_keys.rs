@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use jsonwebtoken::jwk::{
-    AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, KeyOperations, PublicKeyUse,
+    AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
 };
 use jsonwebtoken::{Algorithm, DecodingKey};
+use serde::Deserialize;
+use serde_json::Value;
 
-/// The keys of an issuer of tokens by their ids (`kid`), each with the one algorithm that it is used with.
+/// The keys of an issuer of tokens, by id (`kid`) and algorithm: each is used with one algorithm.
 ///
 /// ```
 /// use asyncsteps_executor::security::JwtKeys;
@@ -27,12 +29,15 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 /// ```
 #[derive(Clone, Default, derive_more::Debug)]
 #[debug("JwtKeys({:?})", self.0.keys())]
-pub struct JwtKeys(HashMap<String, JwtKey>);
+pub struct JwtKeys(HashMap<KeyId, DecodingKey>);
 
-#[derive(Clone)]
-pub(super) struct JwtKey {
-    pub(super) algorithm: Algorithm,
-    pub(super) key: DecodingKey,
+/// `kid` and algorithm.
+pub(super) type KeyId = (String, Algorithm);
+
+/// RFC 7517 §5, with keys that are read one by one.
+#[derive(Deserialize)]
+struct JwkSet {
+    keys: Vec<Value>,
 }
 
 /// Keys that cannot be used.
@@ -45,7 +50,7 @@ pub enum JwtKeysError {
     /// No key of the set can check a signature.
     #[error("no key of the JWK set checks signatures: {0}")]
     Unusable(String),
-    /// Two keys have this id.
+    /// Another key has this id and the algorithm of the secret.
     #[error("two keys have the id {0}")]
     SameId(String),
     /// The secret of this id is shorter than 32 bytes (RFC 7518 §3.2).
@@ -58,22 +63,27 @@ impl JwtKeys {
     ///
     /// A key is used with its `alg`: HS256 to HS512, RS256 to RS512, PS256 to PS512, ES256, ES384 or EdDSA.
     /// Without `alg` it is used with RS256, HS256, or the one that its curve has. Keys without `kid`, keys
-    /// for encryption, and kinds of keys that are not known here are left out, as RFC 7517 §5 says.
+    /// for encryption, and kinds of keys that are not known here are left out, as RFC 7517 §5 says; so are, with a
+    /// warning, keys that are not well formed, and of several with one id and algorithm all but the first.
     ///
     /// # Errors
-    /// [`JwtKeysError`] if it is no JWK set, if no key is left, or if two have the same id.
+    /// [`JwtKeysError`] if it is no JWK set, or if no key is left.
     pub fn parse(jwk_set: &str) -> Result<Self, JwtKeysError> {
         let set: JwkSet = serde_json::from_str(jwk_set).map_err(JwtKeysError::Malformed)?;
         let (mut keys, mut unusable) = (Self::default(), Vec::new());
         for jwk in set.keys {
-            match usable(&jwk) {
-                Ok((kid, key)) => keys.add(kid, key)?,
-                Err(why) => {
-                    let kid = jwk.common.key_id.as_deref().unwrap_or("a key without `kid`");
-                    tracing::debug!(kid, why, "a key of the JWK set is not used");
-                    unusable.push(format!("{kid}: {why}"));
-                }
+            let kid = jwk.get("kid").and_then(Value::as_str).unwrap_or("a key without `kid`");
+            let kid = kid.to_owned();
+            let (why, is_wrong) = match usable(jwk).and_then(|(id, key)| keys.add(id, key)) {
+                Ok(()) => continue,
+                Err(Unused::Foreign(why)) => (why, false),
+                Err(Unused::Wrong(why)) => (why, true),
+            };
+            match is_wrong {
+                true => tracing::warn!(kid, why, "a key of the JWK set is wrong, and not used"),
+                false => tracing::debug!(kid, why, "a key of the JWK set is not used"),
             }
+            unusable.push(format!("{kid}: {why}"));
         }
         if keys.0.is_empty() {
             let why = if unusable.is_empty() { "it is empty".into() } else { unusable.join("; ") };
@@ -90,45 +100,56 @@ impl JwtKeys {
         if secret.len() < least_secret(Algorithm::HS256) {
             return Err(JwtKeysError::ShortSecret(kid.to_owned()));
         }
-        let key = DecodingKey::from_secret(secret);
-        self.add(kid.to_owned(), JwtKey { algorithm: Algorithm::HS256, key })?;
+        let id = (kid.to_owned(), Algorithm::HS256);
+        let added = self.add(id, DecodingKey::from_secret(secret));
+        added.map_err(|_| JwtKeysError::SameId(kid.to_owned()))?;
         Ok(self)
     }
 
-    pub(super) fn get(&self, kid: &str) -> Option<&JwtKey> {
-        self.0.get(kid)
+    pub(super) fn get(&self, id: &KeyId) -> Option<&DecodingKey> {
+        self.0.get(id)
     }
 
-    fn add(&mut self, kid: String, key: JwtKey) -> Result<(), JwtKeysError> {
-        match self.0.entry(kid) {
+    fn add(&mut self, id: KeyId, key: DecodingKey) -> Result<(), Unused> {
+        match self.0.entry(id) {
             Entry::Vacant(place) => drop(place.insert(key)),
-            Entry::Occupied(other) => return Err(JwtKeysError::SameId(other.key().clone())),
+            Entry::Occupied(_) => return Err(Unused::Wrong("another has its id and algorithm")),
         }
         Ok(())
     }
 }
 
+/// Why a key is not used.
+enum Unused {
+    /// It has another purpose, or is of a kind that is not known here.
+    Foreign(&'static str),
+    Wrong(&'static str),
+}
+
 /// The id and the key, or why it is not used.
-fn usable(jwk: &Jwk) -> Result<(String, JwtKey), &'static str> {
+fn usable(jwk: Value) -> Result<(KeyId, DecodingKey), Unused> {
+    use Unused::{Foreign, Wrong};
+    let jwk: Jwk = serde_json::from_value(jwk).map_err(|_| Wrong("it is no JWK"))?;
     let common = &jwk.common;
     if !matches!(common.public_key_use, None | Some(PublicKeyUse::Signature)) {
-        return Err("its `use` is not `sig`");
+        return Err(Foreign("its `use` is not `sig`"));
     }
     if common.key_operations.as_ref().is_some_and(|all| !all.contains(&KeyOperations::Verify)) {
-        return Err("its `key_ops` has no `verify`");
+        return Err(Foreign("its `key_ops` has no `verify`"));
     }
-    let kid = common.key_id.clone().ok_or("it has no id")?;
-    let algorithm = algorithm(jwk).ok_or("it is not for an algorithm that is known here")?;
-    let key = DecodingKey::from_jwk(jwk).map_err(|_| "its value is not base64url")?;
+    let kid = common.key_id.clone().ok_or(Foreign("it has no id"))?;
+    let unknown = Foreign("it is not for an algorithm that is known here");
+    let algorithm = algorithm(&jwk).ok_or(unknown)?;
+    let key = DecodingKey::from_jwk(&jwk).map_err(|_| Wrong("its value is not base64url"))?;
     if key.family() != algorithm.family() {
-        return Err("its `alg` is for keys of another type");
+        return Err(Wrong("its `alg` is for keys of another type"));
     }
     // the bytes of a public key are no secret
-    let secret = key.try_get_as_bytes().ok().filter(|_| is_secret(jwk));
+    let secret = key.try_get_as_bytes().ok().filter(|_| is_secret(&jwk));
     if secret.is_some_and(|secret| secret.len() < least_secret(algorithm)) {
-        return Err("the secret is shorter than the hash");
+        return Err(Wrong("the secret is shorter than the hash"));
     }
-    Ok((kid, JwtKey { algorithm, key }))
+    Ok(((kid, algorithm), key))
 }
 
 fn is_secret(jwk: &Jwk) -> bool {

@@ -8,6 +8,7 @@ mod early_ends;
 mod foreign_steps;
 mod functions;
 mod jwt;
+mod jwt_issuers;
 mod logic;
 mod own_names;
 mod plan_data;
