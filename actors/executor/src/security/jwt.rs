@@ -28,9 +28,16 @@ const LEEWAY: u64 = 60;
 ///
 /// A token is accepted if
 /// - it is signed by the key that its `kid` and `alg` name;
-/// - its `iss` is the issuer, and its `aud` has the audience;
+/// - its `iss` is the issuer, and its `aud` has the audience; Cognito's access tokens have no `aud`, and their `client_id` is
+///   the audience;
+/// - it is an access token, and not an ID token for the client that signed a user in, see below;
 /// - `exp` has not passed and `nbf`, if there is one, has; clocks may differ by 60 seconds;
 /// - it has a `sub` of at most 1024 bytes, and itself at most 8 KiB.
+///
+/// An access token has the `typ` `at+jwt` (RFC 9068) in its header. Issuers that do not go by it have `JWT` or nothing there,
+/// and then the claims decide: `token_use` must be `access` (Cognito) and the claim `typ` `Bearer` (Keycloak) if they are
+/// there; without both, `nonce`, `at_hash` and `c_hash` are those of an ID token. One without any mark differs by its
+/// audience alone, so let the audience be a name of the service, and not the id of a client.
 ///
 /// Then the user is its `sub`, and the claims are the [details](User::details) of the user. Its level is that of its
 /// [roles](Self::role), the highest one, or [`Info`](SecurityLevel::Info) without any, and is
@@ -58,6 +65,7 @@ const LEEWAY: u64 = 60;
 #[derive(Clone, Debug)]
 pub struct JwtProvider {
     keys: Arc<RwLock<Arc<JwtKeys>>>,
+    audience: String,
     /// For every algorithm: that of the key is set for each token.
     validation: Validation,
     roles: BTreeMap<String, SecurityLevel>,
@@ -73,12 +81,18 @@ impl JwtProvider {
         let _ = crypto::aws_lc::DEFAULT_PROVIDER.install_default();
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_issuer(&[issuer]);
-        validation.set_audience(&[audience]);
-        validation.set_required_spec_claims(&["iss", "aud", "exp", "sub"]);
+        // see `is_for`
+        validation.validate_aud = false;
+        validation.set_required_spec_claims(&["iss", "exp", "sub"]);
         validation.validate_nbf = true;
         validation.leeway = LEEWAY;
-        let keys = Arc::new(RwLock::new(Arc::new(keys)));
-        Self { keys, validation, roles: BTreeMap::new(), roles_at: "/roles".to_owned() }
+        Self {
+            keys: Arc::new(RwLock::new(Arc::new(keys))),
+            audience: audience.to_owned(),
+            validation,
+            roles: BTreeMap::new(),
+            roles_at: "/roles".to_owned(),
+        }
     }
 
     /// Sets the level of users with a role. Roles that are not named here change no level.
@@ -112,11 +126,16 @@ impl JwtProvider {
         }
         let kid = header.kid.ok_or(Invalid::Other("it names no key"))?;
         let keys = Arc::clone(&self.keys.read());
-        let unknown = Invalid::Other("its key is not known");
-        let key = keys.get(&(kid, header.alg)).ok_or(unknown)?;
+        let key = keys.get(&(kid, header.alg)).ok_or(Invalid::Other("its key is not known"))?;
         let mut validation = self.validation.clone();
         validation.algorithms = vec![header.alg];
         let claims: Map<String, Value> = decode(token, key, &validation)?.claims;
+        if !is_for(&claims, &self.audience) {
+            return Err(Invalid::Other("it is for another audience"));
+        }
+        if !is_access(header.typ.as_deref(), &claims) {
+            return Err(Invalid::Other("it is no access token"));
+        }
         let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default();
         if subject.is_empty() || subject.len() > MAX_SUBJECT {
             return Err(Invalid::Other("its `sub` is no name of a user"));
@@ -156,7 +175,36 @@ impl SecurityProvider for JwtProvider {
             return None;
         }
         let user = self.user(token.trim());
-        Some(AuthOutcome::Known(user.map(Grant::new).map_err(|invalid| invalid.refusal())))
+        Some(AuthOutcome::Known(user.map(Grant::new).map_err(Invalid::refusal)))
+    }
+}
+
+/// Whether a token is for this audience.
+fn is_for(claims: &Map<String, Value>, audience: &str) -> bool {
+    match claims.get("aud") {
+        Some(Value::Array(all)) => all.iter().any(|one| one == audience),
+        Some(one) => one == audience,
+        None => {
+            let has = |name, value| claims.get(name).is_some_and(|has| has == value);
+            has("token_use", "access") && has("client_id", audience)
+        }
+    }
+}
+
+/// Whether it is an access token, by the type in its header or by the claims of issuers that have none there.
+fn is_access(typ: Option<&str>, claims: &Map<String, Value>) -> bool {
+    let typ = typ.map(str::to_ascii_lowercase);
+    // RFC 7515 §4.1.9: the prefix may be left out
+    match typ.as_deref().map(|typ| typ.strip_prefix("application/").unwrap_or(typ)) {
+        Some("at+jwt") => return true,
+        None | Some("jwt") => {}
+        Some(_) => return false,
+    }
+    match (claims.get("token_use"), claims.get("typ")) {
+        (None, None) => !["nonce", "at_hash", "c_hash"].iter().any(|it| claims.contains_key(*it)),
+        (kind, typ) => {
+            kind.is_none_or(|kind| kind == "access") && typ.is_none_or(|typ| typ == "Bearer")
+        }
     }
 }
 
