@@ -1,8 +1,10 @@
 //! The promise: tokens that another implementation of JSON Web Tokens signs, the npm package `jose`, identify callers
-//! over HTTP and over WebSocket (RFC 7519, FTN5 §2).
+//! over HTTP and over WebSocket (RFC 7519, FTN5 §2), and so do those of an identity provider, the npm package
+//! `oidc-provider`, while it rotates its keys.
 
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::security::{JwtKeys, JwtProvider, SecurityLevel};
+use asyncsteps_fabric::http::{self, Config};
 use asyncsteps_support::front::Front;
 use asyncsteps_support::ws::Socket;
 use asyncsteps_support::{conform, npm};
@@ -58,6 +60,22 @@ fn tokens_of_another_implementation_identify_callers(front: Front) {
     users.set_keys(JwtKeys::default());
     assert_eq!(ask()["edesc"], "Token is not valid");
     assert_eq!(page.send(message).receive()["edesc"], "Token is not valid");
+}
+
+#[test]
+fn a_rotation_at_the_identity_provider_refuses_nobody() {
+    let provider = npm::Server::start("identity.js", &[]);
+    let issuer = format!("http://{}", provider.address);
+    let fetch = http::fetch(&Config::new()).expect("TLS works");
+    let users = JwtProvider::discover(&issuer, "shop", fetch);
+    let host = Front::Own.start(2, || executor(users));
+    let url = format!("http://{}/ftn/", host.address);
+    let seen = npm::summary("identity.js", &[&issuer, &url]);
+    assert_eq!((&seen["typ"], &seen["keys"]), (&json!("at+jwt"), &json!(4)));
+    assert_eq!((&seen["answers"], &seen["others"]), (&json!(4 * 21), &json!([])), "{seen}");
+    // an ID token for a client that is named as the service
+    assert_eq!((&seen["id"]["aud"], &seen["id"]["sub"]), (&json!("shop"), &json!("ann")));
+    assert_eq!(seen["by_id"]["edesc"], "Token is not valid");
 }
 
 asyncsteps_support::on_both_fronts! { tokens_of_another_implementation_identify_callers }

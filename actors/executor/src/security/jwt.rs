@@ -1,13 +1,15 @@
 //! Callers with bearer tokens (RFC 6750) that are JSON Web Tokens (RFC 7519).
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::Arc;
 
+use asyncsteps_core::codes;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Validation, crypto, decode, decode_header};
-use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
+use super::jwt_discovery::{Discovery, Due, Readings, SharedKeys};
 use super::jwt_keys::JwtKeys;
 use super::{
     Attempt, AuthOutcome, Grant, PLEASE_REAUTH, Refusal, RequestContext, SECURITY_ERROR,
@@ -49,7 +51,7 @@ const LEEWAY: u64 = 60;
 /// level `debug`. A password or a signature is refused: a service that takes them too has a [`SecurityProvider`] of its
 /// own, whose `check` asks the provider of passwords and whose `identify` asks this one.
 ///
-/// A cheap handle: keep a clone to [replace the keys](Self::set_keys).
+/// A cheap handle: keep a clone to [replace the keys](Self::set_keys), unless they are [discovered](Self::discover).
 ///
 /// ```
 /// use asyncsteps_executor::security::{JwtKeys, JwtProvider, SecurityLevel};
@@ -64,7 +66,8 @@ const LEEWAY: u64 = 60;
 /// ```
 #[derive(Clone, Debug)]
 pub struct JwtProvider {
-    keys: Arc<RwLock<Arc<JwtKeys>>>,
+    keys: SharedKeys,
+    discovery: Option<Arc<Discovery>>,
     audience: String,
     /// For every algorithm: that of the key is set for each token.
     validation: Validation,
@@ -87,12 +90,35 @@ impl JwtProvider {
         validation.validate_nbf = true;
         validation.leeway = LEEWAY;
         Self {
-            keys: Arc::new(RwLock::new(Arc::new(keys))),
+            keys: SharedKeys::new(Arc::new(keys).into()),
+            discovery: None,
             audience: audience.to_owned(),
             validation,
             roles: BTreeMap::new(),
             roles_at: "/roles".to_owned(),
         }
+    }
+
+    /// Accepts tokens of an issuer for an audience, signed by the keys that it publishes: `fetch` reads the text at a URL, of
+    /// the issuer's `/.well-known/openid-configuration` and then of the `jwks_uri` in it, over HTTPS. The one of
+    /// `asyncsteps-fabric` is `http::fetch`.
+    ///
+    /// The keys are read at the first token and every ten minutes beside the requests, and at once for a token whose key is
+    /// not known, which waits for it: a rotation refuses none. Two readings are at least 2 seconds apart, whatever
+    /// tokens come. Where reading fails the keys before are kept, the log has a warning, and tokens whose key is not known
+    /// get InternalError, "Authentication is not available". A reading takes 10 seconds at most.
+    #[must_use]
+    pub fn discover<F, E>(
+        issuer: &str,
+        audience: &str,
+        fetch: impl Fn(String) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<String, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let discovery = Some(Arc::new(Discovery::new(issuer, fetch)));
+        Self { discovery, ..Self::new(issuer, audience, JwtKeys::default()) }
     }
 
     /// Sets the level of users with a role. Roles that are not named here change no level.
@@ -126,7 +152,7 @@ impl JwtProvider {
         }
         let kid = header.kid.ok_or(Invalid::Other("it names no key"))?;
         let keys = Arc::clone(&self.keys.read());
-        let key = keys.get(&(kid, header.alg)).ok_or(Invalid::Other("its key is not known"))?;
+        let key = keys.get(&(kid, header.alg)).ok_or(Invalid::UnknownKey)?;
         let mut validation = self.validation.clone();
         validation.algorithms = vec![header.alg];
         let claims: Map<String, Value> = decode(token, key, &validation)?.claims;
@@ -144,6 +170,27 @@ impl JwtProvider {
         let user = User::new(subject, self.level(&claims)).with_final_level();
         let Value::Object(claims) = claims else { return Ok(user) };
         Ok(claims.into_iter().fold(user, |user, (name, value)| user.with_detail(name, value)))
+    }
+
+    /// The outcome when the keys have been read again, unless another reading suffices.
+    fn renewed(&self, discovery: Arc<Discovery>, token: String, seen: Readings) -> AuthOutcome {
+        let this = self.clone();
+        // as a task: others wait for the reading too when this caller is gone
+        let judged = tokio::spawn(async move {
+            let is_missed = || match this.user(&token) {
+                Ok(_) => discovery.due() == Due::First,
+                Err(invalid) => matches!(invalid, Invalid::UnknownKey),
+            };
+            let is_known = discovery.renew(seen, &this.keys, is_missed).await;
+            match this.user(&token) {
+                Err(Invalid::UnknownKey) if !is_known => Err(Invalid::Unavailable),
+                user => user,
+            }
+        });
+        AuthOutcome::wait(async {
+            let user = judged.await.unwrap_or(Err(Invalid::Unavailable));
+            user.map(Grant::new).map_err(Invalid::refusal)
+        })
     }
 
     fn level(&self, claims: &Value) -> SecurityLevel {
@@ -174,9 +221,26 @@ impl SecurityProvider for JwtProvider {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return None;
         }
-        let user = self.user(token.trim());
-        Some(AuthOutcome::Known(user.map(Grant::new).map_err(Invalid::refusal)))
+        let token = token.trim();
+        let Some(discovery) = &self.discovery else { return Some(known(self.user(token))) };
+        let seen = discovery.readings();
+        let user = self.user(token);
+        match (&user, discovery.due()) {
+            (Err(Invalid::UnknownKey), _) | (Ok(_), Due::First) => {
+                return Some(self.renewed(Arc::clone(discovery), token.to_owned(), seen));
+            }
+            (Ok(_), Due::Soon) => {
+                let (discovery, keys) = (Arc::clone(discovery), Arc::clone(&self.keys));
+                tokio::spawn(async move { discovery.renew(seen, &keys, || true).await });
+            }
+            _ => {}
+        }
+        Some(known(user))
     }
+}
+
+fn known(user: Result<User, Invalid>) -> AuthOutcome {
+    AuthOutcome::Known(user.map(Grant::new).map_err(Invalid::refusal))
 }
 
 /// Whether a token is for this audience.
@@ -213,6 +277,10 @@ fn is_access(typ: Option<&str>, claims: &Map<String, Value>) -> bool {
 enum Invalid {
     #[error(transparent)]
     Token(#[from] jsonwebtoken::errors::Error),
+    #[error("its key is not known")]
+    UnknownKey,
+    #[error("the keys of its issuer cannot be read")]
+    Unavailable,
     #[error("{0}")]
     Other(&'static str),
 }
@@ -224,6 +292,9 @@ impl Invalid {
             return Refusal::new(PLEASE_REAUTH, "Info (the token has expired)");
         }
         tracing::debug!(reason = %self, "a bearer token is refused");
+        if matches!(self, Self::Unavailable) {
+            return Refusal::new(codes::INTERNAL_ERROR, "Authentication is not available");
+        }
         Refusal::new(SECURITY_ERROR, "Token is not valid")
     }
 }

@@ -28,6 +28,8 @@ mod auth_service;
 #[cfg(feature = "jwt")]
 mod jwt;
 #[cfg(feature = "jwt")]
+mod jwt_discovery;
+#[cfg(feature = "jwt")]
 mod jwt_keys;
 mod mac_signer;
 mod memory;
