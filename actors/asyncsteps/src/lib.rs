@@ -170,7 +170,7 @@ pub mod executor {
 /// Observing what runs: the log, records of requests, spans and traces.
 pub mod observe {
     #[doc(inline)]
-    pub use asyncsteps_actors::{latency, record, span, trace};
+    pub use asyncsteps_actors::{carried, latency, record, span, trace};
     #[doc(inline)]
     pub use asyncsteps_executor::observe::*;
     #[doc(inline)]

@@ -4,6 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_actors::carried;
 use asyncsteps_actors::clock::Clock;
 use asyncsteps_core::codes;
 use asyncsteps_executor::iface::FunctionName;
@@ -121,7 +122,7 @@ impl Durable {
         let user = caller::write(&caller);
         let scope = || format!("{} {template}", user.as_deref().unwrap_or_default());
         let key = key.map(|key| CallerKey { scope: scope(), key });
-        let trace = asyncsteps_actors::trace::current().map(|trace| trace.to_string());
+        let trace = asyncsteps_actors::trace::current().map(carried::to_record);
         let started = Started {
             template,
             version,

@@ -312,11 +312,10 @@ pub(crate) fn incoming(
     let unreadable = |error| format!("the parameters cannot be read: {error}");
     let params: Map<_, _> = started.parameters.decode().map_err(unreadable)?;
     let caller = caller::read(started.user.as_deref())?;
-    let trace = started.trace.as_deref().and_then(|trace| trace.parse().ok());
     let memory = Rc::new(FlowRecorder(Rc::clone(flow)));
     Ok(Incoming::new(Request::new(&program.function, params), Channel::local())
         .with_caller(caller)
-        .with_trace(trace)
+        .with_recorded_trace(started.trace.as_deref())
         .with_memory(memory))
 }
 

@@ -27,8 +27,8 @@
 //! - [`sync`](mod@sync): locks and their messages
 //! - [`clock`] and [`timer`]: the time of an arbiter; [`random`]: random names; [`latency`]: distributions of times;
 //!   [`watched`]: a value whose waiters wake in order
-//! - [`span`]: spans of flows and steps through `tracing`; [`trace`]: the trace that a flow belongs to;
-//!   [`record`]: the history of the steps of a flow
+//! - [`span`]: spans of flows and steps through `tracing`; [`trace`]: the trace that a flow belongs to,
+//!   [`carried`]: what it carries; [`record`]: the history of the steps of a flow
 //! - [`stuck`]: turns that block their arbiter
 //! - [`tool`]: the event loop of an arbiter for code that runs on any loop
 #![cfg_attr(feature = "ffi", doc = "- [`ffi`]: steps in C and other languages (FTN12 §2.7)")]
@@ -38,6 +38,7 @@
 
 mod arbiter_load;
 pub mod budget;
+pub mod carried;
 pub mod clock;
 pub mod drain;
 #[cfg(feature = "ffi")]

@@ -4,7 +4,7 @@ use minicbor::{Decode, Encode};
 
 use crate::error::Refused;
 use crate::id::{RecordId, Uid};
-use crate::limits::{LIST_ITEMS, PATH_BYTES, RECORD_BYTES, TEXT_BYTES};
+use crate::limits::{LIST_ITEMS, PATH_BYTES, RECORD_BYTES, TEXT_BYTES, TRACE_BYTES};
 use crate::path::Path;
 use crate::record::{Cause, Ending, Event, Failure, Record};
 use crate::seal::{Place, Seal};
@@ -82,7 +82,7 @@ fn check(event: &Event) -> Result<(), Refused> {
         Event::Started(event) => {
             text(&event.template)?;
             text(event.user.as_deref().unwrap_or_default())?;
-            text(event.trace.as_deref().unwrap_or_default())?;
+            at_most("trace", event.trace.as_ref().map_or(0, String::len), TRACE_BYTES)?;
             text(event.schedule.as_deref().unwrap_or_default())
         }
         Event::Intent(event) => {

@@ -11,6 +11,9 @@ pub const PATH_BYTES: usize = 4096;
 /// Bytes of any other text: names of templates, users, keys, signals, error codes and texts.
 pub const TEXT_BYTES: usize = 4096;
 
+/// Bytes of the trace of a request: `traceparent`, 512 bytes of `tracestate` and 8,192 of `baggage`.
+pub const TRACE_BYTES: usize = 9 * 1024;
+
 /// Items of a list inside of a record: keys of a collection, undos, locks held.
 pub const LIST_ITEMS: usize = 10_000;
 

@@ -75,7 +75,7 @@ pub struct Started {
     /// When it fails unless it has ended.
     #[n(4)]
     pub deadline: Option<Timestamp>,
-    /// The trace that it belongs to, as the header `traceparent` has it.
+    /// The trace that it belongs to, as the header `traceparent` has it, and what it carries in further lines.
     #[n(5)]
     pub trace: Option<String>,
     /// The schedule that began it.

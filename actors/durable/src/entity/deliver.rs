@@ -38,10 +38,9 @@ impl FlowRun<'_> {
         let is_cancelled = loaded.inbox.cancel.is_some();
         let message = CarriedMessage { id: MessageId(uid), is_cancelled };
         let headers = Rc::new(CallHeaders::new(None, Some(message)));
-        let trace = started.trace.as_deref().and_then(|trace| trace.parse().ok());
         let incoming = Incoming::new(Request::new(&function, params), Channel::local())
             .with_caller(Caller::system())
-            .with_trace(trace)
+            .with_recorded_trace(started.trace.as_deref())
             .with_headers(Rc::<CallHeaders>::clone(&headers));
         let response = response(self.executor.dispatch(incoming).await);
         let error = response.clone().and_then(|response| response.into_result().err());

@@ -7,6 +7,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use asyncsteps_actors::carried;
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::Caller;
 use asyncsteps_executor::message::Request;
@@ -52,7 +53,7 @@ pub(super) fn requests(
             // it is nobody's but the service's
             user: caller::write(&Caller::system()),
             deadline: None,
-            trace: asyncsteps_actors::trace::current().map(|trace| trace.to_string()),
+            trace: asyncsteps_actors::trace::current().map(carried::to_record),
             schedule: None,
         };
         let owner = match after.is_zero() {

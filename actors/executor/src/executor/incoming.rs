@@ -4,6 +4,7 @@ use std::iter;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use asyncsteps_actors::carried;
 use asyncsteps_actors::sync::{Call, FencingToken};
 use asyncsteps_core::Time;
 use asyncsteps_futoin::message::{Headers, Request};
@@ -72,6 +73,7 @@ impl Incoming {
                 permit: None,
                 call: None,
                 trace: None,
+                carried: None,
                 fences: Vec::new(),
                 hosted: None,
                 is_inside: false,
@@ -158,6 +160,14 @@ impl Incoming {
     #[must_use]
     pub fn with_trace(mut self, trace: Option<TraceParent>) -> Self {
         self.0.parts.trace = trace;
+        self
+    }
+
+    /// The same with the trace, and what it carries, of [a record](carried::to_record).
+    #[must_use]
+    pub fn with_recorded_trace(mut self, recorded: Option<&str>) -> Self {
+        let parts = &mut self.0.parts;
+        (parts.trace, parts.carried) = recorded.map(carried::from_record).unwrap_or_default();
         self
     }
 

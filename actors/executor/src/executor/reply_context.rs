@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use asyncsteps_actors::carried::{self, Carried, Held};
 use asyncsteps_core::codes;
 use asyncsteps_futoin::message::{Coding, Response, Rid};
 
@@ -20,6 +21,8 @@ pub(super) struct ReplyContext {
     pub(super) channel: Channel,
     pub(super) rid: Option<Rid>,
     pub(super) trace: RequestTrace,
+    /// What its trace carries to what it calls.
+    _carried: Option<Held>,
     /// Anonymous until the caller is known.
     pub(super) caller: Caller,
     /// The function, once it is found.
@@ -39,14 +42,38 @@ fn trace_of(incoming: &RequestParts, sampling: Sampling) -> RequestTrace {
     RequestTrace::of_caller(header.and_then(|header| header.parse().ok()), sampling)
 }
 
+/// What the trace of a request carries: as its caller in this process, as it was recorded, or by its headers.
+fn carried_of(incoming: &RequestParts, trace: &RequestTrace) -> Option<Arc<Carried>> {
+    if let Some(recorded) = &incoming.carried {
+        return Some(Arc::clone(recorded));
+    }
+    if let Some(span) = incoming.trace {
+        return carried::of(span);
+    }
+    let headers = incoming.headers.as_deref()?;
+    let all = |name, is_wanted: bool| match is_wanted && headers.has_header(name) {
+        true => {
+            let values = headers.headers().filter(|(other, _)| *other == name);
+            values.map(|(_, value)| value).collect::<Vec<_>>().join(",")
+        }
+        false => String::new(),
+    };
+    // a state without its trace means nothing
+    let (state, baggage) = (all("tracestate", trace.is_callers), all("baggage", true));
+    Carried::new(&state, &baggage)
+}
+
 impl ReplyContext {
     pub(super) fn new(shared: &Arc<Shared>, incoming: &RequestParts) -> Self {
         let RequestParts { request, channel, .. } = incoming;
+        let trace = trace_of(incoming, shared.config.sampling);
+        let carried = carried_of(incoming, &trace);
         Self {
             shared: Arc::clone(shared),
             channel: channel.clone(),
             rid: request.rid().cloned(),
-            trace: trace_of(incoming, shared.config.sampling),
+            _carried: carried.map(|carried| carried::hold(trace.span, carried)),
+            trace,
             caller: Caller::default(),
             function: None,
             coding: request.coding(),

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use asyncsteps_actors::budget::Permit;
+use asyncsteps_actors::carried::Carried;
 use asyncsteps_actors::sync::{Call, FencingToken};
 use asyncsteps_core::Time;
 use asyncsteps_futoin::message::{Headers, Request};
@@ -38,6 +39,8 @@ pub(super) struct RequestParts {
     pub(super) call: Option<Arc<Call>>,
     /// The span that makes the call, in this process.
     pub(super) trace: Option<TraceParent>,
+    /// What its trace carries, if that was recorded.
+    pub(super) carried: Option<Arc<Carried>>,
     /// The tokens of the locks that its caller holds.
     pub(super) fences: Vec<FencingToken>,
     /// Its function, if that was looked up.

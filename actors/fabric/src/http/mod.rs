@@ -28,7 +28,8 @@
 //! A call that is dropped, or has no time left, closes its HTTP connection, and an executor cancels the
 //! function then. WebSocket has no message for that: the function goes on, and its answer is dropped.
 //!
-//! The trace of a call goes along over HTTP, as `traceparent`. A message on a WebSocket has no place for it: FTN3 knows
+//! The trace of a call goes along over HTTP, as `traceparent`, with [what it carries](asyncsteps_actors::carried), whoever the
+//! service belongs to. A message on a WebSocket has no place for it: FTN3 knows
 //! no such field, and executors refuse unknown ones. There it causes a trace of its own. For the same reason a call with a
 //! [key](asyncsteps_executor::IDEMPOTENCY_KEY) is made over HTTP only, and refused with InvalidRequest on a WebSocket: it
 //! would be carried out as often as it is sent.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use asyncsteps_actors::carried;
 use asyncsteps_core::codes;
 use asyncsteps_executor::IDEMPOTENCY_KEY;
 use asyncsteps_executor::message::{Coding, MediaType, Message, Response};
@@ -72,6 +73,9 @@ impl Poster {
         let mut request = Request::post(self.url.clone()).header(CONTENT_TYPE, media);
         if let Some(trace) = trace {
             request = request.header("traceparent", trace.to_string());
+            for (name, value) in carried::of(trace).iter().flat_map(|carried| carried.fields()) {
+                request = request.header(name, value);
+            }
         }
         if let Some(key) = key {
             request = request.header(IDEMPOTENCY_KEY, &*key);

@@ -42,7 +42,7 @@
 //! | `Ftn-Deadline-Ms`, `Ftn-Ends-Ms` | how long the caller still waits, and its time of day when it does not any more, since 1970: what waited on its way for so long is not carried out, see [`Config::max_clock_difference`] |
 //! | `Ftn-Fence` | the tokens of the locks that are held around the call, with commas between them, see [`FencingToken`](asyncsteps_actors::sync::FencingToken) |
 //! | `Idempotency-Key` | the key of the caller for its request, as a front or a typed client got it |
-//! | `traceparent` | the trace of the caller |
+//! | `traceparent`, `tracestate`, `baggage` | the trace of the caller, and [what it carries](asyncsteps_actors::carried) |
 //! | `Ftn-Node`, `Ftn-Mac` | the node that calls, and its proof, see [`Trust`] |
 //! | `Ftn-Unsigned` | the user of the call did not sign the request that it forwards (FTN3 §2.4) |
 //! | `Nats-Service-Error` | the error code of an answer, which is in its body too |

@@ -1,7 +1,8 @@
 //! Calls of this node to others.
 
+use async_nats::header::HeaderName;
 use async_nats::{HeaderMap, HeaderValue, Message};
-use asyncsteps_actors::clock;
+use asyncsteps_actors::{carried, clock};
 use asyncsteps_core::codes;
 use asyncsteps_executor::Invocation;
 use asyncsteps_executor::iface::FunctionName;
@@ -71,6 +72,9 @@ impl OutgoingCall {
         }
         if let Some(trace) = trace {
             headers.insert(TRACE, trace.to_string());
+            for (name, value) in carried::of(trace).iter().flat_map(|carried| carried.fields()) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
         }
         if acts_for_user && !caller.is_signed() {
             headers.insert(UNSIGNED, "1");

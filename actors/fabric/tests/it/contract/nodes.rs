@@ -1,5 +1,6 @@
 //! Nodes that tell what happens to their requests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use asyncsteps_actors::sync::{FencingToken, fences};
@@ -131,7 +132,11 @@ pub(crate) fn node(version: &str, name: &'static str) -> Node {
                     let request = asi.request()?;
                     let trace = request.handle().trace().trace_id();
                     let uid = request.header("ftn-uid").map(ToOwned::to_owned);
-                    asi.reply(json!({ "trace": trace, "uid": uid }))
+                    let names = ["tracestate", "baggage"].into_iter();
+                    let carried = names.filter_map(|name| Some((name, request.header(name)?)));
+                    let carried: BTreeMap<_, _> = carried.collect();
+                    let beside = json!({ "trace": trace, "uid": uid, "carried": carried });
+                    asi.reply(beside)
                 }),
             )
             .add(

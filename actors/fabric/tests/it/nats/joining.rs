@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use async_nats::Message;
+use asyncsteps_actors::carried::{self, Carried};
+use asyncsteps_actors::trace::TraceParent;
 use asyncsteps_executor::Caller;
 use asyncsteps_executor::observe::Protocol;
 use asyncsteps_executor::security::{Secret, SecurityLevel, User};
@@ -208,7 +210,15 @@ async fn the_trace_and_the_key_of_a_call_go_along() {
     };
     const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let known = beside(|call| call.in_trace(TRACE.parse().ok()).with_key("order-7")).await;
-    assert_eq!(known, json!({ "trace": TRACE[3..35], "uid": "order-7" }));
+    assert_eq!(known, json!({ "trace": TRACE[3..35], "uid": "order-7", "carried": {} }));
+    // with what the trace carries
+    let span: TraceParent = TRACE.parse().expect("a trace");
+    let carried = Carried::new("vendor=a1", "tenant=acme").expect("there is some");
+    let held = carried::hold(span, carried);
+    let known = beside(|call| call.in_trace(TRACE.parse().ok()).with_key("order-8")).await;
+    let expected = json!({ "tracestate": "vendor=a1", "baggage": "tenant=acme" });
+    assert_eq!(known["carried"], expected);
+    drop(held);
     let call = Call::new("test.node:1.1:beside", ()).expect("it is a call");
     let error = fabric.call(call.with_key("two\r\nlines")).await.expect_err("it is no header");
     assert_eq!(error.to_string(), "InvokerError: the key of the call has a line break");
