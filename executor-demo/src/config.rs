@@ -120,7 +120,7 @@ pub struct Config {
     pub log: Option<LogFormat>,
 
     /// Send traces to the collector of OpenTelemetry at this address, over OTLP with HTTP, such as
-    /// http://localhost:4318.
+    /// http://localhost:4318, or with https.
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub otlp: Option<String>,
 

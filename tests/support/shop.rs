@@ -141,7 +141,9 @@ impl Program {
         Self::spawn(command.env("RUST_LOG", "info").stderr(log))
     }
 
-    fn start_as(
+    /// The same as `set_up` says.
+    #[must_use]
+    pub fn start_as(
         path: impl AsRef<Path>,
         data: &Data,
         set_up: impl FnOnce(&mut Command) -> &mut Command,

@@ -4,18 +4,21 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write, pipe};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use asyncsteps_support::PATIENCE;
 use asyncsteps_support::client::{Connection, message, post_with};
 use asyncsteps_support::shop::{self, Data, Program};
+use asyncsteps_support::stream::{CERTIFICATE, RENEWED_CERTIFICATE, server_config};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use prost::Message as _;
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
@@ -31,19 +34,38 @@ const CALLER: &str = "00f067aa0ba902b7";
 struct Collector {
     address: SocketAddr,
     received: Receiver<Vec<ResourceSpans>>,
+    scheme: &'static str,
 }
 
 impl Collector {
     fn start() -> Self {
+        Self::listen("http", None, |connection| connection)
+    }
+
+    /// One that has a certificate, and wants a header.
+    fn start_secure(header: &'static str) -> Self {
+        let tls = Arc::new(server_config());
+        Self::listen("https", Some(header), move |connection| {
+            let tls = ServerConnection::new(Arc::clone(&tls)).expect("it is right");
+            StreamOwned::new(tls, connection)
+        })
+    }
+
+    fn listen<S: Read + Write>(
+        scheme: &'static str,
+        header: Option<&'static str>,
+        over: impl Fn(TcpStream) -> S + Clone + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (sender, received) = channel();
         thread::spawn(move || {
             for connection in listener.incoming() {
-                let sender = sender.clone();
+                let (sender, over) = (sender.clone(), over.clone());
                 thread::spawn(move || {
-                    let mut connection = BufReader::new(connection.expect("a connection"));
-                    while let Some(spans) = receive(&mut connection) {
+                    let connection = over(connection.expect("a connection"));
+                    let mut connection = BufReader::new(connection);
+                    while let Some(spans) = receive(&mut connection, header) {
                         // before the answer, which may be the last thing that the program waits for
                         if sender.send(spans).is_err() {
                             return;
@@ -53,11 +75,11 @@ impl Collector {
                 });
             }
         });
-        Self { address, received }
+        Self { address, received, scheme }
     }
 
     fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     /// All spans that came until the program ended.
@@ -71,8 +93,8 @@ impl Collector {
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
 
-/// Reads one message of the exporter; `None` when there are no more.
-fn receive(connection: &mut BufReader<TcpStream>) -> Option<Vec<ResourceSpans>> {
+/// Reads one message of the exporter, with this header; `None` when there are no more.
+fn receive(connection: &mut impl BufRead, header: Option<&str>) -> Option<Vec<ResourceSpans>> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
@@ -86,6 +108,7 @@ fn receive(connection: &mut BufReader<TcpStream>) -> Option<Vec<ResourceSpans>> 
     }
     assert_eq!(lines[0], "post /v1/traces http/1.1");
     assert!(lines.contains(&"content-type: application/x-protobuf".to_owned()), "{lines:?}");
+    assert!(header.is_none_or(|header| lines.iter().any(|line| line == header)), "{lines:?}");
     let length = lines.iter().find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.and_then(|length| length.parse().ok()).expect("a length")];
     connection.read_exact(&mut body).expect("a body");
@@ -168,6 +191,28 @@ fn a_request_and_its_steps_arrive_in_the_trace_of_the_caller() {
 }
 
 #[test]
+fn a_collector_over_tls_is_one_that_is_trusted() {
+    let header = "authorization: bearer s3cr3t";
+    let (trusted, stranger) = (Collector::start_secure(header), Collector::start_secure(header));
+    for (collector, certificate) in [(&trusted, CERTIFICATE), (&stranger, RENEWED_CERTIFICATE)] {
+        let data = Data::new();
+        let program = Program::start_as(PROGRAM, &data, |command| {
+            command
+                .args(["--otlp", &collector.url()])
+                .env("OTEL_EXPORTER_OTLP_CERTIFICATE", certificate)
+                .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cr3t")
+                .env("RUST_LOG", "error")
+        });
+        let mut client = Connection::open(program.address);
+        call(&mut client, RESTOCK, &json!({ "sku": "apple", "count": 1 }), "01");
+        assert_eq!(program.terminate().code(), Some(0));
+    }
+    let spans = trusted.spans();
+    assert_eq!(hex(&find(&spans, RESTOCK).parent_span_id), CALLER);
+    assert_eq!(stranger.spans(), []);
+}
+
+#[test]
 fn a_service_whose_collector_is_gone_goes_on_and_says_so() {
     let data = Data::new();
     // nothing else gets the port, and nothing listens there
@@ -206,10 +251,10 @@ fn what_is_no_address_of_a_collector_is_told_at_once() {
     let (mut reader, log) = pipe().expect("a pipe");
     let mut program = std::process::Command::new(PROGRAM);
     program.arg("--data").arg(data.file()).args(["--listen", "127.0.0.1:0"]);
-    let status = program.args(["--otlp", "https://collector:4318"]).stderr(log).status();
+    let status = program.args(["--otlp", "ftp://collector:4318"]).stderr(log).status();
     drop(program);
     assert_eq!(status.expect("it runs").code(), Some(1));
     let mut told = String::new();
     reader.read_to_string(&mut told).expect("text");
-    assert!(told.contains("https://collector:4318") && told.contains("http://"), "{told}");
+    assert!(told.contains("ftp://collector:4318") && told.contains("https://"), "{told}");
 }

@@ -2,6 +2,7 @@
 
 mod queue;
 mod spans;
+mod tls;
 
 use std::borrow::Cow;
 use std::env;
@@ -9,9 +10,12 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Uri;
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig as _};
+use opentelemetry_otlp::{
+    ExporterBuildError, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanExporter as _;
 
@@ -23,6 +27,9 @@ const QUEUE: usize = 2_048;
 
 /// The collector on the machine of the service, as the specification of OTLP has it.
 const ENDPOINT: &str = "http://localhost:4318";
+
+/// How long a message to the collector may take, as the specification has it.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where spans go below the address of a collector.
 const TRACES: &str = "/v1/traces";
@@ -81,11 +88,12 @@ pub struct Otlp {
 impl Otlp {
     /// The address of the collector, to which `/v1/traces` is added. Unless set, the variable
     /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` says it, which is used as it is, or `OTEL_EXPORTER_OTLP_ENDPOINT`; without
-    /// them it is `http://localhost:4318`. It is spoken to without TLS: a collector on the machine of the service
-    /// passes spans on with it.
+    /// them it is `http://localhost:4318`. At `https://` the collector shows a certificate that the system trusts, or one of
+    /// those in the file of PEM that `OTEL_EXPORTER_OTLP_CERTIFICATE` names.
     ///
-    /// Further variables of the specification that are respected: `OTEL_EXPORTER_OTLP_HEADERS`,
-    /// `OTEL_EXPORTER_OTLP_TIMEOUT` (10 s unless set) and `OTEL_RESOURCE_ATTRIBUTES`.
+    /// Further variables of the specification that are respected: `OTEL_EXPORTER_OTLP_HEADERS`, such as
+    /// `authorization=Bearer%20..`, `OTEL_EXPORTER_OTLP_TIMEOUT` (10 s unless set) and `OTEL_RESOURCE_ATTRIBUTES`. Those of an
+    /// exporter have a form for traces too, such as `OTEL_EXPORTER_OTLP_TRACES_HEADERS`, which takes precedence.
     pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoint = Some(endpoint.into());
         self
@@ -116,7 +124,17 @@ impl Otlp {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(OtlpError::Thread)?;
         let entered = runtime.enter();
-        let mut exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).build()?;
+        let exporter = SpanExporter::builder().with_http();
+        let exporter = match endpoint.starts_with("https:") {
+            true => {
+                let certificate = of_traces("CERTIFICATE")?;
+                let timeout = of_traces("TIMEOUT")?.and_then(|millis| millis.parse().ok());
+                let timeout = timeout.map_or(TIMEOUT, Duration::from_millis);
+                exporter.with_http_client(tls::client(certificate.as_deref(), timeout)?)
+            }
+            false => exporter,
+        };
+        let mut exporter = exporter.with_endpoint(endpoint).build()?;
         exporter.set_resource(&self.resource());
         drop(entered);
         let queue = Queue::start(self.queue, runtime, exporter).map_err(OtlpError::Thread)?;
@@ -216,11 +234,16 @@ impl fmt::Debug for OtlpGuard {
 #[non_exhaustive]
 pub enum OtlpError {
     /// The address of the collector cannot be used; here it is without its user and password.
-    #[error("the address of the collector is {0:?}, and not http://HOST:PORT")]
+    #[error("the address of the collector is {0:?}, and not http:// or https://HOST:PORT")]
     Endpoint(String),
     /// A variable of the environment is not text.
     #[error("{0} is not text")]
-    Text(&'static str),
+    Text(String),
+    /// There is no certificate to trust.
+    #[error(
+        "no certificate of the collector can be trusted, see OTEL_EXPORTER_OTLP_CERTIFICATE: {0}"
+    )]
+    Certificates(String),
     /// An option of OpenTelemetry in the environment is wrong.
     #[error("the export cannot be set up")]
     Options(#[from] ExporterBuildError),
@@ -231,12 +254,14 @@ pub enum OtlpError {
 
 asyncsteps_futoin::debug_as_report!(OtlpError);
 
-/// Whether it is `http://HOST` or `http://HOST:PORT`, with any path.
+/// Whether it is `http://HOST` or `http://HOST:PORT`, or the same with `https`, with any path.
 fn is_collector(uri: &Uri) -> bool {
     let Some((authority, host)) = uri.authority().zip(uri.host()) else { return false };
     // a port that is none is left in the text
     let has_port = !authority.as_str().ends_with(host);
-    uri.scheme_str() == Some("http") && !host.is_empty() && (!has_port || uri.port_u16().is_some())
+    matches!(uri.scheme_str(), Some("http" | "https"))
+        && !host.is_empty()
+        && (!has_port || uri.port_u16().is_some())
 }
 
 /// A URL as it may be shown: `***` replaces its user and password. All before the last `@` counts as such: in a URL
@@ -251,9 +276,17 @@ fn without_user(url: &str) -> Cow<'_, str> {
 }
 
 /// A variable of the environment, if it is set and not empty.
-fn variable(name: &'static str) -> Result<Option<String>, OtlpError> {
+fn variable(name: &str) -> Result<Option<String>, OtlpError> {
     let value = env::var_os(name).filter(|value| !value.is_empty());
-    value.map(OsString::into_string).transpose().map_err(|_| OtlpError::Text(name))
+    value.map(OsString::into_string).transpose().map_err(|_| OtlpError::Text(name.to_owned()))
+}
+
+/// An option of an exporter in the environment: that of traces, or that of all.
+fn of_traces(option: &str) -> Result<Option<String>, OtlpError> {
+    match variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{option}"))? {
+        Some(value) => Ok(Some(value)),
+        None => variable(&format!("OTEL_EXPORTER_OTLP_{option}")),
+    }
 }
 
 #[cfg(test)]
@@ -265,7 +298,8 @@ mod tests {
         for (base, url) in [
             ("http://127.0.0.1:4318", Some("http://127.0.0.1:4318/v1/traces")),
             ("http://collector/otlp/", Some("http://collector/otlp/v1/traces")),
-            ("https://collector:4318", None),
+            ("https://collector:4318", Some("https://collector:4318/v1/traces")),
+            ("ftp://collector:4318", None),
             ("collector:4318", None),
             ("http://collector:65535", Some("http://collector:65535/v1/traces")),
             ("http://[::1]:4318", Some("http://[::1]:4318/v1/traces")),
@@ -282,10 +316,10 @@ mod tests {
     #[test]
     fn the_user_of_an_address_is_never_shown() {
         for (base, shown) in [
-            ("https://user:secret@h:1", "https://***@h:1/v1/traces"),
+            ("ftp://user:secret@h:1", "ftp://***@h:1/v1/traces"),
             ("http://user:secret@h:99999", "http://***@h:99999/v1/traces"),
             ("http://user:sec/secret@h", "http://***@h/v1/traces"),
-            ("https://user:s@c?secret@h:1", "https://***@h:1/v1/traces"),
+            ("ftp://user:s@c?secret@h:1", "ftp://***@h:1/v1/traces"),
             ("user:secret@h:1", "***@h:1/v1/traces"),
             ("user:secret@http://h", "***@http://h/v1/traces"),
         ] {
