@@ -187,7 +187,7 @@ async fn raw_data_that_is_not_declared_is_refused() {
     let executor = executor();
     let (_chunks, input) = upload();
     let incoming = request("download", &json!({ "n": 1 })).with_input(input);
-    expect![[r#"{"e":"InvalidRequest","edesc":"Raw upload is not allowed: parameters are in the query of the URL, or in a message of the type application/json to the path of the service"}"#]]
+    expect![[r#"{"e":"InvalidRequest","edesc":"Raw upload is not allowed: parameters are in the query of the URL, or an object in a body of the type application/json"}"#]]
         .assert_eq(&message(&executor, incoming).await);
     let without = request("upload", &json!({ "name": "x" }));
     expect![[r#"{"e":"InternalError","edesc":"Raw input is not available"}"#]]

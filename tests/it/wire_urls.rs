@@ -115,6 +115,88 @@ fn parameters_come_in_the_query(front: Front) {
     );
 }
 
+fn parameters_come_as_an_object_too(front: Front) {
+    let host = host(front);
+    let (json, deep) = ("application/json", format!(r#"{{"msg":{}1"#, "[".repeat(80)));
+    let long = format!(r#"{{"msg":"{}"}}"#, "x".repeat(70_000));
+    let long_for_all = format!(r#"{{"msg":"{}"}}"#, "x".repeat(3 << 20));
+    let mut out = String::new();
+    for (path, media, body) in [
+        ("echo", json, r#"{"msg":"5","n":6}"#),
+        ("echo/", "Application/JSON; charset=utf-8", r#" {"msg":"a"} "#),
+        ("echo?n=7", json, r#"{"msg":"a"}"#),
+        ("echo?n=7", json, r#"{"msg":"a","n":7}"#),
+        ("echo", json, r#"{"msg":"a","zzz":1}"#),
+        ("echo", json, r#"{"msg":5}"#),
+        ("echo", json, r#"{"msg":"a","msg":"b"}"#),
+        ("echo", json, "[]"),
+        ("echo", json, r#"{"msg""#),
+        ("echo", json, &deep),
+        ("echo", json, &long),
+        ("echo", json, &long_for_all),
+        ("echo", "text/json", r#"{"msg":"a"}"#),
+        ("answer", json, ""),
+        ("notify", json, r#"{"v":5}"#),
+        ("upload?name=raw", json, "{}"),
+    ] {
+        let headers = format!("Content-Type: {media}\r\n");
+        let call = post_with(&format!("/ftn/conform.main/1.2/{path}"), &headers, body.as_bytes());
+        let mut client = Connection::open(host.address);
+        let _ = client.try_send(&call);
+        let (answer, body) = (client.receive(), body.get(..20).unwrap_or(body));
+        writeln!(out, "{path} {body}\n    {} {}", answer.status(), answer.text())
+            .expect("a string takes all");
+    }
+    ping(host.address);
+    expect![[r#"
+        echo {"msg":"5","n":6}
+            200 {"r":{"msg":"5","n":6,"opt":null}}
+        echo/  {"msg":"a"} 
+            200 {"r":{"msg":"a","n":1,"opt":null}}
+        echo?n=7 {"msg":"a"}
+            200 {"r":{"msg":"a","n":7,"opt":null}}
+        echo?n=7 {"msg":"a","n":7}
+            200 {"e":"InvalidRequest","edesc":"Duplicate parameter: n"}
+        echo {"msg":"a","zzz":1}
+            200 {"e":"InvalidRequest","edesc":"Unknown parameter: conform.main:1.2:echo(zzz)"}
+        echo {"msg":5}
+            200 {"e":"InvalidRequest","edesc":"Type mismatch for parameter: conform.main:1.2:echo(msg) = \"5\""}
+        echo {"msg":"a","msg":"b"
+            200 {"e":"InvalidRequest","edesc":"Invalid message: duplicate key msg"}
+        echo []
+            200 {"e":"InvalidRequest","edesc":"Invalid message: p"}
+        echo {"msg"
+            200 {"e":"InvalidRequest","edesc":"Invalid body: not JSON: EOF while parsing an object at line 1 column 6"}
+        echo {"msg":[[[[[[[[[[[[[
+            200 {"e":"InvalidRequest","edesc":"Invalid message: nested too deep"}
+        echo {"msg":"xxxxxxxxxxxx
+            413 {"e":"InvalidRequest","edesc":"Request size has exceeded the limit"}
+        echo {"msg":"xxxxxxxxxxxx
+            413 
+        echo {"msg":"a"}
+            200 {"e":"InvalidRequest","edesc":"Raw upload is not allowed: parameters are in the query of the URL, or an object in a body of the type application/json"}
+        answer 
+            200 {"r":42}
+        notify {"v":5}
+            200 
+        upload?name=raw {}
+            200 {"r":{"n":0,"name":"raw","size":2,"sum":248}}
+    "#]].assert_eq(&out);
+    // in chunks, and to the interface of a user
+    let path = "/ftn/conform.main/1.2/echo";
+    let headers = format!("Content-Type: {json}\r\nTransfer-Encoding: chunked\r\n");
+    let chunked = request("POST", path, &headers, b"5\r\n{\"msg\r\n6\r\n\":\"a\"}\r\n0\r\n\r\n");
+    let answer = Connection::open(host.address).send(&chunked).receive();
+    assert_eq!(answer.json()["r"]["msg"], "a");
+    let signed = post_with(
+        "/ftn/conform.signed/1.0/sum",
+        "Content-Type: application/json\r\n",
+        b"{\"a\":1}",
+    );
+    let answer = Connection::open(host.address).send(&signed).receive();
+    assert_eq!(answer.json()["edesc"], "Anonymous not allowed");
+}
+
 fn other_paths_belong_to_the_application(front: Front) {
     let host = host(front);
     for path in [
@@ -223,8 +305,8 @@ fn uploads_come_by_length_or_in_chunks(front: Front) {
 fn an_upload_that_is_not_declared_is_refused(front: Front) {
     let host = host(front);
     let raw = "Content-Type: application/octet-stream\r\n";
-    let text = "Raw upload is not allowed: parameters are in the query of the URL, or in a message of the type \
-        application/json to the path of the service";
+    let text = "Raw upload is not allowed: parameters are in the query of the URL, or an object in a body of the \
+        type application/json";
     let refused = json!({ "e": "InvalidRequest", "edesc": text });
     let small = post_with("/ftn/conform.main/1.2/answer", raw, b"x");
     assert_eq!(Connection::open(host.address).send(&small).receive().json(), refused);
@@ -459,6 +541,7 @@ fn an_anonymous_caller_learns_no_parameters_of_a_private_function(front: Front) 
 
 asyncsteps_support::on_both_fronts! {
     parameters_come_in_the_query,
+    parameters_come_as_an_object_too,
     other_paths_belong_to_the_application,
     credentials_come_in_the_path_or_in_a_header,
     the_registered_media_type_can_be_asked_for,

@@ -220,8 +220,8 @@ impl Shared {
         if function.is_forwarded() {
             check_forwarded(request, input.is_some())?;
         } else if input.is_some() && !declared.rawupload() {
-            let text = "Raw upload is not allowed: parameters are in the query of the URL, or in a message \
-                of the type application/json to the path of the service";
+            let text = "Raw upload is not allowed: parameters are in the query of the URL, or an object in \
+                a body of the type application/json";
             return Err(Refused::new(codes::INVALID_REQUEST, text));
         }
         function.check_conditions(channel, caller, request.coding())?;

@@ -1,7 +1,7 @@
 //! The answers of the end point, for any server to send.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
 use asyncsteps_futoin::message::{Coding, MediaType, Response as Message};
@@ -24,13 +24,6 @@ pub(super) enum AnswerBody {
 /// An answer without a body.
 pub(super) fn empty(status: StatusCode) -> Answer {
     with_body(status, Bytes::new())
-}
-
-/// The same that also ends the connection, because the body of the request is not read to its end.
-pub(super) fn last(status: StatusCode) -> Answer {
-    let mut answer = empty(status);
-    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    answer
 }
 
 pub(super) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> Answer {

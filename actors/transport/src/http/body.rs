@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use asyncsteps_actors::budget::{Client, Holding};
+use asyncsteps_futoin::message::Coding;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::StatusCode;
@@ -16,7 +17,7 @@ use http_body::Body as _;
 use super::mount::Upload;
 use super::server::receiving::Receiving;
 use crate::account::Share;
-use asyncsteps_executor::Executor;
+use asyncsteps_executor::{Executor, Refused, Reply};
 
 /// The body of a request, as it comes.
 pub(super) enum Body {
@@ -98,8 +99,8 @@ impl Room {
 /// Why a body cannot be read to its end.
 pub(super) enum BodyError {
     Status(StatusCode),
-    /// The memory of the budget is used up.
-    NoRoom(asyncsteps_core::Error),
+    /// The reply, such as where the memory of the budget is used up.
+    Refused(Reply),
 }
 
 /// Reads the whole body, with at most `limit` bytes of it in memory, within `time`. One that does not
@@ -179,7 +180,10 @@ async fn collect(
         let needed = length.max(body.len() + chunk.len());
         if needed > body.capacity() {
             let capacity = needed.max((2 * body.capacity()).min(limit));
-            room.set(capacity).map_err(BodyError::NoRoom)?;
+            room.set(capacity).map_err(|error| {
+                let refused = Refused::over_budget(&error);
+                BodyError::Refused(Reply::refused(&refused, None, Coding::Json))
+            })?;
             body.reserve_exact(capacity - body.len());
         }
         body.extend_from_slice(&chunk);

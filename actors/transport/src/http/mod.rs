@@ -4,8 +4,8 @@
 //! What it serves under its path, such as `/ftn/`:
 //! - `POST /ftn/` with a message, in any coding;
 //! - an upgrade to a [WebSocket](super::websocket) there;
-//! - `GET`, `HEAD` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL,
-//!   with the raw data of an upload as the body.
+//! - `GET`, `HEAD` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL.
+//!   The body of a POST is a JSON object with further parameters (`application/json`), or the raw data of an upload.
 //!
 //! [`openapi`](openapi()) describes that to tools that do not know FutoIn.
 
@@ -130,7 +130,7 @@ impl Service {
     ///
     /// | error code | status |
     /// |---|---|
-    /// | InvalidRequest | 400; 404 for a function that its interface does not have, 405 with `Allow` for another method, 431 for a path and query that are larger than the function takes |
+    /// | InvalidRequest | 400; 404 for a function that its interface does not have, 405 with `Allow` for another method, 431 for a path and query that are larger than the function takes, 413 for a body |
     /// | SecurityError, PleaseReauth | 401 with `WWW-Authenticate`; 403 where other credentials would not help: from a page of another site, over a channel that is not secure enough, without a signature |
     /// | Unauthorized | 403 |
     /// | UnknownInterface, NotSupportedVersion | 404 |

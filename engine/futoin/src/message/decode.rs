@@ -4,13 +4,15 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
-use serde_json::Value;
 use serde_json::error::Category;
+use serde_json::{Map, Value};
 
 use super::binary::{self, BinaryValue, cbor, msgpack};
 use super::coding::Coding;
 use super::exact::{ExactValue, Flaws};
 use super::malformed::{Malformed, is_too_deep};
+use super::refused::{NO_PARAMS, TOO_DEEP, invalid};
+use crate::refusal::Refusal;
 
 /// The fields of a request as they are read.
 #[derive(Debug, Default)]
@@ -44,7 +46,10 @@ impl Fields {
         let take = |name: &str, value| fields.set(name, value);
         let mut text = "";
         match (coding, bytes.get(Coding::MARK..).unwrap_or_default()) {
-            (Coding::Json, _) => text = fields.read_json(bytes, &mut flaws)?,
+            (Coding::Json, _) => {
+                let read = FieldsOfJson { fields: &mut fields, flaws: &mut flaws };
+                ((), text) = read_json(bytes, read)?;
+            }
             (Coding::MsgPack, map) => {
                 binary::read(msgpack::MsgpackTokens::new(map), &mut flaws, take)?;
             }
@@ -64,22 +69,6 @@ impl Fields {
             fields.put(&name, value);
         }
         Ok(fields)
-    }
-
-    /// Returns the text.
-    fn read_json<'a>(&mut self, bytes: &'a [u8], flaws: &mut Flaws) -> Result<&'a str, Malformed> {
-        // Depth first: it needs no stack, and nothing is built for a message beyond the limit.
-        if is_too_deep(bytes) {
-            return Err(Malformed::Depth);
-        }
-        let text = str::from_utf8(bytes).map_err(|error| {
-            Malformed::Json(format!("not UTF-8 from byte {}", error.valid_up_to()))
-        })?;
-        let mut json = serde_json::Deserializer::from_str(text);
-        let read = FieldsOfJson { fields: self, flaws }.deserialize(&mut json);
-        let read = read.and_then(|()| json.end());
-        read.map_err(|error| Malformed::Json(json_defect(&error)))?;
-        Ok(text)
     }
 
     /// Sets a field of a binary coding; whether it is new.
@@ -107,6 +96,36 @@ impl Fields {
         };
         field.replace(value).is_none()
     }
+}
+
+/// Reads the parameters of a call that is no message, such as the body of a request for the URL of a function.
+pub(super) fn read_params(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
+    let mut flaws = Flaws::default();
+    let read = read_json(bytes, ExactValue { flaws: &mut flaws, level: 0 });
+    match read.map(|(params, text)| (params, flaws.refusal(text))) {
+        Ok((_, Some(flaw))) => Err(invalid(flaw)),
+        Ok((Value::Object(params), None)) => Ok(params),
+        Ok(_) => Err(invalid(NO_PARAMS)),
+        Err(Malformed::Depth) => Err(invalid(TOO_DEEP)),
+        Err(Malformed::Json(defect)) => Err(invalid(format!("Invalid body: {defect}"))),
+        Err(Malformed::Syntax) => Err(invalid("Invalid body")),
+    }
+}
+
+/// Reads a JSON text to its end; returns the text too.
+fn read_json<'a, T>(
+    bytes: &'a [u8],
+    seed: impl DeserializeSeed<'a, Value = T>,
+) -> Result<(T, &'a str), Malformed> {
+    // Depth first: it needs no stack, and nothing is built for a message beyond the limit.
+    if is_too_deep(bytes) {
+        return Err(Malformed::Depth);
+    }
+    let text = str::from_utf8(bytes)
+        .map_err(|error| Malformed::Json(format!("not UTF-8 from byte {}", error.valid_up_to())))?;
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = seed.deserialize(&mut json).and_then(|read| json.end().map(|()| read));
+    read.map(|read| (read, text)).map_err(|error| Malformed::Json(json_defect(&error)))
 }
 
 const NO_OBJECT: &str = "JSON, but not an object";

@@ -12,6 +12,11 @@ use crate::refusal::Refusal;
 /// The text for bytes that are not a request.
 pub(super) const NO_FUNCTION: &str = "Missing req.f";
 
+/// The text for parameters that are no object.
+pub(super) const NO_PARAMS: &str = "Invalid message: p";
+
+pub(super) const TOO_DEEP: &str = "Invalid message: nested too deep";
+
 /// A message refused with InvalidRequest (FTN3 §1.9.1) before it was a request, with what its answer
 /// needs.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -33,7 +38,7 @@ impl RefusedMessage {
         let (text, defect) = match malformed {
             Malformed::Syntax => (NO_FUNCTION, Some(format!("not {coding:?}"))),
             Malformed::Json(defect) => (NO_FUNCTION, Some(defect)),
-            Malformed::Depth => ("Invalid message: nested too deep", None),
+            Malformed::Depth => (TOO_DEEP, None),
         };
         let defect = defect.map(String::into_boxed_str);
         Self { defect, ..Self::new(invalid(text), None, coding) }

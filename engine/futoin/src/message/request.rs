@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::binary::BinaryValue;
 use super::called::Called;
 use super::coding::Coding;
-use super::decode::{Fields, Params};
-use super::refused::{NO_FUNCTION, RefusedMessage, invalid, invalid_name};
+use super::decode::{Fields, Params, read_params};
+use super::refused::{NO_FUNCTION, NO_PARAMS, RefusedMessage, invalid, invalid_name};
 use super::rid::Rid;
 use super::signed::SignedFields;
 use crate::iface::{Function, FunctionName, clipped, parameter_type};
@@ -113,6 +113,24 @@ impl Request {
         Self { p: Some(Params::Json(params.into())), ..self }
     }
 
+    /// The same with the parameters of a body, a JSON object, beside those of its URL.
+    ///
+    /// # Errors
+    /// InvalidRequest: "Invalid body: ..." unless it is JSON, "Invalid message: ..." for what [`parse`](Self::parse)
+    /// refuses of a message, "Duplicate parameter: ..." for one that the URL has too.
+    pub fn with_body(mut self, body: &[u8]) -> Result<Self, Refusal> {
+        let Some(Params::Json(Value::Object(params))) = &mut self.p else {
+            return Err(invalid(NO_PARAMS));
+        };
+        for (name, value) in read_params(body)? {
+            if params.contains_key(&name) {
+                return Err(invalid(format!("Duplicate parameter: {}", clipped(&name))));
+            }
+            params.insert(name, value);
+        }
+        Ok(self)
+    }
+
     /// The same with credentials (FTN8).
     #[must_use]
     pub fn with_sec(self, sec: Value) -> Self {
@@ -169,7 +187,7 @@ impl Request {
             Some(Params::Json(Value::Object(params))) => Ok(params),
             Some(Params::Binary(BinaryValue::Map(items))) => typed(items, called, function),
             None if function.params().is_empty() => Ok(Map::new()),
-            _ => Err(invalid("Invalid message: p")),
+            _ => Err(invalid(NO_PARAMS)),
         }
     }
 

@@ -22,12 +22,12 @@ use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::answer::{self, Answer, AnswerBody};
-use super::body::{self, Body, BodyError};
+use super::body::{self, Body, BodyError, Room};
 use super::head::RequestHead;
 use crate::websocket::{WebSocket, WebSocketLimits};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::raw::RawInput;
-use asyncsteps_executor::{Direction, Executor, Incoming, Refused, Reply};
+use asyncsteps_executor::{Direction, Executor, Incoming, Reply};
 
 use problem::Problems;
 
@@ -122,16 +122,10 @@ impl EndPoint {
                 return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
             }
         };
-        let client = channel.peer().map_or(Client::Unknown, Client::from);
-        let mut room = body.room(&self.executor, &client);
-        let whole = body::read(body, limit, time, &mut room);
-        let body = match whole.await {
-            Ok(body) => body,
-            Err(BodyError::Status(status)) => return answer::last(status),
-            Err(BodyError::NoRoom(error)) => {
-                let refused = Refused::over_budget(&error);
-                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
-            }
+        let (body, room) = match self.whole(body, &channel).await {
+            Ok(whole) => whole,
+            Err(BodyError::Status(status)) => return unread(status, None),
+            Err(BodyError::Refused(reply)) => return self.reply(reply, media, &channel),
         };
         self.executor.trace_message(&body, Direction::In, &channel);
         let size = body.len();
@@ -159,6 +153,10 @@ impl EndPoint {
         let channel = self.channel(head, ChannelKind::Http);
         let definition = url.as_ref().ok().and_then(|url| self.executor.definition(url.function()));
         let problems = self.problems_of(definition.as_deref(), &channel);
+        let too_large = match has_params(head, &body) {
+            true => StatusCode::PAYLOAD_TOO_LARGE,
+            false => problem::TOO_LARGE,
+        };
         let reply = match (self.executor.admit(&channel).await, url) {
             (Err(refused), _) => Reply::refused(&refused, None, Coding::Json),
             (Ok(_), Err(refusal)) => self.executor.refuse(refusal.into(), &channel),
@@ -172,18 +170,48 @@ impl EndPoint {
                 }
             }
             (Ok(permit), Ok(url)) => {
-                let name = url.function().func().to_owned();
-                let function =
-                    definition.as_ref().and_then(|definition| definition.function(&name));
-                let takes_raw = function.is_some_and(Function::rawupload);
-                let request = url.into_request(function);
-                let size = head.path().len() + head.query().len();
-                let input = (takes_raw || has_raw(head, &body)).then(|| input(head, body));
-                let incoming = incoming(head, request, channel.clone()).with_size(size);
-                self.executor.dispatch(incoming.with_input(input).with_client_permit(permit)).await
+                let called = self.called(head, url, definition.as_deref(), body, &channel);
+                match called.await {
+                    Ok(call) => self.executor.dispatch(call.with_client_permit(permit)).await,
+                    Err(BodyError::Refused(reply)) => reply,
+                    Err(BodyError::Status(status)) => return unread(status, problems.as_ref()),
+                }
             }
         };
-        self.answer(reply, media, problem::TOO_LARGE, problems.as_ref(), &channel)
+        self.answer(reply, media, too_large, problems.as_ref(), &channel)
+    }
+
+    /// The call of a URL. Its body is raw data, or parameters where the function takes no raw data.
+    async fn called(
+        &self,
+        head: &Rc<RequestHead>,
+        url: FunctionUrl,
+        definition: Option<&Definition>,
+        body: Body,
+        channel: &Channel,
+    ) -> Result<Incoming, BodyError> {
+        let name = url.function().func().to_owned();
+        let function = definition.and_then(|definition| definition.function(&name));
+        let takes_raw = function.is_some_and(Function::rawupload);
+        let request = url.into_request(function);
+        let size = head.path().len() + head.query().len();
+        if takes_raw || !has_params(head, &body) {
+            let input = (takes_raw || has_raw(head, &body)).then(|| input(head, body));
+            return Ok(incoming(head, request, channel.clone()).with_size(size).with_input(input));
+        }
+        let (params, _room) = self.whole(body, channel).await?;
+        let request = request.with_body(&params);
+        let refused = |refusal: Refusal| self.executor.refuse(refusal.into(), channel);
+        let request = request.map_err(|refusal| BodyError::Refused(refused(refusal)))?;
+        Ok(incoming(head, request, channel.clone()).with_size(size + params.len()))
+    }
+
+    /// The whole body of a request, with the room that it takes.
+    async fn whole(&self, body: Body, channel: &Channel) -> Result<(Bytes, Room), BodyError> {
+        let (limit, time) = (self.executor.max_request_size(), self.executor.request_timeout());
+        let client = channel.peer().map_or(Client::Unknown, Client::from);
+        let mut room = body.room(&self.executor, &client);
+        Ok((body::read(body, limit, time, &mut room).await?, room))
     }
 
     /// Whether a function may be called by this method. HEAD is GET without the body of the answer, which the server
@@ -272,12 +300,31 @@ fn has_raw(head: &RequestHead, body: &Body) -> bool {
     body.length().is_none_or(|length| length > 0) || head.get(&CONTENT_TYPE).is_some_and(is_raw)
 }
 
+/// Whether the body of a request for the URL of a function may be its parameters.
+fn has_params(head: &RequestHead, body: &Body) -> bool {
+    let media = head.get(&CONTENT_TYPE).and_then(|media| media.split(';').next());
+    head.method() == "POST"
+        && body.length() != Some(0)
+        && media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
+}
+
 /// The raw data of a request.
 fn input(head: &RequestHead, body: Body) -> RawInput {
     let length = head.get(&CONTENT_LENGTH).and_then(|length| length.parse().ok());
     RawInput::new(body)
         .with_content_type(head.get(&CONTENT_TYPE).map(str::to_owned))
         .with_length(length)
+}
+
+/// The answer to a request whose body is not read to its end, so that the connection ends too.
+fn unread(status: StatusCode, problems: Option<&Problems<'_>>) -> Answer {
+    let text = status.canonical_reason().unwrap_or_default();
+    let mut answer = match problems {
+        Some(_) => refusal(status, codes::INVALID_REQUEST, text, problems),
+        None => answer::empty(status),
+    };
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 /// The answer to a request that is not dispatched: a problem where errors are `problems`, else a message.

@@ -49,10 +49,14 @@ pub(super) struct Problems<'a> {
 
 impl Problems<'_> {
     /// The status and the body for a message; `None` for a result.
-    pub(super) fn of_message(&self, message: &Message) -> Option<(StatusCode, Vec<u8>)> {
+    pub(super) fn of_message(
+        &self,
+        message: &Message,
+        too_large: StatusCode,
+    ) -> Option<(StatusCode, Vec<u8>)> {
         let code = message.response().code()?;
         let own = match (message.refusal_reason(), code) {
-            (Some(RefusalReason::TooLarge), _) => TOO_LARGE,
+            (Some(RefusalReason::TooLarge), _) => too_large,
             // a function that its interface does not have
             (Some(RefusalReason::Unknown), codes::INVALID_REQUEST) => StatusCode::NOT_FOUND,
             _ => status(code, self.own),

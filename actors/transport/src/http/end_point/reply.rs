@@ -37,7 +37,7 @@ pub(super) fn answer(
     }
     match body {
         ReplyBody::Message(message) => {
-            let problem = problems.and_then(|problems| problems.of_message(&message));
+            let problem = problems.and_then(|problems| problems.of_message(&message, too_large));
             let was_not_carried_out = message.response().code() == Some(codes::CONNECT_ERROR);
             let (status, media, bytes) = match problem {
                 Some((status, bytes)) => (status, problem::MEDIA, bytes),
