@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use asyncsteps_futoin::iface::{Definition, Function};
+use asyncsteps_futoin::iface::{Definition, Function, FunctionName};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -78,7 +78,27 @@ pub struct ParameterInfo {
     pub default: Option<Value>,
 }
 
+/// A function that is listed as a [tool](super::Functions::tool) of language models.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ToolInfo {
+    /// Its full name.
+    pub function: FunctionName,
+    /// What it does, as its service says it.
+    pub what: Arc<str>,
+    /// Its interface.
+    pub definition: Arc<Definition>,
+    /// Whether a host stores its requests, so that they may take longer than their callers wait.
+    pub is_stored: bool,
+}
+
 impl Executor {
+    /// The functions that are listed as tools.
+    #[must_use]
+    pub fn tools(&self) -> Vec<ToolInfo> {
+        self.shared.registry.tools()
+    }
+
     /// The hosted interfaces. An interface that is there only because another one inherits from it
     /// is named there.
     #[must_use]

@@ -110,6 +110,14 @@ pub enum ConfigError {
         /// The one that both inherit from.
         parent: IfaceVer,
     },
+    /// A function of another interface is listed as a tool under the same name.
+    #[error("{iface} lists a tool under the name of {function}, which is one")]
+    ToolTwice {
+        /// The interface.
+        iface: IfaceVer,
+        /// The function that is a tool.
+        function: String,
+    },
     /// Several things are wrong.
     #[error("{}", lines(.0))]
     Several(Vec<Self>),

@@ -1,6 +1,6 @@
 //! The business logic of an interface's functions, while it is added to the executor.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::panic::Location;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ pub struct Functions<S = ()> {
     pub(super) state: Arc<S>,
     implementations: Implementations,
     internal: BTreeSet<Box<str>>,
+    tools: BTreeMap<Box<str>, Arc<str>>,
     others: Others,
     /// The codes that errors of the service have, if it has handlers.
     pub(super) codes: BTreeSet<&'static str>,
@@ -39,8 +40,15 @@ pub struct Functions<S = ()> {
     errors: Vec<ConfigError>,
 }
 
-/// An interface whose functions fit, and the names of its internal functions.
-type Finished = (Arc<Definition>, Declaration, Implementations, BTreeSet<Box<str>>);
+/// An interface whose functions fit.
+pub(super) struct Finished {
+    pub(super) definition: Arc<Definition>,
+    pub(super) declaration: Declaration,
+    pub(super) implementations: Implementations,
+    pub(super) internal: BTreeSet<Box<str>>,
+    /// The texts of tools, by the names of their functions.
+    pub(super) tools: BTreeMap<Box<str>, Arc<str>>,
+}
 
 impl<S> Functions<S> {
     pub(super) fn new(declaration: Declaration, state: Arc<S>, checks: RequestChecks) -> Self {
@@ -49,6 +57,7 @@ impl<S> Functions<S> {
             state,
             implementations: Implementations::new(),
             internal: BTreeSet::new(),
+            tools: BTreeMap::new(),
             others: Others::Forgotten,
             codes: BTreeSet::new(),
             checks,
@@ -115,6 +124,29 @@ impl<S> Functions<S> {
         self
     }
 
+    /// Lists the function as a tool of language models, with a text that says to a model what it does and when to call
+    /// it. Transports serve tools, such as HTTP with the Model Context Protocol. A tool has the name of its function,
+    /// which no other tool of the executor has. Its callers are callers as all others: with their level and limits.
+    ///
+    /// ```
+    /// # use asyncsteps_executor::{Executor, Returns, Steps};
+    /// # use asyncsteps_executor::typed::Interface;
+    /// # fn book(steps: &Steps<(), ()>) -> Returns<()> { steps.pass().returns() }
+    /// # actix::System::new().block_on(async {
+    /// let interface = Interface::new("acme.rides:1.0".parse()?);
+    /// let executor = Executor::builder()
+    ///     .service(interface, (), |functions| {
+    ///         functions.on("book", book).tool("book", "Books a ride for the caller, and charges it");
+    ///     })
+    ///     .build()?;
+    /// assert_eq!(executor.tools()[0].function.func(), "book");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn tool(&mut self, function: &str, what: &str) -> &mut Self {
+        self.tools.insert(function.into(), what.into());
+        self
+    }
+
     /// A host of the function finds a mistake in it, at this place in the source: an error when the executor is built.
     pub fn mistake(&mut self, function: &str, source: &'static Location<'static>, what: String) {
         self.mistakes(function, vec![Mistake { source, what }]);
@@ -159,7 +191,8 @@ impl<S> Functions<S> {
                 errors.extend(implementation.differences(&definition, name));
             }
         }
-        for name in self.internal.iter().filter(|name| definition.function(name).is_none()) {
+        let named = self.internal.iter().chain(self.tools.keys());
+        for name in named.filter(|name| definition.function(name).is_none()) {
             let function = name.to_string();
             errors.push(ConfigError::NoSuchFunction { iface: iface(), function });
         }
@@ -176,7 +209,10 @@ impl<S> Functions<S> {
         }
         match ConfigError::of(errors) {
             Some(error) => Err(error),
-            None => Ok((definition, self.declaration, self.implementations, self.internal)),
+            None => {
+                let Self { declaration, implementations, internal, tools, .. } = self;
+                Ok(Finished { definition, declaration, implementations, internal, tools })
+            }
         }
     }
 }

@@ -83,7 +83,7 @@ pub use blocking::BlockingRequest;
 pub use builder::Builder;
 pub use call::CallSteps;
 pub use caller::Caller;
-pub use catalog::{Catalog, FunctionInfo, InterfaceInfo, ParameterInfo};
+pub use catalog::{Catalog, FunctionInfo, InterfaceInfo, ParameterInfo, ToolInfo};
 pub use client_limits::{ClientLimits, ClientPermit};
 pub use close::Closed;
 pub use config_error::ConfigError;

@@ -13,9 +13,10 @@ use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 
 use super::caller::Caller;
+use super::catalog::ToolInfo;
 use super::config_error::ConfigError;
 use super::declaration::Declaration;
-use super::functions::Functions;
+use super::functions::{Finished, Functions};
 use super::implementation::Implementation;
 use super::refused::Refused;
 use super::request_checks::RequestChecks;
@@ -73,6 +74,8 @@ pub(super) struct HostedFunction {
     level: SecurityLevel,
     /// Whether only the program itself calls it.
     is_internal: bool,
+    /// What it does, if it is listed as a tool.
+    tool: Option<Arc<str>>,
     /// Whether it represents functions that are hosted elsewhere.
     is_forwarded: bool,
     /// The requests to it, under any of its names.
@@ -120,7 +123,8 @@ impl Registry {
     ) -> Result<(), ConfigError> {
         let mut functions = Functions::new(declaration, state, self.checks.clone());
         define(&mut functions);
-        let (definition, declaration, mut implementations, internal) = functions.finish()?;
+        let Finished { definition, declaration, mut implementations, internal, mut tools } =
+            functions.finish()?;
         let conditions = Conditions::of(&definition);
         let host = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
@@ -134,6 +138,7 @@ impl Registry {
                     .map(|it| it.followed_by(&self.result_step)),
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
                 is_internal: internal.contains(&name),
+                tool: tools.remove(&name),
                 function: Arc::clone(function),
                 conditions,
                 is_forwarded: false,
@@ -141,13 +146,20 @@ impl Registry {
             };
             (name, Arc::new(hosted))
         };
-        let functions = definition.functions().map(host).collect();
+        let functions: BTreeMap<_, _> = definition.functions().map(host).collect();
         let size = definition.functions().map(|function| function.max_request_size()).max();
         let mut parents = self.parents.lock();
         let key = |parent: &Definition| (parent.iface().into(), parent.version().major);
         if let Some(parent) = definition.inherits().iter().find(|it| parents.contains(&key(it))) {
             let (iface, parent) = (definition.id().clone(), parent.id().clone());
             return Err(ConfigError::ParentShared { iface, parent });
+        }
+        let is_named = |tool: &&ToolInfo| {
+            functions.get(tool.function.func()).is_some_and(|it| it.tool.is_some())
+        };
+        if let Some(tool) = self.tools().iter().find(is_named) {
+            let (iface, function) = (definition.id().clone(), tool.function.to_string());
+            return Err(ConfigError::ToolTwice { iface, function });
         }
         self.host(&definition, &definition, &functions)?;
         for parent in definition.inherits() {
@@ -318,6 +330,23 @@ impl Registry {
         plans
     }
 
+    /// The functions that are listed as tools.
+    pub(super) fn tools(&self) -> Vec<ToolInfo> {
+        let mut tools = Vec::new();
+        for versions in &self.interfaces {
+            for hosted in versions.iter().filter(|hosted| hosted.by_itself) {
+                tools.extend(hosted.full_names().filter_map(|(name, function)| {
+                    let (what, function_name) = (function.tool.clone()?, name.parse().ok()?);
+                    let implementation = function.implementation.as_ref();
+                    let definition = Arc::clone(&function.definition);
+                    let is_stored = implementation.is_some_and(|it| it.behind_front().is_some());
+                    Some(ToolInfo { function: function_name, what, definition, is_stored })
+                }));
+            }
+        }
+        tools
+    }
+
     /// The interfaces that were written down from types.
     pub(super) fn written(&self) -> Vec<Interface> {
         let declarations = self.declarations.lock();
@@ -347,6 +376,7 @@ impl HostedFunction {
             conditions: Conditions::of(definition),
             level: SecurityLevel::Anonymous,
             is_internal: false,
+            tool: None,
             is_forwarded: true,
             counts: FunctionCounts::new(),
         })

@@ -19,4 +19,5 @@ mod requests_seen;
 mod signals;
 mod step_keys;
 mod test_request;
+mod tools;
 mod twice;

@@ -79,7 +79,7 @@ impl Interface<'_> {
     }
 
     /// A result of variables, which has all of them.
-    fn variables(&self, variables: &[Parameter]) -> Value {
+    pub(super) fn variables(&self, variables: &[Parameter]) -> Value {
         let schema = |it: &Parameter| {
             let schema = super::described(self.schema(&it.check), it.desc.as_deref());
             (it.name().to_owned(), schema)

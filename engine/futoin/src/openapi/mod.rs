@@ -27,6 +27,7 @@
 
 mod answers;
 mod operation;
+mod tool;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::iface::{Check, Definition, Function, FunctionName};
+
+pub use tool::tool_schemas;
 
 /// What every document says of its schemas.
 const ABOUT: &str = "Made from definitions of FutoIn (FTN3), called over HTTP (FTN5). \
