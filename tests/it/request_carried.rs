@@ -107,14 +107,12 @@ fn note(cx: &Cx<Notes, Named>, what: &str) {
     cx.0.send(json!([what, trace, fields])).expect("the test waits");
 }
 
-#[expect(clippy::unused_async, reason = "a handler is an async function")]
 async fn sends(cx: &Cx<Notes, Named>) -> BodyResult<()> {
     note(cx, "call");
     cx.entity().send(Message::new("gets", json!({}))?)?;
     Ok(())
 }
 
-#[expect(clippy::unused_async, reason = "a handler is an async function")]
 async fn gets(cx: &Cx<Notes, Named>) -> BodyResult<()> {
     note(cx, "message");
     Ok(cx.entity().change(|notes| *notes += 1)?)
