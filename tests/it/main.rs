@@ -47,6 +47,7 @@ mod shop_shelf;
 mod tidy;
 mod typed_client;
 mod typescript;
+mod wire_balancers;
 mod wire_beside;
 mod wire_calls;
 mod wire_credentials;

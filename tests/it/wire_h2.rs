@@ -119,6 +119,24 @@ fn a_client_that_gives_a_request_up_or_leaves_cancels_it() {
 }
 
 #[test]
+fn a_busy_connection_is_told_before_the_server_closes() {
+    let (mut jobs, host) = jobs();
+    let mut client = Http2::open(host.address);
+    client.request(1, WAIT, &json!({ "n": 1 }));
+    let job = jobs.wait_for_start();
+    host.executor.announce_close();
+    client.request(3, "test.jobs:1.0:none", &json!({}));
+    assert_eq!(body(client.answer(3))["e"], "InvalidRequest");
+    job.finish();
+    assert_eq!(body(client.answer(1)), json!({ "r": { "n": 1 } }));
+    assert!(client.expect_end().is_some(), "it is told");
+    // the server goes on
+    let mut other = Http2::open(host.address);
+    other.request(1, "test.jobs:1.0:none", &json!({}));
+    assert_eq!(body(other.answer(1))["e"], "InvalidRequest");
+}
+
+#[test]
 fn requests_in_flight_are_answered_before_the_server_ends() {
     let (mut jobs, mut host) = jobs();
     let mut idle = Http2::open(host.address);

@@ -31,6 +31,9 @@ fn balancers_are_told_before_connections_are_refused() {
         (answer.status(), answer.text().to_owned())
     };
     assert_eq!(get("/ready").0, 200);
+    let mut kept = Connection::open(program.address);
+    let ping = post(&message("futoin.anonping:1.0:ping", &json!({ "echo": 5 })));
+    assert_eq!(kept.send(&ping).receive().header("connection"), None);
     program.ask_to_end();
     let closing = loop {
         match get("/ready") {
@@ -40,6 +43,10 @@ fn balancers_are_told_before_connections_are_refused() {
     };
     let text = r#"{"ready":false,"reasons":["closing"]}"#;
     assert_eq!(closing, (503, text.to_owned()));
+    // a connection that is kept has one more answer, and ends
+    let last = kept.send(&ping).receive();
+    assert_eq!((last.status(), last.header("connection")), (200, Some("close")));
+    kept.expect_closed();
     client::ping(program.address);
     for path in ["/health", "/metrics", "/console"] {
         assert_eq!(get(path).0, 200, "{path}");

@@ -42,7 +42,8 @@ impl Executor {
     }
 
     /// Whether the executor closes, or [will](Self::announce_close).
-    pub(crate) fn is_close_announced(&self) -> bool {
+    #[must_use]
+    pub fn is_close_announced(&self) -> bool {
         self.shared.is_close_announced.load(Ordering::Relaxed) || self.is_closing()
     }
 

@@ -163,6 +163,7 @@ impl Protocols {
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         let progress = Rc::clone(&requests.progress);
+        let executor = requests.site.end_point.executor.clone();
         progress.multiplex();
         // in a box, whose memory is free while the answer waits for the client
         let service = service_fn(move |request| Box::pin(requests.respond(request)));
@@ -170,7 +171,9 @@ impl Protocols {
         let (mut alarm, mut is_told) = (Alarm::default(), false);
         poll_fn(|cx| {
             let is_displaced = progress.holds().account().is_displaced();
-            if (progress.closing().is_some() || is_displaced) && !is_told {
+            // one that is busy hears it while the server still serves
+            let is_closing = progress.closing().is_some() || executor.is_close_announced();
+            if (is_closing || is_displaced) && !is_told {
                 is_told = true;
                 connection.as_mut().graceful_shutdown();
             }

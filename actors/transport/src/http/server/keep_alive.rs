@@ -13,6 +13,10 @@ use crate::http::head::FieldsSummary;
 /// How long a connection is kept at least, and at most while there are many.
 const BRIEF: Duration = Duration::from_secs(5);
 
+/// How much longer it is kept than is said: a request that is sent just in time is on its way then, and one that meets the
+/// end of its connection is lost to its client, who cannot know whether it was carried out.
+const MARGIN: Duration = Duration::from_secs(1);
+
 /// The field of answers over HTTP/1.1 that says how long a connection is kept (RFC 2068 §19.7.1.1), to clients that ask
 /// for it by `Connection: keep-alive`, as browsers and Node.js do: for others it is a cost without a use.
 pub(super) const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -45,6 +49,7 @@ impl KeepAlive {
 
     /// When a connection ends that is idle `since` then, or has to be looked at again.
     pub(super) fn until(&self, since: Time, now: Time) -> Time {
+        let since = since + MARGIN;
         let brief = since + BRIEF.min(self.most);
         match now < brief || self.connections.are_many(&self.client) {
             true => brief,
@@ -66,12 +71,12 @@ mod tests {
         };
         let at = |seconds| Time::from_epoch(Duration::from_secs(seconds));
         let until = |peer, now| keep_alive(peer).until(at(100), at(now));
-        assert_eq!([100, 104, 105, 111].map(|now| until(ann, now)), [105, 105, 110, 112].map(at));
+        assert_eq!([100, 105, 106, 112].map(|now| until(ann, now)), [106, 106, 111, 113].map(at));
         let of_ann: Vec<_> = (0..5).map(|_| connections.enter(ann)).collect();
-        assert_eq!([ann, bob].map(|peer| until(peer, 106)), [105, 111].map(at));
+        assert_eq!([ann, bob].map(|peer| until(peer, 107)), [106, 112].map(at));
         let of_bob: Vec<_> = (0..2).map(|_| connections.enter(bob)).collect();
-        assert_eq!(until(bob, 106), at(105));
+        assert_eq!(until(bob, 107), at(106));
         drop((of_ann, of_bob));
-        assert_eq!(until(ann, 106), at(111));
+        assert_eq!(until(ann, 107), at(112));
     }
 }

@@ -21,7 +21,8 @@ pub struct ServerLimits {
     pub head_size: usize,
     /// How long a connection is kept for the next request; 75 s unless set: longer than balancers and clients keep theirs, so
     /// that none sends a request on a connection that is just being closed. Answers over HTTP/1.1 say so
-    /// (`Keep-Alive`) to clients that send `Connection: keep-alive`.
+    /// (`Keep-Alive`) to clients that send `Connection: keep-alive`, and it is kept for a second more, in which a request that
+    /// was sent in time arrives.
     /// While more than three quarters of the [`connections`](Self::connections) are open, or of those of the client, it is
     /// 5 s at most.
     pub keep_alive: Duration,

@@ -236,8 +236,9 @@ impl Server {
     /// How long the server goes on as before when it is asked to stop, but for its readiness: the executor
     /// is not [ready](asyncsteps_executor::Executor::readiness) from then on, so that a balancer can take it out before
     /// connections are refused. None unless set, for services without a balancer; otherwise it should be
-    /// longer than the time in which the balancer notices, such as two periods of its probe. The
-    /// [`grace`](Self::grace) begins afterwards.
+    /// longer than the time in which the balancer notices, such as two periods of its probe. Answers
+    /// in this time end their connections (`Connection: close`, GOAWAY), so that pools of balancers are empty before requests
+    /// would be lost. The [`grace`](Self::grace) begins afterwards.
     pub fn drain_delay(mut self, delay: Duration) -> Self {
         self.drain_delay = delay;
         self

@@ -151,7 +151,8 @@ impl Requests {
                 head.version = version;
             }
             if version <= Version::HTTP_11 && head.status != StatusCode::SWITCHING_PROTOCOLS {
-                if progress.closing().is_some() {
+                // pooled connections of balancers end before the server does
+                if progress.closing().is_some() || site.end_point.executor.is_close_announced() {
                     head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 } else if let Some(time) = site.keep_alive.as_ref().filter(|_| wants_time) {
                     head.headers.insert(KEEP_ALIVE, time.clone());
