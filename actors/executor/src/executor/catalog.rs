@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use asyncsteps_futoin::iface::{Definition, Function, FunctionName};
+use asyncsteps_futoin::iface::{Definition, Function};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::handle::Executor;
+use super::tool::ToolInfo;
 use crate::plan::Plan;
 
 /// The hosted interfaces, by name and version.
@@ -76,20 +77,6 @@ pub struct ParameterInfo {
     /// Its default value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-}
-
-/// A function that is listed as a [tool](super::Functions::tool) of language models.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ToolInfo {
-    /// Its full name.
-    pub function: FunctionName,
-    /// What it does, as its service says it.
-    pub what: Arc<str>,
-    /// Its interface.
-    pub definition: Arc<Definition>,
-    /// Whether a host stores its requests, so that they may take longer than their callers wait.
-    pub is_stored: bool,
 }
 
 impl Executor {

@@ -77,13 +77,14 @@ mod survey;
 #[cfg(feature = "test")]
 pub mod test;
 mod time_limit;
+mod tool;
 mod typed_client;
 
 pub use blocking::BlockingRequest;
 pub use builder::Builder;
 pub use call::CallSteps;
 pub use caller::Caller;
-pub use catalog::{Catalog, FunctionInfo, InterfaceInfo, ParameterInfo, ToolInfo};
+pub use catalog::{Catalog, FunctionInfo, InterfaceInfo, ParameterInfo};
 pub use client_limits::{ClientLimits, ClientPermit};
 pub use close::Closed;
 pub use config_error::ConfigError;
@@ -111,4 +112,5 @@ pub use served::ServedRequest;
 pub use signals::NotSignalled;
 pub(crate) use signals::{InboxGuard, Sent};
 pub use survey::OldestInFlight;
+pub use tool::ToolInfo;
 pub use typed_client::{TypedCall, TypedCallError, TypedClient};

@@ -13,13 +13,13 @@ use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 
 use super::caller::Caller;
-use super::catalog::ToolInfo;
 use super::config_error::ConfigError;
 use super::declaration::Declaration;
 use super::functions::{Finished, Functions};
 use super::implementation::Implementation;
 use super::refused::Refused;
 use super::request_checks::RequestChecks;
+use super::tool::ToolInfo;
 use crate::channel::{Channel, ChannelKind};
 use crate::observe::{FunctionCounts, FunctionFigures};
 use crate::plan::{FunctionKind, Plan};
