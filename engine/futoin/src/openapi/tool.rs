@@ -1,72 +1,28 @@
 //! The schemas of a single function, as tools of language models have them.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 use super::{HttpFront, Interface};
 use crate::iface::{Definition, Function, ResultCheck};
 
-/// The JSON Schemas (2020-12) of the parameters of a function and of its result, each with the types that it names in
-/// its `$defs`. A result that is no object has none.
+/// The JSON Schemas (2020-12) of the parameters of a function and of its result, with custom types written where they
+/// are used: models read them so. A result that is no object has none.
 #[must_use]
 pub fn tool_schemas(definition: &Definition, function: &Function) -> (Value, Option<Value>) {
-    // of what schemas refer to
-    let front = HttpFront {
-        title: "",
-        version: "",
-        path: "",
-        methods: &|_| &[],
-        schemes: &[],
-        problem_status: None,
-    };
-    let interface = Interface::new(&front, definition);
+    // of all operations, and nothing of one schema
+    let (title, version, path, schemes) = ("", "", "", &[]);
+    let methods = &|_: &_| &[][..];
+    let front = HttpFront { title, version, path, methods, schemes, problem_status: None };
+    // so nothing is referred to by its name
+    let interface = Interface { front: &front, definition, names: BTreeMap::new() };
     let result = match &function.result {
         ResultCheck::Nothing | ResultCheck::Raw => None,
-        ResultCheck::Whole(check) => Some(check.json_schema(&|check| interface.reference(check))),
+        ResultCheck::Whole(check) => Some(interface.schema(check)),
         ResultCheck::Variables(variables) => Some(interface.variables(variables)),
     };
-    let result = result.filter(|result| result["type"] == "object");
-    let whole = |schema| interface.with_types(schema);
-    (whole(interface.params(function)), result.map(whole))
-}
-
-impl Interface<'_> {
-    /// A schema with the custom types that it refers to, and that they refer to.
-    fn with_types(&self, mut schema: Value) -> Value {
-        let (mut types, mut left) = (Map::new(), Vec::new());
-        self.refer_inside(&mut schema, &mut left);
-        while let Some(name) = left.pop() {
-            let Some(custom) = self.definition.types.get(&*name) else { continue };
-            if types.contains_key(&name) {
-                continue;
-            }
-            let written = custom.check.json_schema(&|check| self.reference(check));
-            let mut written = super::described(written, custom.desc.as_deref());
-            self.refer_inside(&mut written, &mut left);
-            types.insert(name, written);
-        }
-        if !types.is_empty() {
-            schema["$defs"] = types.into();
-        }
-        schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
-        schema
-    }
-
-    /// Turns references to components of a document into ones to `$defs`, and notes the types.
-    fn refer_inside(&self, schema: &mut Value, types: &mut Vec<String>) {
-        match schema {
-            Value::Object(schema) => {
-                let component = schema.get("$ref").and_then(Value::as_str);
-                let name = component.and_then(|it| it.rsplit_once('.')).map(|(_, name)| name);
-                if let Some(name) = name.map(str::to_owned) {
-                    schema.insert("$ref".to_owned(), format!("#/$defs/{name}").into());
-                    types.push(name);
-                }
-                schema.values_mut().for_each(|inner| self.refer_inside(inner, types));
-            }
-            Value::Array(list) => list.iter_mut().for_each(|it| self.refer_inside(it, types)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
+    (interface.params(function), result.filter(|result| result["type"] == "object"))
 }
 
 #[cfg(test)]
@@ -77,7 +33,7 @@ mod tests {
     use crate::iface::{Loader, Source};
 
     #[test]
-    fn schemas_have_the_types_that_they_name_and_no_others() {
+    fn schemas_have_their_types_inside() {
         let file = r#"{
             "iface": "a.shop", "version": "1.0", "ftn3rev": "1.9",
             "types": {
@@ -100,15 +56,15 @@ mod tests {
             let output = output.map_or_else(|| "nothing".to_owned(), |output| output.to_string());
             all += &format!("{}: {input}\n    {output}\n", function.name());
         }
-        expect![[r##"
-            forget: {"$schema":"https://json-schema.org/draft/2020-12/schema","additionalProperties":false,"properties":{},"required":[],"type":"object"}
+        expect![[r#"
+            forget: {"additionalProperties":false,"properties":{},"required":[],"type":"object"}
                 nothing
-            name: {"$schema":"https://json-schema.org/draft/2020-12/schema","additionalProperties":false,"properties":{},"required":[],"type":"object"}
+            name: {"additionalProperties":false,"properties":{},"required":[],"type":"object"}
                 nothing
-            order: {"$defs":{"Item":{"properties":{"qty":{"maximum":2147483647,"minimum":-2147483648,"type":"integer"},"sku":{"$ref":"#/$defs/Sku"}},"required":["sku","qty"],"type":"object"},"Items":{"items":{"$ref":"#/$defs/Item"},"type":"array"},"Sku":{"description":"Of a product","minLength":1,"type":"string"}},"$schema":"https://json-schema.org/draft/2020-12/schema","additionalProperties":false,"properties":{"items":{"$ref":"#/$defs/Items"},"key":{"default":null,"type":["string","null"]}},"required":["items"],"type":"object"}
-                {"$defs":{"Sku":{"description":"Of a product","minLength":1,"type":"string"}},"$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"qty":{"maximum":2147483647,"minimum":-2147483648,"type":"integer"},"sku":{"$ref":"#/$defs/Sku"}},"required":["sku","qty"],"type":"object"}
-            stock: {"$schema":"https://json-schema.org/draft/2020-12/schema","additionalProperties":false,"properties":{},"required":[],"type":"object"}
-                {"$schema":"https://json-schema.org/draft/2020-12/schema","additionalProperties":false,"properties":{"stock":{"description":"Units","type":"number"}},"required":["stock"],"type":"object"}
-        "##]].assert_eq(&all);
+            order: {"additionalProperties":false,"properties":{"items":{"items":{"properties":{"qty":{"maximum":2147483647,"minimum":-2147483648,"type":"integer"},"sku":{"minLength":1,"type":"string"}},"required":["sku","qty"],"type":"object"},"type":"array"},"key":{"default":null,"type":["string","null"]}},"required":["items"],"type":"object"}
+                {"properties":{"qty":{"maximum":2147483647,"minimum":-2147483648,"type":"integer"},"sku":{"minLength":1,"type":"string"}},"required":["sku","qty"],"type":"object"}
+            stock: {"additionalProperties":false,"properties":{},"required":[],"type":"object"}
+                {"additionalProperties":false,"properties":{"stock":{"description":"Units","type":"number"}},"required":["stock"],"type":"object"}
+        "#]].assert_eq(&all);
     }
 }
