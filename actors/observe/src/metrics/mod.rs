@@ -37,8 +37,8 @@
 //! | `asyncsteps_lock_wait_seconds` | kind, lock | histogram of the waits that ended with the lock; acquisitions without a wait are not counted |
 //! | `asyncsteps_lock_given_up_total`, `asyncsteps_lock_rejected_total` | kind, lock | waits that ended without the lock; refused because the queue was full |
 //! | `asyncsteps_durable_requests`, `asyncsteps_durable_oldest_seconds` | function, state | durable requests that have not ended, of the functions of this process (the first 100 by name), and the time since the oldest of them was submitted; 10,000 stand for more as well; states as `jobs list` has them, and those without a request are missing |
-//! | `asyncsteps_durable_queue_head_seconds` | function | how long the same request is the next that waits for a node: a queue that stands still |
-//! | `asyncsteps_durable_schedule_lag_seconds` | function | how late the latest request of a schedule is that is due and has not begun |
+//! | `asyncsteps_durable_queue_head_seconds` | function | how long the same request is the next that waits for a node: a queue that stands still; none is shown while none waits |
+//! | `asyncsteps_durable_schedule_lag_seconds` | function | how late the latest request of a schedule is that is due and has not begun; none is shown while all have |
 //! | `asyncsteps_durable_journal_up` | | 1 if the journal answered these questions within a second, and 0; it is asked every 5 s at most, when the figures are read |
 //! | `asyncsteps_durable_stored_requests`, `asyncsteps_durable_stored_bytes`, `asyncsteps_durable_log_bytes` | | requests in the journal, also ended ones; its bytes on disk, and those of a write-ahead log of its own, where it has them |
 //! | `asyncsteps_durable_oldest_body_seconds` | function | how long the oldest body of a durable function has run, of those that run in this process |
