@@ -53,8 +53,9 @@ impl DurableFigures {
 }
 
 impl Looked {
-    pub(crate) fn metrics(&self) -> Vec<HostMetric> {
-        let is_up = f64::from(u8::from(self.counts.is_some()));
+    /// The metrics of a journal that is lost meanwhile, or is not.
+    pub(crate) fn metrics(&self, is_lost: bool) -> Vec<HostMetric> {
+        let is_up = f64::from(u8::from(self.counts.is_some() && !is_lost));
         let up = "Whether the journal answered in time: 1 or 0";
         let mut all = vec![gauge("asyncsteps_durable_journal_up", up, is_up)];
         let Some(Counts { time, flows, stored, bytes, log_bytes, .. }) = &self.counts else {

@@ -37,7 +37,8 @@ impl HostFigures for DurableShared {
                 let before = looked.as_ref().map(|looked| looked.heads.clone());
                 *looked = Some(self.look(before.unwrap_or_default()).await);
             }
-            let mut all: Vec<_> = looked.iter().flat_map(Looked::metrics).collect();
+            let is_lost = self.journal.lost_since().is_some();
+            let mut all: Vec<_> = looked.iter().flat_map(|it| it.metrics(is_lost)).collect();
             drop(looked);
             all.extend(self.of_process());
             all
