@@ -8,6 +8,7 @@ use hyper::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode, body::Bytes};
+use serde_json::json;
 use swagger_ui_redist::{SwaggerUi, SwaggerUiStaticFile};
 
 /// What there is at this address.
@@ -41,7 +42,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
 
 /// The functions as a document.
 pub(crate) fn openapi(service: &http::Service) -> OpenApi {
+    let items = json!([{ "sku": "apple", "qty": 3 }]);
     http::openapi(service, "Shop", env!("CARGO_PKG_VERSION"))
+        .example("demo.shop:1.0:restock", json!({ "sku": "apple", "count": 10, "price": 30 }))
+        .example("demo.shop:1.0:stock", json!({ "sku": "apple" }))
+        .example("demo.shop:1.0:order", json!({ "customer": "ann", "items": items }))
+        .example("demo.shop:1.0:get", json!({ "order": 1 }))
+        .example("demo.shop:1.0:list", json!({ "customer": "ann" }))
 }
 
 /// The file of Swagger UI at this path.

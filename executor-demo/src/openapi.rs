@@ -8,8 +8,12 @@ use crate::server::{executor, service};
 
 /// Print the OpenAPI document of the functions, for Swagger UI, validators and generators of clients.
 #[derive(Clone, Debug, Args)]
-#[expect(clippy::exhaustive_structs, reason = "it has no options")]
-pub struct OpenApiOptions {}
+#[expect(clippy::exhaustive_structs, reason = "options of a program, not of a library")]
+pub struct OpenApiOptions {
+    /// With messages, and the functions that only the program itself calls.
+    #[arg(long)]
+    pub all: bool,
+}
 
 impl OpenApiOptions {
     /// Describes the functions that this program hosts; returns the text to print.
@@ -23,6 +27,8 @@ impl OpenApiOptions {
         let config = Config::try_parse_from(["executor-demo", "--data", ":memory:"])?;
         let config = Config { otlp: None, console_token: None, ..config };
         let service = service(&executor(&config)?, &config, None);
-        Ok(format!("{:#}", docs::openapi(&service).document()))
+        let openapi = docs::openapi(&service);
+        let document = if self.all { openapi.document_of_all() } else { openapi.document() };
+        Ok(format!("{document:#}"))
     }
 }

@@ -55,6 +55,8 @@ fn described(definitions: &[Arc<Definition>], status: Option<&dyn Fn(&str) -> u1
         methods: &|_| &["get", "post"],
         schemes: &["Basic", "Bearer"],
         problem_status: status,
+        messages: status.is_none(),
+        examples: &BTreeMap::new(),
     };
     document(definitions, &front)
 }
@@ -62,7 +64,8 @@ fn described(definitions: &[Arc<Definition>], status: Option<&dyn Fn(&str) -> u1
 fn served(executor: Executor, has_problems: bool) -> Value {
     let service = http::service("/ftn/", executor).get_calls(|function| function.func() != "echo");
     let service = if has_problems { service.problem_details(|_| None) } else { service };
-    http::openapi(&service, "Served", "1").document()
+    let openapi = http::openapi(&service, "Served", "1");
+    if has_problems { openapi.document() } else { openapi.document_of_all() }
 }
 
 /// The names of types, and values that some of them take.
@@ -125,7 +128,7 @@ fn verdicts(definition: &Definition) -> BTreeMap<String, Vec<(Value, bool)>> {
         all.chain([verdict(json!({})), verdict(json!({ "v": 1, "w": 1 }))]).collect()
     };
     let names = definition.functions().map(|function| function.name());
-    names.map(|name| (format!("test.types-1.0.{name}.params"), of_function(name))).collect()
+    names.map(|name| (format!("testTypes.{name}.params"), of_function(name))).collect()
 }
 
 #[actix_rt::test]

@@ -22,12 +22,17 @@ fn the_document_that_is_served_is_the_one_that_is_printed() {
     let responses = &printed["paths"]["/ftn/demo.shop/1.0/order"]["post"]["responses"];
     assert_eq!(responses["409"]["description"], "OutOfStock, KeyReused");
     assert_eq!(printed["paths"]["/ftn/demo.shop/1.0/order"]["get"], Value::Null);
+    let own = ["/ftn/", "/ftn/demo.bank/1.0/capture", "/ftn/futoin.ping/1.0/ping"];
+    let missing = |document: &Value| own.map(|path| document["paths"][path].is_null());
+    assert_eq!(missing(&printed), [true; 3]);
     let data = Data::new();
     let program = Program::start_with(PROGRAM, &data, &["--host", "shop.example"]);
     let get = |host, path| get_as(host, program.address, path);
     let (status, served) = get("shop.example", "/openapi.json");
     assert_eq!(status, 200);
     assert_eq!(serde_json::from_str::<Value>(&served).expect("JSON"), printed);
+    let (_, all) = get("shop.example", "/openapi.json?all");
+    assert_eq!(missing(&serde_json::from_str(&all).expect("JSON")), [false; 3]);
     for path in ["/docs", "/docs/", "/docs/start.js", "/docs/swagger-ui.css"] {
         assert_eq!(get("shop.example", path).0, 200, "{path}");
     }

@@ -18,23 +18,29 @@ impl Interface<'_> {
         self.definition.requires("MessageSignature")
     }
 
-    /// The operations at the URL of a function, by method.
+    /// The operations at the URL of a function, by method; what they refer to is added to `schemas`.
     pub(super) fn operations(
         &self,
         name: &str,
         methods: &[&'static str],
         function: &Function,
+        schemas: &mut Map<String, Value>,
     ) -> Value {
+        let example = self.front.examples.get(name);
         let all = methods.iter().map(|method| {
-            let summary = function.desc.as_deref().unwrap_or(&function.name);
+            let is_post = *method == "post";
+            let body = is_post.then(|| self.request_body(function, example)).flatten();
+            let in_query = if is_post && !function.rawupload() { &[] } else { function.params() };
+            // raw data may be of any size
+            let has_params = body.is_some() && !function.rawupload();
+            let suffix = if is_post { "" } else { "_get" };
             let mut operation = json!({
-                // a client is generated with one function for each
-                "operationId": if *method == "post" { name.to_owned() } else { format!("{name}.{method}") },
-                "tags": [self.definition.id().to_string()],
-                "summary": summary,
+                "operationId": format!("{}_{}{suffix}", self.name, function.name()),
+                "tags": [self.definition.iface()],
+                "summary": function.desc.as_deref().unwrap_or(&function.name),
                 "description": self.facts(function),
-                "parameters": self.parameters(function),
-                "responses": self.responses(function),
+                "parameters": self.parameters(in_query, example),
+                "responses": self.responses(function, has_params, schemas),
                 "security": self.security(function),
                 "x-futoin": {
                     "heavy": function.heavy(),
@@ -42,12 +48,28 @@ impl Interface<'_> {
                     "maxrspsize": function.max_response_size(),
                 },
             });
-            if function.rawupload() && *method == "post" {
-                operation["requestBody"] = json!({ "content": { "application/octet-stream": {} } });
+            if let Some(body) = body {
+                operation["requestBody"] = body;
             }
             ((*method).to_owned(), operation)
         });
         all.collect::<Map<_, _>>().into()
+    }
+
+    /// The body of a POST: raw data or the parameters.
+    fn request_body(&self, function: &Function, example: Option<&Value>) -> Option<Value> {
+        if function.rawupload() {
+            return Some(json!({ "content": { "application/octet-stream": {} } }));
+        }
+        let params = function.params();
+        let key = self.key(&format!("{}.params", function.name()));
+        let mut content = json!({ "schema": reference(&key) });
+        if let Some(example) = example {
+            content["example"] = example.clone();
+        }
+        let is_required = params.iter().any(|param| param.default().is_none());
+        let body = json!({ "required": is_required, "content": { "application/json": content } });
+        (!params.is_empty()).then_some(body)
     }
 
     /// What is special about a function, for people.
@@ -64,29 +86,29 @@ impl Interface<'_> {
         let facts = facts.into_iter().filter_map(|(is_so, text)| is_so.then_some(text));
         let (request, response) = (function.max_request_size(), function.max_response_size());
         let limits = format!(
-            "At most {request} bytes of path and query or of a message, and {response} of its answer."
+            "At most {request} bytes of path, query and body, and {response} of its answer."
         );
         facts.chain([limits.as_str()]).collect::<Vec<_>>().join(" ")
     }
 
-    fn parameters(&self, function: &Function) -> Value {
+    fn parameters(&self, in_query: &[Parameter], example: Option<&Value>) -> Value {
         let sec = self.is_signed().then(|| {
             json!({
                 "name": "sec", "in": "path", "required": true, "schema": { "type": "string" },
                 "description": "`-smac:user:ALGORITHM:base64`, the signature of the request (FTN8.1)",
             })
         });
-        let params = function.params().iter().map(|param| self.in_query(param));
-        sec.into_iter().chain(params).collect()
+        let of = |param: &Parameter| example.and_then(|example| example.get(param.name()));
+        sec.into_iter().chain(in_query.iter().map(|it| self.in_query(it, of(it)))).collect()
     }
 
-    fn in_query(&self, param: &Parameter) -> Value {
-        let mut schema = match param.check.takes_every_text() {
-            true => json!({ "type": "string" }),
-            false => self.schema(&param.check),
-        };
-        if let Some(default) = param.default().filter(|default| !default.is_null()) {
-            schema["default"] = default.clone();
+    fn in_query(&self, param: &Parameter, example: Option<&Value>) -> Value {
+        let mut schema = self.property(param);
+        if param.check.takes_every_text() {
+            schema = match schema.get("default") {
+                Some(Value::String(default)) => json!({ "type": "string", "default": default }),
+                _ => json!({ "type": "string" }),
+            };
         }
         let mut parameter =
             json!({ "name": param.name(), "in": "query", "required": param.default().is_none() });
@@ -95,18 +117,30 @@ impl Interface<'_> {
         } else {
             parameter["schema"] = schema;
         }
+        if let Some(example) = example {
+            parameter["example"] = example.clone();
+        }
         described(parameter, param.desc.as_deref())
     }
 
-    /// The parameters of a function in a message.
-    pub(super) fn params(&self, function: &Function) -> Value {
-        let properties = function.params().iter().map(|param| {
-            let mut schema = self.schema(&param.check);
-            if let Some(default) = param.default() {
-                schema = nullable(schema);
+    /// The schema of a parameter; null takes its default.
+    fn property(&self, param: &Parameter) -> Value {
+        let mut schema = self.schema(&param.check);
+        if let Some(default) = param.default() {
+            schema = nullable(schema);
+            // some generators take what has a default for required
+            if !default.is_null() {
                 schema["default"] = default.clone();
             }
-            (param.name().to_owned(), described(schema, param.desc.as_deref()))
+        }
+        schema
+    }
+
+    /// The parameters of a function in a body or a message.
+    pub(super) fn params(&self, function: &Function) -> Value {
+        let properties = function.params().iter().map(|param| {
+            let schema = described(self.property(param), param.desc.as_deref());
+            (param.name().to_owned(), schema)
         });
         let required = function.params().iter().filter(|param| param.default().is_none());
         json!({
@@ -120,7 +154,7 @@ impl Interface<'_> {
     /// The message that calls a function.
     pub(super) fn call(&self, name: &str, params: &str, function: &Function) -> Value {
         let required = if function.params().is_empty() { &["f"][..] } else { &["f", "p"] };
-        let properties = json!({ "f": { "const": name }, "p": reference(&self.key(params)) });
+        let properties = json!({ "f": { "const": name }, "p": reference(params) });
         json!({ "title": name, "properties": properties, "required": required })
     }
 

@@ -13,10 +13,13 @@ use crate::iface::{Definition, Function, ResultCheck};
 pub fn tool_schemas(definition: &Definition, function: &Function) -> (Value, Option<Value>) {
     // of all operations, and nothing of one schema
     let (title, version, path, schemes) = ("", "", "", &[]);
-    let methods = &|_: &_| &[][..];
-    let front = HttpFront { title, version, path, methods, schemes, problem_status: None };
+    let (methods, examples) = (&|_: &_| &[][..], &BTreeMap::new());
+    let (problem_status, messages) = (None, false);
+    let front =
+        HttpFront { title, version, path, methods, schemes, problem_status, messages, examples };
     // so nothing is referred to by its name
-    let interface = Interface { front: &front, definition, names: BTreeMap::new() };
+    let (name, names) = (String::new(), BTreeMap::new());
+    let interface = Interface { front: &front, definition, name, names };
     let result = match &function.result {
         ResultCheck::Nothing | ResultCheck::Raw => None,
         ResultCheck::Whole(check) => Some(interface.schema(check)),
@@ -61,7 +64,7 @@ mod tests {
                 nothing
             name: {"additionalProperties":false,"properties":{},"required":[],"type":"object"}
                 nothing
-            order: {"additionalProperties":false,"properties":{"items":{"items":{"properties":{"qty":{"maximum":2147483647,"minimum":-2147483648,"type":"integer"},"sku":{"minLength":1,"type":"string"}},"required":["sku","qty"],"type":"object"},"type":"array"},"key":{"default":null,"type":["string","null"]}},"required":["items"],"type":"object"}
+            order: {"additionalProperties":false,"properties":{"items":{"items":{"properties":{"qty":{"maximum":2147483647,"minimum":-2147483648,"type":"integer"},"sku":{"minLength":1,"type":"string"}},"required":["sku","qty"],"type":"object"},"type":"array"},"key":{"type":["string","null"]}},"required":["items"],"type":"object"}
                 {"properties":{"qty":{"maximum":2147483647,"minimum":-2147483648,"type":"integer"},"sku":{"minLength":1,"type":"string"}},"required":["sku","qty"],"type":"object"}
             stock: {"additionalProperties":false,"properties":{},"required":[],"type":"object"}
                 {"additionalProperties":false,"properties":{"stock":{"description":"Units","type":"number"}},"required":["stock"],"type":"object"}
