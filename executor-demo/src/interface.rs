@@ -30,7 +30,6 @@ pub fn is_read(function: &FunctionName) -> bool {
 #[must_use]
 pub fn status_of(code: &str) -> Option<u16> {
     match code {
-        "UnknownSku" | "UnknownOrder" => Some(404),
         "OutOfStock" | "KeyReused" => Some(409),
         "BankUnavailable" | "ShelfUnavailable" => Some(503),
         _ => None,

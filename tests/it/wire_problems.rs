@@ -11,7 +11,7 @@ use asyncsteps_executor::security::{JwtKeys, JwtProvider, MacAlgorithm, MacKey};
 use asyncsteps_executor::{
     ClientLimits, Executor, FailedCall, Invocation, Invoker, Invoking, NotHosted, RequestSteps,
 };
-use asyncsteps_support::client::{Answer, Connection};
+use asyncsteps_support::client::{Answer, Connection, post_with};
 use asyncsteps_support::conform;
 use asyncsteps_support::front::Front;
 use asyncsteps_support::server::TestServer;
@@ -86,7 +86,9 @@ fn each_code_has_its_status(front: Front) {
             ("conform.bidi/1.0/acks", ""),
             ("conform.secret/1.0/whoami", ""),
             ("conform.secret/1.0/whoami/user%3Awrong", ""),
+            ("conform.main/1.2/priv", ""),
             ("conform.main/1.2/priv", "Authorization: Basic dXNlcjpwYXNz\r\n"),
+            ("conform.main/1.2/priv/user%3Apass", ""),
             ("conform.secure/1.0/hello", ""),
             ("conform.signed/1.0/sum?a=1&b=2", "Authorization: Basic dXNlcjpwYXNz\r\n"),
             ("conform.main/1.2/answer", "Origin: https://stranger.example\r\n"),
@@ -121,6 +123,10 @@ fn each_code_has_its_status(front: Front) {
                 {"code":"SecurityError","detail":"Basic Auth Verification Failed","title":"Unauthorized"}
             conform.main/1.2/priv 401 Basic realm="FutoIn", charset="UTF-8"
                 {"code":"PleaseReauth","detail":"PrivilegedOps","title":"Unauthorized"}
+            conform.main/1.2/priv 403
+                {"code":"PleaseReauth","detail":"PrivilegedOps","title":"Forbidden"}
+            conform.main/1.2/priv/user%3Apass 403
+                {"code":"PleaseReauth","detail":"PrivilegedOps","title":"Forbidden"}
             conform.secure/1.0/hello 403
                 {"code":"SecurityError","detail":"Insecure channel","title":"Forbidden"}
             conform.signed/1.0/sum?a=1&b=2 403
@@ -145,6 +151,59 @@ fn each_code_has_its_status(front: Front) {
     );
     let result = get(&host, "conform.main/1.2/answer", "");
     assert_eq!((result.status(), result.json()), (200, json!({ "r": 42 })));
+}
+
+fn a_body_that_is_too_large_is_a_problem(front: Front) {
+    let host = front.start_as(1, conform::executor, problems);
+    // for its function, and for all of them
+    for (size, detail) in
+        [(70_000, "Request size has exceeded the limit"), (3 << 20, "Payload Too Large")]
+    {
+        let body = json!({ "msg": "x".repeat(size) }).to_string();
+        let headers = "Content-Type: application/json\r\n";
+        let call = post_with("/ftn/conform.main/1.2/echo", headers, body.as_bytes());
+        let mut client = Connection::open(host.address);
+        let _ = client.try_send(&call);
+        let answer = client.receive();
+        assert_eq!(answer.header("content-type"), PROBLEM);
+        let problem = json!({
+            "title": "Payload Too Large", "status": 413, "code": "InvalidRequest", "detail": detail,
+        });
+        assert_eq!((answer.status(), answer.json()), (413, problem));
+    }
+}
+
+fn without_users_no_credentials_are_asked_for(front: Front) {
+    let file = json!({
+        "iface": "test.users", "version": "1.0", "ftn3rev": "1.9",
+        "funcs": { "f": { "result": "any", "throws": ["UnknownThing", "Other"] } },
+    });
+    let executor = move || {
+        let source = Source::texts([("test.users-1.0-iface.json", file.to_string())]);
+        let definition = Loader::new([source]).load(&"test.users:1.0".parse().expect("a name"));
+        let executor = Executor::builder().interface(definition.expect("it is one"), |functions| {
+            functions.add("f", &Template::build(|_| {}));
+        });
+        executor.build().expect("a right configuration")
+    };
+    let host = front.start_as(1, executor, problems);
+    check(
+        &host,
+        &[("test.users/1.0/f", ""), ("test.users/1.0/f", "Authorization: Basic dXNlcjpwYXNz\r\n")],
+        expect![[r#"
+            test.users/1.0/f 403
+                {"code":"SecurityError","detail":"Anonymous not allowed","title":"Forbidden"}
+            test.users/1.0/f 403
+                {"code":"SecurityError","detail":"Basic Auth Verification Failed","title":"Forbidden"}
+        "#]],
+    );
+    // nobody can call it, so only who asks for all reads of it
+    let openapi = http::openapi(&problems(http::service("/ftn/", host.executor.clone())), "", "");
+    assert_eq!(openapi.document()["paths"], json!({}));
+    let responses =
+        &openapi.document_of_all()["paths"]["/ftn/test.users/1.0/f"]["get"]["responses"];
+    let statuses: Vec<_> = responses.as_object().expect("an object").keys().collect();
+    assert_eq!(statuses, ["200", "400", "403", "404", "422", "429", "431", "500"]);
 }
 
 fn the_challenge_names_what_the_security_provider_takes(front: Front) {
@@ -361,6 +420,8 @@ fn callers_of_a_front_learn_what_is_known_of_their_requests(front: Front) {
 asyncsteps_support::on_both_fronts! {
     callers_of_a_front_learn_what_is_known_of_their_requests,
     each_code_has_its_status,
+    a_body_that_is_too_large_is_a_problem,
+    without_users_no_credentials_are_asked_for,
     other_methods_are_problems_too,
     the_challenge_names_what_the_security_provider_takes,
     messages_keep_the_status_200,

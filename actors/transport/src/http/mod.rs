@@ -131,10 +131,11 @@ impl Service {
     /// | error code | status |
     /// |---|---|
     /// | InvalidRequest | 400; 404 for a function that its interface does not have, 405 with `Allow` for another method, 431 for a path and query that are larger than the function takes, 413 for a body |
-    /// | SecurityError, PleaseReauth | 401 with `WWW-Authenticate`; 403 where other credentials would not help: from a page of another site, over a channel that is not secure enough, without a signature |
+    /// | SecurityError, PleaseReauth | 401 with `WWW-Authenticate`; 403 where other credentials would not help: from a page of another site, over a channel that is not secure enough, without a signature, where the executor has no security provider; and PleaseReauth with credentials, whose level is too low |
     /// | Unauthorized | 403 |
-    /// | UnknownInterface, NotSupportedVersion | 404 |
-    /// | an error that the interface declares | 422: understood, and not carried out |
+    /// | UnknownInterface, NotSupportedVersion, and a declared error whose name begins with `Unknown`, such as UnknownJob; NotDurable of jobs | 404 |
+    /// | HasEnded, NotStopped, NotUndone, NoUndo, DeclaredByProgram of jobs; TooManySignals | 409; 429 |
+    /// | another error that the interface declares | 422: understood, and not carried out |
     /// | DefenseRejected | 429, without `Retry-After`, because nothing knows when there is a place |
     /// | InternalError | 500 |
     /// | NotImplemented | 501 |
@@ -150,7 +151,6 @@ impl Service {
     /// # use asyncsteps_transport::http;
     /// # let executor = Executor::builder().build()?;
     /// let service = http::service("/ftn/", executor).problem_details(|code| match code {
-    ///     "UnknownSku" => Some(404),
     ///     "OutOfStock" => Some(409),
     ///     _ => None,
     /// });

@@ -18,7 +18,7 @@ use asyncsteps_futoin::message::{Coding, MediaType, Request, Response};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::answer::{self, Answer, AnswerBody};
@@ -64,7 +64,8 @@ impl EndPoint {
                 tracing::debug!(why, "a request is refused");
                 let problems =
                     self.problems.as_ref().filter(|_| matches!(route, Route::Function(_)));
-                let problems = problems.map(|own| Problems { own, schemes: &[] });
+                let problems =
+                    problems.map(|own| Problems { own, schemes: &[], has_credentials: false });
                 refusal(StatusCode::FORBIDDEN, codes::SECURITY_ERROR, why, problems.as_ref())
             }
             (Ok(()), "GET", Route::Root) if head.has_upgrade() => self.upgrade(&head),
@@ -152,7 +153,9 @@ impl EndPoint {
         let media = MediaType::default().accepting(head.get(&ACCEPT));
         let channel = self.channel(head, ChannelKind::Http);
         let definition = url.as_ref().ok().and_then(|url| self.executor.definition(url.function()));
-        let problems = self.problems_of(definition.as_deref(), &channel);
+        let in_url = url.as_ref().is_ok_and(|url| url.sec().is_some());
+        let has_credentials = in_url || head.has(&AUTHORIZATION);
+        let problems = self.problems_of(definition.as_deref(), &channel, has_credentials);
         let too_large = match has_params(head, &body) {
             true => StatusCode::PAYLOAD_TOO_LARGE,
             false => problem::TOO_LARGE,
@@ -237,14 +240,19 @@ impl EndPoint {
     }
 
     /// How the errors of a call by URL are answered, if not by messages.
-    fn problems_of(&self, called: Option<&Definition>, channel: &Channel) -> Option<Problems<'_>> {
+    fn problems_of(
+        &self,
+        called: Option<&Definition>,
+        channel: &Channel,
+        has_credentials: bool,
+    ) -> Option<Problems<'_>> {
         let own = self.problems.as_ref()?;
         let in_vain = called.is_some_and(|it| {
             it.requires("MessageSignature")
                 || (it.requires("SecureChannel") && !channel.is_secure())
         });
         let schemes = self.executor.auth_schemes().filter(|_| !in_vain).unwrap_or_default();
-        Some(Problems { own, schemes })
+        Some(Problems { own, schemes, has_credentials })
     }
 
     fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> Answer {

@@ -23,12 +23,18 @@ pub(in crate::http) type StatusOf = Arc<dyn Fn(&str) -> Option<u16> + Send + Syn
 /// The status of an error code: what the application says, if that is an error's, or the usual one.
 pub(in crate::http) fn status(code: &str, own: &StatusOf) -> StatusCode {
     let own = own(code).and_then(|status| StatusCode::from_u16(status).ok());
-    own.filter(|own| own.is_client_error() || own.is_server_error()).unwrap_or(match code {
+    own.filter(|own| own.is_client_error() || own.is_server_error()).unwrap_or_else(|| match code {
         codes::INVALID_REQUEST => StatusCode::BAD_REQUEST,
         codes::SECURITY_ERROR | codes::PLEASE_REAUTH => StatusCode::UNAUTHORIZED,
         codes::UNAUTHORIZED => StatusCode::FORBIDDEN,
-        codes::UNKNOWN_INTERFACE | codes::NOT_SUPPORTED_VERSION => StatusCode::NOT_FOUND,
-        codes::DEFENSE_REJECTED => StatusCode::TOO_MANY_REQUESTS,
+        codes::NOT_SUPPORTED_VERSION | "NotDurable" => StatusCode::NOT_FOUND,
+        // an interface, a job, or whatever the application names like this
+        _ if code.starts_with("Unknown") => StatusCode::NOT_FOUND,
+        // the state of a job or schedule
+        "HasEnded" | "NotStopped" | "NotUndone" | "NoUndo" | "DeclaredByProgram" => {
+            StatusCode::CONFLICT
+        }
+        codes::DEFENSE_REJECTED | "TooManySignals" => StatusCode::TOO_MANY_REQUESTS,
         codes::INTERNAL_ERROR | codes::INVOKER_ERROR => StatusCode::INTERNAL_SERVER_ERROR,
         codes::NOT_IMPLEMENTED => StatusCode::NOT_IMPLEMENTED,
         codes::CONNECT_ERROR => StatusCode::SERVICE_UNAVAILABLE,
@@ -45,6 +51,8 @@ pub(super) struct Problems<'a> {
     /// The schemes of credentials that the caller may try. Without one, 401 would promise what cannot
     /// be: it is 403 then.
     pub(super) schemes: &'a [&'a str],
+    /// Whether the request has some: who is known, and of a too low level, is refused with 403.
+    pub(super) has_credentials: bool,
 }
 
 impl Problems<'_> {
@@ -66,8 +74,11 @@ impl Problems<'_> {
 
     /// The same for an error with this status.
     pub(super) fn of(&self, status: StatusCode, error: &Response) -> (StatusCode, Vec<u8>) {
+        let is_known = self.has_credentials && error.code() == Some(codes::PLEASE_REAUTH);
         let status = match status {
-            StatusCode::UNAUTHORIZED if self.schemes.is_empty() => StatusCode::FORBIDDEN,
+            StatusCode::UNAUTHORIZED if self.schemes.is_empty() || is_known => {
+                StatusCode::FORBIDDEN
+            }
             status => status,
         };
         let mut problem = json!({
