@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use asyncsteps::budget::Limits;
 use asyncsteps::durable::WAITING_PER_CALLER;
 use asyncsteps::http::{Cors, ServerLimits};
 use asyncsteps::observe::Retention;
+use asyncsteps::security::{PasswordHash, Secret, StaticUsers};
 use clap::{Parser, ValueEnum};
 
 use crate::bank::LinkOptions;
@@ -64,6 +66,11 @@ pub struct Config {
     /// learn no more than yes or no; /console has rules of its own, see --console-token.
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
+
+    /// Let this user sign in with a password, for functions that want a user; may be repeated. Better given by the
+    /// environment, since other users of the machine see the arguments.
+    #[arg(long, value_name = "NAME:PASSWORD", env = "SHOP_USER", hide_env_values = true)]
+    pub user: Vec<String>,
 
     /// Let everyone see the console at /console who has this token; without one it is for this machine
     /// alone. Better given by the environment, since other users of the machine see the arguments.
@@ -207,6 +214,16 @@ impl Config {
         }
         let own = ["localhost", "127.0.0.1", "[::1]"];
         listener.ip().is_loopback().then(|| own.map(str::to_owned).into())
+    }
+
+    /// The users, if there are some.
+    pub(crate) fn users(&self) -> anyhow::Result<Option<StaticUsers>> {
+        let mut users = StaticUsers::new();
+        for user in &self.user {
+            let (name, password) = user.split_once(':').context("a user is NAME:PASSWORD")?;
+            users = users.with_password(name, PasswordHash::new(&Secret::new(password))?);
+        }
+        Ok((!self.user.is_empty()).then_some(users))
     }
 
     pub(crate) fn bank_link(&self) -> LinkOptions {

@@ -25,7 +25,7 @@ impl OpenApiOptions {
     /// Outside of an actix arbiter.
     pub fn run(&self) -> anyhow::Result<String> {
         let config = Config::try_parse_from(["executor-demo", "--data", ":memory:"])?;
-        let config = Config { otlp: None, console_token: None, ..config };
+        let config = Config { otlp: None, console_token: None, user: Vec::new(), ..config };
         let service = service(&executor(&config)?, &config, None);
         let openapi = docs::openapi(&service);
         let document = if self.all { openapi.document_of_all() } else { openapi.document() };

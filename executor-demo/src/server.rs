@@ -233,6 +233,7 @@ fn open(config: &Config, node: &ShopNode, journal: &ShopJournal) -> anyhow::Resu
         business.as_ref().map(|it| (it.payments.clone(), it.store.clone())).unzip();
     let ping = builtin::ping();
     let (builder, traces) = traced(Executor::builder(), config)?;
+    let builder = config.users()?.into_iter().fold(builder, Builder::security);
     let builder = builder
         .budget(Budget::new(config.budget()))
         .record(Retention { most: config.keep, ..Retention::default() })

@@ -78,6 +78,7 @@ pub fn config(data: &Data) -> Config {
         tls_key: None,
         cors: Vec::new(),
         host: Vec::new(),
+        user: Vec::new(),
         workers: NonZeroUsize::MIN.saturating_add(1),
         without_bank: false,
         bank_credit: None,
