@@ -34,6 +34,7 @@ mod hostile_turns;
 mod npm_client;
 mod npm_server;
 mod openapi;
+mod openapi_tools;
 mod request_carried;
 mod request_records;
 mod request_traces;

@@ -32,7 +32,7 @@ function compile() {
     };
     fs.writeFileSync(path.join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions }));
     fs.writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }');
-    const tsc = path.join(__dirname, 'node_modules/typescript/bin/tsc');
+    const tsc = path.join(__dirname, 'node_modules/typescript7/bin/tsc');
     execFileSync(process.execPath, [tsc, '-p', folder], { stdio: ['ignore', 2, 2] });
 }
 

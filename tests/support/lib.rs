@@ -4,7 +4,7 @@
 //! order: [`stream`] (plain or TLS), [`client`] (HTTP as bytes), [`h2`] (HTTP/2 as
 //! bytes), [`ws`] (WebSocket as bytes), [`server`] (an executor behind HTTP
 //! in its own thread), [`front`] (which HTTP server that is), [`shop`] (the demo, in process or as a program, and its database),
-//! [`conform`] (the interfaces of the demo, implemented), [`npm`] (Node.js programs), [`jobs`]
+//! [`conform`] (the interfaces of the demo, implemented), [`npm`] (Node.js programs), [`python`] (Python programs), [`jobs`]
 //! (requests that wait until a test lets them go on).
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "helpers of tests panic to fail the test")]
@@ -16,6 +16,7 @@ pub mod h2;
 pub mod jobs;
 pub mod log;
 pub mod npm;
+pub mod python;
 pub mod server;
 pub mod shop;
 pub mod stream;
