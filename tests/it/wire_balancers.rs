@@ -159,7 +159,7 @@ fn nginx_gets_an_answer_to_each_post() {
             "daemon off; master_process off; pid $FOLDER/pid; error_log stderr;
             events {{ worker_connections 2048; }}
             http {{
-                access_log off;
+                access_log off; keepalive_timeout 1h;
                 client_body_temp_path $FOLDER/body; proxy_temp_path $FOLDER/proxy;
                 fastcgi_temp_path $FOLDER/fastcgi; uwsgi_temp_path $FOLDER/uwsgi;
                 scgi_temp_path $FOLDER/scgi;
