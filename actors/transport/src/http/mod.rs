@@ -37,6 +37,9 @@ pub use server::{NewConnection, RequestBody, Server, ServerLimits};
 
 use end_point::{EndPoint, Sites};
 
+/// The media type of most messages.
+const MESSAGE: &str = "application/futoin+json";
+
 /// The end point of an executor, for a [`Server`], or with the feature `actix-web` for an application
 /// that mounts it.
 ///

@@ -8,6 +8,7 @@ use http::{HeaderMap, StatusCode};
 use asyncsteps_core::codes;
 use asyncsteps_futoin::message::MediaType;
 
+use super::super::MESSAGE;
 use super::super::answer::{self, Answer, AnswerBody};
 use super::problem::{self, Problems};
 use asyncsteps_executor::raw::Head;
@@ -60,7 +61,7 @@ pub(super) fn answer(
             }
             add_head(&mut answer, head);
             // set last: by its media type a client knows that it is a message
-            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+            answer.headers_mut().insert(CONTENT_TYPE, value_of(media));
             answer
         }
         ReplyBody::Nothing => {
@@ -76,6 +77,13 @@ pub(super) fn answer(
             answer
         }
     }
+}
+
+/// A media type as a header.
+fn value_of(media: &'static str) -> HeaderValue {
+    // most answers have this one, which need not be checked each time
+    const MOST: HeaderValue = HeaderValue::from_static(MESSAGE);
+    if media == MESSAGE { MOST } else { HeaderValue::from_static(media) }
 }
 
 /// Adds the status and headers that a handler set.

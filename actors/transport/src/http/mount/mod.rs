@@ -16,10 +16,10 @@ use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
-use super::Service;
 use super::answer::AnswerBody;
 use super::end_point::{EndPoint, Route};
 use super::head::RequestHead;
+use super::{MESSAGE, Service};
 use asyncsteps_executor::observe::{Protocol, Traffic};
 
 pub(super) use head::MountedHead;
@@ -159,9 +159,6 @@ fn field(name: &http::HeaderName, value: &http::HeaderValue) -> Option<(HeaderNa
     let name = HeaderName::from_bytes(name.as_ref()).ok()?;
     Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?))
 }
-
-/// The media type of most messages.
-const MESSAGE: &str = "application/futoin+json";
 
 /// The same status in the type of actix-web.
 fn status(status: http::StatusCode) -> StatusCode {
