@@ -224,6 +224,10 @@ pub mod standing_still {}
 #[doc = include_str!("docs/database.md")]
 pub mod database {}
 
+#[cfg(all(feature = "mcp", feature = "durable"))]
+#[doc = include_str!("docs/tools.md")]
+pub mod tools {}
+
 #[cfg(feature = "jwt")]
 #[doc = include_str!("docs/bearer_tokens.md")]
 pub mod bearer_tokens {}

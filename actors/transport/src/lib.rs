@@ -3,7 +3,7 @@
 //! - [`http`]: a server
 //! - [`websocket`]: connections that start as a request of HTTP
 //!
-//! Features: `rustls`, TLS for the server; `actix-web`, an application of actix-web mounts the service.
+//! Features: `rustls`, TLS for the server; `mcp`, tools of language models; `actix-web`, an application of actix-web mounts the service.
 //!
 //! To write another transport:
 //!

@@ -6,6 +6,8 @@ use http::{HeaderValue, StatusCode};
 
 use asyncsteps_futoin::message::{Coding, MediaType, Response as Message};
 
+#[cfg(feature = "mcp")]
+use super::server::PageBody;
 use crate::websocket::WebSocket;
 use asyncsteps_executor::raw::RawBody;
 
@@ -17,6 +19,9 @@ pub(super) enum AnswerBody {
     Whole(Bytes),
     /// Chunks as a function makes them; an error breaks the connection off.
     Raw(RawBody),
+    /// From a service behind the end point.
+    #[cfg(feature = "mcp")]
+    Page(PageBody),
     /// The connection goes on as a WebSocket.
     WebSocket(Box<WebSocket>),
 }

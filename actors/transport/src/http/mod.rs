@@ -13,6 +13,8 @@ mod answer;
 mod body;
 mod end_point;
 pub(super) mod head;
+#[cfg(feature = "mcp")]
+mod mcp;
 #[cfg_attr(not(feature = "actix-web"), path = "no_mount.rs")]
 mod mount;
 mod openapi;
@@ -69,6 +71,8 @@ impl Service {
             problems: None,
             proxies: Arc::default(),
             is_secure: false,
+            #[cfg(feature = "mcp")]
+            mcp: None,
         };
         Self { path: path.trim_end_matches('/').to_owned(), end_point }
     }
@@ -165,6 +169,37 @@ impl Service {
         status_of: impl Fn(&str) -> Option<u16> + Send + Sync + 'static,
     ) -> Self {
         self.end_point.problems = Some(Arc::new(status_of));
+        self
+    }
+
+    /// Serves the [tools](asyncsteps_executor::Functions::tool) of the executor to language models and their programs:
+    /// at a path such as `/mcp`, by the Model Context Protocol (MCP) over HTTP, under the name and version of the
+    /// service. The executor answers as to all other calls: with the same users (`Authorization`), checks, limits,
+    /// pages of other sites, and undo.
+    ///
+    /// - A tool has the parameters of its function as input, and its result as structured content, with their schemas.
+    ///   [Functions for GET](Self::get_calls) are said to be read-only.
+    /// - An error of the function, of its parameters or of a limit is a result with `isError` and the text
+    ///   `code: information`. An unknown tool is an error of the protocol. Missing and wrong credentials are
+    ///   answered with 401.
+    /// - `notifications/cancelled` cancels the request, which is undone; and so does a client that goes away.
+    /// - A durable function is submitted by `asyncsteps.jobs:1.0`, if that is hosted and lets the caller do so: it may
+    ///   take up to ten minutes, with notifications of its progress. A client that goes away leaves the job running in
+    ///   versions of MCP before 2026-07-28, and a `notifications/cancelled` cancels it. Otherwise it is called as others.
+    ///
+    /// No session is kept: the one that a client gets is a random name for its calls.
+    ///
+    /// ```
+    /// # use asyncsteps_executor::Executor;
+    /// # use asyncsteps_transport::http;
+    /// # let executor = Executor::builder().build()?;
+    /// let service = http::service("/ftn/", executor).mcp("/mcp", "shop", env!("CARGO_PKG_VERSION"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "mcp")]
+    #[must_use]
+    pub fn mcp(mut self, path: &str, name: &str, version: &str) -> Self {
+        self.end_point.mcp = Some(Arc::new(mcp::Mcp::new(path, name, version)));
         self
     }
 

@@ -14,6 +14,8 @@ use asyncsteps_actors::budget::Client;
 use asyncsteps_core::codes;
 use asyncsteps_futoin::Refusal;
 use asyncsteps_futoin::iface::{Definition, Function, FunctionName};
+#[cfg(feature = "mcp")]
+use asyncsteps_futoin::message::ErrorResult;
 use asyncsteps_futoin::message::{Coding, MediaType, Request, Response};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
@@ -24,10 +26,12 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use super::answer::{self, Answer, AnswerBody};
 use super::body::{self, Body, BodyError, Room};
 use super::head::RequestHead;
+#[cfg(feature = "mcp")]
+use super::mcp::Mcp;
 use crate::websocket::{WebSocket, WebSocketLimits};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::raw::RawInput;
-use asyncsteps_executor::{Direction, Executor, Incoming, Reply};
+use asyncsteps_executor::{ClientPermit, Direction, Executor, Incoming, Reply};
 
 use problem::Problems;
 
@@ -51,12 +55,23 @@ pub(super) struct EndPoint {
     pub(super) problems: Option<StatusOf>,
     pub(super) proxies: Arc<TrustedProxies>,
     pub(super) is_secure: bool,
+    #[cfg(feature = "mcp")]
+    pub(super) mcp: Option<Arc<Mcp>>,
 }
 
 /// Which functions can be called with GET.
 pub(super) type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
 
 impl EndPoint {
+    /// The meaning of a path, for a service at `base`; `None` if it belongs to another service.
+    pub(super) fn route(&self, path: &str, query: &str, base: &str) -> Option<Route> {
+        #[cfg(feature = "mcp")]
+        if self.mcp.as_ref().is_some_and(|mcp| mcp.path() == path) {
+            return Some(Route::Mcp);
+        }
+        Route::of(path, query, base)
+    }
+
     /// Answers a request whose path leads here.
     pub(super) async fn serve(&self, head: Rc<RequestHead>, route: Route, body: Body) -> Answer {
         let mut answer = match (self.sites.check(&head), head.method(), route) {
@@ -74,6 +89,11 @@ impl EndPoint {
             }
             (Ok(()), "POST", Route::Root) => self.message(&head, body).await,
             (Ok(()), _, Route::Root) => self.method_not_allowed("POST", None),
+            #[cfg(feature = "mcp")]
+            (Ok(()), _, Route::Mcp) => match &self.mcp {
+                Some(mcp) => self.mcp(mcp, &head, body).await,
+                None => answer::empty(StatusCode::NOT_FOUND),
+            },
             (Ok(()), _, Route::Function(url)) => self.function(&head, url, body).await,
         };
         if let Some(cors) = &self.sites.cors {
@@ -115,16 +135,8 @@ impl EndPoint {
         };
         let media = media.accepting(head.get(&ACCEPT));
         let channel = self.channel(head, ChannelKind::Http);
-        let (limit, time) = (self.executor.max_request_size(), self.executor.request_timeout());
-        let permit = match self.executor.admit(&channel).await {
-            Ok(permit) => permit,
-            Err(refused) => {
-                body::skip(body, limit, time).await;
-                return self.reply(Reply::refused(&refused, None, Coding::Json), media, &channel);
-            }
-        };
-        let (body, room) = match self.whole(body, &channel).await {
-            Ok(whole) => whole,
+        let (body, room, permit) = match self.receive(body, &channel).await {
+            Ok(received) => received,
             Err(BodyError::Status(status)) => return unread(status, None),
             Err(BodyError::Refused(reply)) => return self.reply(reply, media, &channel),
         };
@@ -141,6 +153,26 @@ impl EndPoint {
             Err(refusal) => self.executor.refuse(refusal, &channel),
         };
         self.reply(reply, media, &channel)
+    }
+
+    /// Reads a body with a message within the limits of its client, of the executor and of the budget.
+    pub(super) async fn receive(
+        &self,
+        body: Body,
+        channel: &Channel,
+    ) -> Result<(Bytes, Room, ClientPermit), BodyError> {
+        match self.executor.admit(channel).await {
+            Ok(permit) => {
+                let (body, room) = self.whole(body, channel).await?;
+                Ok((body, room, permit))
+            }
+            Err(refused) => {
+                let (limit, time) =
+                    (self.executor.max_request_size(), self.executor.request_timeout());
+                body::skip(body, limit, time).await;
+                Err(BodyError::Refused(Reply::refused(&refused, None, Coding::Json)))
+            }
+        }
     }
 
     /// A function by its URL (FTN5 §2, use cases 2 and 3).
@@ -247,15 +279,31 @@ impl EndPoint {
         has_credentials: bool,
     ) -> Option<Problems<'_>> {
         let own = self.problems.as_ref()?;
+        Some(Problems { own, schemes: self.schemes(called, channel), has_credentials })
+    }
+
+    /// The schemes of credentials that help a caller over this channel.
+    pub(super) fn schemes(&self, called: Option<&Definition>, channel: &Channel) -> &[&str] {
         let in_vain = called.is_some_and(|it| {
             it.requires("MessageSignature")
                 || (it.requires("SecureChannel") && !channel.is_secure())
         });
-        let schemes = self.executor.auth_schemes().filter(|_| !in_vain).unwrap_or_default();
-        Some(Problems { own, schemes, has_credentials })
+        self.executor.auth_schemes().filter(|_| !in_vain).unwrap_or_default()
     }
 
-    fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> Answer {
+    /// The answer to a request without the credentials that its function needs.
+    #[cfg(feature = "mcp")]
+    pub(super) fn unauthorized(&self, error: &ErrorResult) -> Answer {
+        let (own, schemes) = (Arc::new(|_: &str| None) as StatusOf, self.executor.auth_schemes());
+        let schemes = schemes.unwrap_or_default();
+        let problems = Problems { own: &own, schemes, has_credentials: false };
+        let text = error.description.as_deref().unwrap_or_default();
+        let mut answer = refusal(StatusCode::UNAUTHORIZED, &error.code, text, Some(&problems));
+        problems.challenge(answer.headers_mut());
+        answer
+    }
+
+    pub(super) fn reply(&self, reply: Reply, media: MediaType, channel: &Channel) -> Answer {
         self.answer(reply, media, StatusCode::PAYLOAD_TOO_LARGE, None, channel)
     }
 
@@ -273,7 +321,7 @@ impl EndPoint {
     }
 
     /// The way this request came.
-    fn channel(&self, head: &RequestHead, kind: ChannelKind) -> Channel {
+    pub(super) fn channel(&self, head: &RequestHead, kind: ChannelKind) -> Channel {
         let channel = match self.is_secure || head.is_secure() {
             true => Channel::new(kind).secured(),
             false => Channel::new(kind),
@@ -295,7 +343,7 @@ impl EndPoint {
 }
 
 /// A request with the head of its HTTP request.
-fn incoming(head: &Rc<RequestHead>, request: Request, channel: Channel) -> Incoming {
+pub(super) fn incoming(head: &Rc<RequestHead>, request: Request, channel: Channel) -> Incoming {
     Incoming::new(request, channel)
         .with_credentials(head.credentials())
         .with_transport_memory(head.size())
@@ -325,7 +373,7 @@ fn input(head: &RequestHead, body: Body) -> RawInput {
 }
 
 /// The answer to a request whose body is not read to its end, so that the connection ends too.
-fn unread(status: StatusCode, problems: Option<&Problems<'_>>) -> Answer {
+pub(super) fn unread(status: StatusCode, problems: Option<&Problems<'_>>) -> Answer {
     let text = status.canonical_reason().unwrap_or_default();
     let mut answer = match problems {
         Some(_) => refusal(status, codes::INVALID_REQUEST, text, problems),

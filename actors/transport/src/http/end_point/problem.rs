@@ -46,7 +46,7 @@ pub(in crate::http) fn status(code: &str, own: &StatusOf) -> StatusCode {
 }
 
 /// How the errors of a call by URL are answered.
-pub(super) struct Problems<'a> {
+pub(in crate::http) struct Problems<'a> {
     pub(super) own: &'a StatusOf,
     /// The schemes of credentials that the caller may try. Without one, 401 would promise what cannot
     /// be: it is 403 then.

@@ -8,6 +8,9 @@ use asyncsteps_futoin::url::FunctionUrl;
 pub(in crate::http) enum Route {
     /// The path of the service itself, for messages.
     Root,
+    /// Tools of language models.
+    #[cfg(feature = "mcp")]
+    Mcp,
     /// A function by its URL, which may be wrong.
     Function(Result<FunctionUrl, Refusal>),
 }

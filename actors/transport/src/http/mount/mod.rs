@@ -15,6 +15,8 @@ use actix_web::http::{ConnectionType, StatusCode, Version};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, Resource};
 use futures_util::{StreamExt as _, TryStreamExt as _};
+#[cfg(feature = "mcp")]
+use http_body_util::BodyDataStream;
 
 use super::answer::AnswerBody;
 use super::end_point::{EndPoint, Route};
@@ -68,13 +70,20 @@ impl HttpServiceFactory for Service {
         let _ = end_point.executor.address();
         let traffic = end_point.executor.traffic();
         // one resource each: two in one would be matched as patterns, which costs more than to serve
-        for path in [path.clone(), format!("{path}/")] {
+        let root: fn() -> Route = || Route::Root;
+        let paths = [path.clone(), format!("{path}/")].map(|path| (path, root)).into_iter();
+        #[cfg(feature = "mcp")]
+        let paths = {
+            let tools: fn() -> Route = || Route::Mcp;
+            paths.chain(end_point.mcp.iter().map(move |mcp| (mcp.path().to_owned(), tools)))
+        };
+        for (path, route) in paths {
             let (shared, traffic) = (end_point.clone(), traffic.clone());
             Resource::new(path)
                 .to(move |http: HttpRequest, payload: Payload| {
                     let (end_point, traffic) = (shared.clone(), traffic.clone());
                     async move {
-                        let route = Some(Route::Root);
+                        let route = Some(route());
                         serve(&end_point, &traffic, &http, payload, route).await
                     }
                 })
@@ -131,6 +140,11 @@ async fn serve(
                 response.head_mut().set_connection_type(ConnectionType::Close);
             }
             response.set_body(BoxBody::new(BodyStream::new(body)))
+        }
+        #[cfg(feature = "mcp")]
+        AnswerBody::Page(body) => {
+            let chunks = BodyDataStream::new(body).map_err(io::Error::other);
+            response.set_body(BoxBody::new(BodyStream::new(chunks)))
         }
         AnswerBody::WebSocket(socket) => {
             let Some(payload) = rest.and_then(Rest::into_payload) else {

@@ -62,6 +62,8 @@ pub use request_body::RequestBody;
 use accept::{Acceptor, Seat};
 use connections::Connections;
 use offer::Pace;
+#[cfg(feature = "mcp")]
+pub(super) use requests::PageBody;
 use requests::{MakePage, Site, page};
 use sending::BoxError;
 use tls::Handshakes;

@@ -23,7 +23,7 @@ use super::sending::{BoxError, Content, Sending};
 use super::warm_connections::WarmConnections;
 use crate::http::answer::AnswerBody;
 use crate::http::body::Body;
-use crate::http::end_point::{EndPoint, Route};
+use crate::http::end_point::EndPoint;
 use crate::http::head::{ConnectionInfo, FieldsSummary, RequestHead, copy_uri};
 
 /// The fields of a head at most, as many as hyper takes in HTTP/1.
@@ -49,7 +49,7 @@ pub(super) type Page = Box<dyn Fn(Request<RequestBody>) -> LocalBoxFuture<'stati
 
 type PageAnswer = Result<Response<PageBody>, BoxError>;
 
-type PageBody = Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError>>>;
+pub(in crate::http) type PageBody = Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError>>>;
 
 /// Clones a service, for another worker.
 pub(super) type MakePage = Box<dyn Fn() -> PageOf>;
@@ -128,7 +128,8 @@ impl Requests {
             let wants_time = keep_alive::is_asked_for(request.headers(), fields);
             let Self { site, progress, connection } = this;
             let uri = request.uri();
-            let route = Route::of(uri.path(), uri.query().unwrap_or_default(), &site.path);
+            let query = uri.query().unwrap_or_default();
+            let route = site.end_point.route(uri.path(), query, &site.path);
             let answer = match route {
                 // not in a function of its own, which would hold request and answer again
                 Some(route) => {
@@ -206,6 +207,8 @@ fn content_of(body: AnswerBody, progress: &ConnectionState) -> Content {
     match body {
         AnswerBody::Whole(bytes) => Content::Whole(bytes),
         AnswerBody::Raw(body) => Content::Raw(body),
+        #[cfg(feature = "mcp")]
+        AnswerBody::Page(body) => Content::Page(body),
         AnswerBody::WebSocket(socket) => {
             progress.upgrade(socket);
             Content::Nothing
