@@ -19,6 +19,7 @@ const INDEX: &str = r#"<!DOCTYPE html>
 <h1>AsyncSteps demo</h1><p>A shop and its bank, whose functions are at <code>/ftn/</code>.</p><ul>
 <li><a href=/console>Console</a>: what runs, what waits, for what, since when (unless it is switched off)
 <li><a href=/docs>Functions</a> to try out, described in <a href=/openapi.json>openapi.json</a>
+<li>Tools of language models, by the Model Context Protocol at <code>/mcp</code>
 <li><a href=/metrics>Metrics</a> for Prometheus; <a href=/health>health</a> and <a href=/ready>ready</a> for probes
 </ul>
 "#;

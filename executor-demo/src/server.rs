@@ -97,6 +97,7 @@ pub(crate) fn service(
 ) -> http::Service {
     let service = http::service("/ftn/", executor.clone()).get_calls(is_read);
     let service = service.problem_details(status_of);
+    let service = service.mcp("/mcp", "executor-demo", env!("CARGO_PKG_VERSION"));
     let service = match config.cors() {
         Some(cors) => service.cors(cors),
         None => service,

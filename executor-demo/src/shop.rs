@@ -68,7 +68,14 @@ impl Shop {
             .on("restock", Self::restock)
             .on("stock", Self::stock)
             .on("get", Self::get)
-            .on("list", Self::list);
+            .on("list", Self::list)
+            .tool("stock", "How many units of a product are not sold")
+            .tool(
+                "order",
+                "Buys all items for a customer or none of them. Repeat it with the same key if its outcome is unknown",
+            )
+            .tool("get", "An order with its items and prices")
+            .tool("list", "The last orders of a customer, the newest first");
         match durable {
             Some(durable) => _ = durable.on(functions, "order", order),
             None => _ = functions.on("order", order),

@@ -31,6 +31,7 @@ mod hostile_h2;
 mod hostile_memory;
 mod hostile_sites;
 mod hostile_turns;
+mod mcp;
 mod npm_client;
 mod npm_server;
 mod openapi;

@@ -15,9 +15,15 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../npm");
 /// Runs a program there and gives the JSON that it printed.
 #[must_use]
 pub fn summary(script: &str, args: &[&str]) -> Value {
+    serde_json::from_str(&printed(script, args)).expect("a summary")
+}
+
+/// Runs a program there and gives what it printed.
+#[must_use]
+pub fn printed(script: &str, args: &[&str]) -> String {
     install();
     let args: Vec<&str> = [script].into_iter().chain(args.iter().copied()).collect();
-    serde_json::from_slice(&run("node", &args)).expect("a summary")
+    String::from_utf8(run("node", &args)).expect("a text")
 }
 
 /// A program that serves; it ends when it is dropped.
@@ -86,6 +92,7 @@ fn run(program: &str, args: &[&str]) -> Vec<u8> {
         .stderr(Stdio::inherit())
         .output()
         .unwrap_or_else(|error| panic!("{program} is needed: {error}"));
-    assert!(output.status.success(), "{program} {args:?}: {}", output.status);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{program} {args:?}: {}\n{printed}", output.status);
     output.stdout
 }
