@@ -12,6 +12,7 @@ use super::config_error::ConfigError;
 use super::declaration::{Declaration, Implementations};
 use super::implementation::Implementation;
 use super::request_checks::RequestChecks;
+use super::tool::ToolInfo;
 use crate::plan::Mistake;
 
 /// Why a declared function has no template.
@@ -40,15 +41,8 @@ pub struct Functions<S = ()> {
     errors: Vec<ConfigError>,
 }
 
-/// An interface whose functions fit.
-pub(super) struct Finished {
-    pub(super) definition: Arc<Definition>,
-    pub(super) declaration: Declaration,
-    pub(super) implementations: Implementations,
-    pub(super) internal: BTreeSet<Box<str>>,
-    /// The texts of tools, by the names of their functions.
-    pub(super) tools: BTreeMap<Box<str>, Arc<str>>,
-}
+/// An interface whose functions fit, the names of its internal functions, and its tools.
+type Finished = (Arc<Definition>, Declaration, Implementations, BTreeSet<Box<str>>, Vec<ToolInfo>);
 
 impl<S> Functions<S> {
     pub(super) fn new(declaration: Declaration, state: Arc<S>, checks: RequestChecks) -> Self {
@@ -211,7 +205,19 @@ impl<S> Functions<S> {
             Some(error) => Err(error),
             None => {
                 let Self { declaration, implementations, internal, tools, .. } = self;
-                Ok(Finished { definition, declaration, implementations, internal, tools })
+                let tools = tools.into_iter().filter_map(|(name, what)| {
+                    let function = format!("{}:{name}", definition.id()).parse().ok()?;
+                    let implementation = implementations.get(&name).and_then(Option::as_ref);
+                    let is_stored = implementation.is_some_and(|it| it.behind_front().is_some());
+                    Some(ToolInfo {
+                        function,
+                        what,
+                        definition: Arc::clone(&definition),
+                        is_stored,
+                    })
+                });
+                let tools = tools.collect();
+                Ok((definition, declaration, implementations, internal, tools))
             }
         }
     }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::caller::Caller;
 use super::config_error::ConfigError;
 use super::declaration::Declaration;
-use super::functions::{Finished, Functions};
+use super::functions::Functions;
 use super::implementation::Implementation;
 use super::refused::Refused;
 use super::request_checks::RequestChecks;
@@ -37,6 +37,7 @@ pub(super) struct Registry {
     parents: Mutex<HashSet<(Box<str>, u32)>>,
     max_request_size: AtomicUsize,
     declarations: Mutex<Vec<Declaration>>,
+    tools: Mutex<Vec<ToolInfo>>,
     /// The executor's checks, for code that asked for them before it was built.
     pub(super) checks: RequestChecks,
     /// Comes behind the steps of each function.
@@ -74,8 +75,6 @@ pub(super) struct HostedFunction {
     level: SecurityLevel,
     /// Whether only the program itself calls it.
     is_internal: bool,
-    /// What it does, if it is listed as a tool.
-    tool: Option<Arc<str>>,
     /// Whether it represents functions that are hosted elsewhere.
     is_forwarded: bool,
     /// The requests to it, under any of its names.
@@ -110,6 +109,7 @@ impl Registry {
             parents: Mutex::default(),
             max_request_size: AtomicUsize::default(),
             declarations: Mutex::default(),
+            tools: Mutex::default(),
             checks: RequestChecks::default(),
             result_step,
         }
@@ -123,8 +123,7 @@ impl Registry {
     ) -> Result<(), ConfigError> {
         let mut functions = Functions::new(declaration, state, self.checks.clone());
         define(&mut functions);
-        let Finished { definition, declaration, mut implementations, internal, mut tools } =
-            functions.finish()?;
+        let (definition, declaration, mut implementations, internal, tools) = functions.finish()?;
         let conditions = Conditions::of(&definition);
         let host = |function: &Arc<Function>| {
             let name: Box<str> = function.name().into();
@@ -138,7 +137,6 @@ impl Registry {
                     .map(|it| it.followed_by(&self.result_step)),
                 level: function.seclvl().map_or(SecurityLevel::Anonymous, level),
                 is_internal: internal.contains(&name),
-                tool: tools.remove(&name),
                 function: Arc::clone(function),
                 conditions,
                 is_forwarded: false,
@@ -146,7 +144,7 @@ impl Registry {
             };
             (name, Arc::new(hosted))
         };
-        let functions: BTreeMap<_, _> = definition.functions().map(host).collect();
+        let functions = definition.functions().map(host).collect();
         let size = definition.functions().map(|function| function.max_request_size()).max();
         let mut parents = self.parents.lock();
         let key = |parent: &Definition| (parent.iface().into(), parent.version().major);
@@ -154,10 +152,8 @@ impl Registry {
             let (iface, parent) = (definition.id().clone(), parent.id().clone());
             return Err(ConfigError::ParentShared { iface, parent });
         }
-        let is_named = |tool: &&ToolInfo| {
-            functions.get(tool.function.func()).is_some_and(|it| it.tool.is_some())
-        };
-        if let Some(tool) = self.tools().iter().find(is_named) {
+        let is_new = |name: &str| tools.iter().any(|tool| tool.function.func() == name);
+        if let Some(tool) = self.tools().iter().find(|tool| is_new(tool.function.func())) {
             let (iface, function) = (definition.id().clone(), tool.function.to_string());
             return Err(ConfigError::ToolTwice { iface, function });
         }
@@ -169,6 +165,7 @@ impl Registry {
         }
         self.max_request_size.fetch_max(size.unwrap_or(0), Ordering::Relaxed);
         self.declarations.lock().push(declaration);
+        self.tools.lock().extend(tools);
         Ok(())
     }
 
@@ -332,19 +329,7 @@ impl Registry {
 
     /// The functions that are listed as tools.
     pub(super) fn tools(&self) -> Vec<ToolInfo> {
-        let mut tools = Vec::new();
-        for versions in &self.interfaces {
-            for hosted in versions.iter().filter(|hosted| hosted.by_itself) {
-                tools.extend(hosted.full_names().filter_map(|(name, function)| {
-                    let (what, function_name) = (function.tool.clone()?, name.parse().ok()?);
-                    let implementation = function.implementation.as_ref();
-                    let definition = Arc::clone(&function.definition);
-                    let is_stored = implementation.is_some_and(|it| it.behind_front().is_some());
-                    Some(ToolInfo { function: function_name, what, definition, is_stored })
-                }));
-            }
-        }
-        tools
+        self.tools.lock().clone()
     }
 
     /// The interfaces that were written down from types.
@@ -376,7 +361,6 @@ impl HostedFunction {
             conditions: Conditions::of(definition),
             level: SecurityLevel::Anonymous,
             is_internal: false,
-            tool: None,
             is_forwarded: true,
             counts: FunctionCounts::new(),
         })
