@@ -91,7 +91,8 @@ impl EndPoint {
             (Ok(()), _, Route::Root) => self.method_not_allowed("POST", None),
             #[cfg(feature = "mcp")]
             (Ok(()), _, Route::Mcp) => match &self.mcp {
-                Some(mcp) => self.mcp(mcp, &head, body).await,
+                // in a box: it would make the future of every request as large
+                Some(mcp) => Box::pin(self.mcp(mcp, &head, body)).await,
                 None => answer::empty(StatusCode::NOT_FOUND),
             },
             (Ok(()), _, Route::Function(url)) => self.function(&head, url, body).await,

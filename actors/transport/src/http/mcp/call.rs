@@ -149,8 +149,11 @@ impl Caller {
                 ("paused" | "dead", _) => return Err(goes_on("it waits for an operator")),
                 _ => {}
             }
-            // it may not have waited, such as while the executor closes
-            timer::sleep_until(until).await;
+            // it may not have waited; while the executor closes, the next look is refused
+            tokio::select! {
+                () = timer::sleep_until(until) => {}
+                () = self.end_point.executor.closing() => {}
+            }
             pause = LONGEST_PAUSE.min(pause * 2);
         }
         Err(goes_on("it takes long"))
