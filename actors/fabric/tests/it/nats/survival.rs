@@ -205,7 +205,9 @@ async fn every_request_of_a_flood_is_answered() {
     needs_server!();
     let server = NatsServer::start(&[]);
     let served = node("1.1", "one");
-    let fabric = join(Config::new(server.url()).max_in_flight(50)).await;
+    // its messages to itself wait behind the flood as well
+    let config = Config::new(server.url()).max_in_flight(50).ping_interval(GRACE);
+    let fabric = join(config).await;
     let endpoints = Endpoint::all(&served.executor);
     let guard = fabric.serve(endpoints, served.executor.clone()).await.expect("it serves");
     // the node, on the same thread, answers no question before it has answered the flood
