@@ -7,7 +7,8 @@ use crate::id::{RecordId, Uid};
 use crate::limits::{LIST_ITEMS, PATH_BYTES, RECORD_BYTES, TEXT_BYTES, TRACE_BYTES};
 use crate::path::Path;
 use crate::record::{Cause, Ending, Event, Failure, Record};
-use crate::seal::{Place, Seal};
+use crate::seal::Seal;
+use crate::sealed::Place;
 
 /// The kind of an event. The numbers are those on disk: a number is never used for another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

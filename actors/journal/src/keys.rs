@@ -7,7 +7,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hmac::{self, HMAC_SHA256};
 
 use crate::error::Refused;
-use crate::seal::{Place, SEALED, SealedBytes};
+use crate::sealed::{Place, SEALED, SealedBytes};
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;

@@ -126,6 +126,7 @@ mod ran;
 pub mod record;
 pub mod request;
 mod seal;
+mod sealed;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

@@ -17,7 +17,8 @@ use crate::request::{
     FlowInfo, FlowState, Inbox, Loaded, News, OpenFlows, Query, ReadSchedule, Registered, Resume,
     Signal, Status, StoredSchedule, StoredSignal, Submit, Submitted,
 };
-use crate::seal::{Place, Seal};
+use crate::seal::Seal;
+use crate::sealed::Place;
 use crate::time::{Reading, Timestamp};
 
 pub(super) struct MemoryStore {

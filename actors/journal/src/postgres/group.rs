@@ -17,7 +17,7 @@ use crate::id::{RecordId, Uid};
 use crate::limits::{Limits, TAKEN_SIGNALS};
 use crate::moment::Moment;
 use crate::request::{Append, Appended, Resume, Signal};
-use crate::seal::Place;
+use crate::sealed::Place;
 use crate::stored::{int, unsigned};
 
 const INSERT_RECORDS: &str = "INSERT INTO record (flow, epoch, sequence, path, kind, program, body) \

@@ -16,7 +16,7 @@ use crate::request::{
     CallerKey, Counts, FlowInfo, FlowState, Inbox, Loaded, News, OpenFlows, Query, Status,
     StoredSignal,
 };
-use crate::seal::Place;
+use crate::sealed::Place;
 use crate::stored::{OPEN, int, millis, timestamp, unsigned};
 
 pub(super) async fn flow(session: &JournalSession, uid: Uid) -> Result<FlowHead, SessionFailure> {

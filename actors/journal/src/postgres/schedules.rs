@@ -4,7 +4,7 @@ use super::session::{JournalSession, SessionFailure};
 use crate::check;
 use crate::limits::BATCH;
 use crate::request::{ReadSchedule, StoredSchedule};
-use crate::seal::Place;
+use crate::sealed::Place;
 
 /// Programs that know no stored schedules ignore the table, so it is no other format.
 pub(super) const TABLE: &str = r#"CREATE TABLE IF NOT EXISTS schedule (

@@ -16,7 +16,7 @@ use crate::request::{
     Append, Appended, CallerQuota, Cancelled, CancelledBy, FirstOwner, Registered, Resume, Signal,
     Submit, Submitted,
 };
-use crate::seal::Place;
+use crate::sealed::Place;
 use crate::stored::{int, millis, unsigned, waits};
 use crate::time::{Reading, Timestamp};
 

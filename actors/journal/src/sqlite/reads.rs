@@ -15,7 +15,7 @@ use crate::request::{
     CallerKey, Counts, FlowInfo, FlowState, Inbox, Loaded, News, OpenFlows, Query, Status,
     StoredSignal,
 };
-use crate::seal::Place;
+use crate::sealed::Place;
 use crate::stored::{OPEN, int, millis, timestamp, unsigned};
 
 impl SqliteTables {

@@ -7,7 +7,7 @@ use crate::check;
 use crate::error::Error;
 use crate::limits::BATCH;
 use crate::request::{ReadSchedule, StoredSchedule};
-use crate::seal::Place;
+use crate::sealed::Place;
 
 /// Programs that know no stored schedules ignore the table, so it is no other format.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS schedule (
