@@ -134,7 +134,7 @@ fn read(module: &Module, file: &Path, all: &BTreeMap<Module, PathBuf>) -> Source
     let (code, mut source) = (code(file), Source::default());
     for statement in code.split(';') {
         let Some(at) = statement.rfind("use ") else { continue };
-        let before = statement[..at].lines().last().unwrap_or_default().trim();
+        let before = statement[..at].rsplit('\n').next().unwrap_or_default().trim();
         if !(before.is_empty() || before.starts_with("pub")) {
             continue;
         }

@@ -199,7 +199,7 @@ impl Service {
     #[cfg(feature = "mcp")]
     #[must_use]
     pub fn mcp(mut self, path: &str, name: &str, version: &str) -> Self {
-        self.end_point.mcp = Some(Arc::new(mcp::Mcp::new(path, name, version)));
+        self.end_point.mcp = Some(Arc::new(mcp::behind(path, name, version)));
         self
     }
 

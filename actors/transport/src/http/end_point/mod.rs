@@ -20,14 +20,14 @@ use asyncsteps_futoin::message::{Coding, MediaType, Request, Response};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 use bytes::Bytes;
+#[cfg(feature = "mcp")]
+use futures_util::future::LocalBoxFuture;
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::answer::{self, Answer, AnswerBody};
 use super::body::{self, Body, BodyError, Room};
 use super::head::RequestHead;
-#[cfg(feature = "mcp")]
-use super::mcp::Mcp;
 use crate::websocket::{WebSocket, WebSocketLimits};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::raw::RawInput;
@@ -56,8 +56,19 @@ pub(super) struct EndPoint {
     pub(super) proxies: Arc<TrustedProxies>,
     pub(super) is_secure: bool,
     #[cfg(feature = "mcp")]
-    pub(super) mcp: Option<Arc<Mcp>>,
+    pub(super) mcp: Option<Arc<Behind>>,
 }
+
+/// What serves a path of its own behind the checks of the end point.
+#[cfg(feature = "mcp")]
+pub(super) struct Behind {
+    pub(super) path: Box<str>,
+    pub(super) serve: Box<ServeBehind>,
+}
+
+#[cfg(feature = "mcp")]
+type ServeBehind =
+    dyn Fn(EndPoint, Rc<RequestHead>, Body) -> LocalBoxFuture<'static, Answer> + Send + Sync;
 
 /// Which functions can be called with GET.
 pub(super) type GetCalls = Arc<dyn Fn(&FunctionName) -> bool + Send + Sync>;
@@ -66,7 +77,7 @@ impl EndPoint {
     /// The meaning of a path, for a service at `base`; `None` if it belongs to another service.
     pub(super) fn route(&self, path: &str, query: &str, base: &str) -> Option<Route> {
         #[cfg(feature = "mcp")]
-        if self.mcp.as_ref().is_some_and(|mcp| mcp.path() == path) {
+        if self.mcp.as_ref().is_some_and(|mcp| *mcp.path == *path) {
             return Some(Route::Mcp);
         }
         Route::of(path, query, base)
@@ -91,8 +102,7 @@ impl EndPoint {
             (Ok(()), _, Route::Root) => self.method_not_allowed("POST", None),
             #[cfg(feature = "mcp")]
             (Ok(()), _, Route::Mcp) => match &self.mcp {
-                // in a box: it would make the future of every request as large
-                Some(mcp) => Box::pin(self.mcp(mcp, &head, body)).await,
+                Some(mcp) => (mcp.serve)(self.clone(), Rc::clone(&head), body).await,
                 None => answer::empty(StatusCode::NOT_FOUND),
             },
             (Ok(()), _, Route::Function(url)) => self.function(&head, url, body).await,

@@ -16,6 +16,7 @@ use asyncsteps_actors::random;
 use asyncsteps_executor::channel::ChannelKind;
 use asyncsteps_futoin::message::{ErrorResult, Headers as _, MediaType, Request};
 use bytes::Bytes;
+use futures_util::future::LocalBoxFuture;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, HOST};
 use http::{HeaderName, HeaderValue, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -29,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{self, Answer, AnswerBody};
 use super::body::{Body, BodyError};
-use super::end_point::{EndPoint, unread};
+use super::end_point::{Behind, EndPoint, unread};
 use super::head::RequestHead;
 
 use call::Caller;
@@ -39,9 +40,8 @@ use tools::Listed;
 /// The random name that a client got for its calls.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// What serves tools at a path.
-pub(super) struct Mcp {
-    path: Box<str>,
+/// What serves tools.
+struct Mcp {
     server: Implementation,
     listed: Mutex<Listed>,
     /// The calls that can be cancelled, by session and id.
@@ -55,17 +55,17 @@ struct InFlight {
     cancelled: CancellationToken,
 }
 
+/// Serves tools at a path, under the name and version of a server.
+pub(super) fn behind(path: &str, name: &str, version: &str) -> Behind {
+    let (listed, in_flight) = (Mutex::default(), Mutex::default());
+    let mcp = Arc::new(Mcp { server: Implementation::new(name, version), listed, in_flight });
+    let serve = move |end_point, head, body| {
+        Box::pin(Arc::clone(&mcp).answer(end_point, head, body)) as LocalBoxFuture<'static, Answer>
+    };
+    Behind { path: path.into(), serve: Box::new(serve) }
+}
+
 impl Mcp {
-    pub(super) fn new(path: &str, name: &str, version: &str) -> Self {
-        let server = Implementation::new(name, version);
-        let (listed, in_flight) = (Mutex::default(), Mutex::default());
-        Self { path: path.into(), server, listed, in_flight }
-    }
-
-    pub(super) fn path(&self) -> &str {
-        &self.path
-    }
-
     /// Cancels the call that a message names, or remembers the one that it is.
     fn cancel_or_begin(self: &Arc<Self>, session: &str, sent: &Value) -> Option<InFlight> {
         let is_call = sent["method"] == "tools/call";
@@ -102,23 +102,20 @@ impl Mcp {
         let answer = service.handle(request).await;
         answer.map(|body| AnswerBody::Page(Box::pin(body.map_err(|never| match never {}))))
     }
-}
 
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.mcp.in_flight.lock().remove(&self.key);
-    }
-}
-
-impl EndPoint {
-    /// Answers a request of MCP.
-    pub(super) async fn mcp(&self, mcp: &Arc<Mcp>, head: &Rc<RequestHead>, body: Body) -> Answer {
-        let channel = self.channel(head, ChannelKind::Http);
-        let (body, room, permit) = match self.receive(body, &channel).await {
+    /// Answers a request.
+    async fn answer(
+        self: Arc<Self>,
+        end_point: EndPoint,
+        head: Rc<RequestHead>,
+        body: Body,
+    ) -> Answer {
+        let channel = end_point.channel(&head, ChannelKind::Http);
+        let (body, room, permit) = match end_point.receive(body, &channel).await {
             Ok(received) => received,
             Err(BodyError::Status(status)) => return unread(status, None),
             Err(BodyError::Refused(reply)) => {
-                let mut answer = self.reply(reply, MediaType::default(), &channel);
+                let mut answer = end_point.reply(reply, MediaType::default(), &channel);
                 *answer.status_mut() = StatusCode::TOO_MANY_REQUESTS;
                 return answer;
             }
@@ -136,15 +133,16 @@ impl EndPoint {
         }
         let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
         // without a session, other clients have the same ids
-        let in_flight = head.get(&SESSION).and_then(|name| mcp.cancel_or_begin(name, &sent));
-        let (head, denied) = (Rc::clone(head), Rc::<Cell<Option<ErrorResult>>>::default());
-        let (end_point, size, denies) = (self.clone(), body.len(), Rc::clone(&denied));
-        let caller = Caller { end_point, head, channel, permit, size, in_flight, denied: denies };
+        let in_flight = head.get(&SESSION).and_then(|name| self.cancel_or_begin(name, &sent));
+        let (size, denied) = (body.len(), Rc::<Cell<Option<ErrorResult>>>::default());
+        let (own, denies) = (end_point.clone(), Rc::clone(&denied));
+        let caller =
+            Caller { end_point: own, head, channel, permit, size, in_flight, denied: denies };
         // a call may wait for long, and its arguments have all of the body
         drop(room);
-        let mut answer = mcp.serve(caller, body).await;
+        let mut answer = self.serve(caller, body).await;
         if let Some(error) = denied.take() {
-            return self.unauthorized(&error);
+            return end_point.unauthorized(&error);
         }
         if sent["method"] == "initialize" && answer.status() == StatusCode::OK {
             let session = HeaderValue::try_from(random::id()).ok();
@@ -153,6 +151,12 @@ impl EndPoint {
             answer.headers_mut().insert(ACCESS_CONTROL_EXPOSE_HEADERS, shown);
         }
         answer
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.mcp.in_flight.lock().remove(&self.key);
     }
 }
 

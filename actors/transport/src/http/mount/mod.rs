@@ -75,7 +75,7 @@ impl HttpServiceFactory for Service {
         #[cfg(feature = "mcp")]
         let paths = {
             let tools: fn() -> Route = || Route::Mcp;
-            paths.chain(end_point.mcp.iter().map(move |mcp| (mcp.path().to_owned(), tools)))
+            paths.chain(end_point.mcp.iter().map(move |mcp| (mcp.path.to_string(), tools)))
         };
         for (path, route) in paths {
             let (shared, traffic) = (end_point.clone(), traffic.clone());

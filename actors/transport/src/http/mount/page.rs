@@ -1,6 +1,5 @@
 //! Services of tower inside of an actix-web application.
 
-use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 
@@ -13,8 +12,7 @@ use http_body_util::BodyDataStream;
 use tower_service::Service;
 
 use super::status;
-
-type BoxError = Box<dyn Error + Send + Sync>;
+use crate::http::answer::BoxError;
 
 /// Serves a path of an actix-web application with a [tower](https://docs.rs/tower) service that reads no
 /// body, as [`Server::page`](super::super::Server::page) does: for the services of `asyncsteps-observe`
@@ -65,7 +63,7 @@ where
         Ok(answer) => response(answer),
         Err(error) => {
             let error = error.into();
-            tracing::error!(error = &*error as &dyn Error, "a service failed");
+            tracing::error!(error = &*error as &dyn std::error::Error, "a service failed");
             HttpResponse::InternalServerError().finish()
         }
     }

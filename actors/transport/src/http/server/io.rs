@@ -20,6 +20,20 @@ pub(super) enum Io {
     Tls(Box<TlsStream<Sealed>>),
 }
 
+#[cfg(feature = "rustls")]
+impl From<Box<TlsStream<Sealed>>> for Io {
+    fn from(stream: Box<TlsStream<Sealed>>) -> Self {
+        Self::Tls(stream)
+    }
+}
+
+#[cfg(not(feature = "rustls"))]
+impl From<std::convert::Infallible> for Io {
+    fn from(none: std::convert::Infallible) -> Self {
+        match none {}
+    }
+}
+
 /// Calls the same on whatever it is.
 macro_rules! each {
     ($io:expr, $name:ident => $call:expr) => {

@@ -51,6 +51,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Service;
+use super::answer::BoxError;
 use asyncsteps_executor::Closed;
 
 #[cfg(feature = "rustls")]
@@ -62,10 +63,7 @@ pub use request_body::RequestBody;
 use accept::{Acceptor, Seat};
 use connections::Connections;
 use offer::Pace;
-#[cfg(feature = "mcp")]
-pub(super) use requests::PageBody;
 use requests::{MakePage, Site, page};
-use sending::BoxError;
 use tls::Handshakes;
 use warm_connections::WarmConnections;
 use worker::{OnConnect, Order, Worker};

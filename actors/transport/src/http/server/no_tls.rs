@@ -7,7 +7,6 @@ use std::pin::Pin;
 use actix_rt::net::TcpStream;
 use asyncsteps_actors::budget::Client;
 
-use super::io::Io;
 use crate::account::Share;
 
 /// There is none.
@@ -20,7 +19,7 @@ impl Handshakes {
         _: TcpStream,
         _: &Client,
         _: Share,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Io>>>> {
+    ) -> Pin<Box<dyn Future<Output = io::Result<Infallible>>>> {
         match self.0 {}
     }
 }

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -19,9 +18,9 @@ use super::keep_alive::{self, KEEP_ALIVE};
 use super::limits::ServerLimits;
 use super::receiving::Receiving;
 use super::request_body::RequestBody;
-use super::sending::{BoxError, Content, Sending};
+use super::sending::{Content, Sending};
 use super::warm_connections::WarmConnections;
-use crate::http::answer::AnswerBody;
+use crate::http::answer::{AnswerBody, BoxError, PageBody};
 use crate::http::body::Body;
 use crate::http::end_point::EndPoint;
 use crate::http::head::{ConnectionInfo, FieldsSummary, RequestHead, copy_uri};
@@ -48,8 +47,6 @@ pub(super) struct Site {
 pub(super) type Page = Box<dyn Fn(Request<RequestBody>) -> LocalBoxFuture<'static, PageAnswer>>;
 
 type PageAnswer = Result<Response<PageBody>, BoxError>;
-
-pub(in crate::http) type PageBody = Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError>>>;
 
 /// Clones a service, for another worker.
 pub(super) type MakePage = Box<dyn Fn() -> PageOf>;

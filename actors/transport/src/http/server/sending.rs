@@ -1,6 +1,5 @@
 //! The body of an answer.
 
-use std::error::Error;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -12,14 +11,12 @@ use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
 
 use super::connection_state::InService;
+use crate::http::answer::{BoxError, PageBody};
 use asyncsteps_executor::raw::RawBody;
 
 /// How much of an answer is passed to hyper at once: that counts as sent, so the request of a slow
 /// client would seem to have ended while most of its answer waits.
 const PIECE: usize = 16 << 10;
-
-/// Any error, as tower has it.
-pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A body whose request is in service until it is sent.
 pub(super) struct Sending {
@@ -41,7 +38,7 @@ pub(super) enum Content {
     Whole(Bytes),
     Raw(RawBody),
     /// From a service of the application.
-    Page(Pin<Box<dyn Body<Data = Bytes, Error = BoxError>>>),
+    Page(PageBody),
 }
 
 impl Content {

@@ -11,8 +11,8 @@ use asyncsteps_actors::budget::{Budget, Client, Limits};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-use super::io::Io;
 use super::limits::ServerLimits;
 use super::min_rate::timed_out;
 use super::timeout_stream::displaced;
@@ -62,7 +62,7 @@ impl Handshakes {
         stream: TcpStream,
         client: &Client,
         share: Share,
-    ) -> io::Result<Io> {
+    ) -> io::Result<Box<TlsStream<Sealed>>> {
         let shaken = async {
             // a client that says nothing takes no place
             stream.readable().await?;
@@ -71,7 +71,7 @@ impl Handshakes {
             let mut stream = self.acceptor.accept(sealed).await?;
             stream.get_mut().1.set_buffer_limit(Some(UNSENT));
             drop(place);
-            Ok(Io::Tls(Box::new(stream)))
+            Ok(Box::new(stream))
         };
         tokio::time::timeout(self.timeout, shaken).await.unwrap_or_else(|_| Err(timed_out()))
     }

@@ -120,7 +120,7 @@ impl Worker {
             // in a box, whose memory the connection does not keep
             (Ok(stream), Some(handshakes)) => {
                 let share = progress.holds().account().share();
-                Box::pin(handshakes.shake(stream, connected.client(), share)).await
+                Box::pin(handshakes.shake(stream, connected.client(), share)).await.map(Io::from)
             }
         };
         let io = match io {
