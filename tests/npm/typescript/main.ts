@@ -139,7 +139,9 @@ async function again(host: string) {
     all.push(late(socket, ends.signal), late(http, ends.signal));
     const aborted = [...new Set(await Promise.all(all))];
     sockets.at(-1)?.close();
+    const waiting = failure(calls.answer());
     await socket.close();
+    await waiting;
     return { lost, echo, made, got, aborted, closed: await failure(calls.answer()) };
 }
 

@@ -117,11 +117,15 @@ export class HttpConnection implements Connection {
         };
         try {
             const response = await fetch(this.#url, init);
-            return messageOf(await response.text());
+            const edesc = `the answer with the status ${response.status} is no message of FutoIn`;
+            return messageOf(await response.text()) ?? { e: 'CommError', edesc };
         } catch (error) {
             signal?.throwIfAborted();
-            const isLate = error instanceof DOMException && error.name === 'TimeoutError';
-            throw new CallError(isLate ? 'Timeout' : 'CommError', String(error));
+            if (error instanceof DOMException && error.name === 'TimeoutError') throw new CallError('Timeout');
+            // Node.js has the cause, and browsers do not say it
+            const cause = (error as { cause?: { code?: string } }).cause;
+            const edesc = `${this.#url}: ${cause ?? error}`;
+            return { e: cause?.code === 'ECONNREFUSED' ? 'ConnectError' : 'CommError', edesc };
         }
     }
 }
@@ -160,6 +164,8 @@ export class SocketConnection implements Connection {
     /** The WebSocket, once it is open. */
     #socket!: Promise<WebSocket>;
     #isClosed = false;
+    #ends = () => {};
+    readonly #ended = new Promise<void>((done) => { this.#ends = done; });
     #calls = 0;
 
     private constructor(url: string, options: SocketOptions) {
@@ -187,6 +193,7 @@ export class SocketConnection implements Connection {
     }
 
     async #connect(): Promise<WebSocket> {
+        if (typeof WebSocket === 'undefined') throw new CallError('ConnectError', 'Node.js has WebSocket from version 22 on');
         const token = await this.#options.token?.();
         const socket = new WebSocket(this.#url, token === undefined ? [] : ['bearer', token]);
         socket.binaryType = 'arraybuffer';
@@ -211,7 +218,7 @@ export class SocketConnection implements Connection {
     #again(): void {
         this.#socket = (async () => {
             for (let pause: number = AGAIN[0]; ; pause = Math.min(2 * pause, AGAIN[1])) {
-                await passed(pause * (1 + Math.random()));
+                await Promise.race([passed(pause * (1 + Math.random())), this.#ended]);
                 if (this.#isClosed) throw new CallError('ConnectError', CLOSED);
                 const socket = await this.#connect().catch(() => undefined);
                 if (socket === undefined) continue;
@@ -264,6 +271,7 @@ export class SocketConnection implements Connection {
     /** Ends the connection, in order, and for good. */
     async close(): Promise<void> {
         this.#isClosed = true;
+        this.#ends();
         // of one that is opened again there is nothing to wait for
         const socket = await Promise.race([this.#socket, undefined]).catch(() => undefined);
         if (socket === undefined || socket.readyState === socket.CLOSED) return;

@@ -27,7 +27,7 @@
 //! }
 //! ```
 //!
-//! A `SocketConnection` calls over a WebSocket, and serves what the server calls of its client
+//! A `SocketConnection` calls over a WebSocket (in Node.js from version 22 on), and serves what the server calls of its client
 //! (`cx.request().channel().call(..)` in the service). When the WebSocket ends it is opened again, so what belongs to each
 //! connection, such as a subscription, is in `opened`:
 //!
