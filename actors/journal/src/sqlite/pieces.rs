@@ -16,8 +16,8 @@ use crate::request::FlowState;
 use crate::stored::{int, millis, unsigned};
 use crate::time::Timestamp;
 
-/// Bytes of the file that a piece changes, about: they are written in some 5 ms.
-const PIECE: u64 = 1 << 20;
+/// Bytes of the file that a piece changes, about: they are written in one or two milliseconds.
+const PIECE: u64 = 1 << 18;
 
 /// Of these, a flow changes so many without its records: a page in each of its indexes, where its neighbours are others.
 const FLOW: u64 = 16 << 10;
