@@ -83,7 +83,7 @@ pub fn log() -> Log {
 }
 
 /// The default filter: h2 warns of mistakes of clients, and rmcp has four lines per request.
-const FILTER: &str = "info,h2=error,rmcp=warn";
+const FILTER: &str = "info,h2=error,rmcp=off";
 
 /// The options of a log; made by [`log()`].
 #[must_use = "nothing is logged before `init`"]
@@ -104,7 +104,7 @@ impl Log {
     }
 
     /// The filter, in the syntax of [`EnvFilter`]. The default is the variable `RUST_LOG`, and without
-    /// that `info,h2=error,rmcp=warn`: one line per request, and none for each client that breaks the rules of
+    /// that `info,h2=error,rmcp=off`: one line per request, and none for each client that breaks the rules of
     /// HTTP/2.
     pub fn filter(mut self, directives: impl Into<String>) -> Self {
         self.filter = Some(directives.into());
