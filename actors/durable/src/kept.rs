@@ -22,7 +22,7 @@ impl Durable {
     /// # Errors
     /// The errors of [`status`](Self::status).
     pub async fn kept(&self, uid: Uid) -> Result<Vec<Path>, Error> {
-        let status = self.status(uid).await?;
+        let status = self.shared.journal.status(uid).await?;
         let has_result = matches!(status.ending, Some(Ending::Completed(_)));
         let stopped = [FlowState::Paused, FlowState::Dead, FlowState::Ended];
         let has_stopped = stopped.contains(&status.flow.state) && !has_result;

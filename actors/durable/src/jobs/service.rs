@@ -456,7 +456,7 @@ fn signalled(sent: Result<(), NotSubmitted>) -> BodyResult<bool> {
 async fn ended<P>(cx: &Cx<Jobs, P>, uid: Uid, ending: Ending) -> BodyResult<JobResult> {
     let mut result = JobResult::ended(ending)?;
     if sees_all(cx) && !is_own(cx, uid).await.map_err(|error| job_error(cx, error))? {
-        let template = cx.durable.status(uid).await?.flow.template;
+        let template = cx.durable.shared.journal.status(uid).await?.flow.template;
         match cx.durable.shared.program(&template) {
             Some(program) => program.sensitive.redact(&mut result.result),
             // it is not known what is sensitive
@@ -521,7 +521,7 @@ fn is_unreadable(error: &journal::Error) -> bool {
 
 async fn is_visible<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Error> {
     if sees_all(cx) {
-        return cx.durable.status(uid).await.map(|_| true);
+        return cx.durable.shared.journal.status(uid).await.map(|_| true);
     }
     is_own(cx, uid).await
 }
