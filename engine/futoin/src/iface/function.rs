@@ -154,7 +154,9 @@ impl Function {
                 (Some(value @ Value::Null), Some(default)) => *value = default.clone(),
                 (Some(value), _) => {
                     if !param.check.admit(value) {
-                        return Err(violation::parameter_type(called, &param.name, value));
+                        let at = param.check.refused_at(value);
+                        let mistake = (&*value, &*at);
+                        return Err(violation::parameter_type(called, &param.name, mistake));
                     }
                 }
                 (None, Some(default)) => {
@@ -184,7 +186,8 @@ impl Function {
                 if check.admit(result) {
                     Ok(())
                 } else {
-                    Err(violation::whole_result_type(&self.name, result))
+                    let at = check.refused_at(result);
+                    Err(violation::whole_result_type(&self.name, (result, &at)))
                 }
             }
             ResultCheck::Variables(variables) => self.check_variables(variables, result),
@@ -213,7 +216,8 @@ impl Function {
                 return Err(violation::missing_result(&self.name, &variable.name));
             };
             if !variable.check.admit(value) {
-                return Err(violation::result_type(&self.name, &variable.name, value));
+                let at = variable.check.refused_at(value);
+                return Err(violation::result_type(&self.name, &variable.name, (value, &at)));
             }
         }
         Ok(())
@@ -331,6 +335,7 @@ mod tests {
             json!({"msg": "hi", "n": 1.5, "alpha": 5}),
             json!({"msg": "hi", "opt": 5}),
             json!({"msg": "hi", "alpha": {"v": 1}}),
+            json!({"msg": "hi", "alpha": {"k": 5}}),
             json!({"m".repeat(10_000): 1}),
             json!({"msg": ["x".repeat(10_000)]}),
         ] {
@@ -348,7 +353,8 @@ mod tests {
             InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(n) = "text"
             InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(n) = "1.5"
             InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(opt) = "5"
-            InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(alpha) = "{"v":1}"
+            InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(alpha) = "{"v":1}" at /k
+            InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(alpha) = "{"k":5}" at /k
             InvalidRequest: Unknown parameter: a.b:1.0:echo(mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm)
             InvalidRequest: Type mismatch for parameter: a.b:1.0:echo(msg) = "["xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."
         "#]].assert_eq(&out);
@@ -385,7 +391,7 @@ mod tests {
             InternalError: Invalid message: r
             InternalError: Invalid message: r
             {"k":"x","v":null}
-            InternalError: Result type mismatch: whole() = "{"v":1}"
+            InternalError: Result type mismatch: whole() = "{"v":1}" at /k
             InternalError: Result type mismatch: whole() = "null"
             null
             {}

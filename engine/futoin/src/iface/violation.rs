@@ -24,10 +24,15 @@ pub(super) fn missing_parameter(called: &FunctionName, name: &str) -> Refusal {
     request(format!("Missing parameter: {called}({name})"))
 }
 
-/// The text is the same for a value out of its limits, as in released executors.
-pub(crate) fn parameter_type(called: &FunctionName, name: &str, value: &Value) -> Refusal {
+/// The text is the same for a value out of its limits, as in released executors, but for where the mistake is: `at` is a
+/// JSON Pointer into the value.
+pub(crate) fn parameter_type(
+    called: &FunctionName,
+    name: &str,
+    (value, at): (&Value, &str),
+) -> Refusal {
     let text = format!("Type mismatch for parameter: {called}({name})");
-    Refusal::quoting(INVALID_REQUEST, text, Quoted(value))
+    Refusal::quoting(INVALID_REQUEST, text, Quoted { value, at })
 }
 
 pub(super) fn unknown_result(function: &str, name: &str) -> Refusal {
@@ -38,14 +43,14 @@ pub(super) fn missing_result(function: &str, name: &str) -> Refusal {
     result(format!("Missing result variable: {function}({name})"))
 }
 
-pub(super) fn result_type(function: &str, name: &str, value: &Value) -> Refusal {
+pub(super) fn result_type(function: &str, name: &str, (value, at): (&Value, &str)) -> Refusal {
     let text = format!("Type mismatch for result variable: {function}({name})");
-    Refusal::quoting(INTERNAL_ERROR, text, Quoted(value))
+    Refusal::quoting(INTERNAL_ERROR, text, Quoted { value, at })
 }
 
-pub(super) fn whole_result_type(function: &str, value: &Value) -> Refusal {
+pub(super) fn whole_result_type(function: &str, (value, at): (&Value, &str)) -> Refusal {
     let text = format!("Result type mismatch: {function}()");
-    Refusal::quoting(INTERNAL_ERROR, text, Quoted(value))
+    Refusal::quoting(INTERNAL_ERROR, text, Quoted { value, at })
 }
 
 pub(super) fn result_not_map() -> Refusal {
@@ -77,20 +82,25 @@ pub(crate) fn clipped(text: &str) -> &str {
     }
 }
 
-/// A value between double quotes: a string as it is, other values as JSON; cut with an ellipsis.
-struct Quoted<'a>(&'a Value);
+/// A value between double quotes: a string as it is, other values as JSON; cut with an ellipsis. Behind it is where the
+/// mistake is in it.
+struct Quoted<'a> {
+    value: &'a Value,
+    at: &'a str,
+}
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(text) = self.0.as_str() {
+        if let Some(text) = self.value.as_str() {
             let shown = clipped(text);
             let more = if shown.len() < text.len() { "..." } else { "" };
             return write!(f, "\"{shown}{more}\"");
         }
         let mut json = Clipped(Vec::new());
-        let more = if serde_json::to_writer(&mut json, self.0).is_err() { "..." } else { "" };
+        let more = if serde_json::to_writer(&mut json, self.value).is_err() { "..." } else { "" };
         let shown = String::from_utf8_lossy(&json.0);
-        write!(f, "\"{}{more}\"", shown.trim_end_matches(char::REPLACEMENT_CHARACTER))
+        write!(f, "\"{}{more}\"", shown.trim_end_matches(char::REPLACEMENT_CHARACTER))?;
+        if self.at.is_empty() { Ok(()) } else { write!(f, " at {}", self.at) }
     }
 }
 
@@ -118,7 +128,7 @@ mod tests {
     #[test]
     fn logs_have_the_text_without_the_value() {
         let called = "a.b:1.0:f".parse().unwrap();
-        let refusal = parameter_type(&called, "address", &json!("1 = High Street"));
+        let refusal = parameter_type(&called, "address", (&json!("1 = High Street"), ""));
         let text = "Type mismatch for parameter: a.b:1.0:f(address)";
         assert_eq!(refusal.unquoted(), text);
         assert_eq!(refusal.to_string(), format!("{text} = \"1 = High Street\""));
@@ -140,7 +150,7 @@ mod tests {
             (json!("€".repeat(30)), format!("\"{}...\"", "€".repeat(21))),
             (deep, format!("\"{}1,\"{}...\"", "[".repeat(50), "é".repeat(5))),
         ] {
-            assert_eq!(Quoted(&value).to_string(), expected);
+            assert_eq!(Quoted { value: &value, at: "" }.to_string(), expected);
         }
     }
 }

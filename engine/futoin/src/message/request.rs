@@ -278,7 +278,7 @@ fn typed(
         let declared = function.param(&name);
         let fits = declared.is_none_or(|param| value.fits(param.declared_type()));
         let value = value.into_value();
-        if fits { Ok((name, value)) } else { Err(parameter_type(called, &name, &value)) }
+        if fits { Ok((name, value)) } else { Err(parameter_type(called, &name, (&value, ""))) }
     });
     params.collect()
 }

@@ -4,6 +4,7 @@ mod base64;
 mod canonical;
 mod limits;
 mod pattern;
+mod refused_at;
 
 use std::sync::Arc;
 
