@@ -119,6 +119,22 @@ fn media_types_are_answered_in_kind_or_refused(front: Front) {
     .assert_eq(&out);
 }
 
+fn content_codings_are_refused(front: Front) {
+    let host = host(front);
+    for (path, status) in [("/ftn/", 415), ("/ftn/conform.main/1.2/answer", 415)] {
+        for (coding, status) in [("gzip", status), ("br, gzip", status), ("identity", 200)] {
+            let header =
+                format!("Content-Type: application/json\r\nContent-Encoding: {coding}\r\n");
+            let body = if path == "/ftn/" { ANSWER } else { b"{}" };
+            let answer =
+                Connection::open(host.address).send(&post_with(path, &header, body)).receive();
+            assert_eq!(answer.status(), status, "{path} {coding}: {}", answer.text());
+            let accepted = (status == 415).then_some("identity");
+            assert_eq!(answer.header("accept-encoding"), accepted, "{path} {coding}");
+        }
+    }
+}
+
 fn other_paths_belong_to_the_application(front: Front) {
     let host = host(front);
     for path in ["/", "/ftnx", "/ftnx/", "/other/ftn/"] {
@@ -515,6 +531,7 @@ asyncsteps_support::on_both_fronts! {
     an_answer_is_compact_json_with_its_length_and_media_type,
     the_path_is_served_with_and_without_the_trailing_slash,
     media_types_are_answered_in_kind_or_refused,
+    content_codings_are_refused,
     other_paths_belong_to_the_application,
     a_message_over_the_limit_is_refused,
     a_function_without_a_result_is_answered_with_nothing_unless_forced,

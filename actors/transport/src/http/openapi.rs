@@ -157,7 +157,7 @@ impl<B> TowerService<Request<B>> for OpenApi {
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let mut answer = Response::new(Full::default());
         if matches!(*request.method(), Method::GET | Method::HEAD) {
-            *answer.body_mut() = self.text(request.uri().query() == Some("all")).into();
+            *answer.body_mut() = self.text(asks_for_all(request.uri().query())).into();
             let fields = [
                 (CONTENT_TYPE, "application/json"),
                 (CACHE_CONTROL, "no-cache"),
@@ -172,4 +172,10 @@ impl<B> TowerService<Request<B>> for OpenApi {
         }
         ready(Ok(answer))
     }
+}
+
+/// Whether a query has `all`, with a value or without.
+fn asks_for_all(query: Option<&str>) -> bool {
+    let mut parts = query.unwrap_or_default().split('&');
+    parts.any(|part| part.split('=').next() == Some("all"))
 }

@@ -22,7 +22,10 @@ use asyncsteps_futoin::url::FunctionUrl;
 use bytes::Bytes;
 #[cfg(feature = "mcp")]
 use futures_util::future::LocalBoxFuture;
-use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH,
+    CONTENT_TYPE,
+};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::answer::{self, Answer, AnswerBody};
@@ -144,6 +147,9 @@ impl EndPoint {
                 text,
             );
         };
+        if let Some(refused) = refuse_coded(head, None) {
+            return refused;
+        }
         let media = media.accepting(head.get(&ACCEPT));
         let channel = self.channel(head, ChannelKind::Http);
         let (body, room, permit) = match self.receive(body, &channel).await {
@@ -199,10 +205,11 @@ impl EndPoint {
         let in_url = url.as_ref().is_ok_and(|url| url.sec().is_some());
         let has_credentials = in_url || head.has(&AUTHORIZATION);
         let problems = self.problems_of(definition.as_deref(), &channel, has_credentials);
-        let too_large = match has_params(head, &body) {
-            true => StatusCode::PAYLOAD_TOO_LARGE,
-            false => problem::TOO_LARGE,
-        };
+        let has_params = has_params(head, &body);
+        if has_params && let Some(refused) = refuse_coded(head, problems.as_ref()) {
+            return refused;
+        }
+        let too_large = if has_params { StatusCode::PAYLOAD_TOO_LARGE } else { problem::TOO_LARGE };
         let reply = match (self.executor.admit(&channel).await, url) {
             (Err(refused), _) => Reply::refused(&refused, None, Coding::Json),
             (Ok(_), Err(refusal)) => self.executor.refuse(refusal.into(), &channel),
@@ -373,6 +380,20 @@ fn has_params(head: &RequestHead, body: &Body) -> bool {
     head.method() == "POST"
         && body.length() != Some(0)
         && media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// The refusal of a message or parameters that are compressed or encrypted, which are read as they come (RFC 9110
+/// §15.5.16).
+fn refuse_coded(head: &RequestHead, problems: Option<&Problems<'_>>) -> Option<Answer> {
+    let coding = head.get(&CONTENT_ENCODING)?;
+    if coding.trim().eq_ignore_ascii_case("identity") {
+        return None;
+    }
+    let text = "Unsupported content coding: a body is sent without one";
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    let mut answer = refusal(status, codes::INVALID_REQUEST, text, problems);
+    answer.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    Some(answer)
 }
 
 /// The raw data of a request.
