@@ -27,7 +27,6 @@ use crate::caller::{self, Origin};
 use crate::cancels::error_of_cancelled;
 use crate::due::due_of;
 use crate::json;
-use crate::node::Node;
 use crate::records::{self, is_committed};
 use crate::schedule::{Schedule, ScheduledRequests};
 use crate::shared::{DurableFunction, DurableShared};
@@ -74,15 +73,6 @@ impl Durable {
     pub fn remembers(self, time: Duration) -> Self {
         self.shared.set_remembers(time);
         self
-    }
-
-    /// Begins to run durable requests on this arbiter, with the functions of this executor. Several
-    /// arbiters may do so, each with a node of its own.
-    ///
-    /// # Errors
-    /// The errors of the journal.
-    pub async fn start(&self, executor: &Executor) -> Result<Node, Error> {
-        Node::start(Arc::clone(&self.shared), executor.clone()).await
     }
 
     /// Stores a request, and returns its name when it is stored: it runs to an end then, as long as the journal

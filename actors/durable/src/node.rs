@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::answered::{answered, answered_or_lost};
+use crate::durable::Durable;
 use crate::entity::{CurrentLease, EntityOwner};
 use crate::flow::{DurableFlow, LeaveReason};
 use crate::keep::keep;
@@ -73,11 +74,19 @@ struct NodeState {
     changed: Notify,
 }
 
+impl Durable {
+    /// Begins to run durable requests on this arbiter, with the functions of this executor. Several
+    /// arbiters may do so, each with a node of its own.
+    ///
+    /// # Errors
+    /// The errors of the journal.
+    pub async fn start(&self, executor: &Executor) -> Result<Node, Error> {
+        Node::start(Arc::clone(&self.shared), executor.clone()).await
+    }
+}
+
 impl Node {
-    pub(crate) async fn start(
-        shared: Arc<DurableShared>,
-        executor: Executor,
-    ) -> Result<Self, Error> {
+    async fn start(shared: Arc<DurableShared>, executor: Executor) -> Result<Self, Error> {
         shared.keeper().map_err(|error| Error::Storage(Arc::new(error)))?;
         let lease = Arc::new(register(&shared).await?);
         let (current, number) = (Rc::new(RefCell::new(Arc::clone(&lease))), shared.next_number());
@@ -244,7 +253,7 @@ impl NodeState {
                     let request = request.lock().take();
                     request.into_iter().for_each(|request| self.store(term, request));
                 }
-                Given::Call(call) => call.carry_out(&self.executor),
+                Given::Work(work) => work(&self.executor),
                 Given::Ask(answer) => drop(answer),
             }
         }

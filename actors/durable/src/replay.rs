@@ -63,8 +63,8 @@ impl Durable {
     /// Compares a request with its program; fails with the reason why it does not go on.
     fn compare(&self, loaded: &Loaded) -> Result<(), String> {
         let template = &loaded.flow.template;
-        if let Some(kind) = self.shared.kind_of(template) {
-            return kind.check(loaded);
+        if let Some(reads) = self.shared.reads(template) {
+            return reads(loaded);
         }
         if self.shared.message_function(template).is_some() {
             return Ok(());

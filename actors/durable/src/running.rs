@@ -9,9 +9,9 @@ use asyncsteps_journal::{Error, Event, Path, Refused, Timestamp, Uid, Value};
 
 use crate::answered::answered;
 use crate::durable::{Durable, is_stopped};
-use crate::entity::KEY;
 use crate::flow::{DurableFlow, LeaveReason};
 use crate::held::RunningStep;
+use crate::shared::KEY;
 use crate::submit::NotSubmitted;
 
 /// The name of the signal by which an operator pauses a request: names of steps and of people have no such character.

@@ -10,8 +10,8 @@ use asyncsteps_actors::clock::Clock;
 use asyncsteps_executor::message::Request;
 use asyncsteps_executor::plan::Planned;
 use asyncsteps_executor::typed::SensitiveFields;
-use asyncsteps_executor::{Caller, RequestChecks};
-use asyncsteps_journal::request::{self, Submit, Submitted};
+use asyncsteps_executor::{Caller, Executor, RequestChecks};
+use asyncsteps_journal::request::{self, Loaded, Submit, Submitted};
 use asyncsteps_journal::{Error, Incarnation, Journal, Jump, Reading, Timestamp, Uid};
 use parking_lot::Mutex;
 use serde_json::Map;
@@ -21,13 +21,13 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::caller::Origin;
-use crate::entity::{EntityKind, EntityOwners, HoppingCall, MESSAGE_VERSION};
 use crate::figures::DurableFigures;
 use crate::held::HeldFlows;
 use crate::keeper::Keeper;
 use crate::kept_schedules::KeptSchedules;
 use crate::lease::Lease;
 use crate::left::{JournalClock, wall};
+use crate::owners::EntityOwners;
 use crate::schedule::ScheduledRequests;
 use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
 
@@ -53,8 +53,8 @@ pub(crate) struct DurableShared {
 #[derive(Default)]
 struct DurableState {
     programs: Vec<DurableFunction>,
-    /// The entities of each interface that has some.
-    kinds: Vec<Arc<EntityKind>>,
+    /// What reads the entities of each interface that has some, by its name and major version.
+    entities: BTreeMap<Arc<str>, ReadsEntity>,
     /// The functions of entities that get messages, by their name in the journal.
     messages: BTreeMap<String, MessageFunction>,
     schedules: Vec<Arc<ScheduledRequests>>,
@@ -87,6 +87,15 @@ pub(crate) struct DurableFunction {
     /// Its steps.
     pub(crate) planned: Arc<Planned>,
 }
+
+/// What is between interface and key in the name of an entity in the journal, and in no name of a function.
+pub(crate) const KEY: char = '@';
+
+/// The version of the requests that carry messages.
+pub(crate) const MESSAGE_VERSION: u32 = 1;
+
+/// Whether the program goes on with an entity; fails with the reason why not.
+pub(crate) type ReadsEntity = Arc<dyn Fn(&Loaded) -> Result<(), String> + Send + Sync>;
 
 /// A function of entities that gets messages.
 #[derive(Clone)]
@@ -131,11 +140,12 @@ pub(crate) struct LocalNode {
 }
 
 /// What a handle of this process passes to a node.
-#[derive(Debug)]
+#[derive(derive_more::Debug)]
 pub(crate) enum Given {
     /// A request, unless the handle has taken it back.
     Request(Arc<Mutex<Option<GivenRequest>>>),
-    Call(Box<HoppingCall>),
+    /// Work for its arbiter, such as a call of one of its entities.
+    Work(#[debug(skip)] Box<dyn FnOnce(&Executor) + Send>),
     /// Whether its arbiter runs: it drops this.
     Ask(oneshot::Sender<()>),
 }
@@ -169,9 +179,9 @@ impl LocalNode {
         stored.map_err(|_| again)
     }
 
-    /// Makes the node carry out a call of one of its entities; a call that is dropped is answered by that.
-    pub(crate) fn call(&self, call: HoppingCall) {
-        let _ = self.orders.send(Given::Call(Box::new(call)));
+    /// Makes the node do this on its arbiter; if the node has ended, it is dropped.
+    pub(crate) fn work(&self, work: impl FnOnce(&Executor) + Send + 'static) {
+        let _ = self.orders.send(Given::Work(Box::new(work)));
     }
 }
 
@@ -235,16 +245,15 @@ impl DurableShared {
         programs.chain(messages).collect()
     }
 
-    /// The entities of an interface.
-    pub(crate) fn add_entities(&self, kind: Arc<EntityKind>) {
-        let kinds = &mut self.state.lock().kinds;
-        kinds.retain(|known| known.name() != kind.name());
-        kinds.push(kind);
+    /// Entities of this interface are read so.
+    pub(crate) fn add_entities(&self, interface: Arc<str>, reads: ReadsEntity) {
+        self.state.lock().entities.insert(interface, reads);
     }
 
-    /// The kind of the entity with this name in the journal.
-    pub(crate) fn kind_of(&self, template: &str) -> Option<Arc<EntityKind>> {
-        self.state.lock().kinds.iter().find(|kind| kind.has(template)).cloned()
+    /// What reads the entity with this name in the journal.
+    pub(crate) fn reads(&self, template: &str) -> Option<ReadsEntity> {
+        let (interface, _) = template.split_once(KEY)?;
+        self.state.lock().entities.get(interface).cloned()
     }
 
     /// Nodes carry out messages to a function of entities.

@@ -20,13 +20,13 @@ use serde_json::{Map, Value};
 use super::answers::CallKey;
 use super::claim::{error_of_journal, key_of};
 use super::headers::{CallHeaders, CarriedMessage, MessageEnd, message_ends};
-use super::hop::{Hop, HoppingCall, lost};
+use super::hop::{Hop, HoppingCall, MOVED, lost};
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::{Changes, Committed, OwnedEntity};
 use super::owner::{EntityOwner, PAUSE, Place};
-use super::owners::{MOVED, TURNS};
 use super::post::{Unsent, requests, store};
 use super::state::{AnyState, Draft};
+use crate::owners::TURNS;
 use crate::shared::DurableShared;
 use crate::writer::Stopped;
 
@@ -130,7 +130,7 @@ impl EntityCall {
                     // what is answered there at the limit arrives here
                     self.wait_for_answer(asi)?;
                     let is_known = self.form == Reads || self.is_known();
-                    HoppingCall::add(asi, (hop, is_known), |call| node.call(call));
+                    HoppingCall::add(asi, (hop, is_known), &node);
                 }
                 (Changes | Reads, Place::Soon) => return Err(Error::new(MOVED).into()),
                 (Changes | Reads, Place::Nowhere) => {

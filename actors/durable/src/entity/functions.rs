@@ -46,7 +46,9 @@ impl Durable {
         let journal = Arc::clone(&self.shared.journal);
         let kind = EntityKind::new(functions.interface(), key, StateForm::of::<E>(), journal);
         let kind = Arc::new(kind);
-        self.shared.add_entities(Arc::clone(&kind));
+        let reads = Arc::clone(&kind);
+        let reads = Arc::new(move |loaded: &_| reads.stored_state(loaded).map(drop));
+        self.shared.add_entities(Arc::clone(kind.name()), reads);
         EntityFunctions { functions, shared: Arc::clone(&self.shared), kind }
     }
 }

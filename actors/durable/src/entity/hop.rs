@@ -17,8 +17,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::headers::{CallHeaders, CarriedMessage, MessageEnd, message_ends};
-use super::owners::MOVED;
 use crate::response::response;
+use crate::shared::LocalNode;
+
+/// The code of a call that finds its entity elsewhere. No caller sees it: the call goes there.
+pub(super) const MOVED: &str = "asyncsteps:EntityMoved";
 
 /// A call of an entity, as it goes to another arbiter.
 #[derive(Debug)]
@@ -38,7 +41,7 @@ pub(super) struct Hop {
 
 /// The same, for the arbiter that has its entity.
 #[derive(Debug)]
-pub(crate) struct HoppingCall(Option<(Hop, oneshot::Sender<HopAnswer>)>);
+pub(super) struct HoppingCall(Option<(Hop, oneshot::Sender<HopAnswer>)>);
 
 /// The answer to it, and how the message ended that it carried out.
 type HopAnswer = (Result<Value, Error>, Option<MessageEnd>);
@@ -46,9 +49,10 @@ type HopAnswer = (Result<Value, Error>, Option<MessageEnd>);
 impl HoppingCall {
     /// Adds the steps that send a call to the node of its entity, and take its answer as the result of the request. One
     /// that may be made again goes to the next owner if the node is lost.
-    pub(super) fn add(asi: &mut AsyncSteps, (hop, is_known): (Hop, bool), send: impl FnOnce(Self)) {
+    pub(super) fn add(asi: &mut AsyncSteps, (hop, is_known): (Hop, bool), node: &LocalNode) {
         let (answer, answered) = oneshot::channel();
-        send(Self(Some((hop, answer))));
+        let call = Self(Some((hop, answer)));
+        node.work(move |executor| call.carry_out(executor));
         asi.await_(async move {
             let lost = |_| lost(is_known, "before it answered");
             answered.await.map_err(lost).map(|answer| (answer,))
@@ -62,7 +66,7 @@ impl HoppingCall {
     }
 
     /// Carries the call out on this arbiter, unless its caller leaves.
-    pub(crate) fn carry_out(mut self, executor: &Executor) {
+    fn carry_out(mut self, executor: &Executor) {
         let Some((hop, mut answer)) = self.0.take() else { return };
         let Hop { function, params, caller, key, message, fences, trace, ends, call } = hop;
         let executor = executor.clone();

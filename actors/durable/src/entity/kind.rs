@@ -10,9 +10,7 @@ use asyncsteps_journal::{Event, Journal, Path};
 use serde_json::{Map, Value};
 
 use super::state::{AnyState, Draft, StateForm};
-
-/// What is between interface and key in the name of an entity, and in no name of a function.
-pub(crate) const KEY: char = '@';
+use crate::shared::KEY;
 
 /// The most bytes of a key: it is a part of names and paths in the journal.
 const KEY_BYTES: usize = 512;
@@ -88,16 +86,6 @@ impl EntityKind {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
-    }
-
-    /// Whether an entity with this name in the journal is one of the interface.
-    pub(crate) fn has(&self, template: &str) -> bool {
-        template.strip_prefix(&*self.name).is_some_and(|rest| rest.starts_with(KEY))
-    }
-
-    /// Whether the program goes on with the entity; fails with the reason why not.
-    pub(crate) fn check(&self, loaded: &Loaded) -> Result<(), String> {
-        self.stored_state(loaded).map(|_| ())
     }
 
     /// The state that is stored, if the entity was changed; fails with the reason why it cannot be read.

@@ -17,9 +17,6 @@ pub const MESSAGES: usize = 100;
 /// How many messages of an entity may wait: their names are loaded with it.
 pub(super) const WAITING: usize = 1000;
 
-/// The version of the requests that carry messages.
-pub(crate) const MESSAGE_VERSION: u32 = 1;
-
 /// A message of an entity to itself: see [`EntityState::send`](super::EntityState::send).
 #[derive(Clone, Debug)]
 #[must_use = "it is sent with `EntityState::send`"]

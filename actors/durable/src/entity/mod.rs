@@ -7,16 +7,15 @@
 //! - `call.rs`: a call, from its caller to the owner; `hop.rs`: to another arbiter
 //! - `mail.rs`: messages to itself; `post.rs`, `deliver.rs`: how they are stored and carried out; `headers.rs`: what goes
 //!   with a call
-//! - `owners.rs`: who owns the entities of a process; `owner.rs`: those of a node; `claim.rs`: how it gets them
+//! - `owner.rs`: those of a node; `claim.rs`: how it gets them; outside, `owners.rs`: who owns those of a process
 //! - `owned.rs`: one of these: its state, and what is stored of its calls; `answers.rs`: calls that come again
-//! - `figures.rs`, `view.rs`: what the console shows of them
+//! - `view.rs`, and `turns.rs` outside: what the console shows of them
 
 mod answers;
 mod asks;
 mod call;
 mod claim;
 mod deliver;
-mod figures;
 mod functions;
 mod headers;
 mod hop;
@@ -24,7 +23,6 @@ mod kind;
 mod mail;
 mod owned;
 mod owner;
-mod owners;
 mod post;
 mod state;
 mod view;
@@ -34,15 +32,11 @@ use asyncsteps_journal::{Value, ValueError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use crate::turns::EntityTurn;
 pub use answers::ANSWERS;
-pub use figures::EntityTurn;
 pub use functions::EntityFunctions;
-pub(crate) use hop::HoppingCall;
-pub(crate) use kind::{EntityKind, KEY};
-pub(crate) use mail::MESSAGE_VERSION;
 pub use mail::{MESSAGES, Message, MessageId};
 pub(crate) use owner::{CurrentLease, EntityOwner};
-pub(crate) use owners::EntityOwners;
 pub use state::{EntityCx, EntityState};
 pub use view::EntityInfo;
 

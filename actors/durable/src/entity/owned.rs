@@ -16,7 +16,6 @@ use tokio::sync::Notify;
 
 use super::answers::{Answers, CallKey, StoredAnswer};
 use super::asks::Asks;
-use super::figures::{EntityFigures, EntityTurn};
 use super::kind::{EntityKind, EntityName};
 use super::mail::{MessageId, WAITING};
 use super::post::cancel;
@@ -25,6 +24,7 @@ use crate::answered::answered;
 use crate::held::HeldGuard;
 use crate::last_append::last_append;
 use crate::lease::Lease;
+use crate::turns::{EntityFigures, EntityTurn};
 use crate::until::until;
 use crate::writer::{AppendAnswer, FlowWriter, RecordTicket, RestingWriter, Stopped};
 

@@ -16,11 +16,12 @@ use dashmap::Entry;
 use tokio::sync::Notify;
 
 use super::asks::{Asks, send};
+use super::hop::MOVED;
 use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
-use super::owners::{KnownEntity, MOVED};
 use crate::detached::detached;
 use crate::lease::Lease;
+use crate::owners::KnownEntity;
 use crate::shared::{DurableShared, LocalNode};
 use crate::until::until;
 

@@ -18,10 +18,10 @@ use futures_util::future::try_join_all;
 use tokio::runtime::Handle;
 
 use super::kind::{EntityKind, EntityName};
-use super::mail::{MESSAGE_VERSION, Mail, Message, MessageId};
+use super::mail::{Mail, Message, MessageId};
 use crate::answered::answered;
 use crate::caller;
-use crate::shared::DurableShared;
+use crate::shared::{DurableShared, MESSAGE_VERSION};
 use crate::submit::error_of_submit;
 
 /// The requests that are the messages, each of which is carried out if the entity says then that it has sent it;

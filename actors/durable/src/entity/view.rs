@@ -8,8 +8,8 @@ use std::time::Duration;
 use asyncsteps_actors::sync::{KeyReport, Mutex};
 use asyncsteps_journal::Uid;
 
-use super::figures::EntityTurn;
 use crate::durable::Durable;
+use crate::turns::EntityTurn;
 
 /// An entity that a node of this process owns or claims, as a moment ago.
 #[derive(Clone, Debug)]

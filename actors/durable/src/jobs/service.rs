@@ -25,11 +25,11 @@ use super::types::{
     ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus, JobStep, JobsErased,
 };
 use crate::durable::{Durable, NotEnded, template_of};
-use crate::entity::KEY;
 use crate::json;
 use crate::left::wall;
 use crate::settle::NotSettled;
 use crate::settled::Settle;
+use crate::shared::KEY;
 use crate::submit::{Cancelling, NotSubmitted, Options, error_of_submit};
 use crate::{caller, records};
 

@@ -7,33 +7,30 @@ use asyncsteps_actors::sync::Mutex;
 use asyncsteps_core::sync::mutex;
 use dashmap::DashMap;
 
-use super::figures::EntityFigures;
+use crate::turns::EntityFigures;
 
 /// How many calls of an entity may wait for their turn.
 const QUEUE: u32 = 1000;
 
 /// The name of the lock of an entity.
-pub(super) const TURNS: &str = "entity";
-
-/// The code of a call that finds its entity elsewhere. No caller sees it: the call goes there.
-pub(super) const MOVED: &str = "asyncsteps:EntityMoved";
+pub(crate) const TURNS: &str = "entity";
 
 /// The nodes of this process that own entities, and the turns of their calls.
 pub(crate) struct EntityOwners {
     /// The entities of this process, by their full name.
-    pub(super) known: DashMap<Arc<str>, KnownEntity>,
+    pub(crate) known: DashMap<Arc<str>, KnownEntity>,
     /// How many nodes of this process own entities, also those between two leases.
-    pub(super) nodes: AtomicUsize,
+    pub(crate) nodes: AtomicUsize,
     /// Calls of an entity take turns.
     pub(crate) turns: Mutex,
 }
 
 /// An entity that a node of this process owns, or claims.
-pub(super) struct KnownEntity {
+pub(crate) struct KnownEntity {
     /// The number of the node.
-    pub(super) node: u64,
+    pub(crate) node: u64,
     /// `None` while it is being claimed.
-    pub(super) figures: Option<Arc<EntityFigures>>,
+    pub(crate) figures: Option<Arc<EntityFigures>>,
 }
 
 impl EntityOwners {

@@ -39,43 +39,43 @@ pub struct EntityTurn {
 }
 
 impl EntityFigures {
-    pub(super) fn new(uid: Uid, state_bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(uid: Uid, state_bytes: usize) -> Arc<Self> {
         let noted = Noted { state_bytes, ..Noted::default() };
         Arc::new(Self { uid, owned: Clock::start(), noted: Mutex::new(noted) })
     }
 
-    pub(super) fn uid(&self) -> Uid {
+    pub(crate) fn uid(&self) -> Uid {
         self.uid
     }
 
     /// How long its node has owned it.
-    pub(super) fn age(&self) -> Duration {
+    pub(crate) fn age(&self) -> Duration {
         self.owned.elapsed()
     }
 
     /// The size of the stored state in bytes, and the last turns, the newest first.
-    pub(super) fn noted(&self) -> (usize, Vec<EntityTurn>) {
+    pub(crate) fn noted(&self) -> (usize, Vec<EntityTurn>) {
         let noted = self.noted.lock();
         (noted.state_bytes, noted.turns.iter().cloned().collect())
     }
 
     /// When the last turn began.
-    pub(super) fn last_turn(&self) -> Option<SystemTime> {
+    pub(crate) fn last_turn(&self) -> Option<SystemTime> {
         self.noted.lock().turns.front().map(|turn| turn.at)
     }
 
-    pub(super) fn state_is(&self, bytes: usize) {
+    pub(crate) fn state_is(&self, bytes: usize) {
         self.noted.lock().state_bytes = bytes;
     }
 
     /// Only the last turn is kept of an entity that is not called.
-    pub(super) fn rest(&self) {
+    pub(crate) fn rest(&self) {
         let turns = &mut self.noted.lock().turns;
         turns.truncate(1);
         turns.shrink_to_fit();
     }
 
-    pub(super) fn turn_ends(&self, turn: EntityTurn) {
+    pub(crate) fn turn_ends(&self, turn: EntityTurn) {
         let turns = &mut self.noted.lock().turns;
         if turns.len() == TURNS {
             turns.pop_back();
