@@ -57,7 +57,7 @@ impl DurableStep {
 impl DurableFlow {
     /// Whether a body is in flight that cannot begin anew.
     fn runs_once(&self) -> bool {
-        let records = self.records.borrow();
+        let records = self.replay.borrow();
         let mut all = records.all().map(|(_, at)| at);
         all.any(|at| at.end.is_none() && at.open_form() == Some(IntentForm::Once))
     }

@@ -29,7 +29,7 @@ impl DurableFlow {
                 let Event::Done(done) = &record.event else { return None };
                 Some(done.value.clone())
             });
-            flow.records.borrow_mut().add_stored(records);
+            flow.replay.borrow_mut().add_stored(records);
             Ok(value)
         });
         match committed.await {

@@ -13,7 +13,8 @@ use asyncsteps_journal::{Event, Path, Record, Value};
 
 use crate::detached::detached;
 use crate::flow::DurableFlow;
-use crate::records::{commit_of, failure_of};
+use crate::marks::commit_of;
+use crate::records::failure_of;
 use crate::writer::AppendAnswer;
 
 fn record(step: &Path, ending: Ending) -> Record {
@@ -22,11 +23,6 @@ fn record(step: &Path, ending: Ending) -> Record {
 }
 
 impl DurableFlow {
-    /// Whether a step that commits has begun.
-    pub(crate) fn is_committed(&self) -> bool {
-        self.records.borrow().commits_within(self.root())
-    }
-
     /// Records that the step at this path begins to commit. If the request is ended before, this never completes.
     pub(crate) async fn commits(self: Rc<Self>, path: Path) {
         self.deciding.set(self.deciding.get() + 1);
@@ -45,7 +41,7 @@ impl DurableFlow {
     async fn begins_to_commit(&self, path: &Path) -> bool {
         let Ok(nothing) = Value::encode(&()) else { unreachable!("nothing can be written") };
         let begun = record(path, Ending::Completed(nothing));
-        while !self.records.borrow().commits_within(path) {
+        while !self.replay.borrow().commits_within(path) {
             if self.is_left() || self.interrupt().is_some() {
                 return false;
             }
@@ -56,7 +52,7 @@ impl DurableFlow {
             });
             match answer.await {
                 (AppendAnswer::Written(_), ticket) => {
-                    self.records.borrow_mut().add_stored(vec![(ticket, begun.clone())]);
+                    self.replay.borrow_mut().add_stored(vec![(ticket, begun.clone())]);
                 }
                 (AppendAnswer::Unseen, _) => {
                     // it may be a cancel
@@ -78,7 +74,7 @@ impl DurableFlow {
 
     /// The step at this path has failed: if it was to commit, the request may be ended again.
     pub(crate) fn commit_fails(&self, path: &Path, error: &Error) {
-        if self.records.borrow().commits_at(path) {
+        if self.replay.borrow().commits_at(path) {
             let Record { path, event } = record(path, Ending::Failed(failure_of(error)));
             self.record(&path, [event]);
             self.activity.happens();
@@ -87,6 +83,8 @@ impl DurableFlow {
 
     /// Completes when it is known that no step commits the request.
     pub(crate) async fn uncommitted(&self) {
-        self.activity.until(|| self.deciding.get() == 0 && !self.is_committed()).await;
+        self.activity
+            .until(|| self.deciding.get() == 0 && !self.replay.borrow().is_committed())
+            .await;
     }
 }

@@ -12,13 +12,14 @@ use serde_json::Map;
 
 use crate::causes::recorded_error;
 use crate::forms::{RecordedForm, is_same};
-use crate::records::{AtPath, RecordedEnd, Records, error_of};
+use crate::records::error_of;
+use crate::replay::{AtPath, RecordedEnd, Replay};
 use crate::stored::stored;
 
 /// A step of the plan, and where it is recorded.
 type Placed<'a> = (&'a PlannedStep, Path);
 
-impl Records {
+impl Replay {
     /// Compares a program with the records of a request whose function is at this path.
     ///
     /// # Errors

@@ -5,10 +5,11 @@ use asyncsteps_executor::recorder::{Form, Kind};
 use asyncsteps_journal::Path;
 
 use crate::inside;
-use crate::records::{Defined, Records, attempt_of};
+use crate::marks::attempt_of;
+use crate::replay::{Defined, Replay};
 use crate::step::WITHIN;
 
-impl Records {
+impl Replay {
     /// Steps were defined together at this path: notes which of those with sub-steps ended normally in an earlier
     /// run, because a later one of their branch was begun, or because all of them ended.
     pub(crate) fn note_ended(&mut self, level: &Path, steps: &[Defined]) {
@@ -22,7 +23,7 @@ impl Records {
                 is_after && later.kind() != Some(Kind::Retired) && self.are_within(path)
             };
             if have_all_ended || steps[at + 1..].iter().any(follows) {
-                self.ended.insert(path.clone());
+                self.levels.at(path.clone()).is_passed = true;
             }
         }
     }
@@ -30,7 +31,7 @@ impl Records {
     /// Whether the sub-steps at this path, of an attempt or of an iteration, ended normally in an earlier run. Then no
     /// time limit ends them any more, and an error in them contradicts the records.
     pub(crate) fn has_ended(&self, level: &Path) -> bool {
-        if self.over.contains(level) || self.has_closed(level) {
+        if self.levels.is(level, |level| level.is_over) || self.has_closed(level) {
             return true;
         }
         let has_failed = |path: &Path| self.at(path).is_some_and(|at| at.failed.is_some());
@@ -39,7 +40,9 @@ impl Records {
                 && !has_failed(level);
         }
         let (step, _) = attempt_of(level);
-        self.ended.contains(&step) && !self.has_failed(level) && !has_failed(level)
+        self.levels.is(&step, |level| level.is_passed)
+            && !self.has_failed(level)
+            && !has_failed(level)
     }
 
     /// Whether the normal end of the sub-steps at this path has to be recorded: they have a time limit, or the step
@@ -49,13 +52,13 @@ impl Records {
         let limits = [level.clone(), level.branch(inside::LIMIT), step.branch(WITHIN)];
         let is_limited =
             limits.iter().any(|path| self.at(path).is_some_and(|at| at.timer.is_some()));
-        is_limited && !self.over.contains(level)
+        is_limited && !self.levels.is(level, |level| level.is_over)
     }
 
     /// Whether a step around this path ended in an earlier run, perhaps in another attempt.
     pub(crate) fn is_in_ended(&self, path: &Path) -> bool {
-        let mut levels = self.over.iter().chain(&self.ended);
-        self.is_closed(path) || levels.any(|step| path.is_within(step))
+        let mut around = self.levels.around(path);
+        self.is_closed(path) || around.any(|(_, level, _)| level.is_over || level.is_passed)
     }
 }
 

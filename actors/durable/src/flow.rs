@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeSet;
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +22,8 @@ use crate::detached::detached;
 use crate::held::HeldGuard;
 use crate::lease::Lease;
 use crate::left::JournalClock;
-use crate::records::{Records, failure_of, started};
+use crate::records::{failure_of, started};
+use crate::replay::Replay;
 use crate::settled::Settled;
 use crate::storage_waits::StorageWaits;
 use crate::suspects::Suspects;
@@ -48,7 +48,7 @@ pub(crate) struct DurableFlow {
     id: String,
     root: Path,
     pub(crate) writer: Rc<FlowWriter>,
-    pub(crate) records: RefCell<Records>,
+    pub(crate) replay: RefCell<Replay>,
     pub(crate) lease: Arc<Lease>,
     pub(crate) held: HeldGuard,
     deadline: Option<Timestamp>,
@@ -64,8 +64,6 @@ pub(crate) struct DurableFlow {
     pub(crate) results: Rc<StorageWaits>,
     stage: Cell<RunPhase>,
     interrupt: RefCell<Option<Error>>,
-    /// This node has loaded it when its end was decided already.
-    pub(crate) knew_end: bool,
     /// A cancel was requested, or the limit of a caller has cancelled it.
     is_cancelled: Cell<bool>,
     interrupted: Notify,
@@ -78,10 +76,6 @@ pub(crate) struct DurableFlow {
     is_resting: Cell<bool>,
     /// How many steps are about to commit it, which the journal decides.
     pub(crate) deciding: Cell<usize>,
-    /// Steps that have done something or may have, and that the program has no more.
-    retired: RefCell<BTreeSet<Path>>,
-    /// The step that failed last.
-    last_failed: RefCell<Option<Path>>,
     /// Why this node does not run it any more.
     dropped: OnceCell<LeaveReason>,
     was_dropped: Notify,
@@ -123,11 +117,12 @@ impl DurableFlow {
         deaths: u32,
         suspects: Rc<Suspects>,
     ) -> Rc<Self> {
-        let records = Records::of(loaded, |id| writer.loaded(id));
+        let mut replay = Replay::of(loaded, |id| writer.loaded(id));
         let deadline = started(loaded).and_then(|started| started.deadline);
         let is_over = |deadline| lease.clock.until(deadline).is_zero();
         writer.hold(&held);
         let knew_end = loaded.inbox.cancel.is_some() || deadline.is_some_and(is_over);
+        replay.knew_end = knew_end;
         let flow = Rc::new(Self {
             uid: loaded.flow.uid,
             id: match loaded.flow.run {
@@ -136,7 +131,7 @@ impl DurableFlow {
             },
             root,
             writer,
-            records: RefCell::new(records),
+            replay: RefCell::new(replay),
             lease,
             held,
             deadline,
@@ -148,7 +143,6 @@ impl DurableFlow {
             results: Rc::default(),
             stage: Cell::new(RunPhase::New),
             interrupt: RefCell::new(None),
-            knew_end,
             is_cancelled: Cell::new(false),
             interrupted: Notify::new(),
             signals: RefCell::new(loaded.inbox.signals.clone()),
@@ -156,8 +150,6 @@ impl DurableFlow {
             pauses: RefCell::default(),
             is_resting: Cell::default(),
             deciding: Cell::new(0),
-            retired: RefCell::default(),
-            last_failed: RefCell::new(None),
             dropped: OnceCell::new(),
             was_dropped: Notify::new(),
         });
@@ -282,7 +274,7 @@ impl DurableFlow {
         let (answer, ticket) = answer.await;
         match answer {
             AppendAnswer::Written(_) => {
-                self.records.borrow_mut().add_stored(vec![(ticket, known)]);
+                self.replay.borrow_mut().add_stored(vec![(ticket, known)]);
                 Some(value)
             }
             AppendAnswer::Unseen => {
@@ -311,7 +303,7 @@ impl DurableFlow {
 
     /// Whether it was cancelled. Callers who were notified of the cancel get no result of it.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.is_cancelled.get() && !self.is_committed()
+        self.is_cancelled.get() && !self.replay.borrow().is_committed()
     }
 
     /// A step failed.
@@ -319,12 +311,7 @@ impl DurableFlow {
         if *path == self.root {
             self.stage.set(RunPhase::Ended);
         }
-        self.last_failed.replace(Some(path.clone()));
-    }
-
-    /// The step inside of the one at this path that failed last.
-    pub(crate) fn last_failed_within(&self, path: &Path) -> Option<Path> {
-        self.last_failed.borrow().clone().filter(|last| last.is_within(path))
+        self.replay.borrow_mut().failed(path);
     }
 
     /// Takes in what operators have said while the flow was paused.
@@ -403,23 +390,9 @@ impl DurableFlow {
 
     /// How long it is until the first end of a limit that has not ended, or until the deadline.
     pub(crate) fn until_limit(&self) -> Option<Duration> {
-        let limit = self.records.borrow().until_next_end(self.clock());
+        let limit = self.replay.borrow().until_next_end(self.clock());
         let deadline = self.deadline.map(|deadline| self.clock().until(deadline));
         limit.into_iter().chain(deadline).min()
-    }
-
-    /// The program no longer has the step at this path.
-    pub(crate) fn retires(&self, path: Path) {
-        let mut records = self.records.borrow_mut();
-        if records.effects_within(&path).next().is_some() {
-            records.retire(&path);
-            self.retired.borrow_mut().insert(path);
-        }
-    }
-
-    /// Whether a step that the program has no more has done something inside of this one, or may have.
-    pub(crate) fn has_retired_within(&self, outer: &Path) -> bool {
-        self.retired.borrow().iter().any(|path| path.is_within(outer))
     }
 
     /// Records what happened at a path.
@@ -434,13 +407,13 @@ impl DurableFlow {
         if !self.is_left() {
             let record = Record::new(path.clone(), event);
             let ticket = self.writer.add(record.clone(), replaced);
-            self.records.borrow_mut().add(&record, ticket);
+            self.replay.borrow_mut().add(&record, ticket);
         }
     }
 
     /// Records the end of an iteration of the loop at this path, instead of what happened in it.
     pub(crate) fn replace_iteration(&self, path: &Path, index: u64, end: Event) {
-        let replaced = self.records.borrow_mut().forget_iteration(path, index);
+        let replaced = self.replay.borrow_mut().forget_iteration(path, index);
         self.record_for(path, end, &replaced);
     }
 
@@ -519,7 +492,7 @@ impl DurableFlow {
 
     /// The error that ends it, if it is known already, and no step has committed it.
     pub(crate) fn interrupt(&self) -> Option<Error> {
-        self.interrupt.borrow().clone().filter(|_| !self.is_committed())
+        self.interrupt.borrow().clone().filter(|_| !self.replay.borrow().is_committed())
     }
 
     /// Waits for the error that ends it.
@@ -528,7 +501,7 @@ impl DurableFlow {
             self.uncommitted().await;
             let interrupted = self.interrupted.notified();
             if let Some(error) = self.interrupt() {
-                if self.records.borrow().awaited_within(&self.root).is_some() {
+                if self.replay.borrow().awaited_within(&self.root).is_some() {
                     // it is loaded again, and undoes from the records the steps that it has not
                     // reached
                     self.leave(LeaveReason::Released);

@@ -29,7 +29,8 @@ impl RequestRecorder for FlowRecorder {
     }
 
     fn is_to_undo(&self) -> bool {
-        self.0.ends_or_undoes()
+        let replay = self.0.replay.borrow();
+        replay.only_ends() || replay.is_to_undo(self.0.root())
     }
 
     fn undone(&self) -> Later<Result<(), Error>> {

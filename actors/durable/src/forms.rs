@@ -4,7 +4,7 @@ use asyncsteps_executor::recorder::{DefinedStep, Kind};
 use asyncsteps_journal::record::{Intent, IntentForm};
 use asyncsteps_journal::{Path, Timestamp, Value};
 
-use crate::records::{AtPath, Records};
+use crate::replay::{AtPath, Replay};
 
 /// The recorded form of a step that has no other form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl RecordedForm {
     }
 }
 
-impl Records {
+impl Replay {
     /// The form in which the step at this path is recorded.
     pub(crate) fn form_of(&self, path: &Path) -> Option<RecordedForm> {
         let unsettled = self.within(path).filter(|(_, at)| !at.is_settled());

@@ -55,7 +55,7 @@ impl ReplayHooks for InsideSteps {
     }
 
     fn is_lifted(&self, _: Limit) -> bool {
-        let records = self.flow.records.borrow();
+        let records = self.flow.replay.borrow();
         records.commits_within(&self.path) || records.has_ended(&self.path)
     }
 

@@ -5,7 +5,7 @@ use asyncsteps_journal::request::FlowState;
 use asyncsteps_journal::{Error, Path, Uid};
 
 use crate::durable::Durable;
-use crate::records::{AtPath, Records};
+use crate::replay::{AtPath, Replay};
 use crate::settled::Settle;
 use crate::writer::RecordTicket;
 
@@ -31,14 +31,14 @@ impl Durable {
 }
 
 fn kept(stored: &[StoredRecord]) -> Vec<Path> {
-    let mut records = Records::default();
+    let mut records = Replay::default();
     for stored in stored {
         records.add(&stored.record, RecordTicket::default());
     }
     records.kept().cloned().collect()
 }
 
-impl Records {
+impl Replay {
     fn kept(&self) -> impl Iterator<Item = &Path> {
         let steps = self.all().filter(|(path, at)| self.is_kept(path, at));
         steps.map(|(path, _)| path)

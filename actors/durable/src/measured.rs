@@ -61,7 +61,7 @@ impl DurableFlow {
     }
 
     fn left_at(&self, path: &Path, within: Duration, attempt: u32) -> Duration {
-        let recorded = self.records.borrow().at(path).and_then(|at| at.timer);
+        let recorded = self.replay.borrow().at(path).and_then(|at| at.timer);
         if let Some(timer) = recorded {
             return self.clock().left(&timer).min(within);
         }

@@ -6,14 +6,14 @@ use asyncsteps_executor::recorder::{Kind, OUTCOME_UNKNOWN};
 use asyncsteps_journal::record::{Effect, IntentForm};
 
 use crate::causes::recalled;
-use crate::records::{AtPath, RecordedEnd};
+use crate::replay::{AtPath, RecordedEnd};
 use crate::step::DurableStep;
 use crate::stored::stored;
 
 impl DurableStep {
     /// How the body ended in an earlier run.
     pub(crate) fn recall_body(&self) -> Replay {
-        let records = self.flow.records.borrow();
+        let records = self.flow.replay.borrow();
         let at = records.at(self.path());
         let undoes = self.step.can_be_undone();
         match at.and_then(|at| at.end.as_ref()) {

@@ -217,7 +217,7 @@ impl FlowRun<'_> {
     /// Records how the flow ended, and notifies those who wait for it. Each effect that it has begun is done or undone
     /// then: a flow with another one waits for an operator.
     async fn end(&self, flow: &Rc<DurableFlow>, ending: Ending) {
-        let unfinished = flow.records.borrow().unfinished(&ending);
+        let unfinished = flow.replay.borrow().unfinished(&ending);
         if let Some((path, reason)) = unfinished {
             // an executor that closes may have cut the undo: the next owner goes on with it
             let is_closing = self.executor.is_closing();
@@ -298,7 +298,7 @@ async fn read_news(flow: &Rc<DurableFlow>) {
 impl DurableFlow {
     /// Whether the program goes on with the records.
     fn compare(&self, started: &Started, program: &DurableFunction) -> Result<(), String> {
-        let records = self.records.borrow();
+        let records = self.replay.borrow();
         records.compare((self.root(), started), &program.planned)
     }
 }

@@ -109,7 +109,7 @@ impl DurableFlow {
             let since = jiff::Timestamp::try_from(since).unwrap_or_default();
             let seconds = running.as_secs();
             tracing::warn!(flow = %uid, %function, step = %path, attempt, %since, seconds, "a body has not ended for long");
-            let is_open = self.records.borrow().at(&path).is_some_and(|at| at.is_open);
+            let is_open = self.replay.borrow().at(&path).is_some_and(|at| at.is_open);
             if form.is_some() && !is_open {
                 let at = since
                     .as_millisecond()

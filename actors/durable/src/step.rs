@@ -22,8 +22,10 @@ use crate::causes::{cause_of, recalled};
 use crate::flow::{DurableFlow, LeaveReason};
 use crate::forms::{form_of, intent};
 use crate::inside::InsideSteps;
+use crate::marks::{closing_of, end_of};
 use crate::measured::Measured;
-use crate::records::{AtPath, RecordedEnd, closing_of, end_of, error_of, failure_of};
+use crate::records::{error_of, failure_of};
+use crate::replay::{AtPath, RecordedEnd};
 use crate::stored::{stored, value};
 use crate::transact;
 
@@ -77,13 +79,13 @@ impl DurableStep {
 
     /// The flow has come to the step.
     fn recalled(&self) {
-        self.flow.records.borrow_mut().recall(self.path());
+        self.flow.replay.borrow_mut().recall(self.path());
         self.flow.activity.happens();
     }
 
     /// Whether no effect of the step may begin any more.
     fn must_not_begin(&self) -> bool {
-        self.flow.is_ending() || self.flow.records.borrow().is_unwinding(self.path())
+        self.flow.is_ending() || self.flow.replay.borrow().is_unwinding(self.path())
     }
 
     /// The program has changed: the flow waits for an operator, and the step for nothing.
@@ -107,14 +109,14 @@ impl DurableStep {
         let failed = Failed { failure, attempt, millis, effect, cause };
         match self.step.kind() {
             // if it contradicts the records, it may end well when the request goes on
-            Some(Kind::Repeatable) if self.flow.records.borrow().is_in_ended(self.path()) => {}
+            Some(Kind::Repeatable) if self.flow.replay.borrow().is_in_ended(self.path()) => {}
             _ => self.flow.record(self.path(), [Event::Failed(failed)]),
         }
     }
 
     /// The error with which an attempt of the step failed in an earlier run, of which one of these is the path.
     fn failed_before(&self, paths: &[Path]) -> Option<Error> {
-        let records = self.flow.records.borrow();
+        let records = self.flow.replay.borrow();
         let unwinding = paths.iter().find_map(|path| records.at(path)?.failed.clone())?;
         drop(records);
         let recalled = recalled(&self.step, &unwinding.failure, unwinding.cause.as_ref());
@@ -126,7 +128,7 @@ impl DurableStep {
 
     /// Its failure, if it is recorded that it has failed.
     fn failed_already(&self) -> Option<Failed> {
-        match self.flow.records.borrow().at(self.path())?.end.as_ref()? {
+        match self.flow.replay.borrow().at(self.path())?.end.as_ref()? {
             RecordedEnd::Failed(failed) => Some(failed.clone()),
             RecordedEnd::Done(_) => None,
         }
@@ -166,7 +168,7 @@ impl ReplayHooks for DurableStep {
     }
 
     fn attempts(&self) -> Option<(u32, Time)> {
-        let (attempts, next) = self.flow.records.borrow().at(self.path())?.attempts?;
+        let (attempts, next) = self.flow.replay.borrow().at(self.path())?.attempts?;
         let next = clock::now() + self.flow.clock().left(&next);
         self.flow.activity.wait(self.path(), Some(next));
         Some((attempts, next))
@@ -201,7 +203,7 @@ impl ReplayHooks for DurableStep {
 
     fn is_lifted(&self, limit: Limit) -> bool {
         let is_around = limit == Limit::Overall || self.step.form != Form::Body;
-        let records = self.flow.records.borrow();
+        let records = self.flow.replay.borrow();
         let has_ended = match limit {
             Limit::Attempt(attempt) => records.has_ended(&self.attempt(attempt)),
             Limit::Overall => records.has_ended(&self.attempt(self.current.get())),
@@ -280,7 +282,7 @@ impl StepRecorder for DurableStep {
             self.flow.record(self.path(), [self.intent(attempt)]);
         }
         if kind == Some(Kind::Repeatable) {
-            self.flow.records.borrow_mut().repeats(self.path());
+            self.flow.replay.borrow_mut().repeats(self.path());
         }
         let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
         let (measured, path) = (Rc::clone(&self.measured), commits.then(|| self.path().clone()));
@@ -349,7 +351,7 @@ impl StepRecorder for DurableStep {
     }
 
     fn stored(&self) -> Option<Stored> {
-        let records = self.flow.records.borrow();
+        let records = self.flow.replay.borrow();
         let at = records.at(self.path())?;
         match &at.end {
             Some(RecordedEnd::Done(value)) => Some(stored(value)),
@@ -361,7 +363,7 @@ impl StepRecorder for DurableStep {
     fn takes(&self, input: Stored) -> Result<(), Error> {
         let input = value(&input);
         // a step that an earlier program began without its input goes on
-        let has_begun = self.flow.records.borrow().at(self.path()).is_some();
+        let has_begun = self.flow.replay.borrow().at(self.path()).is_some();
         if let (Err(error), false) = (&input, has_begun) {
             let why = error.info().unwrap_or_default();
             let path = self.path();
@@ -374,20 +376,20 @@ impl StepRecorder for DurableStep {
     }
 
     fn input(&self) -> Option<Stored> {
-        self.flow.records.borrow().at(self.path())?.input.as_ref().map(stored)
+        self.flow.replay.borrow().at(self.path())?.input.as_ref().map(stored)
     }
 
     fn is_to_undo(&self) -> bool {
-        self.flow.is_to_undo(self.path())
+        self.flow.replay.borrow().is_to_undo(self.path())
     }
 
     fn to_undo_inside(&self) -> Vec<Begun> {
-        self.flow.to_undo_inside(self.path())
+        self.flow.replay.borrow().to_undo_inside(self.path())
     }
 
     fn keys(&self, attempt: u32, keys: Vec<String>) -> Result<Vec<String>, Error> {
         let path = self.failing(Some(attempt));
-        let recorded = self.flow.records.borrow().at(&path).and_then(|at| at.keys.clone());
+        let recorded = self.flow.replay.borrow().at(&path).and_then(|at| at.keys.clone());
         let Some(recorded) = recorded else {
             self.flow.record(&path, [Event::Keys(Keys { keys: keys.clone() })]);
             return Ok(keys);
@@ -441,7 +443,7 @@ impl StepRecorder for DurableStep {
 
     fn begin_undo(&self) -> Later<Option<Running>> {
         let is_left = self.is_to_undo();
-        let records = self.flow.records.borrow();
+        let records = self.flow.replay.borrow();
         let has_failed = |at: &AtPath| matches!(at.end, Some(RecordedEnd::Failed(_)));
         // a flow that something else has cancelled goes on after it, as after a crash
         let is_meant = self.flow.has_ended()
@@ -493,7 +495,7 @@ impl StepRecorder for DurableStep {
 
     fn now(&self, path: &[Part]) -> SystemTime {
         let path = self.flow.path(path.iter().cloned()).branch("now");
-        let recorded = self.flow.records.borrow().at(&path).and_then(|at| at.timer);
+        let recorded = self.flow.replay.borrow().at(&path).and_then(|at| at.timer);
         let at = recorded.unwrap_or_else(|| {
             let timer = self.flow.clock().time_of_day();
             self.flow.record(&path, [Event::Timer(timer)]);
@@ -505,7 +507,7 @@ impl StepRecorder for DurableStep {
     fn ended(&self, path: &[Part], is_final: bool) {
         let level = self.flow.path(path.iter().cloned());
         let at = if is_final { closing_of(&level) } else { end_of(&level) };
-        let is_needed = is_final || self.flow.records.borrow().needs_end(&level);
+        let is_needed = is_final || self.flow.replay.borrow().needs_end(&level);
         if is_needed {
             let ending = Ending::Completed(nothing().value);
             self.flow.record(&at, [Event::Outcome(Outcome { winner: None, ending })]);
@@ -513,12 +515,12 @@ impl StepRecorder for DurableStep {
     }
 
     fn is_known(&self) -> bool {
-        self.flow.records.borrow().are_within(&self.flow.path_of(&self.step))
+        self.flow.replay.borrow().are_within(&self.flow.path_of(&self.step))
     }
 
     fn iterations(&self, attempt: u32) -> Iterations {
         self.current.set(attempt);
-        self.flow.records.borrow().iterations(&self.attempt(attempt))
+        self.flow.replay.borrow().iterations(&self.attempt(attempt))
     }
 
     fn iterated(&self, ended: EndedIteration) -> Result<(), Error> {
@@ -534,8 +536,10 @@ impl StepRecorder for DurableStep {
         };
         let path = self.attempt(attempt);
         let inside = path.iteration(index);
-        let commits = self.flow.records.borrow().commits_within(&inside);
-        if can_be_undone || commits || self.flow.has_retired_within(&inside) {
+        let replay = self.flow.replay.borrow();
+        let is_kept = replay.commits_within(&inside) || replay.has_retired_within(&inside);
+        drop(replay);
+        if can_be_undone || is_kept {
             self.flow.record(&path, [event]);
         } else {
             self.flow.replace_iteration(&path, index, event);
@@ -560,9 +564,9 @@ impl StepRecorder for DurableStep {
             return Err(Error::caused_by(codes::INTERNAL_ERROR, WrongSteps(info)));
         }
         for step in steps.iter().filter(|step| step.kind() == Some(Kind::Retired)) {
-            self.flow.retires(self.flow.path_of(step));
+            self.flow.replay.borrow_mut().retire(&self.flow.path_of(step));
         }
-        let records = self.flow.records.borrow();
+        let records = self.flow.replay.borrow();
         let scope = self.flow.path(path.iter().cloned());
         if !records.have_steps_within(&scope) && !records.has_ended(&scope) {
             return Ok(());
@@ -570,7 +574,7 @@ impl StepRecorder for DurableStep {
         let with_path = |step: &Rc<DefinedStep>| (Rc::clone(step), self.flow.path_of(step));
         let defined: Vec<_> = steps.iter().map(with_path).collect();
         drop(records);
-        self.flow.records.borrow_mut().note_ended(&scope, &defined);
+        self.flow.replay.borrow_mut().note_ended(&scope, &defined);
         Ok(())
     }
 }

@@ -12,19 +12,18 @@ use asyncsteps_journal::{Event, Path, PathPart};
 
 use crate::away::is_away;
 use crate::flow::{DurableFlow, LeaveReason};
-use crate::records::{AtPath, RecordedEnd, Records, cut, is_part_of};
+use crate::marks::is_part_of;
+use crate::records::cut;
+use crate::replay::{AtPath, NotUndone, RecordedEnd, Replay};
 
 /// How many bytes of the error of an undo an operator is shown.
 const MOST_OF_ERROR: usize = 500;
 
-impl Records {
-    /// The steps at this path and inside that have to be undone before the function goes on: `all` that can be, if the
+impl Replay {
+    /// The steps at this path and inside that have to be undone before the function goes on: all that can be, if the
     /// request only ends.
-    pub(crate) fn to_undo_within<'a>(
-        &'a self,
-        outer: &'a Path,
-        all: bool,
-    ) -> impl Iterator<Item = &'a Path> {
+    pub(crate) fn to_undo_within<'a>(&'a self, outer: &'a Path) -> impl Iterator<Item = &'a Path> {
+        let all = self.only_ends();
         let here = self.at(outer).map(|at| (outer, at)).into_iter().chain(self.within(outer));
         let begun = here.filter(|(path, at)| at.is_begun && at.is_effect(path) && !path.is_item());
         let left = begun.filter(|(path, _)| is_part_of(path, outer) && !self.needs_no_undo(path));
@@ -34,12 +33,17 @@ impl Records {
         left.filter(is_to_undo).map(|(path, _)| path)
     }
 
+    /// Whether the step at this path, or one inside, has to be undone before the function goes on.
+    pub(crate) fn is_to_undo(&self, path: &Path) -> bool {
+        self.to_undo_within(path).next().is_some()
+    }
+
     /// The attempts of the step at this path in which something has to be undone, with the iteration or the item that it is
     /// in; the newest first.
-    fn to_undo_inside(&self, step: &Path, all: bool) -> Vec<Begun> {
+    pub(crate) fn to_undo_inside(&self, step: &Path) -> Vec<Begun> {
         let depth = step.parts().count();
         let mut begun: Vec<Begun> = Vec::new();
-        for path in self.to_undo_within(step, all).filter(|path| *path != step) {
+        for path in self.to_undo_within(step).filter(|path| *path != step) {
             let mut parts = path.parts().skip(depth).peekable();
             let attempt = parts.next_if(|part| matches!(part, PathPart::Attempt(_)));
             let attempt = if let Some(PathPart::Attempt(number)) = attempt { number } else { 1 };
@@ -66,9 +70,8 @@ impl Records {
     }
 
     /// Why the step at this path is not undone although its undo, or the undo of a step around it, began in this run.
-    fn why_left(&self, path: &Path) -> Option<(&Path, &str)> {
-        let mut around = self.not_undone.iter().filter(|(step, _)| path.is_within(step));
-        around.next_back().map(|(step, why)| (step, &**why))
+    fn why_left(&self, path: &Path) -> Option<(&Path, &NotUndone)> {
+        self.not_undone.iter().rfind(|(step, _)| path.is_within(step))
     }
 }
 
@@ -80,35 +83,14 @@ impl AtPath {
 }
 
 impl DurableFlow {
-    /// Whether the request only ends: its end was decided before this node has loaded it, and no step has committed it.
-    fn only_ends(&self) -> bool {
-        self.knew_end && !self.is_committed()
-    }
-
-    /// Whether the step at this path, or one inside, has to be undone before the function goes on.
-    pub(crate) fn is_to_undo(&self, path: &Path) -> bool {
-        self.records.borrow().to_undo_within(path, self.only_ends()).next().is_some()
-    }
-
-    /// Where in the step at this path something has to be undone.
-    pub(crate) fn to_undo_inside(&self, step: &Path) -> Vec<Begun> {
-        self.records.borrow().to_undo_inside(step, self.only_ends())
-    }
-
-    /// Whether there is anything to do before the function goes on.
-    pub(crate) fn ends_or_undoes(&self) -> bool {
-        self.only_ends() || self.is_to_undo(self.root())
-    }
-
     /// Goes on when all is undone that had to be.
     pub(crate) async fn goes_on(self: Rc<Self>) -> Result<(), Error> {
-        let left =
-            self.records.borrow().to_undo_within(self.root(), self.only_ends()).next().cloned();
+        let left = self.replay.borrow().to_undo_within(self.root()).next().cloned();
         if let Some(path) = left {
             self.leave(self.why_left(&path));
             return pending().await;
         }
-        match self.interrupt().filter(|_| self.only_ends()) {
+        match self.interrupt().filter(|_| self.replay.borrow().only_ends()) {
             Some(error) => {
                 self.finishes();
                 Err(error)
@@ -119,8 +101,8 @@ impl DurableFlow {
 
     /// Why the step at this path is not undone.
     fn why_left(&self, path: &Path) -> LeaveReason {
-        let reason = match self.records.borrow().why_left(path) {
-            Some((_, why)) => format!("{path} cannot be undone: {why}"),
+        let reason = match self.replay.borrow().why_left(path) {
+            Some((_, undo)) => format!("{path} cannot be undone: {}", undo.why),
             None => format!("{path} is to be undone, and the program has no undo for it"),
         };
         self.not_undone(path, reason)
@@ -129,9 +111,9 @@ impl DurableFlow {
     /// The flow is left although the step at this path is not undone, for this reason: its undo is tried again if what
     /// it needs is away.
     pub(crate) fn not_undone(&self, path: &Path, reason: String) -> LeaveReason {
-        let records = self.records.borrow();
-        let step = records.why_left(path).map(|(step, _)| step.clone());
-        let refused = step.filter(|step| records.is_refused(step));
+        let records = self.replay.borrow();
+        let refused = records.why_left(path).filter(|(_, undo)| undo.is_away);
+        let refused = refused.map(|(step, _)| step.clone());
         drop(records);
         match refused {
             Some(step) => self.tries_again(&step, reason),
@@ -148,13 +130,13 @@ impl DurableFlow {
                 Intent { at, attempt: 1, locks: Vec::new(), has_undo, input: None, form: None };
             self.record(&step.undo(), [Event::Intent(intent)]);
         }
-        self.records.borrow_mut().begins_undo(step);
+        self.replay.borrow_mut().begins_undo(step);
     }
 
     /// The undo of the step at this path has failed, or was refused by a lock around it.
     pub(crate) fn undo_fails(&self, step: &Path, error: &Error) {
         let why = cut(&error.to_string(), MOST_OF_ERROR);
-        self.records.borrow_mut().undo_fails(step, why, is_away(error));
+        self.replay.borrow_mut().undo_fails(step, why, is_away(error));
     }
 
     /// The step at this path is undone.

@@ -3,10 +3,11 @@
 use asyncsteps_journal::Path;
 use asyncsteps_journal::record::Ending;
 
-use crate::records::{AtPath, RecordedEnd, Records, is_part_of};
+use crate::marks::is_part_of;
+use crate::replay::{AtPath, NotUndone, RecordedEnd, Replay};
 use crate::settled::Settle;
 
-impl Records {
+impl Replay {
     /// The first step at this path or inside that was begun with an undo in an earlier run, and to which the
     /// program has not come in this one.
     pub(crate) fn awaited_within<'a>(&'a self, outer: &'a Path) -> Option<&'a Path> {
@@ -57,21 +58,11 @@ impl Records {
 
     /// The undo of the step at this path has not undone it, for this reason: because something `is_away`, or not.
     pub(crate) fn undo_fails(&mut self, path: &Path, why: String, is_away: bool) {
-        self.not_undone.insert(path.clone(), why);
-        if is_away {
-            self.refused.insert(path.clone());
-        } else {
-            self.refused.remove(path);
-        }
-    }
-
-    /// Whether the step at this path was not undone because something is away.
-    pub(crate) fn is_refused(&self, path: &Path) -> bool {
-        self.refused.contains(path)
+        self.not_undone.insert(path.clone(), NotUndone { why, is_away });
     }
 
     fn why_not(&self, path: &Path) -> String {
-        self.not_undone.get(path).map_or_else(String::new, |why| format!(": {why}"))
+        self.not_undone.get(path).map_or_else(String::new, |undo| format!(": {}", undo.why))
     }
 
     pub(crate) fn needs_no_undo(&self, path: &Path) -> bool {

@@ -27,7 +27,7 @@ impl DurableFlow {
     /// The steps inside of the step at this path are undone from now on, because of this error: of the step that failed
     /// last inside, or of `itself`.
     pub(crate) fn unwinds(&self, step: &DefinedStep, path: &Path, itself: &Path, error: &Error) {
-        let records = self.records.borrow();
+        let records = self.replay.borrow();
         if records.at(path).is_some_and(|at| at.failed.is_some()) {
             return;
         }
@@ -50,7 +50,8 @@ impl DurableFlow {
             let why = format!("{path} ended well before a crash, and fails now with {code}");
             return self.leave(LeaveReason::Paused(why));
         }
-        let failed = self.last_failed_within(path).unwrap_or_else(|| itself.clone());
+        let failed =
+            self.replay.borrow().last_failed_within(path).unwrap_or_else(|| itself.clone());
         let cause = cause_of(step, &failed, error);
         let unwinding = Unwinding { failed, failure: failure_of(error), cause };
         self.record(path, [Event::Unwinding(unwinding)]);
@@ -64,7 +65,7 @@ impl DurableFlow {
     /// place of the last time, with the time at which it began to wait. It retries before the end of a limit.
     pub(crate) fn tries_again(&self, path: &Path, why: String) -> LeaveReason {
         let (path, now) = (path.branch(REFUSED), self.clock().time_of_day());
-        let (tries, since, before) = self.records.borrow_mut().take_tries(&path);
+        let (tries, since, before) = self.replay.borrow_mut().take_tries(&path);
         let since = since.unwrap_or(now);
         let pause = POLL.saturating_mul(1 << tries.min(LONGEST_PAUSE)).min(LONGEST);
         let until_limit = self.until_limit().filter(|left| !left.is_zero());

@@ -1,5 +1,6 @@
 //! Where in a flow something happened.
 
+use std::borrow::Borrow;
 use std::fmt::{self, Write};
 use std::iter;
 use std::str::FromStr;
@@ -147,6 +148,12 @@ impl Path {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(MARKS))
     }
 
+    /// The texts of the paths that it is within, from the outside in and with itself: each with the rest behind it.
+    pub fn outer(&self) -> impl Iterator<Item = (&str, &str)> {
+        let ends = self.0.match_indices(MARKS).map(|(end, _)| end);
+        ends.chain([self.0.len()]).map(|end| self.0.split_at(end))
+    }
+
     /// Whether it is, or is inside of, what undoes a step.
     #[must_use]
     pub fn is_of_undo(&self) -> bool {
@@ -163,6 +170,12 @@ impl Path {
     pub fn parts(&self) -> impl Iterator<Item = PathPart> + '_ {
         // the text was checked when it was read
         split(&self.0).filter_map(|(mark, text)| part(mark, text).ok())
+    }
+}
+
+impl Borrow<str> for Path {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 
