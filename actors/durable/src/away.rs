@@ -44,7 +44,7 @@ impl DurableStep {
             matches!(self.step.kind(), Some(Kind::Recorded | Kind::Repeatable | Kind::Transacted));
         let waits = may_begin_anew
             && is_store_away(error)
-            && !self.flow.is_ending()
+            && !self.flow.is_interrupted()
             && !self.flow.runs_once();
         if waits {
             let reason = format!("{} needs a store that is away: {error}", self.path());

@@ -37,7 +37,7 @@ impl DurableFlow {
             Ok(None) => unreachable!("the last record is that of the result"),
             Err(NotCommitted::Failed(error)) => Err(error),
             Err(NotCommitted::Stopped(stopped)) => {
-                self.stopped(stopped);
+                self.leave(stopped.into());
                 pending().await
             }
         }

@@ -42,10 +42,10 @@ impl DurableFlow {
         let Ok(nothing) = Value::encode(&()) else { unreachable!("nothing can be written") };
         let begun = record(path, Ending::Completed(nothing));
         while !self.replay.borrow().commits_within(path) {
-            if self.is_left() || self.interrupt().is_some() {
+            if self.is_left() || self.is_interrupted() {
                 return false;
             }
-            let seen = self.signalled.notified();
+            let seen = self.signals.changed.notified();
             let answer = self.writer.append_last(|entry| {
                 entry.records = vec![begun.clone()];
                 entry.condition = Condition::AllSeen;
@@ -64,7 +64,7 @@ impl DurableFlow {
                     }
                 }
                 (AppendAnswer::Stopped(stopped), _) => {
-                    self.stopped(stopped);
+                    self.leave(stopped.into());
                     return false;
                 }
             }

@@ -7,6 +7,7 @@ use asyncsteps_executor::recorder::{DefinedStep, Later, RequestRecorder, StepRec
 use asyncsteps_journal::Value;
 
 use crate::flow::DurableFlow;
+use crate::life::Turn;
 use crate::step::DurableStep;
 
 /// Records a flow for the executor.
@@ -19,7 +20,7 @@ impl RequestRecorder for FlowRecorder {
 
     fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepRecorder> {
         if step.is_function() {
-            self.0.begins();
+            self.0.turns(Turn::Enters);
         }
         Rc::new(DurableStep::new(Rc::clone(&self.0), step))
     }
@@ -38,7 +39,7 @@ impl RequestRecorder for FlowRecorder {
     }
 
     fn finished(&self) {
-        self.0.finishes();
+        self.0.turns(Turn::Finishes);
     }
 
     fn ends_with(&self, result: &serde_json::Value) -> Result<(), Error> {
@@ -47,7 +48,7 @@ impl RequestRecorder for FlowRecorder {
     }
 
     fn interruption(&self) -> Option<Error> {
-        self.0.interrupt()
+        self.0.interruption()
     }
 
     fn interrupted(&self) -> Later<Error> {

@@ -21,9 +21,10 @@ use tokio::task::JoinHandle;
 use crate::answered::{answered, answered_or_lost};
 use crate::durable::Durable;
 use crate::entity::{CurrentLease, EntityOwner};
-use crate::flow::{DurableFlow, LeaveReason};
+use crate::flow::DurableFlow;
 use crate::keep::keep;
 use crate::lease::Lease;
+use crate::life::LeaveReason;
 use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
 use crate::shared::{DurableShared, Given, GivenRequest, LocalNode};
@@ -477,10 +478,10 @@ impl FlowCountGuard {
             () = suspect.makes_way(&flow.activity, &node.changed) => {}
         }
         let is_stopping = node.executor.is_closing() || node.ending.borrow().is_some();
-        if is_stopping && flow.is_released() {
+        if is_stopping && matches!(flow.life().left(), Some(LeaveReason::Released)) {
             node.given_back.set(node.given_back.get() + 1);
         }
-        if !flow.is_cut() {
+        if !flow.life().left().is_some_and(LeaveReason::cuts) {
             suspect.gets_through();
         }
         let mut flows = node.flows.borrow_mut();

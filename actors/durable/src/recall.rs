@@ -36,7 +36,7 @@ impl DurableStep {
             None => {}
         }
         let is_open = at.is_some_and(|at| at.is_open);
-        if self.flow.is_ending() || records.is_unwinding(self.path()) {
+        if self.flow.is_interrupted() || records.is_unwinding(self.path()) {
             return Replay::Never { undoes: false };
         }
         // a body that has begun keeps its form

@@ -15,14 +15,16 @@ use asyncsteps_journal::{Error, Event, POLL, Path, Record, Repeat, Value};
 use serde_json::Map;
 
 use crate::caller;
-use crate::flow::{DurableFlow, LeaveReason};
+use crate::cancels::CANCELLED;
+use crate::flow::DurableFlow;
 use crate::flow_recorder::FlowRecorder;
 use crate::last_append::last_append;
 use crate::lease::Lease;
-use crate::records::{cut, started};
+use crate::life::{LeaveReason, Life};
+use crate::records::{cut, failure_of, started};
 use crate::response::response;
 use crate::shared::{DurableFunction, DurableShared};
-use crate::suspects::Suspects;
+use crate::suspects::{FlowBodies, Suspects};
 use crate::writer::{AppendAnswer, FlowWriter, Stopped};
 
 /// A flow that a node received, with all that it takes to run it.
@@ -75,8 +77,7 @@ impl FlowRun<'_> {
             (&loaded, root),
             writer,
             (Arc::clone(self.lease), held),
-            deaths,
-            Rc::clone(self.suspects),
+            FlowBodies::new(deaths > 0, Rc::clone(self.suspects)),
         );
         flow.take_settled();
         let compared = flow.compare(started, &program);
@@ -149,7 +150,7 @@ impl FlowRun<'_> {
             biased;
             _ = flow.left() => None,
             stopped = flow.writer.stopped() => {
-                flow.stopped(stopped);
+                flow.leave(stopped.into());
                 None
             }
             () = read_news(flow) => None,
@@ -165,7 +166,7 @@ impl FlowRun<'_> {
         };
         // it may have come to its end and been left in one turn
         match reply.filter(|_| !flow.is_left()) {
-            Some(reply) if flow.has_ended() => match ending(flow, reply) {
+            Some(reply) if matches!(*flow.life(), Life::Finished) => match ending(flow, reply) {
                 Ending::Completed(_) if flow.is_cancelled() => {
                     // the cancel was answered before the end: the flow runs once more, and is undone
                     flow.leave(LeaveReason::Released);
@@ -176,7 +177,9 @@ impl FlowRun<'_> {
                 }
             },
             Some(reply) => match response(reply) {
-                Some(response) if !self.executor.is_closing() && !flow.has_begun() => {
+                Some(response)
+                    if !self.executor.is_closing() && matches!(*flow.life(), Life::New) =>
+                {
                     self.refused(flow, response, is_new).await;
                 }
                 // a shutdown has cancelled it
@@ -237,7 +240,7 @@ impl FlowRun<'_> {
                 self.give_up(flow).await;
             }
             AppendAnswer::Stopped(stopped) => {
-                flow.stopped(stopped);
+                flow.leave(stopped.into());
                 self.give_up(flow).await;
             }
         }
@@ -266,7 +269,7 @@ impl FlowRun<'_> {
         let append = flow.writer.append_last(|entry| {
             entry.then = last;
             if is_paused {
-                entry.takes.extend(flow.pauses.take());
+                entry.takes.extend(flow.signals.pauses.take());
             }
         });
         let (answer, _) = append.await;
@@ -334,7 +337,11 @@ fn ending(flow: &DurableFlow, reply: Reply) -> Ending {
     let response = response(reply);
     // whatever the error is for callers of a function that does not throw it
     let is_error = response.as_ref().is_some_and(|response| response.code().is_some());
-    flow.interruption().filter(|_| is_error).unwrap_or_else(|| ending_of(response))
+    match flow.interruption().filter(|_| is_error) {
+        Some(error) if error.code() == CANCELLED => Ending::Cancelled,
+        Some(error) => Ending::Failed(failure_of(&error)),
+        None => ending_of(response),
+    }
 }
 
 /// How a flow ended with this response; one without has the result null.

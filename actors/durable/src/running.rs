@@ -9,8 +9,9 @@ use asyncsteps_journal::{Error, Event, Path, Refused, Timestamp, Uid, Value};
 
 use crate::answered::answered;
 use crate::durable::{Durable, is_stopped};
-use crate::flow::{DurableFlow, LeaveReason};
+use crate::flow::DurableFlow;
 use crate::held::RunningStep;
+use crate::life::LeaveReason;
 use crate::shared::KEY;
 use crate::submit::NotSubmitted;
 
@@ -93,10 +94,10 @@ fn begun(records: &[StoredRecord]) -> BTreeMap<&Path, (u32, Timestamp)> {
 impl DurableFlow {
     /// Leaves the flow if an operator pauses it.
     pub(crate) fn obey(&self) {
-        let orders = self.take_signals(|signal| signal.name == PAUSE);
+        let orders = self.signals.take_all(|signal| signal.name == PAUSE);
         for StoredSignal { number, value, .. } in orders {
             let by: String = value.decode().unwrap_or_default();
-            self.pauses.borrow_mut().push(number);
+            self.signals.pauses.borrow_mut().push(number);
             self.leave(LeaveReason::Paused(format!("it was paused by {by}")));
         }
     }

@@ -19,9 +19,10 @@ use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Iteration, Keys, 
 use asyncsteps_journal::{Event, Path, Value};
 
 use crate::causes::{cause_of, recalled};
-use crate::flow::{DurableFlow, LeaveReason};
+use crate::flow::DurableFlow;
 use crate::forms::{form_of, intent};
 use crate::inside::InsideSteps;
+use crate::life::{LeaveReason, Life};
 use crate::marks::{closing_of, end_of};
 use crate::measured::Measured;
 use crate::records::{error_of, failure_of};
@@ -85,7 +86,7 @@ impl DurableStep {
 
     /// Whether no effect of the step may begin any more.
     fn must_not_begin(&self) -> bool {
-        self.flow.is_ending() || self.flow.replay.borrow().is_unwinding(self.path())
+        self.flow.is_interrupted() || self.flow.replay.borrow().is_unwinding(self.path())
     }
 
     /// The program has changed: the flow waits for an operator, and the step for nothing.
@@ -278,7 +279,7 @@ impl StepRecorder for DurableStep {
             _ => self.step.can_be_undone() || commits,
         };
         let (is_wait, form) = (kind == Some(Kind::Wait), form_of(&self.step));
-        if is_effect || self.flow.records_bodies() && !is_wait {
+        if is_effect || self.flow.bodies.are_recorded() && !is_wait {
             self.flow.record(self.path(), [self.intent(attempt)]);
         }
         if kind == Some(Kind::Repeatable) {
@@ -297,7 +298,7 @@ impl StepRecorder for DurableStep {
             }
             let running: Running = match running {
                 Some((running, body)) => match flow.held.begin(body, form) {
-                    Some(body) => Box::new((running, body, flow.alone())),
+                    Some(body) => Box::new((running, body, flow.bodies.alone())),
                     None => {
                         flow.leave(LeaveReason::Lost);
                         return pending().await;
@@ -312,7 +313,7 @@ impl StepRecorder for DurableStep {
     }
 
     fn ran(&self, without_a_pause: Duration) {
-        self.flow.ran(without_a_pause);
+        self.flow.bodies.ran(without_a_pause);
     }
 
     fn done(&self, attempt: u32, result: Stored) -> Later<Result<(), Error>> {
@@ -446,7 +447,7 @@ impl StepRecorder for DurableStep {
         let records = self.flow.replay.borrow();
         let has_failed = |at: &AtPath| matches!(at.end, Some(RecordedEnd::Failed(_)));
         // a flow that something else has cancelled goes on after it, as after a crash
-        let is_meant = self.flow.has_ended()
+        let is_meant = matches!(*self.flow.life(), Life::Finished)
             || records.is_unwinding(self.path())
             || records.at(self.path()).is_some_and(has_failed);
         let undone = records.at(&self.path().undo()).and_then(|at| at.end.as_ref());

@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_core::Time;
+use asyncsteps_journal::POLL;
 use asyncsteps_journal::request::Claimed;
 use tokio::sync::Notify;
 
 use crate::activity::FlowActivity;
+
+/// How long a body blocks its arbiter at least if that is noted.
+const BLOCKED: Duration = POLL;
 
 /// The suspects of a node. One runs at first, and one more at once for each that gets through: because it has ended or
 /// was put aside, or because it only waits, so that it cannot kill the process.
@@ -78,6 +82,41 @@ impl Suspects {
     /// How many the node may have, with those that wait.
     pub(crate) fn limit(&self) -> usize {
         self.at_once.get() + self.waiting.get()
+    }
+}
+
+/// How the bodies of a flow begin, as one of them may kill the process or block the arbiter.
+#[derive(Debug)]
+pub(crate) struct FlowBodies {
+    /// Owners died with the flow.
+    has_died: bool,
+    /// Those of the node.
+    suspects: Rc<Suspects>,
+    /// How often one has blocked the arbiter.
+    blocked: Cell<u32>,
+}
+
+impl FlowBodies {
+    pub(crate) fn new(has_died: bool, suspects: Rc<Suspects>) -> Self {
+        Self { has_died, suspects, blocked: Cell::new(0) }
+    }
+
+    /// Whether each body that begins is recorded: if the process dies then, this or a suspect may have killed it.
+    pub(crate) fn are_recorded(&self) -> bool {
+        self.has_died || self.suspects.are_there()
+    }
+
+    /// One ran this long without letting others run on its arbiter.
+    pub(crate) fn ran(&self, without_a_pause: Duration) {
+        if without_a_pause >= BLOCKED {
+            self.blocked.set(self.blocked.get() + 1);
+        }
+    }
+
+    /// One begins. If two have blocked the arbiter before, it runs without any other flow at first, until this is
+    /// dropped.
+    pub(crate) fn alone(&self) -> Option<Rc<()>> {
+        (self.blocked.get() >= 2).then(|| self.suspects.alone(BLOCKED * self.blocked.get()))
     }
 }
 

@@ -11,7 +11,8 @@ use asyncsteps_journal::record::{Done, Effect, Intent};
 use asyncsteps_journal::{Event, Path, PathPart};
 
 use crate::away::is_away;
-use crate::flow::{DurableFlow, LeaveReason};
+use crate::flow::DurableFlow;
+use crate::life::{LeaveReason, Turn};
 use crate::marks::is_part_of;
 use crate::records::cut;
 use crate::replay::{AtPath, NotUndone, RecordedEnd, Replay};
@@ -90,9 +91,9 @@ impl DurableFlow {
             self.leave(self.why_left(&path));
             return pending().await;
         }
-        match self.interrupt().filter(|_| self.replay.borrow().only_ends()) {
+        match self.interruption().filter(|_| self.replay.borrow().only_ends()) {
             Some(error) => {
-                self.finishes();
+                self.turns(Turn::Finishes);
                 Err(error)
             }
             None => Ok(()),
@@ -124,7 +125,7 @@ impl DurableFlow {
     /// The undo of the step at this path is about to begin. That is recorded where each body is: so an undo that kills
     /// its process is found, as a body is.
     pub(crate) fn begins_undo(&self, step: &Path) {
-        if self.records_bodies() {
+        if self.bodies.are_recorded() {
             let (at, has_undo) = (self.clock().now(), Some(false));
             let intent =
                 Intent { at, attempt: 1, locks: Vec::new(), has_undo, input: None, form: None };

@@ -10,7 +10,8 @@ use asyncsteps_journal::{Event, POLL, Path};
 
 use crate::away::is_away;
 use crate::causes::cause_of;
-use crate::flow::{DurableFlow, LeaveReason};
+use crate::flow::DurableFlow;
+use crate::life::LeaveReason;
 use crate::records::failure_of;
 
 /// The branch of a step at which it is recorded how often it was put aside, and since when.
