@@ -24,7 +24,7 @@ impl DurableFlow {
         let before = before.map(|event| Record::new(path.clone(), event));
         let committed = detached(async move {
             let before = before.into_iter().collect();
-            let records = flow.writer.commit(prepared, (path, attempt), before).await?;
+            let records = flow.owned.writer.commit(prepared, (path, attempt), before).await?;
             let value = records.last().and_then(|(_, record)| {
                 let Event::Done(done) = &record.event else { return None };
                 Some(done.value.clone())

@@ -46,7 +46,7 @@ impl DurableFlow {
                 return false;
             }
             let seen = self.signals.changed.notified();
-            let answer = self.writer.append_last(|entry| {
+            let answer = self.owned.writer.append_last(|entry| {
                 entry.records = vec![begun.clone()];
                 entry.condition = Condition::AllSeen;
             });
@@ -56,7 +56,7 @@ impl DurableFlow {
                 }
                 (AppendAnswer::Unseen, _) => {
                     // it may be a cancel
-                    self.writer.has_news();
+                    self.owned.writer.has_news();
                     tokio::select! {
                         biased;
                         () = seen => {}

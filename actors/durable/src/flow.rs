@@ -5,29 +5,27 @@ use std::borrow::Cow;
 use std::cell::{Cell, Ref, RefCell};
 use std::future::pending;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::recorder::{DefinedStep, Part};
 use asyncsteps_journal::request::{Inbox, Loaded};
-use asyncsteps_journal::{Event, Path, PathPart, Record, Timestamp, Uid};
+use asyncsteps_journal::{Event, Path, PathPart, Record, Timestamp};
 use tokio::sync::Notify;
 
 use crate::activity::FlowActivity;
 use crate::cancels::error_of_cancel;
-use crate::held::HeldGuard;
-use crate::lease::Lease;
 use crate::left::JournalClock;
 use crate::life::{LeaveReason, Life, Turn};
+use crate::owned::Owned;
 use crate::records::started;
 use crate::replay::Replay;
 use crate::signals::Signals;
 use crate::storage_waits::StorageWaits;
 use crate::suspects::FlowBodies;
 use crate::until::until;
-use crate::writer::{FlowWriter, RecordTicket, Stopped};
+use crate::writer::{RecordTicket, Stopped};
 
 /// How long a flow has to wait at least to be put aside: to go on costs a claim.
 const PARKED_FOR: Duration = Duration::from_secs(10);
@@ -37,16 +35,13 @@ const LOOK: Duration = Duration::from_secs(60);
 
 /// A flow that this node owns.
 #[derive(derive_more::Debug)]
-#[debug("DurableFlow {{ uid: {uid:?}, .. }}")]
+#[debug("DurableFlow {{ uid: {:?}, .. }}", owned.uid())]
 pub(crate) struct DurableFlow {
-    uid: Uid,
+    pub(crate) owned: Owned,
     /// The uid and the run, from which the keys of its effects are made.
     id: String,
     root: Path,
-    pub(crate) writer: Rc<FlowWriter>,
     pub(crate) replay: RefCell<Replay>,
-    pub(crate) lease: Arc<Lease>,
-    pub(crate) held: HeldGuard,
     deadline: Option<Timestamp>,
     pub(crate) bodies: FlowBodies,
     has_locks: Cell<bool>,
@@ -68,27 +63,22 @@ pub(crate) struct DurableFlow {
 impl DurableFlow {
     pub(crate) fn new(
         (loaded, root): (&Loaded, Path),
-        writer: Rc<FlowWriter>,
-        (lease, held): (Arc<Lease>, HeldGuard),
+        owned: Owned,
         bodies: FlowBodies,
     ) -> Rc<Self> {
-        let mut replay = Replay::of(loaded, |id| writer.loaded(id));
+        let mut replay = Replay::of(loaded, |id| owned.writer.loaded(id));
         let deadline = started(loaded).and_then(|started| started.deadline);
-        let is_over = |deadline| lease.clock.until(deadline).is_zero();
-        writer.hold(&held);
+        let is_over = |deadline| owned.lease().clock.until(deadline).is_zero();
         let knew_end = loaded.inbox.cancel.is_some() || deadline.is_some_and(is_over);
         replay.knew_end = knew_end;
         let flow = Rc::new(Self {
-            uid: loaded.flow.uid,
             id: match loaded.flow.run {
                 0 => loaded.flow.uid.to_string(),
                 run => format!("{}.{run}", loaded.flow.uid),
             },
+            owned,
             root,
-            writer,
             replay: RefCell::new(replay),
-            lease,
-            held,
             deadline,
             bodies,
             has_locks: Cell::new(false),
@@ -109,10 +99,6 @@ impl DurableFlow {
         flow
     }
 
-    pub(crate) fn uid(&self) -> Uid {
-        self.uid
-    }
-
     /// The flow as a whole.
     pub(crate) fn root(&self) -> &Path {
         &self.root
@@ -131,7 +117,7 @@ impl DurableFlow {
     /// This node does not run the flow any more.
     pub(crate) fn leave(&self, why: LeaveReason) {
         if matches!(why, LeaveReason::Lost) {
-            self.writer.stop(Stopped::Lost);
+            self.owned.writer.stop(Stopped::Lost);
         }
         if self.life.borrow_mut().transition(Turn::Leaves(why)) {
             self.ends.notify_waiters();
@@ -153,7 +139,7 @@ impl DurableFlow {
             self.interrupt(error_of_cancel(cancel));
             self.is_cancelled.set(true);
         }
-        let seen = self.writer.has_seen(inbox.last);
+        let seen = self.owned.writer.has_seen(inbox.last);
         self.signals.add(inbox.signals.iter().filter(|signal| signal.number > seen));
         self.obey();
         self.signals.changed.notify_waiters();
@@ -222,7 +208,7 @@ impl DurableFlow {
     pub(crate) fn record_for(&self, path: &Path, event: Event, replaced: &[RecordTicket]) {
         if !self.is_left() {
             let record = Record::new(path.clone(), event);
-            let ticket = self.writer.add(record.clone(), replaced);
+            let ticket = self.owned.writer.add(record.clone(), replaced);
             self.replay.borrow_mut().add(&record, ticket);
         }
     }
@@ -236,7 +222,7 @@ impl DurableFlow {
     /// Completes when all that was recorded so far is stored; never, if this node has lost the flow, or it
     /// only replays.
     pub(crate) fn stored(self: &Rc<Self>) -> impl Future<Output = ()> + 'static {
-        let (flow, stored) = (Rc::clone(self), self.writer.stored());
+        let (flow, stored) = (Rc::clone(self), self.owned.writer.stored());
         async move {
             if let Err(stopped) = stored.await {
                 flow.leave(stopped.into());
@@ -254,7 +240,7 @@ impl DurableFlow {
 
     /// The clock of the journal.
     pub(crate) fn clock(&self) -> &JournalClock {
-        &self.lease.clock
+        &self.owned.lease().clock
     }
 
     /// The path of a step.
@@ -284,7 +270,7 @@ impl DurableFlow {
     /// A lock is held around a part of it.
     pub(crate) fn locks(&self) {
         if !self.has_locks.replace(true) {
-            self.held.keep();
+            self.owned.held.keep();
         }
     }
 
@@ -326,6 +312,6 @@ fn error_of_deadline() -> Error {
 
 impl Drop for DurableFlow {
     fn drop(&mut self) {
-        self.writer.rest();
+        self.owned.writer.rest();
     }
 }

@@ -25,6 +25,7 @@ use crate::flow::DurableFlow;
 use crate::keep::keep;
 use crate::lease::Lease;
 use crate::life::LeaveReason;
+use crate::owned::Taken;
 use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
 use crate::shared::{DurableShared, Given, GivenRequest, LocalNode};
@@ -288,7 +289,7 @@ impl NodeState {
         let journal = &self.shared.journal;
         for news in journal.news(term.lease.node).await? {
             match self.flows.borrow().get(&news.uid) {
-                Some(flow) => flow.writer.tell_inbox(news.inbox),
+                Some(flow) => flow.owned.writer.tell_inbox(news.inbox),
                 None => self.entities.hears(news),
             }
         }
@@ -309,8 +310,8 @@ impl NodeState {
         if self.suspects.begins() {
             let first = self.ask(term, 1, Vec::new()).await?;
             self.suspects.first_asked();
-            for claimed in first {
-                self.spawn_first(term, claimed);
+            for taken in first {
+                self.spawn_first(taken);
             }
         }
         let count = self.count.get();
@@ -320,8 +321,8 @@ impl NodeState {
         if room == 0 && awaited.is_empty() || self.suspects.is_alone() {
             return Ok(());
         }
-        for claimed in self.ask(term, room, awaited).await? {
-            self.spawn(term, claimed);
+        for taken in self.ask(term, room, awaited).await? {
+            self.spawn(taken);
         }
         Ok(())
     }
@@ -332,7 +333,7 @@ impl NodeState {
         term: &LeasedNode,
         limit: usize,
         awaited: Vec<Uid>,
-    ) -> Result<Vec<Claimed>, Error> {
+    ) -> Result<Vec<Taken>, Error> {
         let ticket = match Uid::random() {
             Ok(ticket) => ticket,
             Err(error) => panic!("the system gives no random bytes: {error}"),
@@ -345,21 +346,21 @@ impl NodeState {
             awaited,
             suspects: self.suspects.limit(),
         };
-        // the same ticket yields the same flows
-        answered(|| self.shared.journal.claim(claim.clone())).await
+        Taken::claim(&self.shared.journal, &term.lease, claim).await
     }
 
     /// Begins to run a flow.
-    fn spawn(self: &Rc<Self>, term: &LeasedNode, claimed: Claimed) -> JoinHandle<()> {
-        actix_rt::spawn(FlowCountGuard::new(self).run(Arc::clone(&term.lease), claimed))
+    fn spawn(self: &Rc<Self>, taken: Taken) -> JoinHandle<()> {
+        actix_rt::spawn(FlowCountGuard::new(self).run(taken))
     }
 
     /// Begins to run the first flow of a term. A suspect runs alone at first, a second for each death in a row but the
     /// first one: so one that kills the process is found, however many requests there are.
-    fn spawn_first(self: &Rc<Self>, term: &LeasedNode, claimed: Claimed) {
-        let run = self.spawn(term, claimed);
-        let alone = SECOND * claimed.deaths.saturating_sub(1);
-        if claimed.is_suspect && !alone.is_zero() {
+    fn spawn_first(self: &Rc<Self>, taken: Taken) {
+        let Claimed { deaths, is_suspect, .. } = taken.claimed;
+        let run = self.spawn(taken);
+        let alone = SECOND * deaths.saturating_sub(1);
+        if is_suspect && !alone.is_zero() {
             let (node, is_alone) = (Rc::clone(self), self.suspects.alone(alone));
             actix_rt::spawn(async move {
                 tokio::select! {
@@ -402,11 +403,10 @@ impl NodeState {
             let is_known = matches!(stored, Ok(Submitted::Known(uid)) if uid == submit.uid);
             // a caller that has left need not be notified
             let _ = answer.send(stored);
-            let (uid, epoch) = (submit.uid, Epoch::new(1));
-            let claimed = Claimed { uid, epoch, deaths: 0, is_suspect: false };
+            let taken = Taken::new(journal, &lease, (submit.uid, Epoch::new(1)));
             match place {
-                Some(place) if is_new => place.run(lease, claimed).await,
-                Some(place) if was_lost && is_known => place.release(&lease, claimed).await,
+                Some(place) if is_new => place.run(taken).await,
+                Some(_place) if was_lost && is_known => taken.give_back(Disposition::Release).await,
                 Some(_) | None => {}
             }
         });
@@ -447,31 +447,21 @@ impl FlowCountGuard {
 }
 
 impl FlowCountGuard {
-    /// Returns a flow that the node may own without running it.
-    async fn release(&self, lease: &Arc<Lease>, claimed: Claimed) {
-        let NodeState { shared, executor, suspects, .. } = &*self.0;
-        let node = self.0.entities.number;
-        let run = FlowRun { shared, executor, lease, node, suspects, claimed };
-        run.put_aside(Disposition::Release).await;
-    }
-
     /// Runs a flow until it ends or the node leaves it.
-    async fn run(self, lease: Arc<Lease>, claimed: Claimed) {
+    async fn run(self, taken: Taken) {
         let node = &*self.0;
-        let suspects = &node.suspects;
-        let suspect = Suspect::new(suspects, claimed);
-        let (shared, executor) = (&node.shared, &node.executor);
-        let number = node.entities.number;
-        let run = FlowRun { shared, executor, lease: &lease, node: number, suspects, claimed };
+        let NodeState { shared, executor, suspects, .. } = node;
+        let suspect = Suspect::new(suspects, taken.claimed);
+        let run = FlowRun { shared, executor, node: node.entities.number, suspects, taken: &taken };
         let Some(ready) = run.load().await else { return };
         let flow = Rc::clone(&ready.flow);
         if let Some(ending) = &*node.ending.borrow() {
             flow.leave(ending.clone());
         }
-        if lease.has_ended() {
+        if taken.lease.has_ended() {
             flow.leave(LeaveReason::Lost);
         }
-        node.flows.borrow_mut().insert(claimed.uid, Rc::clone(&flow));
+        node.flows.borrow_mut().insert(flow.owned.uid(), Rc::clone(&flow));
         tokio::select! {
             biased;
             () = run.run(ready) => {}
@@ -485,8 +475,8 @@ impl FlowCountGuard {
             suspect.gets_through();
         }
         let mut flows = node.flows.borrow_mut();
-        if flows.get(&claimed.uid).is_some_and(|other| Rc::ptr_eq(other, &flow)) {
-            flows.remove(&claimed.uid);
+        if flows.get(&flow.owned.uid()).is_some_and(|other| Rc::ptr_eq(other, &flow)) {
+            flows.remove(&flow.owned.uid());
         }
     }
 }

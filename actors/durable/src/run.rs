@@ -1,41 +1,37 @@
 //! Carries a flow out: loads it, lets the executor run its function, and records how it ended.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
-use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::message::{Request, Response};
 use asyncsteps_executor::{Executor, Incoming, Reply};
 use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::{Ended, Ending, Failure, Started};
-use asyncsteps_journal::request::{Append, Claimed, Disposition, Loaded};
-use asyncsteps_journal::{Error, Event, POLL, Path, Record, Repeat, Value};
+use asyncsteps_journal::request::{Disposition, Loaded};
+use asyncsteps_journal::{Event, POLL, Path, Record, Repeat, Value};
 use serde_json::Map;
 
 use crate::caller;
 use crate::cancels::CANCELLED;
 use crate::flow::DurableFlow;
 use crate::flow_recorder::FlowRecorder;
-use crate::last_append::last_append;
-use crate::lease::Lease;
 use crate::life::{LeaveReason, Life};
+use crate::owned::Taken;
 use crate::records::{cut, failure_of, started};
 use crate::response::response;
 use crate::shared::{DurableFunction, DurableShared};
 use crate::suspects::{FlowBodies, Suspects};
-use crate::writer::{AppendAnswer, FlowWriter, Stopped};
+use crate::writer::{AppendAnswer, Stopped};
 
 /// A flow that a node received, with all that it takes to run it.
 pub(crate) struct FlowRun<'a> {
     pub(crate) shared: &'a DurableShared,
     pub(crate) executor: &'a Executor,
-    pub(crate) lease: &'a Arc<Lease>,
     /// The number of the node in this process.
     pub(crate) node: u64,
     pub(crate) suspects: &'a Rc<Suspects>,
-    pub(crate) claimed: Claimed,
+    pub(crate) taken: &'a Taken,
 }
 
 /// A flow that is ready to run.
@@ -53,8 +49,6 @@ pub(crate) const WRONG: [&str; 4] =
 impl FlowRun<'_> {
     /// Prepares the flow; `None` if it cannot be run here, which is logged.
     pub(crate) async fn load(&self) -> Option<ReadyFlow> {
-        let Claimed { uid, epoch, deaths, .. } = self.claimed;
-        let journal = &self.shared.journal;
         let loaded = self.loaded().await?;
         let Some(started) = started(&loaded) else {
             self.pause("the first record is missing".to_owned()).await;
@@ -68,17 +62,14 @@ impl FlowRun<'_> {
             self.pause(format!("there is no function {}", started.template)).await;
             return None;
         };
-        let (next, seen) = (loaded.next(), loaded.inbox.last);
-        let writer = FlowWriter::new(journal.clone(), (uid, epoch, program.version), next, seen);
-        writer.is_awaited.set(self.shared.is_awaited(uid));
+        let (name, seen) = (program.template.as_str().into(), loaded.inbox.last);
+        let held = (&self.shared.held, self.node, name);
+        let owned = self.taken.clone().own(held, program.version, (&loaded, seen));
+        owned.writer.is_awaited.set(self.shared.is_awaited(owned.uid()));
         let root = Path::template(&program.template);
-        let held = self.shared.held.add(self.node, self.claimed, program.template.as_str().into());
-        let flow = DurableFlow::new(
-            (&loaded, root),
-            writer,
-            (Arc::clone(self.lease), held),
-            FlowBodies::new(deaths > 0, Rc::clone(self.suspects)),
-        );
+        let has_died = self.taken.claimed.deaths > 0;
+        let bodies = FlowBodies::new(has_died, Rc::clone(self.suspects));
+        let flow = DurableFlow::new((&loaded, root), owned, bodies);
         flow.take_settled();
         let compared = flow.compare(started, &program);
         match compared.and_then(|()| incoming(started, &program, &flow)) {
@@ -93,54 +84,22 @@ impl FlowRun<'_> {
 
     /// The flow as the journal has it.
     async fn loaded(&self) -> Option<Loaded> {
-        let uid = self.claimed.uid;
-        let error = match self.asked(async || self.shared.journal.load(uid).await).await {
+        match self.taken.load().await {
             Ok(loaded) => return Some(loaded),
-            Err(error) => error,
-        };
-        if error.repeat() == Repeat::Never {
-            self.pause(error.to_string()).await;
-        } else {
-            tracing::error!(flow = %uid, %error, "the flow cannot be loaded");
+            Err(error) if error.repeat() == Repeat::Never => self.pause(error.to_string()).await,
+            Err(error) => {
+                tracing::error!(flow = %self.taken.claimed.uid, %error, "the flow cannot be loaded");
+            }
         }
         None
     }
 
-    /// Repeats a request to the journal while the lease lasts: this node owns the flow, so no other one would take it.
-    async fn asked<T>(&self, mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
-        loop {
-            let error = match ask().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            if error.repeat() == Repeat::Never || self.lease.has_ended() {
-                return Err(error);
-            }
-            let uid = self.claimed.uid;
-            tracing::warn!(flow = %uid, %error, "the journal does not answer: trying again");
-            timer::sleep_until(clock::now() + POLL).await;
-        }
-    }
-
     /// Leaves a flow that cannot be read to an operator.
     async fn pause(&self, reason: String) {
-        let uid = self.claimed.uid;
+        let uid = self.taken.claimed.uid;
         tracing::error!(flow = %uid, reason, "the flow waits for an operator");
-        self.put_aside(Disposition::Pause(cut(&reason, TEXT_BYTES))).await;
+        self.taken.pause(&reason).await;
         self.shared.tell_ended(uid);
-    }
-
-    /// Stores what becomes of a flow of which nothing else is stored.
-    pub(crate) async fn put_aside(&self, then: Disposition) {
-        self.append_last(last_append(self.claimed, then)).await;
-    }
-
-    /// Stores the last append to a flow.
-    pub(crate) async fn append_last(&self, append: Append) {
-        let append = async || self.shared.journal.append(vec![append.clone()]).await;
-        if let Err(error) = self.asked(append).await {
-            tracing::error!(flow = %self.claimed.uid, %error, "the flow cannot be put aside");
-        }
     }
 
     /// Runs the flow to its end, or until this node leaves it.
@@ -149,7 +108,7 @@ impl FlowRun<'_> {
         let reply = tokio::select! {
             biased;
             _ = flow.left() => None,
-            stopped = flow.writer.stopped() => {
+            stopped = flow.owned.writer.stopped() => {
                 flow.leave(stopped.into());
                 None
             }
@@ -204,7 +163,10 @@ impl FlowRun<'_> {
             // it is busy: later
             Some(codes::DEFENSE_REJECTED | codes::CONNECT_ERROR | codes::COMM_ERROR) => {
                 flow.leave(LeaveReason::Released);
-                flow.writer.append_last(|entry| entry.then = Disposition::Park(Some(POLL))).await;
+                flow.owned
+                    .writer
+                    .append_last(|entry| entry.then = Disposition::Park(Some(POLL)))
+                    .await;
             }
             // nothing was done: the caller is notified, and no operator
             Some(code) if is_new && WRONG.contains(&code) => {
@@ -232,8 +194,8 @@ impl FlowRun<'_> {
             return self.give_up(flow).await;
         }
         let ended = Record::new(flow.root().clone(), Event::Ended(Ended { ending }));
-        match flow.writer.append_last(|entry| entry.records = vec![ended]).await.0 {
-            AppendAnswer::Written(_) => self.shared.tell_ended(flow.uid()),
+        match flow.owned.writer.append_last(|entry| entry.records = vec![ended]).await.0 {
+            AppendAnswer::Written(_) => self.shared.tell_ended(flow.owned.uid()),
             AppendAnswer::Unseen => {
                 // a cancel came first: the flow runs once more, and is undone
                 flow.leave(LeaveReason::Released);
@@ -250,23 +212,23 @@ impl FlowRun<'_> {
     async fn give_up(&self, flow: &Rc<DurableFlow>) {
         let then = match flow.left().await {
             LeaveReason::Lost => {
-                tracing::warn!(flow = %flow.uid(), "another node has the flow");
+                tracing::warn!(flow = %flow.owned.uid(), "another node has the flow");
                 return;
             }
             LeaveReason::Released => Disposition::Release,
             LeaveReason::Parked(left) => Disposition::Park(left),
             LeaveReason::Refused(within, reason) => {
-                tracing::warn!(flow = %flow.uid(), reason, ?within, "the flow waits, and tries again");
+                tracing::warn!(flow = %flow.owned.uid(), reason, ?within, "the flow waits, and tries again");
                 Disposition::Retry { within, reason: cut(&reason, TEXT_BYTES) }
             }
             LeaveReason::Paused(reason) => {
-                tracing::error!(flow = %flow.uid(), reason, "the flow waits for an operator");
+                tracing::error!(flow = %flow.owned.uid(), reason, "the flow waits for an operator");
                 Disposition::Pause(cut(&reason, TEXT_BYTES))
             }
         };
         let is_paused = matches!(then, Disposition::Pause(_));
         let last = then.clone();
-        let append = flow.writer.append_last(|entry| {
+        let append = flow.owned.writer.append_last(|entry| {
             entry.then = last;
             if is_paused {
                 entry.takes.extend(flow.signals.pauses.take());
@@ -275,11 +237,11 @@ impl FlowRun<'_> {
         let (answer, _) = append.await;
         if matches!(answer, AppendAnswer::Stopped(Stopped::Refused(_))) {
             // the journal does not take records that wait
-            self.put_aside(then).await;
+            self.taken.give_back(then).await;
         }
         if is_paused || self.executor.is_closing() {
             // its callers wait neither for an operator nor for the next start
-            self.shared.tell_ended(flow.uid());
+            self.shared.tell_ended(flow.owned.uid());
         }
     }
 }
@@ -287,12 +249,12 @@ impl FlowRun<'_> {
 /// Reads what others send to the flow, as long as it runs.
 async fn read_news(flow: &Rc<DurableFlow>) {
     loop {
-        flow.writer.news().await;
-        match flow.writer.journal().inbox(flow.uid()).await {
+        flow.owned.writer.news().await;
+        match flow.owned.writer.journal().inbox(flow.owned.uid()).await {
             Ok(inbox) => flow.see(&inbox),
             Err(error) => {
-                tracing::warn!(flow = %flow.uid(), %error, "the inbox cannot be read");
-                flow.writer.pause().await;
+                tracing::warn!(flow = %flow.owned.uid(), %error, "the inbox cannot be read");
+                flow.owned.writer.pause().await;
             }
         }
     }

@@ -105,7 +105,7 @@ impl DurableFlow {
     /// Says in the log which bodies have not ended for long, and records that they have begun, for those who ask in another
     /// process.
     pub(crate) fn log_hung(&self) {
-        for (step, form) in self.held.hung() {
+        for (step, form) in self.owned.held.hung() {
             let RunningStep { uid, function, path, attempt, since, running } = step;
             let since = jiff::Timestamp::try_from(since).unwrap_or_default();
             let seconds = running.as_secs();

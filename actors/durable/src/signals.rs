@@ -106,7 +106,7 @@ impl DurableFlow {
         let done = Done { value: value.clone(), attempt: 1, millis: 0 };
         let record = Record::new(path, Event::Done(done));
         let known = record.clone();
-        let answer = self.writer.append_last(|entry| {
+        let answer = self.owned.writer.append_last(|entry| {
             entry.records = vec![record];
             entry.condition = Condition::AllSeen;
         });
@@ -118,7 +118,7 @@ impl DurableFlow {
             }
             AppendAnswer::Unseen => {
                 // `read_news` is notified, and delivers the signal
-                self.writer.has_news();
+                self.owned.writer.has_news();
                 self.signals.changed.notified().await;
                 None
             }

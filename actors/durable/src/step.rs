@@ -294,10 +294,10 @@ impl StepRecorder for DurableStep {
                 Box::pin(Rc::clone(&flow).commits(path)).await;
             }
             if kind == Some(Kind::Once) {
-                flow.lease.valid().await;
+                flow.owned.lease().valid().await;
             }
             let running: Running = match running {
-                Some((running, body)) => match flow.held.begin(body, form) {
+                Some((running, body)) => match flow.owned.held.begin(body, form) {
                     Some(body) => Box::new((running, body, flow.bodies.alone())),
                     None => {
                         flow.leave(LeaveReason::Lost);
@@ -338,7 +338,7 @@ impl StepRecorder for DurableStep {
     fn transact(&self, attempt: u32, work: Work) -> Later<Result<Stored, Error>> {
         let (flow, path) = (Rc::clone(&self.flow), self.path().clone());
         let transaction = transact::transaction(work);
-        if flow.writer.journal().database() != Some(transaction.database()) {
+        if flow.owned.writer.journal().database() != Some(transaction.database()) {
             self.diverges("it commits in another database than that of the journal");
             return Box::pin(pending());
         }
@@ -475,7 +475,7 @@ impl StepRecorder for DurableStep {
                 _ = flow.left() => return None,
                 () = stored => {}
             }
-            let Some(body) = flow.held.begin((path, 1), None) else {
+            let Some(body) = flow.owned.held.begin((path, 1), None) else {
                 flow.leave(LeaveReason::Lost);
                 return None;
             };
@@ -554,7 +554,7 @@ impl StepRecorder for DurableStep {
         if let Some(error) = self.failed_before(&[self.attempt(attempt), level]) {
             return Err(error);
         }
-        let has_database = self.flow.writer.journal().database().is_some();
+        let has_database = self.flow.owned.writer.journal().database().is_some();
         let transacted = steps.iter().find(|step| step.kind() == Some(Kind::Transacted));
         if let Some(step) = transacted.filter(|_| !has_database) {
             let (path, source) = (self.flow.path_of(step), step.source);

@@ -10,11 +10,9 @@ use asyncsteps_actors::sync::deadlock::WaitPath;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::Caller;
-use asyncsteps_journal::limits::TEXT_BYTES;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::{
-    CallerKey, Claim, Claimed, Disposition, FirstOwner, FlowInfo, FlowState, Loaded, Submit,
-    Submitted,
+    CallerKey, Claim, FirstOwner, FlowInfo, FlowState, Submit, Submitted,
 };
 use asyncsteps_journal::{Epoch, Error as JournalError, LEASE, POLL, Refused, Repeat, Uid, Value};
 
@@ -24,9 +22,8 @@ use super::owned::OwnedEntity;
 use super::owner::{EntityOwner, PAUSE};
 use crate::answered::answered;
 use crate::caller;
-use crate::last_append::last_append;
 use crate::lease::Lease;
-use crate::records::cut;
+use crate::owned::Taken;
 use crate::submit::error_of_submit;
 use crate::until::next_change;
 
@@ -39,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(3 * LEASE.as_secs());
 /// The answer to a node that names an entity.
 enum Named {
     /// It is new, and of the node.
-    New(Claimed),
+    New(Taken),
     /// It was there.
     Known(Uid),
     /// The node has no lease, and begins anew.
@@ -49,7 +46,7 @@ enum Named {
 /// The owner of an entity.
 enum Owner {
     /// The node that looks, because an answer to it was lost.
-    This(Claimed),
+    This(Taken),
     Other(Epoch),
     None,
     /// It is not there any more.
@@ -82,8 +79,8 @@ impl EntityOwner {
                     return Ok(None);
                 }
             }
-            if let Some(claimed) = self.take(&lease, kind, name).await? {
-                return self.load(lease, kind, name, claimed).await.map(Some);
+            if let Some(taken) = self.take(&lease, kind, name).await? {
+                return self.load(kind, name, taken).await.map(Some);
             }
             if known.is_none() {
                 // of a state that cannot be made there would be an entity for an operator, for each key that a caller names
@@ -92,18 +89,14 @@ impl EntityOwner {
                     Error::with_info(codes::INTERNAL_ERROR, info)
                 })?;
                 known = match self.named(&lease, kind, name).await? {
-                    Named::New(claimed) => {
-                        return self.load(lease, kind, name, claimed).await.map(Some);
-                    }
+                    Named::New(taken) => return self.load(kind, name, taken).await.map(Some),
                     Named::Known(uid) => Some(uid),
                     Named::NoLease => None,
                 };
             }
             if let Some(uid) = known {
                 match self.owner_of(&lease, kind, uid).await? {
-                    Owner::This(claimed) => {
-                        return self.load(lease, kind, name, claimed).await.map(Some);
-                    }
+                    Owner::This(taken) => return self.load(kind, name, taken).await.map(Some),
                     Owner::Other(epoch) if asked != Some(epoch) => {
                         asked = self.ask_back(&lease, uid, away).await?.then_some(epoch);
                         known = known.filter(|_| asked.is_some());
@@ -129,10 +122,10 @@ impl EntityOwner {
     /// Takes the entity, if no other node has it.
     async fn take(
         &self,
-        lease: &Lease,
+        lease: &Arc<Lease>,
         kind: &EntityKind,
         name: &EntityName,
-    ) -> Result<Option<Claimed>, Error> {
+    ) -> Result<Option<Taken>, Error> {
         let claim = Claim {
             node: lease.node,
             ticket: random()?,
@@ -141,8 +134,8 @@ impl EntityOwner {
             awaited: Vec::new(),
             suspects: usize::MAX,
         };
-        match answered(|| self.shared.journal.claim(claim.clone())).await {
-            Ok(claimed) => Ok(claimed.first().copied()),
+        match Taken::claim(&self.shared.journal, lease, claim).await {
+            Ok(taken) => Ok(taken.into_iter().next()),
             Err(JournalError::Refused(Refused::NoLease(_))) => Ok(None),
             Err(error) => Err(error_of_journal(error)),
         }
@@ -151,7 +144,7 @@ impl EntityOwner {
     /// Finds the entity by its name, or makes it.
     async fn named(
         &self,
-        lease: &Lease,
+        lease: &Arc<Lease>,
         kind: &EntityKind,
         name: &EntityName,
     ) -> Result<Named, Error> {
@@ -171,15 +164,22 @@ impl EntityOwner {
         let submit = Submit { uid, started, key, owner, quota: None };
         match answered(|| self.shared.journal.submit(submit.clone())).await {
             Ok(Submitted::Known(uid)) => Ok(Named::Known(uid)),
-            Ok(Submitted::New | _) => Ok(Named::New(claimed_at(uid, Epoch::new(1)))),
+            Ok(Submitted::New | _) => {
+                Ok(Named::New(Taken::new(&self.shared.journal, lease, (uid, Epoch::new(1)))))
+            }
             Err(JournalError::Refused(Refused::NoLease(_))) => Ok(Named::NoLease),
             Err(error) => Err(error_of_journal(error)),
         }
     }
 
     /// Who owns the entity that the node could not take.
-    async fn owner_of(&self, lease: &Lease, kind: &EntityKind, uid: Uid) -> Result<Owner, Error> {
-        let journal = &*self.shared.journal;
+    async fn owner_of(
+        &self,
+        lease: &Arc<Lease>,
+        kind: &EntityKind,
+        uid: Uid,
+    ) -> Result<Owner, Error> {
+        let journal = &self.shared.journal;
         let status = match journal.status(uid).await {
             Err(JournalError::Refused(Refused::NoFlow(_))) => return Ok(Owner::Gone),
             status => status.map_err(error_of_journal)?,
@@ -187,7 +187,7 @@ impl EntityOwner {
         let FlowInfo { template, state, epoch, owner, version, reason, .. } = status.flow;
         let why = match state {
             FlowState::Running if owner == Some(lease.node) => {
-                return Ok(Owner::This(claimed_at(uid, epoch)));
+                return Ok(Owner::This(Taken::new(journal, lease, (uid, epoch))));
             }
             FlowState::Running => return Ok(Owner::Other(epoch)),
             FlowState::Paused | FlowState::Dead => {
@@ -238,49 +238,31 @@ impl EntityOwner {
 
     async fn load(
         &self,
-        lease: Arc<Lease>,
         kind: &Arc<EntityKind>,
         name: &EntityName,
-        claimed: Claimed,
+        taken: Taken,
     ) -> Result<Rc<OwnedEntity>, Error> {
-        let journal = &self.shared.journal;
-        let loaded: Loaded = loop {
-            match journal.load(claimed.uid).await {
-                Ok(loaded) => break loaded,
-                Err(error) if error.repeat() == Repeat::Never => {
-                    return Err(self.pause(name, claimed, error.to_string()).await);
+        let reason = match taken.load().await {
+            Ok(loaded) => {
+                let held = (&self.shared.held, self.number, Arc::clone(&name.full));
+                match OwnedEntity::new(kind, name, (taken.clone(), held), &loaded) {
+                    Ok(entity) => return Ok(entity),
+                    Err(reason) => reason,
                 }
-                Err(error) if lease.has_ended() => return Err(error_of_journal(error)),
-                Err(_) => timer::sleep_until(clock::now() + POLL / 10).await,
             }
+            Err(error) if error.repeat() == Repeat::Never => error.to_string(),
+            Err(error) => return Err(error_of_journal(error)),
         };
-        let held = self.shared.held.add(self.number, claimed, Arc::clone(&name.full));
-        match OwnedEntity::new(kind, name, (claimed, &loaded), (lease, held)) {
-            Ok(entity) => Ok(entity),
-            Err(reason) => Err(self.pause(name, claimed, reason).await),
-        }
-    }
-
-    /// Leaves an entity that cannot be read to an operator.
-    async fn pause(&self, name: &EntityName, claimed: Claimed, reason: String) -> Error {
         tracing::error!(entity = %name.full, reason, "the entity waits for an operator");
-        let append = last_append(claimed, Disposition::Pause(cut(&reason, TEXT_BYTES)));
-        let paused = answered(|| self.shared.journal.append(vec![append.clone()])).await;
-        if let Err(error) = paused {
-            tracing::error!(entity = %name.full, %error, "the entity cannot be put aside");
-        }
+        taken.pause(&reason).await;
         let info = format!("The entity {} waits for an operator: {reason}", name.full);
-        Error::with_info(codes::INTERNAL_ERROR, info)
+        Err(Error::with_info(codes::INTERNAL_ERROR, info))
     }
 }
 
 /// The key by which an entity is found.
 pub(super) fn key_of(name: &EntityName) -> CallerKey {
     CallerKey { scope: SCOPE.to_owned(), key: name.full.to_string() }
-}
-
-fn claimed_at(uid: Uid, epoch: Epoch) -> Claimed {
-    Claimed { uid, epoch, deaths: 0, is_suspect: false }
 }
 
 pub(super) fn error_of_journal(error: JournalError) -> Error {

@@ -18,21 +18,21 @@ use crate::last_append::last_append;
 use crate::records::cut;
 use crate::response::response;
 use crate::run::{FlowRun, WRONG, ending_of};
-use crate::writer::{AppendAnswer, FlowWriter, Stopped};
+use crate::writer::{AppendAnswer, Stopped};
 
 impl FlowRun<'_> {
     /// Carries out the message that this request is, for this function.
     pub(crate) async fn deliver(&self, function: String, started: &Started, loaded: &Loaded) {
         let uid = loaded.flow.uid;
-        if self.claimed.deaths >= DEATHS {
+        if self.taken.claimed.deaths >= DEATHS {
             let reason = format!("{DEATHS} owners in a row died with it");
-            return self.put_aside(Disposition::Pause(reason)).await;
+            return self.taken.give_back(Disposition::Pause(reason)).await;
         }
         let params: Map<String, Value> = match started.parameters.decode() {
             Ok(params) => params,
             Err(error) => {
                 let reason = format!("the parameters cannot be read: {error}");
-                return self.put_aside(Disposition::Pause(reason)).await;
+                return self.taken.give_back(Disposition::Pause(reason)).await;
             }
         };
         let is_cancelled = loaded.inbox.cancel.is_some();
@@ -48,24 +48,28 @@ impl FlowRun<'_> {
         let ending = match (headers.end.get(), response) {
             (None, _) if is_cancelled && refused.is_some() => Ending::Cancelled,
             (None, _) => {
-                if let Some(error) = refused.filter(|_| self.claimed.epoch.get() > REFUSALS) {
+                if let Some(error) = refused.filter(|_| self.taken.claimed.epoch.get() > REFUSALS) {
                     // a program that refuses it: it would be refused again
                     let why = error.description.as_deref().unwrap_or_default();
                     let reason = format!("the message is refused: {} {why}", error.code);
-                    return self.put_aside(Disposition::Pause(cut(&reason, TEXT_BYTES))).await;
+                    return self
+                        .taken
+                        .give_back(Disposition::Pause(cut(&reason, TEXT_BYTES)))
+                        .await;
                 }
                 tracing::debug!(message = %uid, ?error, "a message is tried again later");
                 let again = Disposition::Park(Some(self.until_again()));
                 // a cancel is known, and does not wake it again
                 let seen = loaded.inbox.last;
-                return self.append_last(Append { seen, ..last_append(self.claimed, again) }).await;
+                return self
+                    .taken
+                    .append_last(Append { seen, ..last_append(self.taken.claimed, again) })
+                    .await;
             }
             (Some(MessageEnd::NotSent), _) => Ending::Cancelled,
             (Some(MessageEnd::CarriedOut), response) => ending_of(response),
         };
-        let asked = (uid, self.claimed.epoch, loaded.flow.version);
-        let journal = self.shared.journal.clone();
-        let writer = FlowWriter::new(journal, asked, loaded.next(), loaded.inbox.last);
+        let writer = self.taken.writer(loaded.flow.version, (loaded, loaded.inbox.last));
         let path = Path::template(&started.template);
         let ended = Record::new(path, Event::Ended(Ended { ending }));
         let (answer, _) = writer
@@ -78,7 +82,7 @@ impl FlowRun<'_> {
         match answer {
             AppendAnswer::Written(_) => self.shared.tell_ended(uid),
             AppendAnswer::Stopped(Stopped::Refused(reason)) => {
-                self.put_aside(Disposition::Pause(reason)).await;
+                self.taken.give_back(Disposition::Pause(reason)).await;
             }
             AppendAnswer::Unseen | AppendAnswer::Stopped(Stopped::Lost) => {}
         }
@@ -86,7 +90,7 @@ impl FlowRun<'_> {
 
     /// How long a message waits that was not carried out: longer with each owner that has tried it, whatever the clock says.
     fn until_again(&self) -> Duration {
-        let owners = u32::try_from(self.claimed.epoch.get()).unwrap_or(u32::MAX);
+        let owners = u32::try_from(self.taken.claimed.epoch.get()).unwrap_or(u32::MAX);
         POLL.saturating_mul(owners).min(LONGEST)
     }
 }

@@ -10,7 +10,7 @@ use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_journal::record::{Done, Ended, Ending, Iteration, Keys};
-use asyncsteps_journal::request::{Claimed, Disposition, Loaded, StoredSignal};
+use asyncsteps_journal::request::{Disposition, Loaded, StoredSignal};
 use asyncsteps_journal::{Epoch, Event, Path, Record, Uid, Value, ValueError};
 use tokio::sync::Notify;
 
@@ -21,9 +21,9 @@ use super::mail::{MessageId, WAITING};
 use super::post::cancel;
 use super::state::{AnyState, Draft};
 use crate::answered::answered;
-use crate::held::HeldGuard;
-use crate::last_append::last_append;
+use crate::held::HeldFlows;
 use crate::lease::Lease;
+use crate::owned::{Owned, Taken};
 use crate::turns::{EntityFigures, EntityTurn};
 use crate::until::until;
 use crate::writer::{AppendAnswer, FlowWriter, RecordTicket, RestingWriter, Stopped};
@@ -32,12 +32,9 @@ use crate::writer::{AppendAnswer, FlowWriter, RecordTicket, RestingWriter, Stopp
 pub(crate) struct OwnedEntity {
     kind: Arc<EntityKind>,
     pub(super) name: EntityName,
-    pub(super) claimed: Claimed,
+    pub(super) owned: Owned<RefCell<RestingWriter>>,
     /// The number of its flow.
     number: u64,
-    writer: RefCell<RestingWriter>,
-    lease: Arc<Lease>,
-    held: HeldGuard,
     /// As the next call finds it.
     latest: RefCell<AnyState>,
     /// The number of the call that left it so, and its record.
@@ -78,19 +75,16 @@ impl OwnedEntity {
     pub(super) fn new(
         kind: &Arc<EntityKind>,
         name: &EntityName,
-        (claimed, loaded): (Claimed, &Loaded),
-        (lease, held): (Arc<Lease>, HeldGuard),
+        (taken, held): (Taken, (&HeldFlows, u64, Arc<str>)),
+        loaded: &Loaded,
     ) -> Result<Rc<Self>, String> {
-        let Claimed { uid, epoch, .. } = claimed;
         let (form, version) = (kind.form, loaded.flow.version);
-        let (next, seen) = (loaded.next(), seen_of_inbox(loaded, &lease));
-        let writer =
-            FlowWriter::new(Arc::clone(&kind.journal), (uid, epoch, form.version), next, seen);
-        writer.hold(&held);
+        let seen = seen_of_inbox(loaded, &taken.lease);
+        let owned = taken.own(held, form.version, (loaded, seen));
         let state = kind.stored_state(loaded)?;
         let (mut last_change, mut answers, mut sent) = (None, None, None);
         for stored in &loaded.records {
-            let ticket = writer.loaded(stored.id);
+            let ticket = owned.writer.loaded(stored.id);
             if let Event::Iteration(last) = &stored.record.event {
                 last_change = Some((last.index, last.state.len(), ticket));
             } else if let Event::Done(done) = &stored.record.event {
@@ -112,12 +106,8 @@ impl OwnedEntity {
         };
         Ok(Rc::new(Self {
             kind: Arc::clone(kind),
-            claimed,
             number: loaded.flow.number,
             name: name.clone(),
-            writer: RefCell::new(RestingWriter::Awake(writer)),
-            lease,
-            held,
             latest: RefCell::new(Rc::clone(&state)),
             calls: Cell::new(calls),
             record: Cell::new(record),
@@ -129,7 +119,8 @@ impl OwnedEntity {
             is_outdated: Cell::new(record.is_some() && version < form.version),
             uses: Cell::new(0),
             used: Cell::new(clock::now()),
-            figures: EntityFigures::new(uid, state_bytes),
+            figures: EntityFigures::new(owned.uid(), state_bytes),
+            owned: owned.map(|writer| RefCell::new(RestingWriter::Awake(writer))),
             is_done: Cell::new(false),
             is_leaving: Cell::new(false),
             is_forgotten: Cell::new(false),
@@ -141,32 +132,28 @@ impl OwnedEntity {
     }
 
     fn writer(&self) -> Rc<FlowWriter> {
-        let Claimed { uid, epoch, .. } = self.claimed;
-        let flow = (uid, epoch, self.kind.form.version);
-        let writer = self.writer.borrow_mut().awake(&self.kind.journal, flow);
-        writer.hold(&self.held);
-        writer
+        self.owned.writer(self.kind.form.version)
     }
 
     /// The token of this owner.
     pub(super) fn fence(&self) -> FencingToken {
         let (lock, key) = (Arc::clone(self.kind.name()), Arc::clone(&self.name.key));
-        FencingToken::new(lock, key, token(self.number, self.claimed.epoch))
+        FencingToken::new(lock, key, token(self.number, self.owned.taken.claimed.epoch))
     }
 
     /// Whether this node still owns it, as far as that is known.
     pub(super) fn is_owned(&self) -> bool {
-        self.lease.is_valid() && !self.held.is_given() && !self.writer.borrow().has_stopped()
+        self.owned.is_valid()
     }
 
     /// Whether that is not known until the lease is renewed.
     pub(super) fn is_in_doubt(&self) -> bool {
-        !self.lease.has_ended() && self.lease.is_in_doubt()
+        !self.owned.lease().has_ended() && self.owned.lease().is_in_doubt()
     }
 
     /// Completes when it is known.
     pub(super) async fn settled(&self) {
-        self.lease.settled().await;
+        self.owned.lease().settled().await;
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -192,7 +179,7 @@ impl OwnedEntity {
     /// A call is in it, until the guard is dropped.
     pub(super) fn enter(self: &Rc<Self>) -> CallGuard {
         self.uses.set(self.uses.get() + 1);
-        self.held.keep();
+        self.owned.held.keep();
         CallGuard(Rc::clone(self))
     }
 
@@ -239,7 +226,7 @@ impl OwnedEntity {
     /// leave nothing behind, whatever keys they name.
     pub(super) async fn release(self: &Rc<Self>) {
         self.unused().await;
-        let journal = &self.kind.journal;
+        let taken = &self.owned.taken;
         loop {
             match self.append_last().await {
                 // a cancel came meanwhile
@@ -248,17 +235,14 @@ impl OwnedEntity {
                     continue;
                 }
                 AppendAnswer::Written(_) if !self.is_recorded() => {
-                    if let Err(error) = journal.remove(vec![self.claimed.uid]).await {
+                    if let Err(error) = taken.journal.remove(vec![taken.claimed.uid]).await {
                         // who calls it next removes it
                         tracing::debug!(entity = %self.name.full, %error, "the entity is not removed");
                     }
                 }
                 AppendAnswer::Stopped(Stopped::Refused(_)) => {
                     // the next owner begins with what is stored
-                    let append = last_append(self.claimed, Disposition::Release);
-                    if let Err(error) = answered(|| journal.append(vec![append.clone()])).await {
-                        tracing::error!(entity = %self.name.full, %error, "the entity is not given back");
-                    }
+                    taken.give_back(Disposition::Release).await;
                 }
                 AppendAnswer::Written(_) | AppendAnswer::Stopped(Stopped::Lost) => {}
             }
@@ -271,7 +255,7 @@ impl OwnedEntity {
     async fn append_last(&self) -> AppendAnswer {
         let inbox = match self.has_inbox || self.writer().has_unseen() {
             // requests to give it back, each of which is done with it
-            true => answered(|| self.kind.journal.inbox(self.claimed.uid)).await.ok(),
+            true => answered(|| self.kind.journal.inbox(self.owned.uid())).await.ok(),
             false => None,
         };
         let writer = self.writer();
@@ -297,7 +281,7 @@ impl OwnedEntity {
         self.settle();
         self.unstored.borrow_mut().shrink_to_fit();
         self.figures.rest();
-        self.writer.borrow_mut().rest();
+        self.owned.writer.borrow_mut().rest();
     }
 
     /// The node does not own it any more.
@@ -461,7 +445,7 @@ impl Drop for CallGuard {
     fn drop(&mut self) {
         let Self(entity) = self;
         entity.uses.set(entity.uses.get() - 1);
-        entity.held.let_go();
+        entity.owned.held.let_go();
         entity.used.set(clock::now());
         if entity.uses.get() == 0 {
             entity.changed.notify_waiters();

@@ -221,7 +221,7 @@ impl EntityOwner {
         let _ended = ClaimEnd { owner: Rc::clone(&self), name: Arc::clone(&name.full) };
         let Some(entity) = self.claim(&kind, &name, form, &away).await? else { return Ok(false) };
         let owns = Owning::Owns(Rc::clone(&entity));
-        self.owned.borrow_mut().insert(entity.claimed.uid, Rc::clone(&entity));
+        self.owned.borrow_mut().insert(entity.owned.uid(), Rc::clone(&entity));
         self.entities.borrow_mut().insert(Arc::clone(&name.full), owns);
         let figures = Some(Arc::clone(&entity.figures));
         let known = KnownEntity { node: self.number, figures };
@@ -239,7 +239,7 @@ impl EntityOwner {
         let is_it = matches!(entities.get(&entity.name.full), Some(Owning::Owns(known)) if Rc::ptr_eq(known, entity));
         if is_it {
             entities.remove(&entity.name.full);
-            self.owned.borrow_mut().remove(&entity.claimed.uid);
+            self.owned.borrow_mut().remove(&entity.owned.uid());
             self.shared.entities.given(&entity.name.full, self.number);
         }
         drop(entities);
@@ -272,7 +272,7 @@ impl EntityOwner {
 
     /// Another node waits for an entity: what the call in it waits for may be what that node has.
     async fn follow(self: Rc<Self>, entity: Rc<OwnedEntity>) {
-        let Ok(inbox) = self.shared.journal.inbox(entity.claimed.uid).await else { return };
+        let Ok(inbox) = self.shared.journal.inbox(entity.owned.uid()).await else { return };
         let followed = entity.followed.replace(inbox.last);
         let turn = self.shared.entities.turns.key(&entity.name.full);
         for asked in inbox.signals.iter().filter(|asked| asked.number > followed) {
