@@ -11,7 +11,7 @@ use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_journal::record::{Done, Ended, Ending, Iteration, Keys};
 use asyncsteps_journal::request::{Disposition, Loaded, StoredSignal};
-use asyncsteps_journal::{Epoch, Event, Path, Record, Uid, Value, ValueError};
+use asyncsteps_journal::{Epoch, Event, Path, Record, RecordId, Uid, Value, ValueError};
 use tokio::sync::Notify;
 
 use super::answers::{Answers, CallKey, StoredAnswer};
@@ -35,22 +35,7 @@ pub(crate) struct OwnedEntity {
     pub(super) owned: Owned<RefCell<RestingWriter>>,
     /// The number of its flow.
     number: u64,
-    /// As the next call finds it.
-    latest: RefCell<AnyState>,
-    /// The number of the call that left it so, and its record.
-    calls: Cell<u64>,
-    record: Cell<Option<RecordTicket>>,
-    /// As it is stored, as far as that was noticed.
-    stored: RefCell<AnyState>,
-    /// As later calls left it, with their records, oldest first.
-    unstored: RefCell<VecDeque<(RecordTicket, AnyState)>>,
-    /// `None` until a call with a key has ended.
-    answers: RefCell<Option<Box<Answers>>>,
-    /// The messages that it has sent, and that were not carried out, and their record.
-    sent: RefCell<BTreeSet<Uid>>,
-    sent_record: Cell<Option<RecordTicket>>,
-    /// An earlier version has written it.
-    is_outdated: Cell<bool>,
+    state: RefCell<OwnedState>,
     /// How many calls are in it.
     uses: Cell<usize>,
     used: Cell<Time>,
@@ -70,6 +55,83 @@ pub(crate) struct OwnedEntity {
     changed: Notify,
 }
 
+/// The state of an entity, and what else is recorded of it.
+struct OwnedState {
+    /// As the next call finds it.
+    latest: AnyState,
+    /// The number of the call that left it so, and its record.
+    calls: u64,
+    record: Option<RecordTicket>,
+    /// As it is stored, as far as that was noticed.
+    stored: AnyState,
+    /// As later calls left it, with their records, oldest first.
+    unstored: VecDeque<(RecordTicket, AnyState)>,
+    /// `None` until a call with a key has ended.
+    answers: Option<Box<Answers>>,
+    /// The messages that it has sent, and that were not carried out, and their record.
+    sent: BTreeSet<Uid>,
+    sent_record: Option<RecordTicket>,
+    /// An earlier version has written it.
+    is_outdated: bool,
+}
+
+impl OwnedState {
+    /// The state as it was loaded, and how many bytes it has.
+    fn load(
+        kind: &EntityKind,
+        loaded: &Loaded,
+        ticket: impl Fn(RecordId) -> RecordTicket,
+    ) -> Result<(Self, usize), String> {
+        let latest = match kind.stored_state(loaded)? {
+            Some(state) => state,
+            None => kind.new_state()?,
+        };
+        let mut state = Self {
+            stored: Rc::clone(&latest),
+            latest,
+            calls: 0,
+            record: None,
+            unstored: VecDeque::new(),
+            answers: None,
+            sent: BTreeSet::new(),
+            sent_record: None,
+            is_outdated: false,
+        };
+        let mut bytes = 0;
+        for stored in &loaded.records {
+            let ticket = ticket(stored.id);
+            if let Event::Iteration(last) = &stored.record.event {
+                (state.calls, state.record, bytes) = (last.index, Some(ticket), last.state.len());
+                state.is_outdated = loaded.flow.version < kind.form.version;
+            } else if let Event::Done(done) = &stored.record.event {
+                let answer = done.value.decode();
+                let answer =
+                    answer.map_err(|error| format!("its answers cannot be read: {error}"))?;
+                let answers = state.answers.get_or_insert_default();
+                answers.keep(stored.record.path.clone(), (answer, done.value.len()), ticket);
+            } else if let Event::Keys(keys) = &stored.record.event {
+                state.sent = keys.keys.iter().filter_map(|id| id.parse().ok()).collect();
+                state.sent_record = Some(ticket);
+            }
+        }
+        Ok((state, bytes))
+    }
+
+    /// Whether something is recorded: a call has changed it, has sent something, or has an answer that is kept.
+    fn is_recorded(&self) -> bool {
+        self.record.is_some() || self.sent_record.is_some() || self.answers.is_some()
+    }
+
+    /// Notices what has been stored, whoever waited for it.
+    fn settle(&mut self, is_stored: impl Fn(RecordTicket) -> bool) {
+        while self.unstored.front().is_some_and(|(record, _)| is_stored(*record))
+            && let Some((_, state)) = self.unstored.pop_front()
+        {
+            self.stored = state;
+        }
+    }
+}
+
 impl OwnedEntity {
     /// The entity as it was loaded.
     pub(super) fn new(
@@ -78,48 +140,17 @@ impl OwnedEntity {
         (taken, held): (Taken, (&HeldFlows, u64, Arc<str>)),
         loaded: &Loaded,
     ) -> Result<Rc<Self>, String> {
-        let (form, version) = (kind.form, loaded.flow.version);
         let seen = seen_of_inbox(loaded, &taken.lease);
-        let owned = taken.own(held, form.version, (loaded, seen));
-        let state = kind.stored_state(loaded)?;
-        let (mut last_change, mut answers, mut sent) = (None, None, None);
-        for stored in &loaded.records {
-            let ticket = owned.writer.loaded(stored.id);
-            if let Event::Iteration(last) = &stored.record.event {
-                last_change = Some((last.index, last.state.len(), ticket));
-            } else if let Event::Done(done) = &stored.record.event {
-                let answer = done.value.decode();
-                let answer =
-                    answer.map_err(|error| format!("its answers cannot be read: {error}"))?;
-                let answers: &mut Box<Answers> = answers.get_or_insert_default();
-                answers.keep(stored.record.path.clone(), (answer, done.value.len()), ticket);
-            } else if let Event::Keys(keys) = &stored.record.event {
-                let ids = keys.keys.iter().filter_map(|id| id.parse().ok());
-                sent = Some((ids.collect(), ticket));
-            }
-        }
-        let record = last_change.map(|(_, _, ticket)| ticket);
-        let (calls, state_bytes) = last_change.map_or((0, 0), |(calls, bytes, _)| (calls, bytes));
-        let state = match state {
-            Some(state) => state,
-            None => kind.new_state()?,
-        };
+        let owned = taken.own(held, kind.form.version, (loaded, seen));
+        let (state, bytes) = OwnedState::load(kind, loaded, |id| owned.writer.loaded(id))?;
         Ok(Rc::new(Self {
             kind: Arc::clone(kind),
             number: loaded.flow.number,
             name: name.clone(),
-            latest: RefCell::new(Rc::clone(&state)),
-            calls: Cell::new(calls),
-            record: Cell::new(record),
-            stored: RefCell::new(state),
-            unstored: RefCell::default(),
-            answers: RefCell::new(answers),
-            sent_record: Cell::new(sent.as_ref().map(|(_, ticket)| *ticket)),
-            sent: RefCell::new(sent.map(|(ids, _)| ids).unwrap_or_default()),
-            is_outdated: Cell::new(record.is_some() && version < form.version),
+            state: RefCell::new(state),
             uses: Cell::new(0),
             used: Cell::new(clock::now()),
-            figures: EntityFigures::new(owned.uid(), state_bytes),
+            figures: EntityFigures::new(owned.uid(), bytes),
             owned: owned.map(|writer| RefCell::new(RestingWriter::Awake(writer))),
             is_done: Cell::new(false),
             is_leaving: Cell::new(false),
@@ -215,13 +246,6 @@ impl OwnedEntity {
         self.changed.notify_waiters();
     }
 
-    /// Whether something is recorded of it: a call has changed it, has sent something, or has an answer that is kept.
-    fn is_recorded(&self) -> bool {
-        self.record.get().is_some()
-            || self.sent_record.get().is_some()
-            || self.answers.borrow().is_some()
-    }
-
     /// Gives it back to the journal, when no call is in it. One of which nothing is recorded is removed: so calls that fail
     /// leave nothing behind, whatever keys they name.
     pub(super) async fn release(self: &Rc<Self>) {
@@ -234,7 +258,7 @@ impl OwnedEntity {
                     self.writer().has_news();
                     continue;
                 }
-                AppendAnswer::Written(_) if !self.is_recorded() => {
+                AppendAnswer::Written(_) if !self.state.borrow().is_recorded() => {
                     if let Err(error) = taken.journal.remove(vec![taken.claimed.uid]).await {
                         // who calls it next removes it
                         tracing::debug!(entity = %self.name.full, %error, "the entity is not removed");
@@ -260,11 +284,12 @@ impl OwnedEntity {
         };
         let writer = self.writer();
         let answer = writer.append_last(|entry| {
-            match self.is_recorded() {
+            let state = self.state.borrow();
+            match state.is_recorded() {
                 true => entry.then = Disposition::Release,
                 false => entry.records = vec![ended(&self.kind)],
             }
-            if self.is_outdated.get() {
+            if state.is_outdated {
                 // its state is still in the form of an earlier version
                 entry.version = 0;
             }
@@ -278,8 +303,9 @@ impl OwnedEntity {
 
     /// No call has come for a moment: keeps as little as it can.
     pub(super) fn rest(&self) {
-        self.settle();
-        self.unstored.borrow_mut().shrink_to_fit();
+        let mut state = self.state.borrow_mut();
+        state.settle(|record| self.writer().is_stored(record));
+        state.unstored.shrink_to_fit();
         self.figures.rest();
         self.owned.writer.borrow_mut().rest();
     }
@@ -292,41 +318,34 @@ impl OwnedEntity {
 
     /// The state for a call that may change it.
     pub(super) fn draft(&self) -> Draft {
-        (self.kind.form.draft)(&self.latest.borrow(), Arc::clone(&self.name.key), true)
+        (self.kind.form.draft)(&self.state.borrow().latest, Arc::clone(&self.name.key), true)
     }
 
     /// The state for a call that reads it.
     pub(super) fn stored(&self) -> Draft {
-        self.settle();
-        self.kind.for_reading(&self.name, Some(Rc::clone(&self.stored.borrow())))
-    }
-
-    /// Notices what has been stored, whoever waited for it.
-    fn settle(&self) {
-        let mut unstored = self.unstored.borrow_mut();
-        while unstored.front().is_some_and(|(record, _)| self.writer().is_stored(*record))
-            && let Some((_, state)) = unstored.pop_front()
-        {
-            self.stored.replace(state);
-        }
+        let mut state = self.state.borrow_mut();
+        state.settle(|record| self.writer().is_stored(record));
+        self.kind.for_reading(&self.name, Some(Rc::clone(&state.stored)))
     }
 
     /// The answer that this call has got before.
     pub(super) fn answer(&self, call: &CallKey) -> Result<Option<serde_json::Value>, Error> {
-        self.answers.borrow().as_ref().map_or(Ok(None), |answers| answers.find(call))
+        self.state.borrow().answers.as_ref().map_or(Ok(None), |answers| answers.find(call))
     }
 
     /// Whether it has sent this message, which was not carried out.
     pub(super) fn has_sent(&self, message: MessageId) -> bool {
-        self.sent.borrow().contains(&message.0)
+        self.state.borrow().sent.contains(&message.0)
     }
 
     /// What is stored for a call that ends so; InternalError if it cannot be stored.
     pub(super) fn prepare(&self, changes: Changes) -> Result<PreparedCall, Error> {
         let mail = self.mail(&changes)?;
         let Changes { state, answer, withdrawn, has_failed, .. } = changes;
-        let is_written = self.is_outdated.get() && (answer.is_some() || mail.is_some());
-        let state = state.or_else(|| is_written.then(|| Rc::clone(&self.latest.borrow())));
+        let own = self.state.borrow();
+        let is_written = own.is_outdated && (answer.is_some() || mail.is_some());
+        let state = state.or_else(|| is_written.then(|| Rc::clone(&own.latest)));
+        drop(own);
         let state = state.map(|state| (self.kind.form.write)(&*state).map(|value| (state, value)));
         let state = state.transpose().map_err(|error| self.not_stored("state", error))?;
         let answer = answer
@@ -340,45 +359,43 @@ impl OwnedEntity {
     pub(super) fn commit(self: &Rc<Self>, prepared: PreparedCall) -> Committed {
         let PreparedCall { state, answer, mail, withdrawn, has_failed } = prepared;
         self.is_done.set(!has_failed);
+        let (writer, own) = (self.writer(), &mut *self.state.borrow_mut());
+        let add = |path: &Path, event, replaced: &[RecordTicket]| {
+            writer.add(Record::new(path.clone(), event), replaced)
+        };
         if let Some((latest, state)) = state {
             self.figures.state_is(state.len());
-            self.calls.set(self.calls.get() + 1);
-            let (index, replaced) = (self.calls.get(), self.record.get());
-            let event = Event::Iteration(Iteration { index, state });
-            if replaced.is_some_and(|record| self.writer().is_waiting(record)) {
+            own.calls += 1;
+            let event = Event::Iteration(Iteration { index: own.calls, state });
+            if own.record.is_some_and(|record| writer.is_waiting(record)) {
                 // it is never written by itself
-                self.unstored.borrow_mut().pop_back();
+                own.unstored.pop_back();
             }
-            let ticket = self.add(self.kind.root.clone(), event, replaced.as_slice());
-            self.record.set(Some(ticket));
-            self.is_outdated.set(false);
-            self.latest.replace(Rc::clone(&latest));
-            self.unstored.borrow_mut().push_back((ticket, latest));
+            let ticket = add(&self.kind.root, event, own.record.as_slice());
+            (own.record, own.is_outdated) = (Some(ticket), false);
+            own.latest = Rc::clone(&latest);
+            own.unstored.push_back((ticket, latest));
         }
         if let Some((path, answer, value)) = answer {
-            let mut answers = self.answers.borrow_mut();
-            let answers = answers.get_or_insert_default();
+            let answers = own.answers.get_or_insert_default();
             let (forgotten, size) = (answers.forget_oldest(), value.len());
-            let done = Done { value, attempt: 1, millis: 0 };
-            let ticket = self.add(path.clone(), Event::Done(done), &forgotten);
+            let ticket = add(&path, Event::Done(Done { value, attempt: 1, millis: 0 }), &forgotten);
             answers.keep(path, (answer, size), ticket);
         }
         if let Some(sent) = mail {
             let keys = Keys { keys: sent.iter().map(Uid::to_string).collect() };
-            let replaced = self.sent_record.get();
             let path = self.kind.root.step(SENT);
-            let ticket = self.add(path, Event::Keys(keys), replaced.as_slice());
-            self.sent_record.set(Some(ticket));
-            self.sent.replace(sent);
+            own.sent_record = Some(add(&path, Event::Keys(keys), own.sent_record.as_slice()));
+            own.sent = sent;
         }
-        self.settle();
+        own.settle(|record| writer.is_stored(record));
         Committed { entity: Rc::clone(self), withdrawn }
     }
 
     /// The messages that wait after a call, if it changes that.
     fn mail(&self, changes: &Changes) -> Result<Option<BTreeSet<Uid>>, Error> {
         let Changes { sent, withdrawn, carried_out, .. } = changes;
-        let waiting = self.sent.borrow();
+        let waiting = &self.state.borrow().sent;
         let gone = || withdrawn.iter().chain(carried_out);
         if sent.is_empty() && !gone().any(|message| waiting.contains(&message.0)) {
             return Ok(None);
@@ -391,10 +408,6 @@ impl OwnedEntity {
             return Err(Error::with_info(codes::INTERNAL_ERROR, info));
         }
         Ok(Some(waiting))
-    }
-
-    fn add(&self, path: Path, event: Event, replaced: &[RecordTicket]) -> RecordTicket {
-        self.writer().add(Record::new(path, event), replaced)
     }
 
     fn not_stored(&self, what: &str, error: ValueError) -> Error {
