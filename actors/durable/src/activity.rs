@@ -10,6 +10,7 @@ use asyncsteps_core::Time;
 use asyncsteps_journal::Path;
 use tokio::sync::Notify;
 
+use crate::on_drop::on_drop;
 use crate::until::until;
 
 /// How long a flow has to do nothing but wait before it is put aside.
@@ -34,19 +35,18 @@ pub(crate) struct FlowActivity {
     changed: Notify,
 }
 
-/// A body that runs, until this is dropped.
-pub(crate) struct RunningBody {
-    activity: Rc<FlowActivity>,
-    has_effect: bool,
-}
-
 impl FlowActivity {
-    /// A body begins. One without an effect is lost for nothing when it is cut.
-    pub(crate) fn body(self: &Rc<Self>, has_effect: bool) -> RunningBody {
+    /// A body begins, and ends when this is dropped. One without an effect is lost for nothing when it is cut.
+    pub(crate) fn body(self: &Rc<Self>, has_effect: bool) -> impl Sized + use<> {
         self.running.set(self.running.get() + 1);
         self.effects.set(self.effects.get() + usize::from(has_effect));
         self.happens();
-        RunningBody { activity: Rc::clone(self), has_effect }
+        let activity = Rc::clone(self);
+        on_drop(move || {
+            activity.running.set(activity.running.get().saturating_sub(1));
+            activity.effects.set(activity.effects.get().saturating_sub(usize::from(has_effect)));
+            activity.happens();
+        })
     }
 
     /// The step at this path waits from now on.
@@ -125,14 +125,5 @@ impl FlowActivity {
                 () = timer::sleep_until(clock::now() + long) => return,
             }
         }
-    }
-}
-
-impl Drop for RunningBody {
-    fn drop(&mut self) {
-        let Self { activity, has_effect } = self;
-        activity.running.set(activity.running.get().saturating_sub(1));
-        activity.effects.set(activity.effects.get().saturating_sub(usize::from(*has_effect)));
-        activity.happens();
     }
 }

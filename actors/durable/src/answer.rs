@@ -2,7 +2,6 @@
 //! the limit. Which of them it is, is decided once: a request that ends by the limit is cancelled with its error.
 
 use std::cell::Cell;
-use std::future::pending;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
@@ -20,6 +19,7 @@ use crate::detached::detached;
 use crate::durable::Durable;
 use crate::records::failure_of;
 use crate::submit::{NotSubmitted, Options, error_of_submit};
+use crate::until::end_at;
 
 /// How long the journal may take to decide after the limit of the caller.
 const DECISION: Duration = Duration::from_millis(250);
@@ -67,7 +67,7 @@ impl CallerRequest {
         tokio::select! {
             biased;
             result = result => return result,
-            () = sleep_until(first_end) => {}
+            () = end_at(first_end) => {}
         }
         let Some(uid) = stored.get() else { return Err(unknown(uid)) };
         let Some((within, _)) = within.filter(|_| end == first_end) else {
@@ -98,13 +98,6 @@ async fn unless_left(
             let info = format!("the executor closes before the request {uid} ends: it is stored, and goes on later");
             Err(Error::with_info(OUTCOME_UNKNOWN, info))
         }
-    }
-}
-
-async fn sleep_until(end: Option<Time>) {
-    match end {
-        Some(end) => timer::sleep_until(end).await,
-        None => pending().await,
     }
 }
 

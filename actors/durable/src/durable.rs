@@ -20,13 +20,13 @@ use asyncsteps_journal::{Error, Journal, Jump, LEASE, POLL, Refused, Repeat, Uid
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
-use tokio::sync::oneshot;
 
 use crate::answered::answered;
 use crate::caller::{self, Origin};
 use crate::cancels::error_of_cancelled;
 use crate::due::due_of;
 use crate::json;
+use crate::on_drop::on_drop;
 use crate::records::{self, is_committed};
 use crate::schedule::{Schedule, ScheduledRequests};
 use crate::shared::{DurableFunction, DurableShared};
@@ -290,14 +290,14 @@ impl Durable {
         }
     }
 
-    /// Says that the end of a request is waited for, which is stored next.
-    pub(crate) fn awaits(&self, uid: Uid) -> Awaited<'_> {
-        Awaited { _end: self.shared.end_of(uid), _forget: Forget { shared: &self.shared, uid } }
+    /// Says that the end of a request is waited for, which is stored next; until this is dropped.
+    pub(crate) fn awaits(&self, uid: Uid) -> impl Sized {
+        (self.shared.end_of(uid), on_drop(move || self.shared.forget(uid)))
     }
 
     /// Re-evaluates `look` whenever the request may have ended, until it returns `Some`.
     async fn until<T>(&self, uid: Uid, look: impl Fn(Status) -> Option<T>) -> Result<T, Error> {
-        let _forget = Forget { shared: &self.shared, uid };
+        let _forget = on_drop(|| self.shared.forget(uid));
         let begun = Clock::start();
         loop {
             let end = self.shared.end_of(uid);
@@ -519,24 +519,6 @@ fn is_left(state: FlowState) -> bool {
     matches!(state, State::New | State::Ready | State::Suspect | State::Parked)
 }
 
-/// The end of a request is waited for, until this is dropped.
-pub(crate) struct Awaited<'a> {
-    _end: oneshot::Receiver<()>,
-    _forget: Forget<'a>,
-}
-
-/// Forgets who waited for a flow.
-struct Forget<'a> {
-    shared: &'a DurableShared,
-    uid: Uid,
-}
-
-impl Drop for Forget<'_> {
-    fn drop(&mut self) {
-        self.shared.forget(self.uid);
-    }
-}
-
 /// A durable function that was just declared, to say more about it.
 #[derive(Debug)]
 pub struct Declared<'a> {
@@ -565,18 +547,5 @@ impl<'a> Declared<'a> {
         let versions = versions.into_iter().collect();
         self.shared.change_program(&self.template, |program| program.compatible = versions);
         self
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            caller: Caller::anonymous(),
-            key: None,
-            deadline: None,
-            start: None,
-            uid: None,
-            origin: None,
-        }
     }
 }

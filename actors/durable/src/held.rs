@@ -13,6 +13,7 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use crate::last_append::last_append;
+use crate::on_drop::on_drop;
 
 /// A body that runs for so long is in the log, and again whenever it has run twice as long.
 const HUNG: Duration = Duration::from_secs(60);
@@ -137,7 +138,7 @@ impl Held {
         self: &Arc<Self>,
         (path, attempt): (Path, u32),
         form: Option<IntentForm>,
-    ) -> Option<BodyGuard> {
+    ) -> Option<impl Sized + use<>> {
         let mut now = self.now.lock();
         if now.is_given {
             return None;
@@ -146,7 +147,13 @@ impl Held {
         now.begun += 1;
         let id = now.begun;
         now.bodies.push(Body { id, path, attempt, form, began, since, logged: HUNG });
-        Some(BodyGuard(Arc::clone(self), id))
+        let held = Arc::clone(self);
+        Some(on_drop(move || {
+            let bodies = &mut held.now.lock().bodies;
+            if let Some(at) = bodies.iter().position(|body| body.id == id) {
+                bodies.swap_remove(at);
+            }
+        }))
     }
 
     /// The bodies that are to be in the log by now, with their forms.
@@ -189,18 +196,5 @@ impl Deref for HeldGuard {
 impl Drop for HeldGuard {
     fn drop(&mut self) {
         self.all.0.remove(&self.held.key());
-    }
-}
-
-/// A body that runs, until this is dropped.
-pub(crate) struct BodyGuard(Arc<Held>, u64);
-
-impl Drop for BodyGuard {
-    fn drop(&mut self) {
-        let Self(held, id) = self;
-        let bodies = &mut held.now.lock().bodies;
-        if let Some(at) = bodies.iter().position(|body| body.id == *id) {
-            bodies.swap_remove(at);
-        }
     }
 }

@@ -161,6 +161,7 @@ mod life;
 mod marks;
 mod measured;
 mod node;
+mod on_drop;
 mod owned;
 mod owners;
 mod recall;

@@ -14,7 +14,7 @@ use asyncsteps_executor::Executor;
 use asyncsteps_executor::health::{ConnectionState, Dependency};
 use asyncsteps_executor::observe::HostFigures;
 use asyncsteps_journal::request::{Claim, Claimed, Disposition, FirstOwner, Submitted};
-use asyncsteps_journal::{Epoch, Error, Incarnation, LEASE, POLL, Refused, Uid};
+use asyncsteps_journal::{Epoch, Error, LEASE, POLL, Refused, Uid};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
@@ -25,6 +25,7 @@ use crate::flow::DurableFlow;
 use crate::keep::keep;
 use crate::lease::Lease;
 use crate::life::LeaveReason;
+use crate::on_drop::on_drop;
 use crate::owned::Taken;
 use crate::run::FlowRun;
 use crate::scheduler::keep_schedules;
@@ -172,15 +173,6 @@ struct LeasedNode {
     node: LocalNode,
 }
 
-/// Removes the node from the process when it ends, so that it gets no more requests.
-struct NodeGuard<'a>(&'a DurableShared, Incarnation);
-
-impl Drop for NodeGuard<'_> {
-    fn drop(&mut self) {
-        self.0.remove_node(self.1);
-    }
-}
-
 impl NodeState {
     /// Lets handles of this process pass it requests from now on.
     fn add_to_process(&self, lease: Arc<Lease>, orders: mpsc::UnboundedSender<Given>) -> LocalNode {
@@ -197,7 +189,8 @@ impl NodeState {
         mut given: mpsc::UnboundedReceiver<Given>,
     ) {
         loop {
-            let listed = NodeGuard(&self.shared, term.lease.node);
+            // it gets no more requests when it ends
+            let listed = on_drop(|| self.shared.remove_node(term.lease.node));
             tokio::select! {
                 biased;
                 () = self.keep(&term) => {}

@@ -25,6 +25,7 @@ use crate::inside::InsideSteps;
 use crate::life::{LeaveReason, Life};
 use crate::marks::{closing_of, end_of};
 use crate::measured::Measured;
+use crate::on_drop::on_drop;
 use crate::records::{error_of, failure_of};
 use crate::replay::{AtPath, RecordedEnd};
 use crate::stored::{stored, value};
@@ -138,15 +139,6 @@ impl DurableStep {
     fn millis(&self) -> u64 {
         let time = clock::now().saturating_since(self.began.get());
         u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-    }
-}
-
-/// A step that waits, until this is dropped.
-struct WaitingStep(Rc<DurableFlow>, Path);
-
-impl Drop for WaitingStep {
-    fn drop(&mut self) {
-        self.0.activity.end_wait(&self.1);
     }
 }
 
@@ -428,7 +420,7 @@ impl StepRecorder for DurableStep {
         let names = self.step.names();
         flow.activity.wait(&path, until);
         Box::pin(async move {
-            let _waiting = WaitingStep(Rc::clone(&flow), path.clone());
+            let _waiting = on_drop(|| flow.activity.end_wait(&path));
             match (wait, until) {
                 (WaitFor::Time(_), Some(until)) => {
                     flow.stored().await;
@@ -437,7 +429,7 @@ impl StepRecorder for DurableStep {
                     flow.record(&path, [Event::Done(nothing())]);
                     Ok([].into())
                 }
-                _ => Ok(stored(&flow.signal(&path, &names, until).await)),
+                _ => Ok(stored(&Rc::clone(&flow).signal(&path, &names, until).await)),
             }
         })
     }

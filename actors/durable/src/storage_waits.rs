@@ -7,6 +7,8 @@ use std::time::Duration;
 use asyncsteps_actors::clock;
 use asyncsteps_core::Time;
 
+use crate::on_drop::on_drop;
+
 /// The time in which at least one result of a request waited for storage.
 #[derive(Debug, Default)]
 pub(crate) struct StorageWaits {
@@ -18,16 +20,20 @@ pub(crate) struct StorageWaits {
     ended: Cell<Duration>,
 }
 
-/// A result that waits for storage, until this is dropped.
-pub(crate) struct StorageWait(Rc<StorageWaits>);
-
 impl StorageWaits {
-    /// A result begins to wait.
-    pub(crate) fn wait(self: &Rc<Self>) -> StorageWait {
+    /// A result begins to wait, until this is dropped.
+    pub(crate) fn wait(self: &Rc<Self>) -> impl Sized + use<> {
         if self.waiting.replace(self.waiting.get() + 1) == 0 {
             self.since.set(clock::now());
         }
-        StorageWait(Rc::clone(self))
+        let waits = Rc::clone(self);
+        on_drop(move || {
+            let Self { waiting, since, ended } = &*waits;
+            waiting.set(waiting.get() - 1);
+            if waiting.get() == 0 {
+                ended.set(ended.get() + clock::now().saturating_since(since.get()));
+            }
+        })
     }
 
     /// How long results have waited so far.
@@ -38,15 +44,5 @@ impl StorageWaits {
             now.saturating_since(self.since.get())
         };
         self.ended.get() + waits
-    }
-}
-
-impl Drop for StorageWait {
-    fn drop(&mut self) {
-        let StorageWaits { waiting, since, ended } = &*self.0;
-        waiting.set(waiting.get() - 1);
-        if waiting.get() == 0 {
-            ended.set(ended.get() + clock::now().saturating_since(since.get()));
-        }
     }
 }

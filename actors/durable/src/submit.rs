@@ -8,7 +8,7 @@ use asyncsteps_journal::{Error, Repeat, Timestamp, Uid, ValueError};
 use crate::caller::Origin;
 
 /// The options of a request that is [submitted](crate::Durable::submit).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "it is given to `Durable::submit`"]
 pub struct Options {
     pub(crate) caller: Caller,

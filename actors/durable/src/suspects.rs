@@ -11,6 +11,7 @@ use asyncsteps_journal::request::Claimed;
 use tokio::sync::Notify;
 
 use crate::activity::FlowActivity;
+use crate::on_drop::on_drop;
 
 /// How long a body blocks its arbiter at least if that is noted.
 const BLOCKED: Duration = POLL;
@@ -127,9 +128,6 @@ pub(crate) struct Suspect<'a> {
     is_through: Cell<bool>,
 }
 
-/// A suspect that only waits, until this is dropped.
-struct WaitingSuspect<'a>(&'a Suspects);
-
 impl<'a> Suspect<'a> {
     pub(crate) fn new(all: &'a Suspects, claimed: Claimed) -> Self {
         all.count.set(all.count.get() + usize::from(claimed.is_suspect));
@@ -153,7 +151,9 @@ impl<'a> Suspect<'a> {
         loop {
             activity.at_rest(self.claimed.deaths.max(1)).await;
             self.gets_through();
-            let _waiting = WaitingSuspect::new(self.all);
+            let waiting = &self.all.waiting;
+            waiting.set(waiting.get() + 1);
+            let _waiting = on_drop(|| waiting.set(waiting.get() - 1));
             changed.notify_waiters();
             activity.changed().await;
         }
@@ -163,18 +163,5 @@ impl<'a> Suspect<'a> {
 impl Drop for Suspect<'_> {
     fn drop(&mut self) {
         self.all.count.set(self.all.count.get() - usize::from(self.claimed.is_suspect));
-    }
-}
-
-impl<'a> WaitingSuspect<'a> {
-    fn new(all: &'a Suspects) -> Self {
-        all.waiting.set(all.waiting.get() + 1);
-        Self(all)
-    }
-}
-
-impl Drop for WaitingSuspect<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.set(self.0.waiting.get() - 1);
     }
 }

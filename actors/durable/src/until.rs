@@ -1,8 +1,10 @@
 //! Waits for a change of what a flow or a node keeps, or the journal.
 
+use std::future::pending;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
+use asyncsteps_core::Time;
 use tokio::sync::{Notify, watch};
 
 /// Looks, and again after each change, until there is something.
@@ -13,6 +15,14 @@ pub(crate) async fn until<T>(changed: &Notify, mut look: impl FnMut() -> Option<
             return found;
         }
         changed.await;
+    }
+}
+
+/// Completes at this time; never without one.
+pub(crate) async fn end_at(end: Option<Time>) {
+    match end {
+        Some(end) => timer::sleep_until(end).await,
+        None => pending().await,
     }
 }
 

@@ -1,14 +1,13 @@
 //! A call of an entity, from its caller to the owner.
 
 use std::cell::Cell;
-use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::sync::deadlock;
 use asyncsteps_actors::sync::{AwayWait, CallerFences, Calling, FencingToken};
-use asyncsteps_actors::{clock, timer, trace};
+use asyncsteps_actors::{clock, trace};
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, Time, codes};
 use asyncsteps_executor::message::{Request, Response};
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
@@ -28,6 +27,7 @@ use super::post::{Unsent, requests, store};
 use super::state::{AnyState, Draft};
 use crate::owners::TURNS;
 use crate::shared::DurableShared;
+use crate::until::end_at;
 use crate::writer::Stopped;
 
 /// A call whose time is over while its changes are being stored is answered at its limit, so it ends this much later.
@@ -331,7 +331,7 @@ impl EntityCall {
                     Stopped::Lost => lost(is_known, "while it stored the changes"),
                     Stopped::Refused(reason) => not_stored(&reason),
                 }),
-                () = at(limit) => Err(late()),
+                () = end_at(limit) => Err(late()),
             }
         })
         .named("store");
@@ -420,14 +420,6 @@ impl FrontWait for EntityCall {
             false => format!("the time ended while other calls of {entity} were before this one"),
         };
         Error::with_info(codes::DEFENSE_REJECTED, info)
-    }
-}
-
-/// Completes when this time is over; never without one.
-async fn at(limit: Option<Time>) {
-    match limit {
-        Some(limit) => timer::sleep_until(limit).await,
-        None => pending().await,
     }
 }
 

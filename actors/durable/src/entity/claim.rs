@@ -33,16 +33,6 @@ const SCOPE: &str = "entity";
 /// How long a node waits for an entity that another one has: a lease, if that one is dead, and some calls.
 const PATIENCE: Duration = Duration::from_secs(3 * LEASE.as_secs());
 
-/// The answer to a node that names an entity.
-enum Named {
-    /// It is new, and of the node.
-    New(Taken),
-    /// It was there.
-    Known(Uid),
-    /// The node has no lease, and begins anew.
-    NoLease,
-}
-
 /// The owner of an entity.
 enum Owner {
     /// The node that looks, because an answer to it was lost.
@@ -62,7 +52,21 @@ impl EntityOwner {
         form: CallForm,
         away: &Weak<Option<AwayWait>>,
     ) -> Result<Option<Rc<OwnedEntity>>, Error> {
-        let mut changes = self.shared.journal.changes();
+        match self.taken(kind, name, form, away).await? {
+            Some(taken) => self.load(kind, name, taken).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn taken(
+        &self,
+        kind: &EntityKind,
+        name: &EntityName,
+        form: CallForm,
+        away: &Weak<Option<AwayWait>>,
+    ) -> Result<Option<Taken>, Error> {
+        let journal = &self.shared.journal;
+        let mut changes = journal.changes();
         let (mut known, mut asked) = (None, None);
         let given_up = clock::now() + PATIENCE;
         while clock::now() < given_up {
@@ -74,29 +78,30 @@ impl EntityOwner {
                 continue;
             }
             if known.is_none() && form == CallForm::Reads {
-                known = self.shared.journal.find(key_of(name)).await.map_err(error_of_journal)?;
+                known = journal.find(key_of(name)).await.map_err(error_of_journal)?;
                 if known.is_none() {
                     return Ok(None);
                 }
             }
             if let Some(taken) = self.take(&lease, kind, name).await? {
-                return self.load(kind, name, taken).await.map(Some);
+                return Ok(Some(taken));
             }
             if known.is_none() {
-                // of a state that cannot be made there would be an entity for an operator, for each key that a caller names
-                kind.new_state().map_err(|why| {
-                    let info = format!("The entity {} cannot be made: {why}", name.full);
-                    Error::with_info(codes::INTERNAL_ERROR, info)
-                })?;
-                known = match self.named(&lease, kind, name).await? {
-                    Named::New(taken) => return self.load(kind, name, taken).await.map(Some),
-                    Named::Known(uid) => Some(uid),
-                    Named::NoLease => None,
+                let submit = new_entity(&lease, kind, name)?;
+                known = match answered(|| journal.submit(submit.clone())).await {
+                    Ok(Submitted::Known(uid)) => Some(uid),
+                    Ok(Submitted::New | _) => {
+                        let first = (submit.uid, Epoch::new(1));
+                        return Ok(Some(Taken::new(journal, &lease, first)));
+                    }
+                    // the node begins anew
+                    Err(JournalError::Refused(Refused::NoLease(_))) => None,
+                    Err(error) => return Err(error_of_journal(error)),
                 };
             }
             if let Some(uid) = known {
                 match self.owner_of(&lease, kind, uid).await? {
-                    Owner::This(taken) => return self.load(kind, name, taken).await.map(Some),
+                    Owner::This(taken) => return Ok(Some(taken)),
                     Owner::Other(epoch) if asked != Some(epoch) => {
                         asked = self.ask_back(&lease, uid, away).await?.then_some(epoch);
                         known = known.filter(|_| asked.is_some());
@@ -137,37 +142,6 @@ impl EntityOwner {
         match Taken::claim(&self.shared.journal, lease, claim).await {
             Ok(taken) => Ok(taken.into_iter().next()),
             Err(JournalError::Refused(Refused::NoLease(_))) => Ok(None),
-            Err(error) => Err(error_of_journal(error)),
-        }
-    }
-
-    /// Finds the entity by its name, or makes it.
-    async fn named(
-        &self,
-        lease: &Arc<Lease>,
-        kind: &EntityKind,
-        name: &EntityName,
-    ) -> Result<Named, Error> {
-        let parameters = Value::encode_json(&*name.key);
-        let started = Started {
-            template: name.full.to_string(),
-            version: kind.form.version,
-            parameters: parameters.map_err(|error| error_of_submit(&error.into()))?,
-            // it is nobody's but the service's
-            user: caller::write(&Caller::system()),
-            deadline: None,
-            trace: None,
-            schedule: None,
-        };
-        let key = Some(key_of(name));
-        let (uid, owner) = (random()?, FirstOwner::Node(lease.node));
-        let submit = Submit { uid, started, key, owner, quota: None };
-        match answered(|| self.shared.journal.submit(submit.clone())).await {
-            Ok(Submitted::Known(uid)) => Ok(Named::Known(uid)),
-            Ok(Submitted::New | _) => {
-                Ok(Named::New(Taken::new(&self.shared.journal, lease, (uid, Epoch::new(1)))))
-            }
-            Err(JournalError::Refused(Refused::NoLease(_))) => Ok(Named::NoLease),
             Err(error) => Err(error_of_journal(error)),
         }
     }
@@ -258,6 +232,28 @@ impl EntityOwner {
         let info = format!("The entity {} waits for an operator: {reason}", name.full);
         Err(Error::with_info(codes::INTERNAL_ERROR, info))
     }
+}
+
+/// The request that finds the entity by its name, or makes it. Of a state that cannot be made there would be an entity for
+/// an operator, for each key that a caller names.
+fn new_entity(lease: &Lease, kind: &EntityKind, name: &EntityName) -> Result<Submit, Error> {
+    kind.new_state().map_err(|why| {
+        let info = format!("The entity {} cannot be made: {why}", name.full);
+        Error::with_info(codes::INTERNAL_ERROR, info)
+    })?;
+    let parameters = Value::encode_json(&*name.key);
+    let started = Started {
+        template: name.full.to_string(),
+        version: kind.form.version,
+        parameters: parameters.map_err(|error| error_of_submit(&error.into()))?,
+        // it is nobody's but the service's
+        user: caller::write(&Caller::system()),
+        deadline: None,
+        trace: None,
+        schedule: None,
+    };
+    let (key, owner) = (Some(key_of(name)), FirstOwner::Node(lease.node));
+    Ok(Submit { uid: random()?, started, key, owner, quota: None })
 }
 
 /// The key by which an entity is found.

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::FencingToken;
@@ -23,6 +22,7 @@ use super::state::{AnyState, Draft};
 use crate::answered::answered;
 use crate::held::HeldFlows;
 use crate::lease::Lease;
+use crate::on_drop::on_drop;
 use crate::owned::{Owned, Taken};
 use crate::turns::{EntityFigures, EntityTurn};
 use crate::until::until;
@@ -207,17 +207,36 @@ impl OwnedEntity {
         !self.is_leaving.replace(true)
     }
 
-    /// A call is in it, until the guard is dropped.
-    pub(super) fn enter(self: &Rc<Self>) -> CallGuard {
+    /// A call is in it until this is dropped: it is not given back meanwhile.
+    pub(super) fn enter(self: &Rc<Self>) -> impl Sized + use<> {
         self.uses.set(self.uses.get() + 1);
         self.owned.held.keep();
-        CallGuard(Rc::clone(self))
+        let entity = Rc::clone(self);
+        on_drop(move || {
+            entity.uses.set(entity.uses.get() - 1);
+            entity.owned.held.let_go();
+            entity.used.set(clock::now());
+            if entity.uses.get() == 0 {
+                entity.changed.notify_waiters();
+            }
+        })
     }
 
-    /// A call has its turn, until the guard is dropped.
-    pub(super) fn begin_turn(self: &Rc<Self>, function: &'static str) -> TurnGuard {
+    /// A call has its turn, until this is dropped.
+    pub(super) fn begin_turn(self: &Rc<Self>, function: &'static str) -> impl Sized + use<> {
         self.is_done.set(false);
-        TurnGuard { call: self.enter(), function, began: clock::now(), at: clock::wall() }
+        let (entity, call, began, at) =
+            (Rc::clone(self), self.enter(), clock::now(), clock::wall());
+        on_drop(move || {
+            let took = clock::now().saturating_since(began);
+            entity.figures.turn_ends(EntityTurn {
+                function,
+                at,
+                took,
+                is_done: entity.is_done.get(),
+            });
+            drop(call);
+        })
     }
 
     /// How long no call was in it.
@@ -449,39 +468,6 @@ pub(super) struct PreparedCall {
     mail: Option<BTreeSet<Uid>>,
     withdrawn: Vec<MessageId>,
     has_failed: bool,
-}
-
-/// A call of an entity, which is not given back meanwhile.
-pub(super) struct CallGuard(Rc<OwnedEntity>);
-
-impl Drop for CallGuard {
-    fn drop(&mut self) {
-        let Self(entity) = self;
-        entity.uses.set(entity.uses.get() - 1);
-        entity.owned.held.let_go();
-        entity.used.set(clock::now());
-        if entity.uses.get() == 0 {
-            entity.changed.notify_waiters();
-        }
-    }
-}
-
-/// The turn of a call.
-pub(super) struct TurnGuard {
-    call: CallGuard,
-    function: &'static str,
-    began: Time,
-    at: SystemTime,
-}
-
-impl Drop for TurnGuard {
-    fn drop(&mut self) {
-        let CallGuard(entity) = &self.call;
-        let took = clock::now().saturating_since(self.began);
-        let is_done = entity.is_done.get();
-        let turn = EntityTurn { function: self.function, at: self.at, took, is_done };
-        entity.figures.turn_ends(turn);
-    }
 }
 
 /// A call that has ended, whose changes are being stored.

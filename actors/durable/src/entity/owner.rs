@@ -21,6 +21,7 @@ use super::kind::{CallForm, EntityKind, EntityName};
 use super::owned::OwnedEntity;
 use crate::detached::detached;
 use crate::lease::Lease;
+use crate::on_drop::on_drop;
 use crate::owners::KnownEntity;
 use crate::shared::{DurableShared, LocalNode};
 use crate::until::until;
@@ -218,7 +219,7 @@ impl EntityOwner {
         (kind, name, form): (Arc<EntityKind>, EntityName, CallForm),
         away: Weak<Option<AwayWait>>,
     ) -> Result<bool, Error> {
-        let _ended = ClaimEnd { owner: Rc::clone(&self), name: Arc::clone(&name.full) };
+        let _ended = on_drop(|| self.ends_claim(&name.full));
         let Some(entity) = self.claim(&kind, &name, form, &away).await? else { return Ok(false) };
         let owns = Owning::Owns(Rc::clone(&entity));
         self.owned.borrow_mut().insert(entity.owned.uid(), Rc::clone(&entity));
@@ -231,6 +232,17 @@ impl EntityOwner {
             self.leave(&entity);
         }
         Ok(true)
+    }
+
+    /// The end of a claim, also of one that is dropped with its arbiter: if it has failed, the node claims the entity no more.
+    fn ends_claim(&self, name: &str) {
+        let mut entities = self.entities.borrow_mut();
+        if matches!(entities.get(name), Some(Owning::Claims(_))) {
+            entities.remove(name);
+            self.shared.entities.given(name, self.number);
+            drop(entities);
+            self.changed.notify_waiters();
+        }
     }
 
     /// The node does not own the entity any more.
@@ -347,24 +359,5 @@ impl EntityOwner {
 impl Drop for EntityOwner {
     fn drop(&mut self) {
         self.shared.entities.nodes.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The end of a claim, also of one that is dropped with its arbiter: the node claims it no more.
-struct ClaimEnd {
-    owner: Rc<EntityOwner>,
-    name: Arc<str>,
-}
-
-impl Drop for ClaimEnd {
-    fn drop(&mut self) {
-        let Self { owner, name } = self;
-        let mut entities = owner.entities.borrow_mut();
-        if matches!(entities.get(name), Some(Owning::Claims(_))) {
-            entities.remove(name);
-            owner.shared.entities.given(name, owner.number);
-            drop(entities);
-            owner.changed.notify_waiters();
-        }
     }
 }

@@ -53,19 +53,4 @@ impl JobsFunction {
         Self::Unschedule,
         Self::Erase,
     ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Submit => "submit",
-            Self::Cancel => "cancel",
-            Self::Signal => "signal",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Settle => "settle",
-            Self::Undo => "undo",
-            Self::Schedule => "schedule",
-            Self::Unschedule => "unschedule",
-            Self::Erase => "erase",
-        }
-    }
 }

@@ -227,8 +227,8 @@ impl Jobs {
         if self.allowed.contains(&function) {
             return Ok(());
         }
-        let name = function.name();
-        Err(Error::with_info(codes::SECURITY_ERROR, format!("`{name}` is not allowed here")).into())
+        let info = format!("`{}` is not allowed here", format!("{function:?}").to_lowercase());
+        Err(Error::with_info(codes::SECURITY_ERROR, info).into())
     }
 
     async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<SubmittedJob> {

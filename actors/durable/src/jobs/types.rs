@@ -217,33 +217,27 @@ pub struct JobsErased {
     pub uids: Vec<String>,
 }
 
+/// The states of a request, as a job has them.
+const STATES: [(FlowState, JobState); 8] = [
+    (FlowState::New, JobState::New),
+    (FlowState::Ready, JobState::Ready),
+    (FlowState::Running, JobState::Running),
+    (FlowState::Parked, JobState::Parked),
+    (FlowState::Suspect, JobState::Suspect),
+    (FlowState::Paused, JobState::Paused),
+    (FlowState::Dead, JobState::Dead),
+    (FlowState::Ended, JobState::Ended),
+];
+
 impl From<FlowState> for JobState {
     fn from(state: FlowState) -> Self {
-        match state {
-            FlowState::New => Self::New,
-            FlowState::Running => Self::Running,
-            FlowState::Parked => Self::Parked,
-            FlowState::Suspect => Self::Suspect,
-            FlowState::Paused => Self::Paused,
-            FlowState::Dead => Self::Dead,
-            FlowState::Ended => Self::Ended,
-            FlowState::Ready | _ => Self::Ready,
-        }
+        STATES.into_iter().find(|(of, _)| *of == state).map_or(Self::Ready, |(_, job)| job)
     }
 }
 
 impl From<JobState> for FlowState {
     fn from(state: JobState) -> Self {
-        match state {
-            JobState::New => Self::New,
-            JobState::Ready => Self::Ready,
-            JobState::Running => Self::Running,
-            JobState::Parked => Self::Parked,
-            JobState::Suspect => Self::Suspect,
-            JobState::Paused => Self::Paused,
-            JobState::Dead => Self::Dead,
-            JobState::Ended => Self::Ended,
-        }
+        STATES.into_iter().find(|(_, job)| *job == state).map_or(Self::Ready, |(of, _)| of)
     }
 }
 
