@@ -13,13 +13,13 @@ use asyncsteps_journal::{Event, Path, Record, Value};
 
 use crate::detached::detached;
 use crate::flow::DurableFlow;
-use crate::marks::commit_of;
+use crate::marks::COMMITTED;
 use crate::records::failure_of;
 use crate::writer::AppendAnswer;
 
 fn record(step: &Path, ending: Ending) -> Record {
     let outcome = Outcome { winner: None, ending };
-    Record::new(commit_of(step), Event::Outcome(outcome))
+    Record::new(step.branch(COMMITTED), Event::Outcome(outcome))
 }
 
 impl DurableFlow {

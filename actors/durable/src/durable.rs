@@ -27,10 +27,12 @@ use crate::cancels::error_of_cancelled;
 use crate::due::due_of;
 use crate::json;
 use crate::on_drop::on_drop;
-use crate::records::{self, is_committed};
+use crate::records;
+use crate::replay::Replay;
 use crate::schedule::{Schedule, ScheduledRequests};
 use crate::shared::{DurableFunction, DurableShared};
 use crate::submit::{Cancelling, NotSubmitted, Options};
+use crate::writer::RecordTicket;
 
 /// Requests that survive a crash, and the journal that keeps them. Clones share both.
 ///
@@ -63,7 +65,7 @@ impl Durable {
     /// [`System`](asyncsteps_executor::security::SecurityLevel::System).
     #[must_use]
     pub fn waiting_per_caller(self, most: u64) -> Self {
-        self.shared.set_waiting_per_caller(most);
+        self.shared.settings.lock().waiting_per_caller = most;
         self
     }
 
@@ -71,7 +73,7 @@ impl Durable {
     /// [trim](Self::trim) older ones each minute.
     #[must_use]
     pub fn remembers(self, time: Duration) -> Self {
-        self.shared.set_remembers(time);
+        self.shared.settings.lock().remembers = Some(time);
         self
     }
 
@@ -123,7 +125,7 @@ impl Durable {
             schedule: None,
         };
         let owner = start.map_or(FirstOwner::Any, FirstOwner::AnyFrom);
-        let most = self.shared.waiting_per_caller();
+        let most = self.shared.settings.lock().waiting_per_caller;
         let quota = origin.and_then(|origin| caller::quota(&caller, origin, most));
         let submit = Submit { uid, started, key, owner, quota };
         match self.store(submit).await {
@@ -272,11 +274,17 @@ impl Durable {
         };
         match self.until(uid, look).await? {
             Ok(end) => end,
-            Err(_) if is_committed(&self.records(uid).await?) => {
+            Err(_) if self.is_committed(uid).await? => {
                 self.until(uid, |status| end_of(status, waits)).await?
             }
             Err(failure) => Ok(Ending::Failed(failure)),
         }
+    }
+
+    /// Whether a step that commits a request has begun.
+    async fn is_committed(&self, uid: Uid) -> Result<bool, Error> {
+        let records = self.records(uid).await?;
+        Ok(Replay::read(&records, |_| RecordTicket::default()).is_committed())
     }
 
     /// Completes when the executor closes and no node has the request: the nodes of an executor that closes take none, so
@@ -402,7 +410,7 @@ impl Durable {
         match self.shared.journal.cancel(uid, by).await? {
             // no step begins to commit after a cancel that is stored, so this is not decided otherwise later
             Cancelled::Recorded(cancel) => {
-                let is_committed = is_committed(&self.records(uid).await?);
+                let is_committed = self.is_committed(uid).await?;
                 Ok((!is_committed).then_some(cancel))
             }
             Cancelled::HasEnded | _ => Ok(None),

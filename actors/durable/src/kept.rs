@@ -31,11 +31,7 @@ impl Durable {
 }
 
 fn kept(stored: &[StoredRecord]) -> Vec<Path> {
-    let mut records = Replay::default();
-    for stored in stored {
-        records.add(&stored.record, RecordTicket::default());
-    }
-    records.kept().cloned().collect()
+    Replay::read(stored, |_| RecordTicket::default()).kept().cloned().collect()
 }
 
 impl Replay {

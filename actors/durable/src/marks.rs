@@ -2,8 +2,19 @@
 
 use asyncsteps_journal::Path;
 
-/// The mark of the record of the normal end of a scope.
-const CLOSED: &str = "closed";
+/// The branch of a scope at which its normal end is recorded.
+pub(crate) const CLOSED: &str = "closed";
+
+/// The branch of sub-steps within a time limit at which their normal end is recorded.
+pub(crate) const ENDED: &str = "ended";
+
+/// The branch of a step at which it is recorded that it commits the request.
+pub(crate) const COMMITTED: &str = "committed";
+
+/// The step or the level of which this path is that branch.
+pub(crate) fn branched(path: &Path, branch: &str) -> Option<Path> {
+    path.as_str().strip_suffix(branch)?.strip_suffix('|')?.parse().ok()
+}
 
 /// The marks of the parts that are inside of the attempt of a step before them: not the marks of
 /// another attempt, or of an undo.
@@ -13,42 +24,6 @@ pub(crate) const INSIDE: [char; 3] = ['/', '#', '@'];
 pub(crate) fn is_part_of(path: &Path, outer: &Path) -> bool {
     path == outer
         || path.is_within(outer) && !path.as_str()[outer.as_str().len()..].starts_with('|')
-}
-
-/// The mark of the record of the normal end of sub-steps within a time limit.
-const ENDED: &str = "ended";
-
-/// Where it is recorded that the sub-steps at this path ended normally.
-pub(crate) fn end_of(level: &Path) -> Path {
-    level.branch(ENDED)
-}
-
-/// The sub-steps whose normal end is recorded at this path.
-pub(crate) fn ended_by(path: &Path) -> Option<Path> {
-    path.as_str().strip_suffix(ENDED)?.strip_suffix('|')?.parse().ok()
-}
-
-/// Where it is recorded that the scope at this path ended normally.
-pub(crate) fn closing_of(scope: &Path) -> Path {
-    scope.branch(CLOSED)
-}
-
-/// The scope whose normal end is recorded at this path.
-pub(crate) fn closed_by(path: &Path) -> Option<Path> {
-    path.as_str().strip_suffix(CLOSED)?.strip_suffix('|')?.parse().ok()
-}
-
-/// The mark of the record of a step that commits.
-const COMMITTED: &str = "committed";
-
-/// Where it is recorded that the step at this path has begun to commit the request.
-pub(crate) fn commit_of(step: &Path) -> Path {
-    step.branch(COMMITTED)
-}
-
-/// The step whose commit is recorded at this path.
-pub(crate) fn committed_by(path: &Path) -> Option<Path> {
-    path.as_str().strip_suffix(COMMITTED)?.strip_suffix('|')?.parse().ok()
 }
 
 /// The step of an attempt, and the number of that.

@@ -120,18 +120,20 @@ impl Taken {
 }
 
 impl<W> Owned<W> {
-    /// The same with another writer.
-    pub(crate) fn map<V>(self, writer: impl FnOnce(W) -> V) -> Owned<V> {
-        let Self { taken, held, writer: before } = self;
-        Owned { taken, held, writer: writer(before) }
-    }
-
     pub(crate) fn uid(&self) -> Uid {
         self.taken.claimed.uid
     }
 
     pub(crate) fn lease(&self) -> &Lease {
         &self.taken.lease
+    }
+}
+
+impl Owned {
+    /// The same, when it may not be used for long.
+    pub(crate) fn may_rest(self) -> Owned<RefCell<RestingWriter>> {
+        let writer = RefCell::new(RestingWriter::Awake(self.writer));
+        Owned { taken: self.taken, held: self.held, writer }
     }
 }
 

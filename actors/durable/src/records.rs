@@ -2,22 +2,8 @@
 
 use asyncsteps_journal::Event;
 use asyncsteps_journal::limits::TEXT_BYTES;
-use asyncsteps_journal::record::{Ending, Failure, Started, StoredRecord};
+use asyncsteps_journal::record::{Failure, Started};
 use asyncsteps_journal::request::Loaded;
-
-use crate::marks::committed_by;
-
-/// Whether a step that commits has begun, and has not failed.
-pub(crate) fn is_committed(records: &[StoredRecord]) -> bool {
-    let mut open = Vec::new();
-    for record in records.iter().map(|stored| &stored.record) {
-        if let (Event::Outcome(outcome), Some(step)) = (&record.event, committed_by(&record.path)) {
-            open.retain(|other| *other != step);
-            open.extend(matches!(outcome.ending, Ending::Completed(_)).then_some(step));
-        }
-    }
-    !open.is_empty()
-}
 
 /// How a flow began.
 pub(crate) fn started(loaded: &Loaded) -> Option<&Started> {

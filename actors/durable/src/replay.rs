@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_executor::recorder::{DefinedStep, Iterations};
-use asyncsteps_journal::record::{Effect, Ending, Failed, IntentForm, Outcome, Timer, Unwinding};
+use asyncsteps_journal::record::{
+    Effect, Ending, Failed, IntentForm, Outcome, StoredRecord, Timer, Unwinding,
+};
 use asyncsteps_journal::request::Loaded;
 use asyncsteps_journal::{Event, Path, Record, RecordId, Value};
 
@@ -14,9 +16,9 @@ use crate::json;
 use crate::left::JournalClock;
 use crate::levels::Levels;
 use crate::marks::{
-    INSIDE, attempt_of, closed_by, committed_by, ended_by, is_part_of, iteration_of,
+    CLOSED, COMMITTED, ENDED, INSIDE, attempt_of, branched, is_part_of, iteration_of,
 };
-use crate::settled::{Settle, Settled, step_at};
+use crate::settled::{self, Settle, Settled};
 use crate::stored::stored;
 use crate::writer::RecordTicket;
 
@@ -146,17 +148,28 @@ impl AtPath {
 impl Replay {
     /// The records of a loaded flow; `ticket` returns the number of a record.
     pub(crate) fn of(loaded: &Loaded, ticket: impl Fn(RecordId) -> RecordTicket) -> Self {
-        let mut records = Self::default();
-        for stored in &loaded.records {
-            records.add(&stored.record, ticket(stored.id));
+        let mut replay = Self::read(&loaded.records, ticket);
+        replay.loaded();
+        replay
+    }
+
+    /// These records, for questions that no run asks.
+    pub(crate) fn read(
+        records: &[StoredRecord],
+        ticket: impl Fn(RecordId) -> RecordTicket,
+    ) -> Self {
+        let mut replay = Self::default();
+        for stored in records {
+            replay.add(&stored.record, ticket(stored.id));
         }
-        records.loaded();
-        records
+        replay
     }
 
     /// Takes a record in, newer than all before.
     pub(crate) fn add(&mut self, record: &Record, ticket: RecordTicket) {
-        if let (Some(step), Event::Signal(taken)) = (step_at(&record.path), &record.event) {
+        if let (Some(step), Event::Signal(taken)) =
+            (branched(&record.path, settled::AT), &record.event)
+        {
             return self.settle(step, &taken.value, ticket);
         }
         self.has_undos |= record.path.is_of_undo();
@@ -167,7 +180,7 @@ impl Replay {
         }
         step.tickets.push(ticket);
         if let (Event::Outcome(outcome), Some(commits)) =
-            (&record.event, committed_by(&record.path))
+            (&record.event, branched(&record.path, COMMITTED))
         {
             self.levels.at(commits).commits = matches!(outcome.ending, Ending::Completed(_));
             return;
@@ -209,7 +222,8 @@ impl Replay {
                 self.levels.at(record.path.clone()).fails = true;
             }
             Event::Outcome(Outcome { ending: Ending::Completed(value), .. }) => {
-                match (closed_by(&record.path), ended_by(&record.path)) {
+                let branched = |branch| branched(&record.path, branch);
+                match (branched(CLOSED), branched(ENDED)) {
                     (Some(scope), _) => self.levels.at(scope).is_closed = true,
                     (None, Some(level)) => self.levels.at(level).is_over = true,
                     (None, None) => step.outcome = Some(value.clone()),
@@ -475,7 +489,6 @@ mod tests {
     use asyncsteps_journal::record::{Done, Failure, Intent, Iteration};
 
     use super::*;
-    use crate::marks::{closing_of, commit_of};
 
     fn nothing() -> Value {
         Value::encode(&()).expect("it is small")
@@ -537,11 +550,11 @@ mod tests {
         let mut replay = Replay::default().with(&charge, begun()).with(&charge, done());
         replay.knew_end = true;
         assert_eq!(replay.to_undo(), ["f/charge"]);
-        let replay = replay.with(&commit_of(&ship), outcome(Ending::Completed(nothing())));
+        let replay = replay.with(&ship.branch(COMMITTED), outcome(Ending::Completed(nothing())));
         assert!(replay.commits_at(&ship) && !replay.only_ends());
         assert!(replay.to_undo().is_empty());
         let failure = Failure { code: "Lost".to_owned(), text: None };
-        let replay = replay.with(&commit_of(&ship), outcome(Ending::Failed(failure)));
+        let replay = replay.with(&ship.branch(COMMITTED), outcome(Ending::Failed(failure)));
         assert_eq!(replay.to_undo(), ["f/charge"]);
     }
 
@@ -550,7 +563,7 @@ mod tests {
         let scope = Path::template("f").step("order").step("scope");
         let charge = scope.step("charge");
         let replay = Replay::default().with(&charge, begun()).with(&charge, done());
-        let replay = replay.with(&closing_of(&scope), outcome(Ending::Completed(nothing())));
+        let replay = replay.with(&scope.branch(CLOSED), outcome(Ending::Completed(nothing())));
         assert!(replay.has_ended(&scope) && replay.is_closed(&charge));
         let replay = replay.with(&Path::template("f").step("order"), fails(&charge));
         assert!(replay.to_undo().is_empty());

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const SETTLED: &str = "\u{1}settled";
 
 /// The branch of a step at which that is recorded.
-const AT: &str = "settled";
+pub(crate) const AT: &str = "settled";
 
 /// The decision about a step that a paused request has begun, see [`Durable::settle`](crate::Durable::settle).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,9 +57,4 @@ impl Settled {
         let settled = is_settled.then(|| Self::decode(&signal.value)).flatten()?;
         Some(settled.path.parse::<Path>().ok()?.branch(AT))
     }
-}
-
-/// The step whose decision is recorded at this path.
-pub(crate) fn step_at(path: &Path) -> Option<Path> {
-    path.as_str().strip_suffix(AT)?.strip_suffix('|')?.parse().ok()
 }

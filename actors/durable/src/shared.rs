@@ -40,6 +40,7 @@ const JUMP: u64 = 60_000;
 #[debug("DurableShared {{ .. }}")]
 pub(crate) struct DurableShared {
     pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) settings: Mutex<DurableSettings>,
     state: Mutex<DurableState>,
     kept_schedules: KeptSchedules,
     pub(crate) entities: EntityOwners,
@@ -50,9 +51,18 @@ pub(crate) struct DurableShared {
     schedules_changed: Notify,
 }
 
+/// What the application has said of all requests.
+pub(crate) struct DurableSettings {
+    /// How many requests of a caller may wait.
+    pub(crate) waiting_per_caller: u64,
+    /// How long what has ended is kept; for ever if it was not set.
+    pub(crate) remembers: Option<Duration>,
+}
+
 #[derive(Default)]
 struct DurableState {
-    programs: Vec<DurableFunction>,
+    /// By their names in the journal.
+    programs: BTreeMap<String, DurableFunction>,
     /// What reads the entities of each interface that has some, by its name and major version.
     entities: BTreeMap<Arc<str>, ReadsEntity>,
     /// The functions of entities that get messages, by their name in the journal.
@@ -61,10 +71,6 @@ struct DurableState {
     nodes: Vec<LocalNode>,
     last_node: u64,
     clock_jump: Option<Jump>,
-    /// How many requests of a caller may wait, if it was set.
-    waiting_per_caller: Option<u64>,
-    /// How long what has ended is kept, if it was set.
-    remembers: Option<Duration>,
     /// The clock of the journal as a node read it last.
     clock: Option<JournalClock>,
     /// Who waits in this process for the end of a flow.
@@ -187,18 +193,19 @@ impl LocalNode {
 
 impl DurableShared {
     pub(crate) fn new(journal: Arc<dyn Journal>) -> Arc<Self> {
-        let (state, schedules_changed) = (Mutex::default(), Notify::new());
-        let (kept_schedules, entities) = (KeptSchedules::default(), EntityOwners::default());
-        let (held, figures, keeper) = (HeldFlows::default(), Default::default(), OnceLock::new());
         Arc::new(Self {
             journal,
-            state,
-            kept_schedules,
-            entities,
-            held,
-            figures,
-            keeper,
-            schedules_changed,
+            settings: Mutex::new(DurableSettings {
+                waiting_per_caller: WAITING_PER_CALLER,
+                remembers: None,
+            }),
+            state: Mutex::default(),
+            kept_schedules: KeptSchedules::default(),
+            entities: EntityOwners::default(),
+            held: HeldFlows::default(),
+            figures: DurableFigures::default(),
+            keeper: OnceLock::new(),
+            schedules_changed: Notify::new(),
         })
     }
 
@@ -212,27 +219,24 @@ impl DurableShared {
     }
 
     pub(crate) fn add_program(&self, program: DurableFunction) {
-        let mut state = self.state.lock();
-        state.programs.retain(|known| known.template != program.template);
-        state.programs.push(program);
+        self.state.lock().programs.insert(program.template.clone(), program);
     }
 
     /// Changes a program that was added.
     pub(crate) fn change_program(&self, template: &str, change: impl FnOnce(&mut DurableFunction)) {
-        let mut state = self.state.lock();
-        if let Some(program) = state.programs.iter_mut().find(|known| known.template == template) {
+        if let Some(program) = self.state.lock().programs.get_mut(template) {
             change(program);
         }
     }
 
     pub(crate) fn program(&self, template: &str) -> Option<DurableFunction> {
-        self.state.lock().programs.iter().find(|program| program.template == template).cloned()
+        self.state.lock().programs.get(template).cloned()
     }
 
     /// The programs as a claim names them.
     pub(crate) fn programs(&self) -> Vec<request::Program> {
         let state = self.state.lock();
-        let programs = state.programs.iter().map(|program| request::Program {
+        let programs = state.programs.values().map(|program| request::Program {
             template: program.template.clone(),
             version: program.version,
             compatible: program.compatible.clone(),
@@ -335,22 +339,6 @@ impl DurableShared {
              declared; schedules and deadlines follow it"
         );
         self.state.lock().clock_jump = Some(jump);
-    }
-
-    pub(crate) fn set_waiting_per_caller(&self, most: u64) {
-        self.state.lock().waiting_per_caller = Some(most);
-    }
-
-    pub(crate) fn waiting_per_caller(&self) -> u64 {
-        self.state.lock().waiting_per_caller.unwrap_or(WAITING_PER_CALLER)
-    }
-
-    pub(crate) fn set_remembers(&self, time: Duration) {
-        self.state.lock().remembers = Some(time);
-    }
-
-    pub(crate) fn remembers(&self) -> Option<Duration> {
-        self.state.lock().remembers
     }
 
     pub(crate) fn clock_jump(&self) -> Option<Jump> {

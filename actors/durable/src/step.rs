@@ -23,7 +23,7 @@ use crate::flow::DurableFlow;
 use crate::forms::{form_of, intent};
 use crate::inside::InsideSteps;
 use crate::life::{LeaveReason, Life};
-use crate::marks::{closing_of, end_of};
+use crate::marks::{CLOSED, ENDED};
 use crate::measured::Measured;
 use crate::on_drop::on_drop;
 use crate::records::{error_of, failure_of};
@@ -499,7 +499,7 @@ impl StepRecorder for DurableStep {
 
     fn ended(&self, path: &[Part], is_final: bool) {
         let level = self.flow.path(path.iter().cloned());
-        let at = if is_final { closing_of(&level) } else { end_of(&level) };
+        let at = level.branch(if is_final { CLOSED } else { ENDED });
         let is_needed = is_final || self.flow.replay.borrow().needs_end(&level);
         if is_needed {
             let ending = Ending::Completed(nothing().value);

@@ -13,7 +13,7 @@ const ROUND: Duration = Duration::from_secs(60);
 
 /// Trims as long as it is polled, if the program says how long requests are remembered.
 pub(crate) async fn trim(shared: &DurableShared) {
-    let Some(age) = shared.remembers() else { return pending().await };
+    let Some(age) = shared.settings.lock().remembers else { return pending().await };
     loop {
         match shared.journal.trim(age).await {
             // more are left

@@ -151,7 +151,7 @@ impl OwnedEntity {
             uses: Cell::new(0),
             used: Cell::new(clock::now()),
             figures: EntityFigures::new(owned.uid(), bytes),
-            owned: owned.map(|writer| RefCell::new(RestingWriter::Awake(writer))),
+            owned: owned.may_rest(),
             is_done: Cell::new(false),
             is_leaving: Cell::new(false),
             is_forgotten: Cell::new(false),
