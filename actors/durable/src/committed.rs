@@ -74,7 +74,7 @@ impl DurableFlow {
 
     /// The step at this path has failed: if it was to commit, the request may be ended again.
     pub(crate) fn commit_fails(&self, path: &Path, error: &Error) {
-        if self.replay.borrow().commits_at(path) {
+        if self.replay.borrow().levels.is(path, |level| level.commits) {
             let Record { path, event } = record(path, Ending::Failed(failure_of(error)));
             self.record(&path, [event]);
             self.activity.happens();

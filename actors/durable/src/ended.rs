@@ -31,7 +31,7 @@ impl Replay {
     /// Whether the sub-steps at this path, of an attempt or of an iteration, ended normally in an earlier run. Then no
     /// time limit ends them any more, and an error in them contradicts the records.
     pub(crate) fn has_ended(&self, level: &Path) -> bool {
-        if self.levels.is(level, |level| level.is_over) || self.has_closed(level) {
+        if self.levels.is(level, |level| level.is_over || level.is_closed) {
             return true;
         }
         let has_failed = |path: &Path| self.at(path).is_some_and(|at| at.failed.is_some());

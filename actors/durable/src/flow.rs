@@ -39,12 +39,14 @@ const LOOK: Duration = Duration::from_secs(60);
 pub(crate) struct DurableFlow {
     pub(crate) owned: Owned,
     /// The uid and the run, from which the keys of its effects are made.
-    id: String,
-    root: Path,
+    pub(crate) id: String,
+    /// The flow as a whole.
+    pub(crate) root: Path,
     pub(crate) replay: RefCell<Replay>,
     deadline: Option<Timestamp>,
     pub(crate) bodies: FlowBodies,
-    has_locks: Cell<bool>,
+    /// A lock is held around a part of it, so a step has to be stored before it ends.
+    pub(crate) has_locks: Cell<bool>,
     pub(crate) activity: Rc<FlowActivity>,
     /// Results that wait for storage, because a lock is held around their steps.
     pub(crate) results: Rc<StorageWaits>,
@@ -97,11 +99,6 @@ impl DurableFlow {
             flow.interrupt(error_of_deadline());
         }
         flow
-    }
-
-    /// The flow as a whole.
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
     }
 
     /// How far it is.
@@ -173,7 +170,7 @@ impl DurableFlow {
         if *path == self.root {
             self.turns(Turn::Finishes);
         }
-        self.replay.borrow_mut().failed(path);
+        self.replay.borrow_mut().last_failed = Some(path.clone());
     }
 
     /// Completes when the flow can be put aside: it only waits, for long enough, and holds no lock. Returns how long.
@@ -183,7 +180,7 @@ impl DurableFlow {
             let wait = self.activity.first_end().map(|end| end.saturating_since(clock::now()));
             let left = [wait, self.until_limit()].into_iter().flatten().min();
             let is_long = left.is_none_or(|left| left >= PARKED_FOR);
-            if is_long && !self.has_locks() && !self.is_interrupted() {
+            if is_long && !self.has_locks.get() && !self.is_interrupted() {
                 return left;
             }
             self.activity.changed().await;
@@ -213,12 +210,6 @@ impl DurableFlow {
         }
     }
 
-    /// Records the end of an iteration of the loop at this path, instead of what happened in it.
-    pub(crate) fn replace_iteration(&self, path: &Path, index: u64, end: Event) {
-        let replaced = self.replay.borrow_mut().forget_iteration(path, index);
-        self.record_for(path, end, &replaced);
-    }
-
     /// Completes when all that was recorded so far is stored; never, if this node has lost the flow, or it
     /// only replays.
     pub(crate) fn stored(self: &Rc<Self>) -> impl Future<Output = ()> + 'static {
@@ -231,11 +222,6 @@ impl DurableFlow {
                 pending::<()>().await;
             }
         }
-    }
-
-    /// Whether the flow holds locks, so that a step has to be stored before it ends.
-    pub(crate) fn has_locks(&self) -> bool {
-        self.has_locks.get()
     }
 
     /// The clock of the journal.
@@ -260,11 +246,6 @@ impl DurableFlow {
 
     pub(crate) fn path_of(&self, step: &DefinedStep) -> Path {
         self.path(step.parts())
-    }
-
-    /// The uid and the run.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
     }
 
     /// A lock is held around a part of it.

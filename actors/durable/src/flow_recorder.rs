@@ -15,7 +15,7 @@ pub(crate) struct FlowRecorder(pub(crate) Rc<DurableFlow>);
 
 impl RequestRecorder for FlowRecorder {
     fn id(&self) -> &str {
-        self.0.id()
+        &self.0.id
     }
 
     fn step(&self, step: Rc<DefinedStep>) -> Rc<dyn StepRecorder> {
@@ -31,7 +31,7 @@ impl RequestRecorder for FlowRecorder {
 
     fn is_to_undo(&self) -> bool {
         let replay = self.0.replay.borrow();
-        replay.only_ends() || replay.is_to_undo(self.0.root())
+        replay.only_ends() || replay.is_to_undo(&self.0.root)
     }
 
     fn undone(&self) -> Later<Result<(), Error>> {

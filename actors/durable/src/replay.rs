@@ -39,7 +39,7 @@ pub(crate) struct Replay {
     /// The undos that began in this run and have undone nothing, by the path of their steps.
     pub(crate) not_undone: BTreeMap<Path, NotUndone>,
     /// The step that failed last.
-    last_failed: Option<Path>,
+    pub(crate) last_failed: Option<Path>,
 }
 
 /// Why an undo has undone nothing.
@@ -296,11 +296,6 @@ impl Replay {
         self.levels.is_inside(path, |level| level.fails)
     }
 
-    /// A step failed.
-    pub(crate) fn failed(&mut self, path: &Path) {
-        self.last_failed = Some(path.clone());
-    }
-
     /// The step inside of the one at this path that failed last.
     pub(crate) fn last_failed_within(&self, path: &Path) -> Option<Path> {
         self.last_failed.clone().filter(|last| last.is_within(path))
@@ -377,11 +372,6 @@ impl Replay {
             || self.levels.is_inside(path, |level| level.is_undone)
     }
 
-    /// Whether the step at this path has begun to commit the request, and has not failed.
-    pub(crate) fn commits_at(&self, path: &Path) -> bool {
-        self.levels.is(path, |level| level.commits)
-    }
-
     /// Whether a step that commits has begun.
     pub(crate) fn is_committed(&self) -> bool {
         self.levels.any(|level| level.commits)
@@ -392,14 +382,9 @@ impl Replay {
         self.knew_end && !self.is_committed()
     }
 
-    /// Whether it has, or a step inside of it.
+    /// Whether the step at this path, or one inside, has begun to commit the request, and has not failed.
     pub(crate) fn commits_within(&self, outer: &Path) -> bool {
         self.levels.any_within(outer, |path, level| level.commits && is_part_of(path, outer))
-    }
-
-    /// Whether the scope at this path ended normally.
-    pub(crate) fn has_closed(&self, scope: &Path) -> bool {
-        self.levels.is(scope, |level| level.is_closed)
     }
 
     /// Whether the step at this path is inside of a scope that ended normally.
@@ -551,7 +536,7 @@ mod tests {
         replay.knew_end = true;
         assert_eq!(replay.to_undo(), ["f/charge"]);
         let replay = replay.with(&ship.branch(COMMITTED), outcome(Ending::Completed(nothing())));
-        assert!(replay.commits_at(&ship) && !replay.only_ends());
+        assert!(replay.commits_within(&ship) && !replay.only_ends());
         assert!(replay.to_undo().is_empty());
         let failure = Failure { code: "Lost".to_owned(), text: None };
         let replay = replay.with(&ship.branch(COMMITTED), outcome(Ending::Failed(failure)));

@@ -71,7 +71,7 @@ impl FlowRun<'_> {
         let bodies = FlowBodies::new(has_died, Rc::clone(self.suspects));
         let flow = DurableFlow::new((&loaded, root), owned, bodies);
         flow.take_settled();
-        let compared = flow.compare(started, &program);
+        let compared = flow.replay.borrow().compare((&flow.root, started), &program.planned);
         match compared.and_then(|()| incoming(started, &program, &flow)) {
             Ok(incoming) => Some(ReadyFlow { flow, incoming, is_new: loaded.records.len() == 1 }),
             Err(reason) => {
@@ -193,7 +193,7 @@ impl FlowRun<'_> {
             });
             return self.give_up(flow).await;
         }
-        let ended = Record::new(flow.root().clone(), Event::Ended(Ended { ending }));
+        let ended = Record::new(flow.root.clone(), Event::Ended(Ended { ending }));
         match flow.owned.writer.append_last(|entry| entry.records = vec![ended]).await.0 {
             AppendAnswer::Written(_) => self.shared.tell_ended(flow.owned.uid()),
             AppendAnswer::Unseen => {
@@ -257,14 +257,6 @@ async fn read_news(flow: &Rc<DurableFlow>) {
                 flow.owned.writer.pause().await;
             }
         }
-    }
-}
-
-impl DurableFlow {
-    /// Whether the program goes on with the records.
-    fn compare(&self, started: &Started, program: &DurableFunction) -> Result<(), String> {
-        let records = self.replay.borrow();
-        records.compare((self.root(), started), &program.planned)
     }
 }
 

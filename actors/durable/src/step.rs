@@ -316,7 +316,7 @@ impl StepRecorder for DurableStep {
         };
         let done = Done { value, attempt, millis: self.millis() };
         self.flow.record(self.path(), [Event::Done(done)]);
-        if !self.flow.has_locks() {
+        if !self.flow.has_locks.get() {
             return Box::pin(async { Ok(()) });
         }
         let (stored, waiting) = (self.flow.stored(), self.flow.results.wait());
@@ -535,7 +535,8 @@ impl StepRecorder for DurableStep {
         if can_be_undone || is_kept {
             self.flow.record(&path, [event]);
         } else {
-            self.flow.replace_iteration(&path, index, event);
+            let replaced = self.flow.replay.borrow_mut().forget_iteration(&path, index);
+            self.flow.record_for(&path, event, &replaced);
         }
         Ok(())
     }

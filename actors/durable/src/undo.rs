@@ -86,7 +86,7 @@ impl AtPath {
 impl DurableFlow {
     /// Goes on when all is undone that had to be.
     pub(crate) async fn goes_on(self: Rc<Self>) -> Result<(), Error> {
-        let left = self.replay.borrow().to_undo_within(self.root()).next().cloned();
+        let left = self.replay.borrow().to_undo_within(&self.root).next().cloned();
         if let Some(path) = left {
             self.leave(self.why_left(&path));
             return pending().await;

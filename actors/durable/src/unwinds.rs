@@ -33,7 +33,7 @@ impl DurableFlow {
             return;
         }
         if let Some(WrongSteps(mistake)) = error.find()
-            && records.have_steps_within(self.root())
+            && records.have_steps_within(&self.root)
         {
             let reason = format!("{path}: {mistake}");
             drop(records);

@@ -451,7 +451,7 @@ impl Ended {
 
 /// The node still owns the entity, as far as that is known; else the call goes where it is.
 fn check_owned(entity: &OwnedEntity) -> StepResult {
-    if entity.is_owned() { Ok(()) } else { Err(Error::new(MOVED).into()) }
+    if entity.owned.is_valid() { Ok(()) } else { Err(Error::new(MOVED).into()) }
 }
 
 /// Refuses a call that would wait for itself: its caller, or a caller of that, is a call of the same entity.

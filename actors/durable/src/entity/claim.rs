@@ -44,21 +44,8 @@ enum Owner {
 }
 
 impl EntityOwner {
-    /// Claims the entity, and loads it; `None` if it was never called, and the call only reads.
+    /// Claims the entity; `None` if it was never called, and the call only reads.
     pub(super) async fn claim(
-        &self,
-        kind: &Arc<EntityKind>,
-        name: &EntityName,
-        form: CallForm,
-        away: &Weak<Option<AwayWait>>,
-    ) -> Result<Option<Rc<OwnedEntity>>, Error> {
-        match self.taken(kind, name, form, away).await? {
-            Some(taken) => self.load(kind, name, taken).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    async fn taken(
         &self,
         kind: &EntityKind,
         name: &EntityName,
@@ -210,7 +197,8 @@ impl EntityOwner {
         (*away).as_ref()?.is_at(move |path| send(&journal, uid, path))
     }
 
-    async fn load(
+    /// Loads what was claimed.
+    pub(super) async fn load(
         &self,
         kind: &Arc<EntityKind>,
         name: &EntityName,

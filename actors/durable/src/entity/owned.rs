@@ -43,10 +43,10 @@ pub(crate) struct OwnedEntity {
     pub(super) figures: Arc<EntityFigures>,
     /// The turn that runs has ended well.
     is_done: Cell<bool>,
-    is_leaving: Cell<bool>,
+    pub(super) is_leaving: Cell<bool>,
     is_forgotten: Cell<bool>,
-    /// Another node has asked for it.
-    is_wanted: Cell<bool>,
+    /// Another node has asked for it: this one lets that have it first.
+    pub(super) is_wanted: Cell<bool>,
     /// Up to which number of the inbox paths of waits were followed.
     pub(super) followed: Cell<u64>,
     /// Nodes have asked for it before it was claimed.
@@ -172,11 +172,6 @@ impl OwnedEntity {
         FencingToken::new(lock, key, token(self.number, self.owned.taken.claimed.epoch))
     }
 
-    /// Whether this node still owns it, as far as that is known.
-    pub(super) fn is_owned(&self) -> bool {
-        self.owned.is_valid()
-    }
-
     /// Whether that is not known until the lease is renewed.
     pub(super) fn is_in_doubt(&self) -> bool {
         !self.owned.lease().has_ended() && self.owned.lease().is_in_doubt()
@@ -185,15 +180,6 @@ impl OwnedEntity {
     /// Completes when it is known.
     pub(super) async fn settled(&self) {
         self.owned.lease().settled().await;
-    }
-
-    pub(super) fn is_leaving(&self) -> bool {
-        self.is_leaving.get()
-    }
-
-    /// Another node has asked for it: this one lets that have it first.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.is_wanted.get()
     }
 
     /// The inbox has entries up to this number: requests of other nodes.

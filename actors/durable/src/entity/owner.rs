@@ -133,7 +133,9 @@ impl EntityOwner {
     /// The entity, if this node owns it already.
     pub(super) fn known(&self, name: &EntityName) -> Option<Rc<OwnedEntity>> {
         match self.entities.borrow().get(&name.full) {
-            Some(Owning::Owns(it)) if !it.is_leaving() && it.is_owned() => Some(Rc::clone(it)),
+            Some(Owning::Owns(it)) if !it.is_leaving.get() && it.owned.is_valid() => {
+                Some(Rc::clone(it))
+            }
             Some(Owning::Owns(_) | Owning::Claims(_)) | None => None,
         }
     }
@@ -151,13 +153,13 @@ impl EntityOwner {
             let changed = self.changed.notified();
             let owning = self.entities.borrow().get(&name.full).cloned();
             match owning {
-                Some(Owning::Owns(entity)) if entity.is_leaving() => {
+                Some(Owning::Owns(entity)) if entity.is_leaving.get() => {
                     entity.left().await;
-                    if entity.is_wanted() {
+                    if entity.is_wanted.get() {
                         timer::sleep_until(clock::now() + LETS_OTHERS).await;
                     }
                 }
-                Some(Owning::Owns(entity)) if entity.is_owned() => return Ok(Some(entity)),
+                Some(Owning::Owns(entity)) if entity.owned.is_valid() => return Ok(Some(entity)),
                 Some(Owning::Owns(entity)) if entity.is_in_doubt() => entity.settled().await,
                 Some(Owning::Owns(entity)) => {
                     entity.lose();
@@ -220,7 +222,8 @@ impl EntityOwner {
         away: Weak<Option<AwayWait>>,
     ) -> Result<bool, Error> {
         let _ended = on_drop(|| self.ends_claim(&name.full));
-        let Some(entity) = self.claim(&kind, &name, form, &away).await? else { return Ok(false) };
+        let Some(taken) = self.claim(&kind, &name, form, &away).await? else { return Ok(false) };
+        let entity = self.load(&kind, &name, taken).await?;
         let owns = Owning::Owns(Rc::clone(&entity));
         self.owned.borrow_mut().insert(entity.owned.uid(), Rc::clone(&entity));
         self.entities.borrow_mut().insert(Arc::clone(&name.full), owns);
