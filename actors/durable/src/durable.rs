@@ -101,11 +101,11 @@ impl Durable {
     /// Stores a request that was checked.
     pub(crate) async fn submit_checked(
         &self,
-        program: DurableFunction,
+        program: Arc<DurableFunction>,
         params: Map<String, serde_json::Value>,
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
-        let DurableFunction { template, version, .. } = program.clone();
+        let (template, version) = (program.template.clone(), program.version);
         let Options { caller, key, deadline, start, uid, origin } = options;
         let uid = match uid {
             Some(uid) => uid,
@@ -203,11 +203,11 @@ impl Durable {
         let (program, caller) = (self.program(function)?, schedule.caller_of_requests());
         let params = program.check(json::params(&params)?, caller, origin)?;
         let parameters = json::encode_params(&params)?;
-        Ok(ScheduledRequests::new(schedule, program.template, parameters))
+        Ok(ScheduledRequests::new(schedule, program.template.clone(), parameters))
     }
 
     /// The durable function of this name.
-    pub(crate) fn program(&self, function: &str) -> Result<DurableFunction, NotSubmitted> {
+    pub(crate) fn program(&self, function: &str) -> Result<Arc<DurableFunction>, NotSubmitted> {
         let name: Option<FunctionName> = function.parse().ok();
         let template = name.map(|it| template_of(it.iface(), it.version().major, it.func()));
         let program = template.and_then(|template| self.shared.program(&template));

@@ -205,8 +205,8 @@ impl DurableFlow {
     pub(crate) fn record_for(&self, path: &Path, event: Event, replaced: &[RecordTicket]) {
         if !self.is_left() {
             let record = Record::new(path.clone(), event);
-            let ticket = self.owned.writer.add(record.clone(), replaced);
-            self.replay.borrow_mut().add(&record, ticket);
+            self.replay.borrow_mut().add(&record, self.owned.writer.next());
+            self.owned.writer.add(record, replaced);
         }
     }
 

@@ -30,6 +30,8 @@ pub(crate) type Defined = (Rc<DefinedStep>, Path);
 pub(crate) struct Replay {
     /// Its end was decided outside before this node has loaded it.
     pub(crate) knew_end: bool,
+    /// An earlier run has recorded something.
+    is_replayed: bool,
     /// Boxed, because it is moved whenever a path comes between others.
     by_path: BTreeMap<Path, Box<AtPath>>,
     /// What has become of steps as a whole.
@@ -149,6 +151,7 @@ impl Replay {
     /// The records of a loaded flow; `ticket` returns the number of a record.
     pub(crate) fn of(loaded: &Loaded, ticket: impl Fn(RecordId) -> RecordTicket) -> Self {
         let mut replay = Self::read(&loaded.records, ticket);
+        replay.is_replayed = loaded.records.len() > 1;
         replay.loaded();
         replay
     }
@@ -310,7 +313,9 @@ impl Replay {
 
     /// Notes that the program has come to this step, and to how it ended.
     pub(crate) fn recall(&mut self, path: &Path) {
-        if let Some(at) = self.by_path.get_mut(path) {
+        if self.is_replayed
+            && let Some(at) = self.by_path.get_mut(path)
+        {
             (at.is_awaited, at.is_recalled) = (false, true);
         }
     }
@@ -397,9 +402,12 @@ impl Replay {
         self.by_path.iter().map(|(path, at)| (path, &**at))
     }
 
-    /// The records of each step, without undos and without items, which belong to their step.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = (&Path, &AtPath)> {
-        self.all().filter(|(path, _)| !path.is_of_undo() && !path.is_item())
+    /// The records of each step that is so, without undos and without items, which belong to their step.
+    pub(crate) fn steps(
+        &self,
+        so: impl Fn(&AtPath) -> bool,
+    ) -> impl Iterator<Item = (&Path, &AtPath)> {
+        self.all().filter(move |(path, at)| so(at) && !path.is_of_undo() && !path.is_item())
     }
 
     /// Whether there is anything at this path or inside.

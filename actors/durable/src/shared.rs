@@ -62,7 +62,7 @@ pub(crate) struct DurableSettings {
 #[derive(Default)]
 struct DurableState {
     /// By their names in the journal.
-    programs: BTreeMap<String, DurableFunction>,
+    programs: BTreeMap<String, Arc<DurableFunction>>,
     /// What reads the entities of each interface that has some, by its name and major version.
     entities: BTreeMap<Arc<str>, ReadsEntity>,
     /// The functions of entities that get messages, by their name in the journal.
@@ -219,17 +219,17 @@ impl DurableShared {
     }
 
     pub(crate) fn add_program(&self, program: DurableFunction) {
-        self.state.lock().programs.insert(program.template.clone(), program);
+        self.state.lock().programs.insert(program.template.clone(), Arc::new(program));
     }
 
     /// Changes a program that was added.
     pub(crate) fn change_program(&self, template: &str, change: impl FnOnce(&mut DurableFunction)) {
         if let Some(program) = self.state.lock().programs.get_mut(template) {
-            change(program);
+            change(Arc::make_mut(program));
         }
     }
 
-    pub(crate) fn program(&self, template: &str) -> Option<DurableFunction> {
+    pub(crate) fn program(&self, template: &str) -> Option<Arc<DurableFunction>> {
         self.state.lock().programs.get(template).cloned()
     }
 

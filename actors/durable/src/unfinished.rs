@@ -26,12 +26,14 @@ impl Replay {
     /// undone. Returns the path of that as well.
     pub(crate) fn unfinished(&self, ending: &Ending) -> Option<(Path, String)> {
         let has_result = matches!(ending, Ending::Completed(_));
-        if let Some((path, _)) = self.steps().find(|(_, at)| has_result && at.is_gone()) {
+        if let Some((path, _)) = self.steps(|at| has_result && at.is_gone()).next() {
             let why = "was undone by an operator, and the program has come to a result with it";
             return Some((path.clone(), format!("{path} {why}")));
         }
-        let mut begun =
-            self.steps().filter(|(path, at)| at.is_effect(path) && !self.needs_no_undo(path));
+        // of a request that has gone well, most steps need no further look
+        let is_known = has_result && !self.levels.any(|_| true);
+        let begun = self.steps(|at| !is_known || at.is_awaited || at.is_cut());
+        let mut begun = begun.filter(|(path, at)| at.is_effect(path) && !self.needs_no_undo(path));
         let reason = |(path, at): (&Path, &AtPath)| {
             if !has_result {
                 let reason =

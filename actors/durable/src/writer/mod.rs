@@ -185,6 +185,11 @@ impl FlowWriter {
         &self.journal
     }
 
+    /// The ticket of the record that is added next.
+    pub(crate) fn next(&self) -> RecordTicket {
+        self.queue.borrow().added
+    }
+
     /// Adds a record that replaces others, which are removed with it.
     pub(crate) fn add(self: &Rc<Self>, record: Record, replaced: &[RecordTicket]) -> RecordTicket {
         let mut queue = self.queue.borrow_mut();
