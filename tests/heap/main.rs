@@ -2,6 +2,7 @@
 //! grows.
 
 mod executor_overload;
+mod function_calls;
 mod sync_limits;
 
 #[global_allocator]
