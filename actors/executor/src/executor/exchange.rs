@@ -27,7 +27,7 @@ use super::registry::HostedFunction;
 use super::reply::Reply;
 use super::reply_context::ReplyContext;
 use super::time_limit::TimeLimit;
-use crate::raw::RawFlow;
+use crate::raw::{Head, RawFlow};
 
 /// A request whose flow was started.
 pub(super) struct Exchange {
@@ -41,6 +41,8 @@ pub(super) struct Exchange {
     pub(super) recording: Option<RequestRecording>,
     /// The function is hosted elsewhere, and has no result.
     pub(super) has_no_result: Cell<bool>,
+    /// The head of the answer, if steps of a plan have set some of it.
+    pub(super) head: RefCell<Option<Box<Head>>>,
     limit: Cell<TimeLimit>,
     state: RefCell<State>,
     /// The flow of the request has not ended.
@@ -99,6 +101,7 @@ impl Exchange {
             span,
             recording,
             has_no_result: Cell::new(false),
+            head: RefCell::default(),
             limit: Cell::new(limit),
             state: RefCell::new(State::Running(None)),
             has_flow: Cell::new(true),

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::config_error::ConfigError;
 use super::result_draft::Returned;
 use super::standard::STANDARD;
-use crate::plan::{Ended, Handler, Service};
+use crate::plan::{Handler, Service, typed};
 use crate::raw::RawOutput;
 use crate::recorder::OUTCOME_UNKNOWN;
 
@@ -20,7 +20,7 @@ use crate::recorder::OUTCOME_UNKNOWN;
 #[derive(Clone, Copy)]
 pub(super) struct HandlerTypes {
     /// Writes what the last step returned as JSON.
-    pub(super) write: fn(Args) -> Result<Ended<Written>, Error>,
+    pub(super) write: fn(Args) -> Result<Written, Error>,
     differences: fn(&Definition, &str) -> Vec<ConfigError>,
     /// Declares a function with these types, unless it is declared already.
     pub(super) declare: fn(&mut Interface, &str),
@@ -44,10 +44,7 @@ impl HandlerTypes {
             (false, false) => declare::<H::Params, H::Result, S::Errors>,
             (false, true) => declare_upload::<H::Params, H::Result, S::Errors>,
         };
-        let write = |returned| {
-            let (result, head) = H::ended(returned)?;
-            Ok((result.write()?, head))
-        };
+        let write = |returned| typed::<(H::Result,)>(returned)?.0.write();
         let differences = H::Result::differences::<H::Params>;
         Self { write, differences, declare, takes_raw: H::TAKES_RAW }
     }

@@ -9,7 +9,6 @@ use super::config_error::ConfigError;
 use super::handler_types::{HandlerTypes, Written};
 use super::result_draft::Returned;
 use crate::plan::Plan;
-use crate::raw::Head;
 
 /// The business logic of a function.
 #[derive(derive_more::Debug)]
@@ -65,14 +64,14 @@ impl Implementation {
         Vec::new()
     }
 
-    /// What the last step returned, to be merged into a result, and the head of the answer.
-    pub(super) fn written(&self, args: Args) -> Result<(Returned, Option<Box<Head>>), Error> {
+    /// What the last step returned, to be merged into a result.
+    pub(super) fn written(&self, args: Args) -> Result<Returned, Error> {
         // the front template replies with its result by `reply`
         let is_front = self.front.is_some() && args.is_empty();
         if let Some(types) = self.types.filter(|_| !is_front) {
-            return (types.write)(args).map(|(Written(returned), head)| (returned, head));
+            return (types.write)(args).map(|Written(returned)| returned);
         }
-        Ok((args.into(), None))
+        Ok(args.into())
     }
 }
 

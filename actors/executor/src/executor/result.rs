@@ -41,16 +41,16 @@ fn finish(asi: &mut AsyncSteps, returned: Args) -> StepResult {
 /// The response with the result, merged in the order of FTN6 §2.9, and checked unless that is switched
 /// off.
 fn response(info: &mut RequestInfo, returned: Args) -> Result<Response, Error> {
-    let (returned, head) = match info.exchange().function.implementation() {
+    let returned = match info.exchange().function.implementation() {
         Ok(implementation) => implementation.written(returned).map_err(|error| {
             let cause = error.source().map(causes);
             tracing::error!(cause, "the result of the function cannot be written");
             invalid_result()
         })?,
-        Err(_) => (returned.into(), None),
+        Err(_) => returned.into(),
     };
-    if head.is_some() {
-        info.head = head;
+    if let Some(head) = info.exchange().head.take() {
+        info.head = Some(head);
     }
     let mut result = info.take_result().merge(returned).map_err(|NotMerged(types)| {
         tracing::error!(returned = %types, "what the last step returned cannot be in the result");

@@ -71,6 +71,18 @@ impl ServedRequest {
         Ok(Head::over(self.channel().is_secure()))
     }
 
+    /// Changes the head of the answer that the steps of a plan set.
+    pub(crate) fn change_head<T>(
+        &self,
+        change: impl FnOnce(&mut Head) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut head = self.exchange.head.borrow_mut();
+        if head.is_none() {
+            *head = Some(Box::new(self.head()?));
+        }
+        head.as_mut().map_or_else(|| unreachable!("it was just made"), |head| change(head))
+    }
+
     /// Answers with raw data.
     pub(crate) fn open_output(&self, head: Option<Box<Head>>) -> Result<RawOutput, Error> {
         let exchange = self.exchange();
@@ -84,6 +96,11 @@ impl ServedRequest {
         let (output, body) = raw_result(flow);
         exchange.begin_raw_reply(Reply::new(ReplyBody::Raw(body), head));
         Ok(output)
+    }
+
+    /// [`open_output`](Self::open_output) with the head that the steps of a plan have set.
+    pub(crate) fn open_plan_output(&self) -> Result<RawOutput, Error> {
+        self.open_output(self.exchange.head.take())
     }
 
     /// What came with the request beside its parameters: headers and cookies, when and from where (FTN6 §2.2, FTN5

@@ -1,17 +1,23 @@
 //! The surroundings of a step in the request that runs it.
 
+use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
 use std::iter;
 use std::panic::Location;
 use std::rc::Rc;
 
+use super::context::OfRequest;
 use super::place::{Inside, write_item, write_step};
 use super::recorded::RecordedLevel;
+use crate::executor::Sent;
 
-/// One attempt of a step with sub-steps, or an iteration or item in it: the surroundings of a step in a request.
+/// The surroundings of a step in a request: one attempt of a step with sub-steps, or an iteration or item in it, or the
+/// function. Its steps find it as what [surrounds](asyncsteps_core::AsyncSteps::surround) them.
 pub(super) struct Around {
+    pub(super) request: Rc<OfRequest>,
+    /// `None` for the function.
     pub(super) outer: Option<Rc<Self>>,
-    /// Its name and number, as the host of the request knows it; `None` for a group without a name.
+    /// Its name and number, as the host of the request knows it; `None` for the function, and for a group without a name.
     pub(super) step: Option<(&'static str, usize)>,
     /// Where the application wrote it.
     pub(super) source: &'static Location<'static>,
@@ -19,31 +25,67 @@ pub(super) struct Around {
     /// Something inside can be undone, so each attempt has keys of its own.
     pub(super) has_undo: bool,
     pub(super) inside: Option<Inside>,
-    pub(super) depth: usize,
     /// The steps inside, if a host records them.
     pub(super) recorded: Option<Rc<RecordedLevel>>,
+    /// The signals that were taken inside of an item; one that an item inside has given back is there no more.
+    pub(super) taken: RefCell<Vec<Rc<Cell<Option<Sent>>>>>,
 }
 
 impl Around {
-    /// Whether this, or something around it, is an item.
-    pub(super) fn is_in_item(&self) -> bool {
-        let mut outer = iter::successors(Some(self), |around| around.outer.as_deref());
-        outer.any(|around| matches!(around.inside, Some(Inside::Item(..))))
+    /// The function that serves this request.
+    pub(super) fn of_function(request: OfRequest) -> Rc<Self> {
+        Rc::new(Self {
+            source: request.source,
+            request: Rc::new(request),
+            outer: None,
+            step: None,
+            attempt: 1,
+            has_undo: false,
+            inside: None,
+            recorded: None,
+            taken: RefCell::default(),
+        })
+    }
+
+    /// The steps directly inside, or of the innermost level around that the host of the request records, if it records any.
+    pub(super) fn level(&self) -> Option<&Rc<RecordedLevel>> {
+        let host = self.request.host.as_ref()?;
+        let mut around = iter::successors(Some(self), |around| around.outer.as_deref());
+        around.find_map(|around| around.recorded.as_ref()).or_else(|| host.level.get())
+    }
+
+    /// A step inside took this signal.
+    pub(super) fn takes(&self, signal: &Sent) {
+        let outer = iter::successors(Some(self), |around| around.outer.as_deref());
+        let items = outer.filter(|around| matches!(around.inside, Some(Inside::Item(..))));
+        let taken = Rc::new(Cell::new(None));
+        for item in items {
+            taken.set(Some(signal.clone()));
+            item.taken.borrow_mut().push(Rc::clone(&taken));
+        }
+    }
+
+    /// This item of a race has lost: the signals that its steps took are there again.
+    pub(super) fn give_back_signals(&self) {
+        if let Some(inbox) = &self.request.inbox {
+            inbox.put_back(self.taken.take().into_iter().filter_map(|taken| taken.take()));
+        }
     }
 
     /// Writes the steps around, each with a slash behind it, as a part of an idempotency key.
-    pub(super) fn write(this: Option<&Rc<Self>>, key: &mut String) -> fmt::Result {
-        let Some(this) = this else { return Ok(()) };
-        Self::write(this.outer.as_ref(), key)?;
-        let is_new = this.attempt > 1 && this.has_undo;
-        let Some(step) = this.step else {
-            return if is_new { write!(key, ".{}/", this.attempt) } else { Ok(()) };
+    pub(super) fn write(&self, key: &mut String) -> fmt::Result {
+        if let Some(outer) = &self.outer {
+            outer.write(key)?;
+        }
+        let is_new = self.attempt > 1 && self.has_undo;
+        let Some(step) = self.step else {
+            return if is_new { write!(key, ".{}/", self.attempt) } else { Ok(()) };
         };
         write_step(step, key)?;
         if is_new {
-            write!(key, ".{}", this.attempt)?;
+            write!(key, ".{}", self.attempt)?;
         }
-        match &this.inside {
+        match &self.inside {
             Some(Inside::Iteration(index)) => write!(key, "#{index}")?,
             Some(Inside::Item(number, None)) => write!(key, "#{number}")?,
             Some(Inside::Item(_, Some(item))) => write_item(item, key)?,

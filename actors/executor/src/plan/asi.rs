@@ -75,11 +75,11 @@ where
 {
     let body = Arc::new(body);
     chain.substeps(name, Form::Asi, None, move |asi, cx: Context, input, _| {
-        let (body, of_body) = (Arc::clone(&body), Cx::of(cx.clone()));
+        let (body, of_body) = (Arc::clone(&body), Cx::of(cx));
         // the loops around are those of the plan
         asi.hide_loops();
         asi.add_inner(move |asi, ()| body(asi, &of_body, input));
-        asi.add_inner(move |asi, result: T| asi.success((cx, result)));
+        asi.add_inner(move |asi, result: T| asi.success((result,)));
         Ok(())
     })
 }

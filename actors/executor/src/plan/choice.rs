@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::Args;
 
-use super::context::{Context, With};
+use super::context::Context;
 use super::form::Form;
 use super::given::Given;
 use super::mistake::Mistake;
@@ -140,10 +140,10 @@ where
             inside,
             move |asi, cx: Context, value: T, _| match value.into() {
                 Either::A(value) => {
-                    level.enter_way(0, asi, level.inside(cx, Some(0), None)?, value)
+                    level.enter_way(0, asi, level.inside(&cx, Some(0), None)?, value)
                 }
                 Either::B(value) => {
-                    level.enter_way(1, asi, level.inside(cx, Some(1), None)?, value)
+                    level.enter_way(1, asi, level.inside(&cx, Some(1), None)?, value)
                 }
             },
         )
@@ -184,8 +184,7 @@ where
             let define = || Level::of(nodes(value));
             let level = Mistake::catch(source, define).map_err(Mistake::into_error)?;
             let mut mistakes = Vec::new();
-            let retried = cx.step.as_ref().and_then(|step| step.retried());
-            level.complete((1 + cx.depth(), retried), &mut mistakes);
+            level.complete(cx.step.retried(), &mut mistakes);
             if cx.host().is_some() {
                 level.check_recorded(&mut mistakes);
             }
@@ -198,7 +197,7 @@ where
             None,
             move |asi, cx: Context, value: T, _| {
                 let level = define(&cx, value)?;
-                level.enter(asi, level.inside(cx, None, None)?, ())
+                level.enter(asi, level.inside(&cx, None, None)?, ())
             },
         );
         step.last.said.define = Some(of_undo);
@@ -263,12 +262,12 @@ where
     let inside = Some(Arc::clone(&level));
     chain.substeps(name, Form::Scope, inside, move |asi, cx: Context, value, _| {
         let (level, source) = (Arc::clone(&level), cx.source());
-        let cx = level.inside(cx, None, None)?;
-        let Some(recorded) = cx.own_level().cloned() else {
-            asi.scope(move |asi, ()| level.enter(asi, cx, value)).located_at(source);
+        let around = level.inside(&cx, None, None)?;
+        let Some(recorded) = around.recorded.clone() else {
+            asi.scope(move |asi, ()| level.enter(asi, around, value)).located_at(source);
             return Ok(());
         };
-        asi.scope(move |asi, ()| level.enter_branch(0, asi, cx, value))
+        asi.scope(move |asi, ()| level.enter_branch(0, asi, around, value))
             .remembered(recorded.inside())
             .located_at(source);
         asi.add_inner(move |asi, result: Args| {
@@ -297,10 +296,10 @@ where
     let inside = Some(Arc::clone(&level));
     chain.substeps(name, Form::When, inside, move |asi, cx: Context, input, _| {
         let Some(value) = value(&Given::to(&cx), input) else {
-            return asi.success((cx, None::<R::Result>));
+            return asi.success((None::<R::Result>,));
         };
-        level.enter(asi, level.inside(cx, None, None)?, value)?;
-        asi.add_inner(|asi, (cx, result): With<R::Result>| asi.success((cx, Some(result))));
+        level.enter(asi, level.inside(&cx, None, None)?, value)?;
+        asi.add_inner(|asi, (result,): (R::Result,)| asi.success((Some(result),)));
         Ok(())
     })
 }

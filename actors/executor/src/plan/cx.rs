@@ -24,7 +24,7 @@ use crate::raw::{Head, RawInput, RawOutput};
 #[derive(derive_more::Debug)]
 #[debug(
     "Cx {{ service: {:?}, request: {:?}, step: {:?}, attempt: {:?}, .. }}",
-    type_name::<S>(), self.context.request.served, self.context.step, self.attempt()
+    type_name::<S>(), self.request(), self.context.step, self.attempt()
 )]
 pub struct Cx<S: Service, P> {
     /// The parameters, checked by the definition.
@@ -35,6 +35,7 @@ pub struct Cx<S: Service, P> {
 
 impl<S: Service, P: 'static> Cx<S, P> {
     /// The context for a body of a function of this service with these parameters.
+    #[inline]
     pub(super) fn of(context: Context) -> Self {
         Self { params: context.params(), context, service: PhantomData }
     }
@@ -44,7 +45,7 @@ impl<S: Service, P> Cx<S, P> {
     /// The request that the function serves.
     #[must_use]
     pub fn request(&self) -> &ServedRequest {
-        &self.context.request.served
+        &self.context.request().served
     }
 
     /// The tokens of the locks between machines that the caller of the request holds, for what the function
@@ -53,7 +54,7 @@ impl<S: Service, P> Cx<S, P> {
     /// [`Invocation::with_fences`](crate::Invocation::with_fences).
     #[must_use]
     pub fn fences(&self) -> &[FencingToken] {
-        self.context.request.served.fences()
+        self.request().fences()
     }
 
     /// Which attempt of the step this is, from 1; see [`Retry`](asyncsteps_core::Retry).
@@ -87,12 +88,7 @@ impl<S: Service, P> Cx<S, P> {
     /// # Errors
     /// InternalError if the request did not come over HTTP, and what `change` returns.
     pub fn head<T>(&self, change: impl FnOnce(&mut Head) -> Result<T, Error>) -> Result<T, Error> {
-        let request = &self.context.request;
-        let mut head = request.head.borrow_mut();
-        if head.is_none() {
-            *head = Some(Box::new(request.served.head()?));
-        }
-        head.as_mut().map_or_else(|| unreachable!("it was just made"), |head| change(head))
+        self.request().change_head(change)
     }
 
     /// Takes the raw upload (FTN6 §2.2 `rawInput`), unless the first step of the function takes it. While it comes, the
@@ -113,8 +109,7 @@ impl<S: Service, P> Cx<S, P> {
     /// InternalError if the function is not declared with `rawresult`, the answer was sent, or its status has no body.
     pub fn raw_output(&self, content_type: &str) -> Result<RawOutput, Error> {
         self.head(|head| head.set_header("content-type", content_type).map(|_| ()))?;
-        let request = &self.context.request;
-        request.served.open_output(request.head.take())
+        self.request().open_plan_output()
     }
 
     /// The time of day. In a [durable](crate::recorder) request it is recorded when the step first asks for it, and is
@@ -146,7 +141,7 @@ impl<S: Service, P> Cx<S, P> {
     /// request has its uid. Each [key](Self::key) begins with it.
     #[must_use]
     pub fn id(&self) -> &str {
-        self.context.id()
+        self.context.request().id()
     }
 }
 
@@ -161,7 +156,7 @@ impl<S: Service, P> Deref for Cx<S, P> {
     type Target = S;
 
     fn deref(&self) -> &S {
-        match self.context.request.service.downcast_ref() {
+        match self.context.request().service.downcast_ref() {
             Some(service) => service,
             None => unreachable!("the steps of a function have the service of the function"),
         }

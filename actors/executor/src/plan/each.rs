@@ -150,7 +150,7 @@ where
             let (count, source) = (items.len(), cx.source());
             let inside = cx.recorded().map(|step| step.inside(cx.attempt()));
             let all = All {
-                of_step: cx.clone(),
+                cx,
                 level: Arc::clone(&level),
                 left: RefCell::new(items.into_iter().enumerate()),
                 keys,
@@ -178,7 +178,7 @@ where
             }
             asi.add_inner(move |asi, ()| {
                 let results = results.take().map(|result| result_of::<R::Result>(Some(result)));
-                asi.success((cx, results.collect::<Result<Vec<R::Result>, _>>()?))
+                asi.success((results.collect::<Result<Vec<R::Result>, _>>()?,))
             });
             Ok(())
         });
@@ -188,7 +188,7 @@ where
 
 /// The items of a step while they are carried out.
 struct All<X> {
-    of_step: Context,
+    cx: Context,
     level: Arc<Level>,
     /// The items that no branch has taken.
     left: RefCell<std::iter::Enumerate<vec::IntoIter<X>>>,
@@ -203,7 +203,7 @@ impl<X: 'static> All<X> {
             return asi.break_loop(None);
         };
         let key = self.keys.as_ref().and_then(|keys| keys.get(number).cloned());
-        self.level.enter_inside(asi, &self.of_step, (Inside::Item(number, key), item))?;
+        self.level.enter_inside(asi, &self.cx, (Inside::Item(number, key), item))?;
         self.results.keep(asi, number);
         Ok(())
     }

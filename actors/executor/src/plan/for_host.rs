@@ -26,7 +26,7 @@ impl Define {
                 .map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))?;
             let nodes = Mistake::catch(source, || steps(value)).map_err(Mistake::into_error)?;
             let (level, mut mistakes) = (Level::of(nodes), Vec::new());
-            level.complete((0, None), &mut mistakes);
+            level.complete(None, &mut mistakes);
             level.check_recorded(&mut mistakes);
             match mistakes.pop() {
                 None => Ok(level.planned()),

@@ -10,7 +10,6 @@ use super::data::Plan;
 use super::mistake::Mistake;
 use super::planned::Planned;
 use super::service::Service;
-use crate::raw::Head;
 
 /// The business logic of a function of the service `S`: `fn(&Steps<S, P>) -> Returns<R>`, which returns its
 /// plan, or `async fn(&Cx<S, P>) -> BodyResult<R>`. `Form` names which; it is never written.
@@ -34,18 +33,7 @@ pub trait Handler<S: Service, Form>: Send + Sync + 'static {
     fn build(self: Arc<Self>, function: &FunctionOf<S>) -> Built
     where
         Self::Params: DeserializeOwned;
-
-    /// The result of a request, from what its last step returned, and the head of the answer.
-    ///
-    /// # Errors
-    /// The last step returned another type.
-    #[doc(hidden)]
-    fn ended(returned: Args) -> Result<Ended<Self::Result>, Error>;
 }
-
-/// The result of a request, and the head of the answer, if a step has set it.
-#[doc(hidden)]
-pub type Ended<R> = (R, Option<Box<Head>>);
 
 /// The result of the last step of a request, as these types.
 pub(crate) fn typed<A: Arguments>(returned: Args) -> Result<A, Error> {

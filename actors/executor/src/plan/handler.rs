@@ -11,10 +11,11 @@ use asyncsteps_core::{
 use serde::de::DeserializeOwned;
 
 use super::answer::AnswerWithin;
-use super::context::{Context, OfFunction, With};
+use super::around::Around;
+use super::context::{OfFunction, OfRequest};
 use super::cx::{Cx, read};
 use super::data::Plan;
-use super::function::{Built, Ended, FunctionOf, Handler, typed};
+use super::function::{Built, FunctionOf, Handler};
 use super::mistake::Mistake;
 use super::node::Level;
 use super::planned::{Planned, ReadParams};
@@ -87,10 +88,6 @@ where
     {
         built::<S, P, _, R>(function, |steps| self(steps))
     }
-
-    fn ended(returned: Args) -> Result<Ended<R>, Error> {
-        ended::<R>(returned)
-    }
 }
 
 impl<S, P, R, F> Handler<S, (Awaits, P, R)> for F
@@ -115,10 +112,6 @@ where
         };
         built::<S, P, _, R>(function, handler)
     }
-
-    fn ended(returned: Args) -> Result<Ended<R>, Error> {
-        ended::<R>(returned)
-    }
 }
 
 /// Builds a function with these steps.
@@ -135,7 +128,7 @@ fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
         errors: errors_of::<S>(),
         coded: coded::<S>,
         params: |params| Ok(Rc::new(read::<P>(params)?)),
-        input: |asi, cx| Ok((cx, I::of_request(asi)?).into_args()),
+        input: |asi| Ok((I::of_request(asi)?,).into_args()),
         planned: Planned::of::<P>,
     };
     types.build(defined, function.front.clone())
@@ -155,7 +148,7 @@ struct FunctionTypes {
     planned: fn(&Level) -> Planned,
 }
 
-type FirstArgs = fn(&mut AsyncSteps, Context) -> Result<Args, Error>;
+type FirstArgs = fn(&mut AsyncSteps) -> Result<Args, Error>;
 
 impl FunctionTypes {
     /// Builds the function with these steps.
@@ -166,7 +159,7 @@ impl FunctionTypes {
             Err(mistake) => return Built::mistaken(vec![mistake]),
         };
         let (level, mut mistakes) = (Level::of(nodes), Vec::new());
-        level.complete((0, None), &mut mistakes);
+        level.complete(None, &mut mistakes);
         if front.is_some() {
             level.check_recorded(&mut mistakes);
         }
@@ -184,15 +177,16 @@ impl FunctionTypes {
             steps
                 .add(move |asi, ()| {
                     let params = params(asi.request_mut()?.take_params())?;
-                    let cx = Context::of_request(asi, params, &function)?;
-                    cx.close_inbox_at_end(asi);
-                    let Some((answer, source)) = answer.as_ref().filter(|_| cx.host().is_none())
-                    else {
-                        return start(&level, asi, cx, input);
+                    let request = OfRequest::new(asi, params, &function)?;
+                    request.close_inbox_at_end(asi);
+                    let answer = answer.as_ref().filter(|_| request.host.is_none());
+                    let around = Around::of_function(request);
+                    let Some((answer, source)) = answer else {
+                        return start(&level, asi, around, input);
                     };
                     let arrived = asi.request()?.begun();
                     let level = Arc::clone(&level);
-                    let steps = move |asi: &mut AsyncSteps| start(&level, asi, cx, input);
+                    let steps = move |asi: &mut AsyncSteps| start(&level, asi, around, input);
                     answer.clone().add(asi, (arrived, source), steps)
                 })
                 .named(name)
@@ -204,24 +198,27 @@ impl FunctionTypes {
     }
 }
 
-/// The result of a request, which the last step of its function returned with its context.
-fn ended<R: 'static>(returned: Args) -> Result<Ended<R>, Error> {
-    let (cx, result) = typed::<With<R>>(returned)?;
-    Ok((result, cx.request.head.take()))
-}
-
 /// Makes the running step run the steps of the function, which its host may record.
-fn start(level: &Arc<Level>, asi: &mut AsyncSteps, cx: Context, input: FirstArgs) -> StepResult {
-    let args = input(asi, cx.clone())?;
-    let Some(host) = cx.host() else { return level.enter_args(asi, &cx, args) };
-    let (level, source) = (Arc::clone(level), cx.source());
+fn start(
+    level: &Arc<Level>,
+    asi: &mut AsyncSteps,
+    around: Rc<Around>,
+    input: FirstArgs,
+) -> StepResult {
+    let args = input(asi)?;
+    let Some(host) = &around.request.host else {
+        level.enter_args(0, asi, around, args);
+        return Ok(());
+    };
+    let (level, source) = (Arc::clone(level), around.source);
     let recorders = (Rc::clone(&host.request), Rc::clone(&host.function));
-    let recorded = Rc::new(level.of_function(&cx, host));
+    let recorded = Rc::new(level.of_function(host));
     let _ = host.level.set(Rc::clone(&recorded));
     if host.request.is_to_undo() {
-        let (level, cx, request) = (Arc::clone(&level), cx.clone(), Rc::clone(&host.request));
+        let (level, around) = (Arc::clone(&level), Rc::clone(&around));
+        let request = Rc::clone(&host.request);
         asi.add(move |asi, ()| {
-            asi.add(move |asi, ()| level.undo(asi, &cx, None))
+            asi.add(move |asi, ()| level.undo(asi, &around, None))
                 .located_at(source)
                 .on_error(|asi, _| asi.success(()));
             asi.run(async move |()| request.undone().await.map_err(StepError::from))
@@ -232,7 +229,8 @@ fn start(level: &Arc<Level>, asi: &mut AsyncSteps, cx: Context, input: FirstArgs
     asi.add(move |asi, ()| {
         run_whole(asi, source, recorders, move |asi| {
             recorded.begin()?;
-            level.enter_args(asi, &cx, args)
+            level.enter_args(0, asi, around, args);
+            Ok(())
         });
     })
     .located_at(source);

@@ -8,7 +8,7 @@ use std::vec;
 
 use asyncsteps_core::{Args, Arguments, AsyncSteps, Error, StepResult, codes};
 
-use super::context::{Context, With};
+use super::context::Context;
 use super::form::Form;
 use super::node::{Level, Node};
 use super::returns::IntoReturns;
@@ -79,7 +79,7 @@ branches!(A, B, C, D, E, F, G, H);
 /// The result of a branch.
 pub(super) fn result_of<T: 'static>(result: Option<Args>) -> Result<T, Error> {
     let Some(result) = result else { unreachable!("each branch has a result") };
-    let (_, value) = <With<T>>::from_args(result)
+    let (value,) = <(T,)>::from_args(result)
         .map_err(|mismatch| Error::caused_by(codes::INTERNAL_ERROR, mismatch))?;
     Ok(value)
 }
@@ -191,17 +191,16 @@ where
     let level = Level::of_ways(branches);
     let inside = Some(Arc::clone(&level));
     chain.substeps(name, Form::Join, inside, move |asi, cx: Context, input: A, _: &_| {
-        let (of_join, results) = (cx.clone(), Results::of(level.ways()));
+        let (source, results) = (cx.source(), Results::of(level.ways()));
         let inside = cx.recorded().map(|step| step.inside(cx.attempt()));
-        let cx = level.inside(cx, None, None)?;
-        let (source, of_branches, recorded) =
-            (cx.source(), inside.clone(), cx.own_level().cloned());
+        let around = level.inside(&cx, None, None)?;
+        let (of_branches, recorded) = (inside.clone(), around.recorded.clone());
         let mut step = asi.parallel(|parallel| {
             for way in 0..level.ways() {
                 let (level, results) = (Arc::clone(&level), results.clone());
-                let (cx, input) = (cx.clone(), input.clone());
+                let (around, input) = (Rc::clone(&around), input.clone());
                 let branch = move |asi: &mut AsyncSteps, ()| -> StepResult {
-                    level.enter_branch(way, asi, cx, input);
+                    level.enter_branch(way, asi, around, input);
                     results.keep(asi, way);
                     Ok(())
                 };
@@ -220,7 +219,7 @@ where
             if let Some(level) = &recorded {
                 level.ended(false);
             }
-            asi.success((of_join, gather(results.take())?))
+            asi.success((gather(results.take())?,))
         });
         Ok(())
     })

@@ -7,10 +7,10 @@
 //!   functions; `mistake.rs`: what is wrong with a plan.
 //! - `work.rs`: what a step of a plan does when a request comes to it; `locks.rs`: what it holds; `undo_body.rs`: how it is
 //!   undone; `undo.rs`: undo from the plan and from records; `taken.rs`, `read.rs`: what is recorded of a step.
-//! - `context.rs`: what goes from step to step; `cx.rs`: what bodies get; `given.rs`: what closures get that choose; `random.rs`: their random numbers; `place.rs`, `around.rs`: where a step is, in its plan
+//! - `context.rs`: the context of a step; `cx.rs`: what bodies get; `given.rs`: what closures get that choose; `random.rs`: their random numbers; `place.rs`, `around.rs`: where a step is, in its plan
 //!   and in a request.
 //! - `recording.rs`: what a step says for requests that a host [records](crate::recorder); `waits.rs`, `transacted.rs`,
-//!   `retired.rs`: steps for those; `sender.rs`: who sends signals; `recorded.rs`, `of_body.rs`, `whole.rs`: what is recorded of a request.
+//!   `retired.rs`: steps for those; `sender.rs`: who sends signals; `recorded.rs`, `whole.rs`: what is recorded of a request.
 //! - `planned.rs`, `for_host.rs`: the plan for the host of requests that are recorded.
 //! - `service.rs`: the [`Service`] whose functions share its state; `function.rs`, `handler.rs`: what can handle a
 //!   function, and its plan; `answer.rs`: how long callers wait.
@@ -37,7 +37,6 @@ mod locks;
 mod mermaid;
 mod mistake;
 mod node;
-mod of_body;
 mod place;
 mod planned;
 mod race;
@@ -68,7 +67,8 @@ pub use context::GivenState;
 pub use cx::Cx;
 pub use data::{FunctionKind, Plan, PlanRetry, PlanStep};
 pub use form::{Form, UndoForm};
-pub use function::{Built, Ended, FunctionOf, Handler};
+pub(crate) use function::typed;
+pub use function::{Built, FunctionOf, Handler};
 pub use given::Given;
 pub use handler::{Awaits, FirstInput, Plans};
 pub use join::{Branches, Parts};

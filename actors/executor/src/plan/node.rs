@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use asyncsteps_core::{Args, Arguments, AsyncSteps, Error, StepResult, Template, TemplateSteps};
 
+use super::around::Around;
 use super::context::Context;
 use super::facts::Facts;
 use super::form::Form;
@@ -28,8 +29,8 @@ pub(super) struct Node {
 
 /// The work of a step when a request comes to it.
 pub(super) trait Work: Send + Sync {
-    /// Adds the step to a template, where it takes the context of the step before it and its result, and
-    /// returns the same; for requests that a host records, or for others.
+    /// Adds the step to a template, where it takes the result of the step before it; for requests that a host records, or
+    /// for others.
     fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool);
 
     /// The locks and limiters that the step holds, which took this.
@@ -135,14 +136,14 @@ impl Level {
         Self { ways, extent, depth, has_undo, keeps_undo, takes_signals }
     }
 
-    /// Makes the running step run the steps with this value.
+    /// Makes the running step run the steps with this value in these surroundings, which end with them.
     pub(super) fn enter<A: 'static>(
         &self,
         asi: &mut AsyncSteps,
-        cx: Context,
+        around: Rc<Around>,
         value: A,
     ) -> StepResult {
-        self.enter_way(0, asi, cx, value)
+        self.enter_way(0, asi, around, value)
     }
 
     /// Makes the running step run the steps of one way.
@@ -150,37 +151,18 @@ impl Level {
         &self,
         way: usize,
         asi: &mut AsyncSteps,
-        cx: Context,
+        around: Rc<Around>,
         value: A,
     ) -> StepResult {
-        let is_recorded = cx.host().is_some();
-        let level = cx.own_level().filter(|_| self.extent == Extent::Own).cloned();
-        self.copy_own((way, is_recorded), level, asi, (cx, value).into_args());
-        Ok(())
-    }
-
-    /// Makes the running step run the steps with the arguments of the first one, which has this context.
-    pub(super) fn enter_args(&self, asi: &mut AsyncSteps, cx: &Context, args: Args) -> StepResult {
-        let level = cx.own_level().filter(|_| self.extent == Extent::Own).cloned();
-        self.copy_own((0, cx.host().is_some()), level, asi, args);
-        Ok(())
-    }
-
-    /// Adds the steps of a way to the running step, and notifies the host when they end, if it records them.
-    fn copy_own(
-        &self,
-        (way, is_recorded): (usize, bool),
-        level: Option<Rc<RecordedLevel>>,
-        asi: &mut AsyncSteps,
-        args: Args,
-    ) {
-        self.copy_way(way, is_recorded, asi, args);
+        let level = around.recorded.as_ref().filter(|_| self.extent == Extent::Own).cloned();
+        self.enter_branch(way, asi, around, value);
         if let Some(level) = level {
             asi.add_inner(move |asi, result: Args| {
                 level.ended(false);
                 asi.success(result)
             });
         }
+        Ok(())
     }
 
     /// Makes the running step run the steps of one of several branches.
@@ -188,11 +170,34 @@ impl Level {
         &self,
         way: usize,
         asi: &mut AsyncSteps,
-        cx: Context,
+        around: Rc<Around>,
         value: A,
     ) {
-        let is_recorded = cx.host().is_some();
-        self.copy_way(way, is_recorded, asi, (cx, value).into_args());
+        self.enter_args(way, asi, around, (value,).into_args());
+    }
+
+    /// Makes the running step run the steps of a way, the first of which takes these arguments.
+    pub(super) fn enter_args(
+        &self,
+        way: usize,
+        asi: &mut AsyncSteps,
+        around: Rc<Around>,
+        args: Args,
+    ) {
+        let is_recorded = around.request.host.is_some();
+        asi.surround(around);
+        self.copy_way(way, is_recorded, asi, args);
+    }
+
+    /// Makes the running step go on with the steps, in its own surroundings.
+    pub(super) fn go_on<A: 'static>(
+        &self,
+        asi: &mut AsyncSteps,
+        cx: &Context,
+        value: A,
+    ) -> StepResult {
+        self.copy_way(0, cx.host().is_some(), asi, (value,).into_args());
+        Ok(())
     }
 
     /// Adds the steps of a way to the running step, the first of which takes these arguments.
@@ -215,62 +220,67 @@ impl Level {
     pub(super) fn enter_inside<A: 'static>(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
-        around: &Context,
+        cx: &Context,
         (inside, value): (Inside, A),
     ) -> StepResult {
-        let Some(step) = around.recorded() else {
-            return self.enter(asi, self.inside(around.clone(), None, Some(inside))?, value);
+        let Some(step) = cx.recorded() else {
+            return self.enter(asi, self.inside(cx, None, Some(inside))?, value);
         };
-        let (level, cx, source) = (Arc::clone(self), around.clone(), around.source());
+        let (level, of_step, source) = (Arc::clone(self), cx.clone(), cx.source());
         let name = match inside {
             Inside::Iteration(_) => "iteration",
             Inside::Item(..) => "item",
         };
-        asi.add(move |asi, ()| level.enter(asi, level.inside(cx, None, Some(inside))?, value))
-            .remembered(step.inside(around.attempt()))
-            .named(name)
-            .located_at(source);
+        let body = move |asi: &mut AsyncSteps, ()| {
+            level.enter(asi, level.inside(&of_step, None, Some(inside))?, value)
+        };
+        let memory = step.inside(cx.attempt());
+        asi.add(body).remembered(memory).named(name).located_at(source);
         Ok(())
     }
 
-    /// The context of the steps in an attempt of this step, or in an iteration or an item in it: of all ways or of
+    /// The surroundings of the steps in an attempt of this step, or in an iteration or an item in it: of all ways or of
     /// one. The host of the request is notified of the steps.
     pub(super) fn inside(
         &self,
-        cx: Context,
+        cx: &Context,
         way: Option<usize>,
         inside: Option<Inside>,
-    ) -> Result<Context, Error> {
-        let cx = self.known(cx, way, inside);
-        if let Some(level) = cx.own_level() {
+    ) -> Result<Rc<Around>, Error> {
+        let around = self.known(cx, way, inside);
+        if let Some(level) = &around.recorded {
             level.begin()?;
         }
-        Ok(cx)
+        Ok(around)
     }
 
     /// [`inside`](Self::inside), of which the host is not notified.
-    pub(super) fn known(&self, cx: Context, way: Option<usize>, inside: Option<Inside>) -> Context {
+    pub(super) fn known(
+        &self,
+        cx: &Context,
+        way: Option<usize>,
+        inside: Option<Inside>,
+    ) -> Rc<Around> {
         // a step that the host does not know has no steps of its own
-        let Some(step) = cx.recorded().cloned() else {
+        let Some((step, host)) = cx.recorded().zip(cx.host()) else {
             return cx.inside(self.has_undo, inside, None);
         };
         let (attempt, path) = (cx.attempt(), step.path_of(cx.attempt(), inside.as_ref()));
-        let steps = self.recorded(&cx, &path, way);
+        let steps = self.recorded(host, &path, way);
         let around = Rc::clone(&step.memory);
         let level = Rc::new(RecordedLevel { around, attempt, path, steps, found: Cell::new(0) });
         cx.inside(self.has_undo, inside, Some(level))
     }
 
     /// The steps of the function, as the host of the request records them.
-    pub(super) fn of_function(&self, cx: &Context, host: &Host) -> RecordedLevel {
+    pub(super) fn of_function(&self, host: &Host) -> RecordedLevel {
         let (around, path) = (Rc::clone(&host.function), Vec::new());
-        let steps = self.recorded(cx, &path, None);
+        let steps = self.recorded(host, &path, None);
         RecordedLevel { around, attempt: 1, path, steps, found: Cell::new(0) }
     }
 
     /// The steps of all ways or of one, as the host of the request is to record them.
-    fn recorded(&self, cx: &Context, path: &[Part], way: Option<usize>) -> Vec<Rc<RecordedStep>> {
-        let Some(host) = cx.host() else { return Vec::new() };
+    fn recorded(&self, host: &Host, path: &[Part], way: Option<usize>) -> Vec<Rc<RecordedStep>> {
         let nodes = self.flat().into_iter().filter(|(of, _)| way.is_none_or(|way| way == *of));
         nodes
             .map(|(branch, node)| {
@@ -341,11 +351,11 @@ impl Level {
         })
     }
 
-    /// Sets the place of all steps inside, and collects mistakes. `around` is how many steps are around them, and which
-    /// of these is tried again.
-    pub(super) fn complete(&self, around: PlaceAround, mistakes: &mut Vec<Mistake>) {
+    /// Sets the place of all steps inside, and collects mistakes. `retried` is the innermost step around them that is tried
+    /// again.
+    pub(super) fn complete(&self, retried: Option<&'static str>, mistakes: &mut Vec<Mistake>) {
         let mut beside = Beside::default();
-        self.place(around, &mut beside, mistakes);
+        self.place(retried, &mut beside, mistakes);
         for id in &beside.steps {
             let Some(step) = id.attempted() else { continue };
             let what = match beside.tried.contains(step) {
@@ -361,7 +371,7 @@ impl Level {
     /// `beside` are the steps of this level so far.
     fn place(
         &self,
-        (depth, retried): PlaceAround,
+        retried: Option<&'static str>,
         beside: &mut Beside,
         mistakes: &mut Vec<Mistake>,
     ) {
@@ -381,25 +391,19 @@ impl Level {
                 beside.steps.push(Arc::clone(&node.id));
                 beside.tried.extend(inside.is_some().then(|| node.name()));
             }
-            node.id.put(Place { nth, depth, retried, was });
+            node.id.put(Place { nth, retried, was });
             node.check(mistakes);
-            match inside.map(|inside| (inside, extent, node.id.name.is_empty())) {
-                Some((rest, Extent::Rest, _)) => rest.place((depth, retried), beside, mistakes),
+            match inside {
                 // a group without a name has no part in keys
-                Some((group, _, true)) => {
-                    group.place((depth + 1, retried), beside, mistakes);
+                Some(inside) if inside.is_rest() || node.id.name.is_empty() => {
+                    inside.place(retried, beside, mistakes);
                 }
-                Some((inside, _, false)) => {
-                    inside.complete((depth + 1, retried), mistakes);
-                }
+                Some(inside) => inside.complete(retried, mistakes),
                 None => {}
             }
         }
     }
 }
-
-/// How many steps are around others, and which of these is tried again.
-type PlaceAround = (usize, Option<&'static str>);
 
 /// How deep steps are nested in a level of these.
 fn depth_of<'a>(nodes: impl Iterator<Item = &'a Node>) -> usize {

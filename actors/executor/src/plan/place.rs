@@ -20,8 +20,6 @@ pub(super) struct StepId {
 pub(super) struct Place {
     /// The number of the step among the steps of its name beside it, from 1.
     pub(super) nth: usize,
-    /// How many steps are around it.
-    pub(super) depth: usize,
     /// The name of the innermost step that is [tried again](super::Step::retry): it, or one around it.
     pub(super) retried: Option<&'static str>,
     /// The names that it had before, the newest first, each with its number among steps of that name.
@@ -36,11 +34,6 @@ impl StepId {
     /// The step is there in the complete plan.
     pub(super) fn put(&self, place: Place) {
         let _ = self.place.set(place);
-    }
-
-    /// How many steps are around it.
-    pub(super) fn depth(&self) -> usize {
-        self.place.get().map_or(0, |place| place.depth)
     }
 
     /// The name of the innermost step that is tried again: it, or one around it.

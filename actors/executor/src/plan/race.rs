@@ -10,6 +10,7 @@ use asyncsteps_actors::clock;
 use asyncsteps_core::replay::Limit;
 use asyncsteps_core::{Args, AsyncSteps, Error, Interrupter, StepResult, codes};
 
+use super::around::Around;
 use super::context::Context;
 use super::cx::Cx;
 use super::form::Form;
@@ -147,7 +148,7 @@ where
         .located_at(source);
         asi.add_inner(move |asi, ()| {
             let results = race.end()?.into_iter().map(|won| result_of::<R::Result>(Some(won)));
-            asi.success((cx, results.collect::<Result<Vec<R::Result>, _>>()?))
+            asi.success((results.collect::<Result<Vec<R::Result>, _>>()?,))
         });
         Ok(())
     })
@@ -171,8 +172,8 @@ struct Race {
     won: RefCell<Vec<Option<Args>>>,
     /// Ends the steps of items that run, and the wait for the end of the race, which comes last.
     running: RefCell<Vec<Option<Interrupter>>>,
-    /// The contexts of the items that have begun.
-    items: RefCell<Vec<Option<Context>>>,
+    /// The items that have begun.
+    items: RefCell<Vec<Option<Rc<Around>>>>,
     /// How many items have not ended.
     left: Cell<usize>,
     is_decided: Cell<bool>,
@@ -206,16 +207,16 @@ impl Race {
         (number, of_race, item): (usize, Context, X),
     ) -> StepResult {
         // one that has lost before a crash fails again
-        let cx = level.inside(of_race, None, Some(Inside::Item(number, None)))?;
+        let around = level.inside(&of_race, None, Some(Inside::Item(number, None)))?;
         if let Some(item) = self.items.borrow_mut().get_mut(number) {
-            *item = Some(cx.clone());
+            *item = Some(Rc::clone(&around));
         }
-        let Some(recorded) = cx.own_level().cloned() else {
-            return self.run(asi, level, (number, cx, item));
+        let Some(recorded) = around.recorded.clone() else {
+            return self.run(asi, level, (number, around, item));
         };
         let (level, source) = (Arc::clone(level), self.source);
         // the host is notified which items have lost
-        asi.add(move |asi, ()| self.run(asi, &level, (number, cx, item)))
+        asi.add(move |asi, ()| self.run(asi, &level, (number, around, item)))
             .remembered(recorded.inside())
             .named("item")
             .located_at(source);
@@ -226,14 +227,14 @@ impl Race {
         self: Rc<Self>,
         asi: &mut AsyncSteps,
         level: &Level,
-        (number, cx, item): (usize, Context, X),
+        (number, around, item): (usize, Rc<Around>, X),
     ) -> StepResult {
         if self.is_decided.get() {
             return Err(Lost::error().into());
         }
         self.begins(number, asi.interrupter());
-        let recorded = cx.own_level().cloned();
-        level.enter_branch(0, asi, cx, item);
+        let recorded = around.recorded.clone();
+        level.enter_branch(0, asi, around, item);
         asi.add_inner(move |_, result: Args| {
             self.wins(number, result)?;
             if let Some(level) = recorded {

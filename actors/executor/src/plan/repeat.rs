@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::{AsyncSteps, Error, StepResult};
 
-use super::context::{Context, With};
+use super::context::Context;
 use super::form::Form;
 use super::node::Level;
 use super::place::Inside;
@@ -141,7 +141,7 @@ where
 
     /// Adds the loop to the running step, and a step that returns its result.
     fn start(self: Rc<Self>, asi: &mut AsyncSteps, progress: Progress<St, B>) {
-        let (of_end, source) = (self.cx.clone(), self.cx.source());
+        let source = self.cx.source();
         let progress = Rc::new(RefCell::new(progress));
         let ended = Rc::clone(&progress);
         asi.make_loop(move |asi| {
@@ -150,7 +150,7 @@ where
                 drop(now);
                 self.enter(asi, index, state)?;
                 // it counts as it ended then
-                asi.add_inner(|_, _: With<ControlFlow<B, St>>| {});
+                asi.add_inner(|_, (_,): (ControlFlow<B, St>,)| {});
                 return Ok(());
             }
             let (index, state) = match now.next.take() {
@@ -163,7 +163,7 @@ where
             drop(now);
             self.enter(asi, index, state)?;
             let (this, progress) = (Rc::clone(&self), Rc::clone(&progress));
-            asi.add_inner(move |_, (_, flow): With<ControlFlow<B, St>>| {
+            asi.add_inner(move |_, (flow,): (ControlFlow<B, St>,)| {
                 this.ended(index, &flow)?;
                 progress.borrow_mut().next = Some(flow.map_continue(|state| (index + 1, state)));
                 Ok(())
@@ -172,7 +172,7 @@ where
         })
         .located_at(source);
         asi.add_inner(move |asi, ()| match ended.borrow_mut().next.take() {
-            Some(ControlFlow::Break(result)) => asi.success((of_end, result)),
+            Some(ControlFlow::Break(result)) => asi.success((result,)),
             _ => Err(Error::unexpected("a loop with a state was left without a result").into()),
         });
     }

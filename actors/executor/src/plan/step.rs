@@ -12,7 +12,7 @@ use asyncsteps_core::{
     AsyncSteps, BodyResult, Error, Replayable, Retry, StepResult, Undo, UndoPolicy,
 };
 
-use super::context::{Context, With};
+use super::context::Context;
 use super::cx::{Cx, CxBody};
 use super::facts::Facts;
 use super::form::{Form, UndoForm};
@@ -263,8 +263,8 @@ where
         let level = Level::of(self.into_chain().into_nodes());
         let inside = Some(Arc::clone(&level));
         let body = move |asi: &mut AsyncSteps, cx: Context, value: I, _: &_| {
-            level.enter(asi, level.inside(cx, None, None)?, value)?;
-            asi.add_inner(|asi, (cx, value): With<T>| asi.success((cx, Ok::<_, Error>(value))));
+            level.enter(asi, level.inside(&cx, None, None)?, value)?;
+            asi.add_inner(|asi, (value,): (T,)| asi.success((Ok::<_, Error>(value),)));
             Ok(())
         };
         Chain::new()
@@ -283,8 +283,8 @@ where
         let end = move |rest: Arc<Level>| {
             let inside = Some(Arc::clone(&rest));
             let body = move |asi: &mut AsyncSteps, cx, value: T, _: &_| match split(value) {
-                ControlFlow::Break(end) => asi.success((cx, end)),
-                ControlFlow::Continue(value) => rest.enter(asi, cx, value),
+                ControlFlow::Break(end) => asi.success((end,)),
+                ControlFlow::Continue(value) => rest.go_on(asi, &cx, value),
             };
             let facts = Facts::new::<S, T, C>(Form::OrEnd);
             // the steps return the result of their last one
@@ -328,7 +328,7 @@ where
 {
     let inside = Some(Arc::clone(&level));
     let body = move |asi: &mut AsyncSteps, cx: Context, value: A, _: &_| {
-        level.enter(asi, level.inside(cx, None, None)?, value)
+        level.enter(asi, level.inside(&cx, None, None)?, value)
     };
     chain.add(name, source, Form::Group, inside, Box::new(Substeps(body)))
 }
@@ -341,7 +341,7 @@ where
     P: 'static,
     A: 'static,
 {
-    chain.substeps("", Form::Pass, None, |asi, cx, value, _| asi.success((cx, value)))
+    chain.substeps("", Form::Pass, None, |asi, _, value, _| asi.success((value,)))
 }
 
 /// The options of a step.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use asyncsteps_core::{Arguments, AsyncSteps, StepResult, codes};
 
+use super::around::Around;
 use super::context::Context;
 use super::facts::Facts;
 use super::form::Form;
@@ -21,23 +22,23 @@ use super::work::AT_ONCE;
 use crate::recorder::{Begun, Part, StepRecorder};
 
 impl Level {
-    /// Adds steps to the running one that undo the begun steps of this level, whose context is `cx`; `taken` is the
-    /// input of the first of them.
+    /// Adds steps to the running one that undo the begun steps of this level; `taken` is the input of the first of them.
     pub(super) fn undo(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
-        cx: &Context,
+        around: &Rc<Around>,
         taken: Option<&Taken>,
     ) {
         if self.ways() < 2 {
-            return self.undo_way(0, asi, cx, taken);
+            return self.undo_way(0, asi, around, taken);
         }
-        let source = cx.source();
+        let source = around.source;
         let mut branches = asi.parallel(|branches| {
             for way in 0..self.ways() {
-                let (level, cx, taken) = (Arc::clone(self), cx.clone(), taken.cloned());
+                let (level, around) = (Arc::clone(self), Rc::clone(around));
+                let taken = taken.cloned();
                 let branch = move |asi: &mut AsyncSteps, ()| {
-                    level.undo_way(way, asi, &cx, taken.as_ref());
+                    level.undo_way(way, asi, &around, taken.as_ref());
                 };
                 branches.add(branch).located_at(source);
             }
@@ -49,11 +50,11 @@ impl Level {
         self: &Arc<Self>,
         way: usize,
         asi: &mut AsyncSteps,
-        cx: &Context,
+        around: &Rc<Around>,
         taken: Option<&Taken>,
     ) {
         for (at, node) in self.way(way).iter().enumerate().rev() {
-            let cx = cx.clone().at(&node.id);
+            let cx = Context::at(Rc::clone(around), &node.id);
             if !node.is_to_undo(&cx) {
                 continue;
             }
@@ -104,7 +105,7 @@ impl Level {
         else {
             return first.cloned();
         };
-        let of_node = cx.clone().at(&node.id);
+        let of_node = Context::at(Rc::clone(&cx.around), &node.id);
         if node.facts.passes {
             return self.taken((way, before), &of_node, first);
         }
@@ -141,8 +142,8 @@ impl Node {
         match (&self.inside, cx.recorded()) {
             (_, Some(step)) => step.memory.is_to_undo(),
             (Some(inside), None) => {
-                let mut nodes = inside.nodes();
-                nodes.any(|(_, node)| node.is_to_undo(&cx.clone().at(&node.id)))
+                let here = |node: &Self| Context::at(Rc::clone(&cx.around), &node.id);
+                inside.nodes().any(|(_, node)| node.is_to_undo(&here(node)))
             }
             (None, None) => false,
         }
@@ -184,20 +185,17 @@ impl Level {
     ) {
         let taken = taken.filter(|_| facts.form.passes_inside());
         if self.is_rest() {
-            return self.undo(asi, cx, taken);
+            return self.undo(asi, &cx.around, taken);
         }
         let Some(step) = cx.recorded() else {
-            return self.undo(asi, &cx.clone().inside(self.has_undo, None, None), taken);
+            return self.undo(asi, &cx.inside(self.has_undo, None, None), taken);
         };
         let begun = step.memory.to_undo_inside();
         for attempt in begun.chunk_by(|one, other| one.attempt == other.attempt) {
             let inside = |begun: &Begun| {
                 let cx = cx.clone().in_attempt(begun.attempt);
-                self.known(
-                    cx,
-                    None,
-                    begun.part.as_ref().map(|part| inside_of(part, facts.has_keys)),
-                )
+                let part = begun.part.as_ref().map(|part| inside_of(part, facts.has_keys));
+                self.known(&cx, None, part)
             };
             let parts = attempt.iter().map(inside).collect();
             // iterations follow each other
@@ -207,12 +205,12 @@ impl Level {
         }
     }
 
-    /// Adds a step to the running one that undoes attempts, iterations or items with these contexts, `at_once` at a time.
+    /// Adds a step to the running one that undoes these attempts, iterations or items, `at_once` at a time.
     fn undo_parts(
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
         cx: &Context,
-        parts: Vec<Context>,
+        parts: Vec<Rc<Around>>,
         (at_once, taken): (usize, Option<&Taken>),
     ) {
         let source = cx.source();
@@ -224,9 +222,9 @@ impl Level {
             for parts in branches {
                 let (level, taken) = (Arc::clone(self), taken.cloned());
                 let branch = move |asi: &mut AsyncSteps, ()| {
-                    for cx in parts {
+                    for part in parts {
                         let (level, taken) = (Arc::clone(&level), taken.clone());
-                        asi.add(move |asi, ()| level.undo(asi, &cx, taken.as_ref()))
+                        asi.add(move |asi, ()| level.undo(asi, &part, taken.as_ref()))
                             .located_at(source);
                     }
                 };

@@ -9,7 +9,7 @@ use asyncsteps_core::{
     Added, AsyncSteps, BodyResult, StepError, StepResult, TemplateAdded, Undo, UndoPolicy,
 };
 
-use super::context::{Context, With};
+use super::context::Context;
 use super::cx::{Cx, CxBody};
 use super::place::StepId;
 use super::service::{Service, coded};
@@ -20,12 +20,12 @@ pub(super) trait UndoBody<A: 'static, T: 'static>: Send + Sync {
     /// Says to a step of a template how it is undone.
     fn say_to_template(
         self: Arc<Self>,
-        added: &mut TemplateAdded<'_, With<A>, With<T>>,
+        added: &mut TemplateAdded<'_, (A,), (T,)>,
         id: &Arc<StepId>,
     );
 
     /// Says to a step that takes this value how it is undone.
-    fn say(self: Arc<Self>, added: &mut Added<'_, With<A>, With<T>>, cx: Context, input: Option<A>);
+    fn say(self: Arc<Self>, added: &mut Added<'_, (A,), (T,)>, cx: Context, input: Option<A>);
 
     /// The part of the input that the undo takes.
     fn input(&self, input: &A) -> Option<A>;
@@ -53,21 +53,21 @@ where
 {
     fn say_to_template(
         self: Arc<Self>,
-        added: &mut TemplateAdded<'_, With<A>, With<T>>,
+        added: &mut TemplateAdded<'_, (A,), (T,)>,
         id: &Arc<StepId>,
     ) {
         let (policy, id) = (self.0.clone(), Arc::clone(id));
-        let keep = move |(cx, _): &With<A>| (Cx::of(cx.clone().at(&id)),);
-        let undo = async move |(cx,): &(Cx<S, P>,), outcome: Undo<&With<T>>| {
-            (self.1.call)(cx, without_context(outcome)).await.map_err(coded::<S>)
+        let keep = move |asi: &AsyncSteps, _: &_| (Cx::of(Context::of_running(asi, &id)),);
+        let undo = async move |(cx,): &(Cx<S, P>,), outcome: Undo<&(T,)>| {
+            (self.1.call)(cx, of_value(outcome)).await.map_err(coded::<S>)
         };
         added.undo_keeping(policy, keep, undo);
     }
 
-    fn say(self: Arc<Self>, added: &mut Added<'_, With<A>, With<T>>, cx: Context, _: Option<A>) {
+    fn say(self: Arc<Self>, added: &mut Added<'_, (A,), (T,)>, cx: Context, _: Option<A>) {
         let cx = Cx::of(cx);
-        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<T>>| {
-            undone(&cx, (self.1.call)(&cx, without_context(outcome))).await
+        added.undo_with(self.0.clone(), async move |outcome: Undo<&(T,)>| {
+            undone(&cx, (self.1.call)(&cx, of_value(outcome))).await
         });
     }
 
@@ -103,26 +103,23 @@ where
 {
     fn say_to_template(
         self: Arc<Self>,
-        added: &mut TemplateAdded<'_, With<A>, With<T>>,
+        added: &mut TemplateAdded<'_, (A,), (T,)>,
         id: &Arc<StepId>,
     ) {
         let (policy, id) = (self.0.clone(), Arc::clone(id));
-        let keep = move |(cx, input): &With<A>| (Cx::of(cx.clone().at(&id)), input.clone());
-        let undo = async move |(cx, input): &(Cx<S, P>, A), outcome: Undo<&With<T>>| {
-            (self.1.call)(cx, input, without_context(outcome)).await.map_err(coded::<S>)
+        let keep = move |asi: &AsyncSteps, (input,): &(A,)| {
+            (Cx::of(Context::of_running(asi, &id)), input.clone())
+        };
+        let undo = async move |(cx, input): &(Cx<S, P>, A), outcome: Undo<&(T,)>| {
+            (self.1.call)(cx, input, of_value(outcome)).await.map_err(coded::<S>)
         };
         added.undo_keeping(policy, keep, undo);
     }
 
-    fn say(
-        self: Arc<Self>,
-        added: &mut Added<'_, With<A>, With<T>>,
-        cx: Context,
-        input: Option<A>,
-    ) {
+    fn say(self: Arc<Self>, added: &mut Added<'_, (A,), (T,)>, cx: Context, input: Option<A>) {
         let cx = Cx::of(cx);
-        added.undo_with(self.0.clone(), async move |outcome: Undo<&With<T>>| match &input {
-            Some(input) => undone(&cx, (self.1.call)(&cx, input, without_context(outcome))).await,
+        added.undo_with(self.0.clone(), async move |outcome: Undo<&(T,)>| match &input {
+            Some(input) => undone(&cx, (self.1.call)(&cx, input, of_value(outcome))).await,
             None => unreachable!("the input of the step is kept for its undo"),
         });
     }
@@ -159,9 +156,9 @@ async fn undone<S: Service, P>(
     }
 }
 
-fn without_context<T>(outcome: Undo<&With<T>>) -> Undo<&T> {
+fn of_value<T>(outcome: Undo<&(T,)>) -> Undo<&T> {
     match outcome {
-        Undo::Done((_, value)) => Undo::Done(value),
+        Undo::Done((value,)) => Undo::Done(value),
         Undo::Unknown => Undo::Unknown,
     }
 }

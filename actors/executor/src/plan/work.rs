@@ -1,6 +1,5 @@
 //! The work of a step when a request comes to it, with its options.
 
-use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,15 +7,14 @@ use std::time::Duration;
 
 use asyncsteps_core::replay::ReplayHooks;
 use asyncsteps_core::{
-    Added, Args, Arguments, AsyncSteps, BodyResult, Error, Replayable, Retry, RunContext,
-    StepError, StepResult, TemplateAdded, TemplateSteps, Untyped, codes,
+    Added, Args, Arguments, AsyncSteps, BodyResult, Error, Retry, RunContext, StepError,
+    StepResult, TemplateAdded, TemplateSteps, Untyped, codes,
 };
 
-use super::context::{Context, With};
+use super::context::Context;
 use super::cx::{Cx, CxBody};
 use super::locks::{Held, LockOf};
 use super::node::{Level, Work};
-use super::of_body::OfBody;
 use super::place::StepId;
 use super::service::{Service, coded};
 use super::taken::{Taken, take};
@@ -36,8 +34,8 @@ pub(super) struct Said<A: 'static, T: 'static> {
     /// How the host of a request stores its input and result.
     pub(super) input: Option<Codec<A>>,
     pub(super) result: Option<Codec<T>>,
-    /// It returns this, and not the recorded value.
-    pub(super) passes: Option<fn(&A) -> T>,
+    /// It returns what it takes, and not the recorded value.
+    pub(super) passes: bool,
     /// The steps inside, if they follow from its input.
     pub(super) define: Option<Arc<Define<A>>>,
 }
@@ -61,9 +59,9 @@ pub(super) struct ItemRules {
 /// A retry policy of a step whose input can be kept for the next attempt.
 pub(super) struct Tries<A: 'static, T: 'static> {
     retry: Retry,
-    of_template: SayRetryOfTemplate<With<A>, With<T>>,
-    of_body: SayRetry<With<A>, With<T>>,
-    of_substeps: SayRetry<With<A>, Untyped>,
+    of_template: SayRetryOfTemplate<(A,), (T,)>,
+    of_body: SayRetry<(A,), (T,)>,
+    of_substeps: SayRetry<(A,), Untyped>,
 }
 
 /// Says to a step that it is tried again.
@@ -73,10 +71,7 @@ type SayRetry<A, T> = fn(&mut Added<'_, A, T>, Retry);
 type SayRetryOfTemplate<A, T> = fn(&mut TemplateAdded<'_, A, T>, Retry);
 
 impl<A: Clone + 'static, T: 'static> Tries<A, T> {
-    pub(super) fn new(retry: Retry) -> Self
-    where
-        With<A>: Replayable,
-    {
+    pub(super) fn new(retry: Retry) -> Self {
         Self {
             retry,
             of_template: |added, retry| _ = added.retry(retry),
@@ -104,7 +99,7 @@ impl<A, T> Default for Said<A, T> {
             items: ItemRules { at_once: AT_ONCE, first: 1, within: None, at_least: None },
             input: None,
             result: None,
-            passes: None,
+            passes: false,
             define: None,
         }
     }
@@ -142,7 +137,7 @@ impl<A, T> Said<A, T> {
     }
 
     /// Applies the options of steps of any kind to a step of a request.
-    fn say<K>(&self, added: &mut Added<'_, With<A>, K>, cx: &Context, held: &Held) {
+    fn say<K>(&self, added: &mut Added<'_, (A,), K>, cx: &Context, held: &Held) {
         held.say(added);
         if let Some(limit) = self.timeout {
             added.timeout(limit);
@@ -188,22 +183,25 @@ where
 {
     fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool) {
         let (name, source) = (self.id.name, self.id.source);
-        // an error handler of a template knows no request
-        if self.said.recover.is_none() && !is_recorded {
-            let of_body = Arc::clone(&self);
-            let mut added = steps.run_with(async move |run: RunContext, (cx, input): With<A>| {
-                let cx = Cx::of(cx.at(&of_body.id).in_attempt(run.attempt));
-                let result = (of_body.body.call)(&cx, input).await.map_err(coded::<S>)?;
-                Ok((cx.context, result))
-            });
-            added.named(name).located_at(source);
-            self.say_to_template(&mut added);
-        } else {
+        if is_recorded {
             steps
-                .defer(move |asi, (cx, input): With<A>| self.start(asi, cx.at(&self.id), input))
+                .defer(move |asi, (input,): (A,)| self.start(asi, input))
                 .named(name)
                 .located_at(source);
+            return;
         }
+        let of_body = Arc::clone(&self);
+        let mut added = steps.run_made(move |asi, (input,): (A,)| {
+            let cx = Context::of_running(asi, &of_body.id).in_attempt(asi.attempt());
+            let (this, cx) = (Arc::clone(&of_body), Cx::of(cx));
+            async move {
+                let result = (this.body.call)(&cx, input).await;
+                let result = result.map_err(|raised| coded::<S>(raised).into_error())?;
+                Ok((result,).into_args())
+            }
+        });
+        added.named(name).located_at(source);
+        self.say_to_template(&mut added);
     }
 
     fn held(&self, cx: &Context, taken: Option<&Taken>) -> Result<Held, Error> {
@@ -233,18 +231,18 @@ where
     F: AsyncFn(&Cx<S, P>, A) -> BodyResult<T> + Send + Sync + 'static,
 {
     /// Applies the options of the step to a step of a template.
-    fn say_to_template(self: &Arc<Self>, added: &mut TemplateAdded<'_, With<A>, With<T>>) {
+    fn say_to_template(self: &Arc<Self>, added: &mut TemplateAdded<'_, (A,), (T,)>) {
         let said = &self.said;
         for lock in 0..said.locks.len() {
             let this = Arc::clone(self);
-            added.locked_by(move |_, (cx, input)| {
-                this.said.locks.get(lock)?.of(&cx.clone().at(&this.id), input)
+            added.locked_by(move |asi, (input,)| {
+                this.said.locks.get(lock)?.of(&Context::of_running(asi, &this.id), input)
             });
         }
         for limiter in 0..said.limiters.len() {
             let this = Arc::clone(self);
-            added.limited_by(move |_, (cx, input)| {
-                this.said.limiters.get(limiter)?.of(&cx.clone().at(&this.id), input)
+            added.limited_by(move |asi, (input,)| {
+                this.said.limiters.get(limiter)?.of(&Context::of_running(asi, &this.id), input)
             });
         }
         if let Some(limit) = said.timeout {
@@ -259,10 +257,17 @@ where
         if let Some(undo) = &said.undo {
             Arc::clone(undo).say_to_template(added, &self.id);
         }
+        if let Some(recover) = &said.recover {
+            let (recover, id) = (Arc::clone(recover), Arc::clone(&self.id));
+            added.on_error(move |asi, error| {
+                let cx = Context::of_running(asi, &id);
+                Arc::clone(&recover).add(asi, cx, error.clone());
+            });
+        }
     }
 
     /// Runs an attempt of the body; in a request that a host records, as the host has it.
-    async fn run(&self, run: RunContext, cx: Context, input: A) -> Result<With<T>, StepError> {
+    async fn run(&self, run: RunContext, cx: Context, input: A) -> Result<(T,), StepError> {
         let cx = Cx::of(cx.in_attempt(run.attempt));
         let result = {
             let recorded = cx.context.recorded();
@@ -278,25 +283,20 @@ where
                 None => body.await?,
             }
         };
-        Ok((cx.context, result))
+        Ok((result,))
     }
 
     /// Starts the step with its options.
-    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Context, input: A) -> StepResult {
-        let (this, said) = (Arc::clone(self), &self.said);
+    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, input: A) -> StepResult {
+        let (this, said, cx) = (Arc::clone(self), &self.said, Context::of_running(asi, &self.id));
         let held = said.held(&cx, &input);
         let undo = said.undo.as_ref().map(|undo| (Arc::clone(undo), undo.input(&input)));
         let of_step = cx.clone();
         if let Some((step, codec)) = cx.recorded().zip(said.input) {
             step.memory.takes((codec.write)(&input)?)?;
         }
-        let recorded = cx.recorded().map(|step| OfBody {
-            cx: cx.clone(),
-            step: Rc::clone(step),
-            passes: Cell::new(said.passes.map(|passes| passes(&input))),
-        });
-        let body = async move |run, (cx, input)| this.run(run, cx, input).await;
-        asi.become_run((cx, input), body, |added| {
+        let body = async move |run, (input,)| this.run(run, cx.clone(), input).await;
+        asi.become_run((input,), body, |added| {
             said.say(added, &of_step, &held);
             if let Some(tries) = &said.retry {
                 (tries.of_body)(added, tries.retry.clone());
@@ -304,17 +304,20 @@ where
             if said.is_shielded {
                 added.shielded();
             }
+            if let Some(step) = of_step.recorded() {
+                added.remembered(Rc::clone(&step.memory) as Rc<dyn ReplayHooks>);
+            }
+            if said.passes {
+                added.passes_on();
+            }
             if let Some((undo, input)) = undo {
                 undo.say(added, of_step, input);
-            }
-            if let Some(recorded) = recorded {
-                added.remembered(Rc::new(recorded));
             }
         })
     }
 }
 
-/// A body that adds sub-steps, the last of which returns a context and `T`.
+/// A body that adds sub-steps, the last of which returns `T`.
 pub(super) struct Substeps<F>(pub(super) F);
 
 impl<A, T, F> IntoWork<A, T> for Substeps<F>
@@ -343,11 +346,12 @@ where
     fn add(self: Arc<Self>, steps: &mut TemplateSteps, is_recorded: bool) {
         let (name, source) = (self.id.name, self.id.source);
         let mut added = if self.said.is_nothing() && !is_recorded {
-            steps.add(move |asi, (cx, input): With<A>| {
-                (self.body)(asi, cx.at(&self.id), input, &self.said)
+            steps.add(move |asi, (input,): (A,)| {
+                let cx = Context::of_running(asi, &self.id);
+                (self.body)(asi, cx, input, &self.said)
             })
         } else {
-            steps.defer(move |asi, (cx, input): With<A>| self.start(asi, cx.at(&self.id), input))
+            steps.defer(move |asi, (input,): (A,)| self.start(asi, input))
         };
         added.located_at(source);
         if !name.is_empty() {
@@ -372,22 +376,22 @@ where
     F: Fn(&mut AsyncSteps, Context, A, &Said<A, T>) -> StepResult + Send + Sync + 'static,
 {
     /// Starts the step with its options.
-    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, cx: Context, input: A) -> StepResult {
-        let (this, said) = (Arc::clone(self), &self.said);
+    fn start(self: &Arc<Self>, asi: &mut AsyncSteps, input: A) -> StepResult {
+        let (this, said, cx) = (Arc::clone(self), &self.said, Context::of_running(asi, &self.id));
         let held = said.held(&cx, &input);
         let of_step = cx.clone();
         // a step that the host does not know is a part of the steps around it
         let recorded = match cx.recorded() {
             Some(step) => Some(Rc::clone(&step.memory) as Rc<dyn ReplayHooks>),
-            None => cx.level().map(|level| level.inside()),
+            None => cx.around.level().map(|level| level.inside()),
         };
-        let body = move |asi: &mut AsyncSteps, (cx, input): With<A>| {
+        let body = move |asi: &mut AsyncSteps, (input,): (A,)| {
             // the engine counts the attempts of the step around it, unless the step itself is tried
             // again
             let attempt = if this.said.retry.is_some() { asi.attempt() } else { 1 };
-            (this.body)(asi, cx.in_attempt(attempt), input, &this.said)
+            (this.body)(asi, cx.clone().in_attempt(attempt), input, &this.said)
         };
-        asi.become_substeps((cx, input), body, |added| {
+        asi.become_substeps((input,), body, |added| {
             said.say(added, &of_step, &held);
             if let Some(tries) = &said.retry {
                 (tries.of_substeps)(added, tries.retry.clone());
@@ -410,7 +414,7 @@ where
         let (source, cx) = (cx.source(), Cx::of(cx));
         asi.run(async move |()| {
             let result = (self.call)(&cx, &error).await.map_err(coded::<S>)?;
-            Ok((cx.context.clone(), result))
+            Ok((result,))
         })
         .located_at(source);
     }

@@ -71,7 +71,7 @@ impl Policies {
         waker: Waking<'_>,
     ) -> StepResult {
         if let Some(plan) = self.undo.take() {
-            let (undo, same) = StepUndo::new(plan, args)
+            let (undo, same) = StepUndo::new(plan, asi, args)
                 .map_err(|mismatch| StepError::error(Error::violation(mismatch, asi.location())))?;
             asi.add_undo(undo);
             args = same;
@@ -84,6 +84,9 @@ impl Policies {
                         // the outcome of that run is unknown
                         undo.set_unknown();
                     }
+                }
+                Replay::Done(_) if self.one.passes => {
+                    return recalled::end(Replay::Done(args), asi);
                 }
                 ended @ (Replay::Done(_) | Replay::Failed { .. } | Replay::Never { .. }) => {
                     return recalled::end(ended, asi);

@@ -31,6 +31,8 @@ pub(crate) struct AttemptPolicies {
     /// The step has an undo.
     pub(crate) undoes: bool,
     pub(crate) memory: Option<Rc<dyn ReplayHooks>>,
+    /// The step returns what it takes, if it ended normally in an earlier run.
+    pub(crate) passes: bool,
 }
 
 impl Policies {
@@ -122,6 +124,7 @@ impl SharedPolicies {
                 ends_flow: false,
                 undoes: self.undo.is_some(),
                 memory: None,
+                passes: false,
             },
         }
     }

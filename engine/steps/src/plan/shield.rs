@@ -40,8 +40,10 @@ pub(super) fn start(
     let mut flow = AsyncSteps::root();
     let policies = flow.policy_state();
     (policies.has_attempts, policies.is_shield) = (true, true);
+    let surroundings = asi.any_surroundings();
     let step = QueuedStep::body(asi.location(), move |asi, _| {
         asi.extras().attempt = attempt;
+        asi.extras().surroundings = surroundings;
         asi.limit_hard(Limit::Attempt(attempt), limit, memory);
         body.start(asi, args, None)?;
         asi.watch(move |result| fails.set(result.is_err()));

@@ -209,6 +209,8 @@ pub(crate) struct StepExtras {
     pub(crate) values: Option<SlotId>,
     /// Which attempt of a step in another flow this step is; 0 for none.
     pub(crate) attempt: u32,
+    /// What the steps inside find around them.
+    pub(crate) surroundings: Option<Rc<dyn Any>>,
     /// The normal end of the step forgets what could be undone inside.
     pub(crate) is_scope: bool,
     /// The steps inside do not see the loops around.
@@ -371,7 +373,7 @@ pub(crate) trait UndoPlan {
     ///
     /// # Errors
     /// They are not what the step takes.
-    fn keep_input(&self, args: Args) -> Result<(Args, Args), ArgsMismatch>;
+    fn keep_input(&self, asi: &AsyncSteps, args: Args) -> Result<(Args, Args), ArgsMismatch>;
 
     /// The result of the body, and a copy for the undo.
     fn keep_result(&self, result: Args) -> (Args, Args);

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::shapes::{StepUndo, UndoOutcome, UndoPlan, UndoWork};
+use super::shapes::{AsyncSteps, StepUndo, UndoOutcome, UndoPlan, UndoWork};
 use super::shielded::ShieldedBody;
 use crate::args::{Args, ArgsMismatch};
 use crate::flow::Identity;
@@ -16,8 +16,12 @@ impl StepUndo {
     /// # Errors
     /// The arguments are not what the step takes.
     #[inline]
-    pub(crate) fn new(plan: Arc<dyn UndoPlan>, args: Args) -> Result<(Self, Args), ArgsMismatch> {
-        let (args, input) = plan.keep_input(args)?;
+    pub(crate) fn new(
+        plan: Arc<dyn UndoPlan>,
+        asi: &AsyncSteps,
+        args: Args,
+    ) -> Result<(Self, Args), ArgsMismatch> {
+        let (args, input) = plan.keep_input(asi, args)?;
         let input = (!input.is_empty()).then(|| Box::new(input));
         Ok((Self::of(plan, input, UndoOutcome::Nothing), args))
     }

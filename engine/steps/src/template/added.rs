@@ -175,7 +175,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     /// fn reserve(asi: &mut TemplateSteps) {
     ///     asi.run(async |seat: u32| Ok(format!("seat {seat}"))).undo_keeping(
     ///         UndoPolicy::default(),
-    ///         |seat| *seat,
+    ///         |_, seat| *seat,
     ///         async |seat, outcome: Undo<&String>| Ok(println!("free {seat}, was {outcome:?}")),
     ///     );
     /// }
@@ -184,7 +184,7 @@ impl<'a, A, T> TemplateAdded<'a, A, T> {
     pub fn undo_keeping<K, F>(
         &mut self,
         policy: UndoPolicy,
-        keep: impl Fn(&A) -> K + Send + Sync + 'static,
+        keep: impl Fn(&AsyncSteps, &A) -> K + Send + Sync + 'static,
         undo: F,
     ) -> &mut Self
     where

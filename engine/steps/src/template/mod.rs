@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::args::Arguments;
+use crate::args::{Args, Arguments};
 use crate::error::{Error, StepError, StepResult, StepReturn};
 use crate::interface::{AsyncBody, Plain, RunContext, WithContext, start_shared};
 use crate::location::StepLocation;
@@ -150,6 +150,23 @@ impl TemplateSteps {
         F: AsyncFn(RunContext, A) -> Result<T, StepError> + Send + Sync + 'static,
     {
         self.push_async(WithContext(body), StepLocation::here())
+    }
+
+    /// [`run`](Self::run) for a body that sees the flow when it makes its future, which returns the values of a `T`. For
+    /// libraries that write steps for their users.
+    #[track_caller]
+    pub fn run_made<A, T, F, Fut>(&mut self, make: F) -> TemplateAdded<'_, A, T>
+    where
+        A: Arguments,
+        F: Fn(&mut AsyncSteps, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Args, Error>> + 'static,
+    {
+        let body = move |asi: &mut AsyncSteps, args, waker: Waking<'_>| {
+            let args = asi.typed(args)?;
+            let made = make(asi, args);
+            asi.poll_new(made, waker)
+        };
+        self.push(Box::new(body), StepLocation::here())
     }
 
     /// Adds a step whose sub-steps, the branches, run in parallel (FTN12 §2.2.1 `parallel`).

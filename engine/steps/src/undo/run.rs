@@ -23,7 +23,7 @@ use crate::stack::{AsyncSteps, RepeatedWork, UndoPlan, UndoWork, Waking};
 /// An async closure that undoes a step. `K` is what it keeps of the step's arguments.
 pub(crate) trait UndoClosure<K, T> {
     /// Returns the arguments, and the part of them to keep.
-    fn keep(&self, args: Args) -> Result<(Args, Args), ArgsMismatch>;
+    fn keep(&self, asi: &AsyncSteps, args: Args) -> Result<(Args, Args), ArgsMismatch>;
 
     fn call(&self, kept: &K, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>>;
 }
@@ -35,7 +35,7 @@ impl<F, T> UndoClosure<(), T> for OfResult<F>
 where
     F: AsyncFn(Undo<&T>) -> Result<(), StepError>,
 {
-    fn keep(&self, args: Args) -> Result<(Args, Args), ArgsMismatch> {
+    fn keep(&self, _: &AsyncSteps, args: Args) -> Result<(Args, Args), ArgsMismatch> {
         Ok((args, Args::none()))
     }
 
@@ -61,13 +61,12 @@ impl<G, F, A, K, T> UndoClosure<K, T> for OfInput<G, F, A>
 where
     A: Arguments,
     K: Arguments,
-    G: Fn(&A) -> K,
+    G: Fn(&AsyncSteps, &A) -> K,
     F: AsyncFn(&K, Undo<&T>) -> Result<(), StepError>,
 {
-    fn keep(&self, args: Args) -> Result<(Args, Args), ArgsMismatch> {
-        let input = A::from_args(args)?;
-        let kept = (self.keep)(&input).into_args();
-        Ok((input.into_args(), kept))
+    fn keep(&self, asi: &AsyncSteps, mut args: Args) -> Result<(Args, Args), ArgsMismatch> {
+        let kept = args.lend(|input| (self.keep)(asi, input).into_args())?;
+        Ok((args, kept))
     }
 
     fn call(&self, kept: &K, outcome: Undo<&T>) -> impl Future<Output = Result<(), StepError>> {
@@ -94,8 +93,8 @@ where
     A: Arguments,
     T: Replayable,
 {
-    fn keep_input(&self, args: Args) -> Result<(Args, Args), ArgsMismatch> {
-        self.body.keep(args)
+    fn keep_input(&self, asi: &AsyncSteps, args: Args) -> Result<(Args, Args), ArgsMismatch> {
+        self.body.keep(asi, args)
     }
 
     fn keep_result(&self, result: Args) -> (Args, Args) {

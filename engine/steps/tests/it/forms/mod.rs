@@ -18,6 +18,8 @@ mod shared_error;
 mod shielded;
 /// Async bodies sleep by timers of their flow.
 mod sleep;
+/// Steps find what surrounds them.
+mod surroundings;
 /// A hard time limit cancels what is inside, and is raised at its own step.
 mod timeout;
 /// What was done is undone on every way out.

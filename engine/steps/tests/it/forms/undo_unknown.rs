@@ -196,7 +196,7 @@ fn an_undo_of_a_template_can_take_what_its_step_took() {
         .retry(Retry::attempts(2).on_code("Lost"))
         .undo_keeping(
             UndoPolicy::default(),
-            |(seat, row)| (*seat, row.to_lowercase()),
+            |_, (seat, row)| (*seat, row.to_lowercase()),
             async |(seat, row): &(u32, String), outcome: Undo<&String>| {
                 LOG.with_borrow(|log| log.add(format_args!("{row}{seat} {outcome:?}")));
                 Ok(())
