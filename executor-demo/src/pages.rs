@@ -79,7 +79,7 @@ impl Pages {
                 Ok(docs::file(request.method(), path).map(Either::Left))
             }
             (_, Some(openapi)) if path == "/openapi.json" => {
-                Ok(openapi.oneshot(request).await?.map(Either::Left))
+                Ok(openapi.oneshot(request).await?.map(|text| Either::Left(text.into())))
             }
             _ => Ok(self.metrics.service().oneshot(request).await?.map(Either::Left)),
         }

@@ -9,10 +9,8 @@ use std::task::{Context, Poll};
 use asyncsteps_executor::{FunctionInfo, InterfaceInfo};
 use asyncsteps_futoin::iface::FunctionName;
 use asyncsteps_futoin::openapi::{self, HttpFront};
-use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tower_service::Service as TowerService;
@@ -59,7 +57,7 @@ pub struct OpenApi {
     /// The document without and with everything as text, and of how many interfaces it is: they are added while
     /// requests are served.
     #[debug(skip)]
-    written: Arc<Mutex<[(usize, Bytes); 2]>>,
+    written: Arc<Mutex<[(usize, String); 2]>>,
 }
 
 impl OpenApi {
@@ -123,12 +121,12 @@ impl OpenApi {
         openapi::document(&end_point.executor.definitions(), &front)
     }
 
-    fn text(&self, all: bool) -> Bytes {
+    fn text(&self, all: bool) -> String {
         let hosted = self.service.end_point.executor.definitions().len();
         let mut written = self.written.lock();
         let written = &mut written[usize::from(all)];
         if written.1.is_empty() || written.0 != hosted {
-            *written = (hosted, self.described(all).to_string().into());
+            *written = (hosted, self.described(all).to_string());
         }
         written.1.clone()
     }
@@ -146,7 +144,7 @@ fn is_shown(interface: &InterfaceInfo, function: &FunctionInfo, has_users: bool)
 }
 
 impl<B> TowerService<Request<B>> for OpenApi {
-    type Response = Response<Full<Bytes>>;
+    type Response = Response<String>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
 
@@ -155,9 +153,9 @@ impl<B> TowerService<Request<B>> for OpenApi {
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let mut answer = Response::new(Full::default());
+        let mut answer = Response::new(String::new());
         if matches!(*request.method(), Method::GET | Method::HEAD) {
-            *answer.body_mut() = self.text(asks_for_all(request.uri().query())).into();
+            *answer.body_mut() = self.text(asks_for_all(request.uri().query()));
             let fields = [
                 (CONTENT_TYPE, "application/json"),
                 (CACHE_CONTROL, "no-cache"),

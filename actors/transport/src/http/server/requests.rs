@@ -2,16 +2,18 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
-use http_body::Body as HttpBody;
-use http_body_util::BodyExt as _;
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
+use pin_project_lite::pin_project;
 
 use super::connection_state::{ConnectionState, InService};
 use super::keep_alive::{self, KEEP_ALIVE};
@@ -81,7 +83,35 @@ where
 {
     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
     let response = service.call(request).await.map_err(Into::into)?;
-    Ok(response.map(|body| Box::pin(body.map_err(Into::into)) as PageBody))
+    Ok(response.map(|body| Box::pin(AnyError { body }) as PageBody))
+}
+
+pin_project! {
+    /// A body whose error has its type left out.
+    struct AnyError<B> {
+        #[pin]
+        body: B,
+    }
+}
+
+impl<B: HttpBody<Error: Into<BoxError>>> HttpBody for AnyError<B> {
+    type Data = B::Data;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        self.project().body.poll_frame(cx).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// The requests of one connection, as hyper calls for their answers; a cheap handle.
