@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
+    "engine/budget/src",
     "engine/steps/src",
     "engine/futoin/src",
     "engine/ffi/src",

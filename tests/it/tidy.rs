@@ -172,6 +172,7 @@ fn what_a_simulated_cluster_runs_draws_nothing_but_from_its_seed() {
 #[test]
 fn unsafe_code_lives_in_the_binary_interface_only() {
     let libraries = [
+        "engine/budget",
         "engine/steps",
         "engine/futoin",
         "actors/asyncsteps",

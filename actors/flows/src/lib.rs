@@ -37,7 +37,6 @@
 #![forbid(unsafe_code)]
 
 mod arbiter_load;
-pub mod budget;
 pub mod carried;
 pub mod clock;
 pub mod drain;
@@ -55,3 +54,5 @@ pub mod timer;
 pub mod tool;
 pub mod trace;
 pub mod watched;
+
+pub use asyncsteps_budget as budget;

@@ -4,8 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Context;
 
-use asyncsteps_actors::budget::Holding;
-use asyncsteps_core::Error;
+use asyncsteps_actors::budget::{BudgetRefusal, Holding};
 
 /// The memory that a connection holds. While a part of it waits for its client, all of it can be
 /// displaced, and the connection ends then.
@@ -78,8 +77,8 @@ impl Share {
     /// Holds `bytes` in all; `waits` says whether for the client, from now on.
     ///
     /// # Errors
-    /// DefenseRejected if the budget has no room for them; it holds as much as before then.
-    pub(super) fn set(&mut self, bytes: usize, waits: bool) -> Result<(), Error> {
+    /// If the budget has no room for them; it holds as much as before then.
+    pub(super) fn set(&mut self, bytes: usize, waits: bool) -> Result<(), BudgetRefusal> {
         self.change(bytes, waits, Holding::set)
     }
 
@@ -104,8 +103,8 @@ impl Share {
         &mut self,
         bytes: usize,
         waits: bool,
-        set: impl FnOnce(&mut Holding, usize, bool) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        set: impl FnOnce(&mut Holding, usize, bool) -> Result<(), BudgetRefusal>,
+    ) -> Result<(), BudgetRefusal> {
         if (self.bytes, self.waits, waits) == (bytes, false, false) {
             return Ok(());
         }

@@ -163,11 +163,11 @@ impl Shared {
         let memory = estimate::of_request(&checked.params, rid) + incoming.transport_memory;
         let permit = match incoming.permit.take() {
             Some(mut permit) => {
-                permit.resize(memory).map_err(|error| Refused::over_budget(&error))?;
+                permit.resize(memory).map_err(|error| Refused::over_budget(&error.into()))?;
                 permit
             }
             None => match self.config.budget.admit(client, memory).decided() {
-                Ok(decided) => decided.map_err(|error| Refused::over_budget(&error))?,
+                Ok(decided) => decided.map_err(|error| Refused::over_budget(&error.into()))?,
                 Err(pending) => {
                     times.queued = QueueTime::Since(clock::now());
                     return Ok(Arrived::Queued { checked, entered, pending, deadline, patience });

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake};
 use std::thread;
 
-use asyncsteps_actors::budget::{Budget, Client, Limits, Permit};
+use asyncsteps_actors::budget::{Budget, BudgetRefusal, Client, Limits, Permit};
 use asyncsteps_actors::flow::start_flow;
 use asyncsteps_core::sim::Random;
-use asyncsteps_core::{Flow, codes};
-use futures_util::FutureExt;
+use asyncsteps_core::{Error, Flow, codes};
+use futures_util::{FutureExt, TryFutureExt};
 
 const THREADS: u64 = 4;
 
@@ -74,7 +74,7 @@ async fn request(
             drop(permit);
         }
         Some(Err(error)) => {
-            assert_eq!(error.code(), codes::DEFENSE_REJECTED);
+            assert!(matches!(error, BudgetRefusal::TooMany | BudgetRefusal::Memory));
             seen.refused.fetch_add(1, Ordering::SeqCst);
         }
         None => {}
@@ -133,7 +133,7 @@ async fn a_permit_is_the_result_of_a_step_and_is_kept_as_long_as_the_flow() {
     let budget = Budget::new(Limits { concurrent: 1, queued: 1, ..Limits::default() });
     let flow = || {
         let mut flow = Flow::new();
-        flow.await_(budget.admit(&Client::Unknown, 1));
+        flow.await_(budget.admit(&Client::Unknown, 1).map_err(Error::from));
         flow.add(|asi, permit: Permit| {
             asi.state_mut().set("permit", permit);
             let _ = asi.add(|asi, ()| asi.wait_only());
@@ -165,7 +165,7 @@ fn the_owner_of_a_holding_that_is_displaced_is_woken() {
     assert_eq!(budget.usage().memory, LIMITS.memory);
     let _permit = budget.admit(&ann, 100).now_or_never().unwrap().unwrap();
     assert!(held.is_displaced() && woken.0.load(Ordering::SeqCst));
-    assert_eq!(held.set(1, false).unwrap_err().code(), codes::DEFENSE_REJECTED);
+    assert_eq!(held.set(1, false), Err(BudgetRefusal::Memory));
     assert_eq!(budget.usage().memory, 100);
     drop(held);
     assert_eq!(budget.usage().memory, 100);

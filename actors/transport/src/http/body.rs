@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use asyncsteps_actors::budget::{Client, Holding};
+use asyncsteps_actors::budget::{BudgetRefusal, Client, Holding};
 use asyncsteps_futoin::message::Coding;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -86,7 +86,7 @@ pub(super) enum Room {
 
 impl Room {
     /// Makes it so many bytes.
-    fn set(&mut self, bytes: usize) -> Result<(), asyncsteps_core::Error> {
+    fn set(&mut self, bytes: usize) -> Result<(), BudgetRefusal> {
         match self {
             Self::Own(share) => share.set(bytes, true),
             Self::Mounted { executor, client, held } => {
@@ -181,7 +181,7 @@ async fn collect(
         if needed > body.capacity() {
             let capacity = needed.max((2 * body.capacity()).min(limit));
             room.set(capacity).map_err(|error| {
-                let refused = Refused::over_budget(&error);
+                let refused = Refused::over_budget(&error.into());
                 BodyError::Refused(Reply::refused(&refused, None, Coding::Json))
             })?;
             body.reserve_exact(capacity - body.len());

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use asyncsteps_core::Error;
+use asyncsteps_actors::budget::BudgetRefusal;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -111,7 +111,7 @@ impl<T> TimeoutStream<T> {
     }
 
     /// Counts the memory of a message that has begun, while the rest is waited for.
-    fn hold_begun(&mut self) -> Result<(), Error> {
+    fn hold_begun(&mut self) -> Result<(), BudgetRefusal> {
         let (bytes, waits) = match &mut self.follower {
             Follower::None => (0, false),
             Follower::Http1(framing) if framing.is_in_head() || framing.is_in_body() => {

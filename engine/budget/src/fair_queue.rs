@@ -12,10 +12,15 @@ use super::holdings::Holdings;
 use super::limits::{Limits, Usage};
 use super::signal::HoldingSignal;
 
-/// Why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BudgetRefusal {
+/// Why a [`Budget`](super::Budget) refuses a request, or memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BudgetRefusal {
+    /// There is neither a permit nor a place in the queue, or another client has displaced the request from it.
+    #[error("Too many requests")]
     TooMany,
+    /// There is no memory, or others have displaced the holding.
+    #[error("Too much memory")]
     Memory,
 }
 

@@ -11,41 +11,46 @@
 //!
 //! Memory held for clients that neither go on nor take their answers counts in the same limit, as a
 //! [`Holding`]. When there is no memory left, such holdings are displaced.
+//!
+//! The feature `steps` makes refusals errors of steps (DefenseRejected), and permits their results.
+#![forbid(unsafe_code)]
 
 mod client;
 mod fair_queue;
 mod holdings;
 mod limits;
 mod signal;
+#[cfg(feature = "steps")]
+mod steps;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use asyncsteps_core::{Arg, Error, codes};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 pub use client::Client;
+pub use fair_queue::BudgetRefusal;
 pub use limits::{Limits, Usage};
 
-use fair_queue::{AdmissionDecision, BudgetRefusal, BudgetTicket, FairQueue};
+use fair_queue::{AdmissionDecision, BudgetTicket, FairQueue};
 use signal::HoldingSignal;
 
 /// Admits requests up to its [`Limits`], from any thread; a cheap handle.
 ///
 /// ```
-/// use asyncsteps_actors::budget::{Budget, Client, Limits};
+/// use asyncsteps_budget::{Budget, BudgetRefusal, Client, Limits};
 ///
-/// # actix::System::new().block_on(async {
+/// # futures_util::FutureExt::now_or_never(async {
 /// let budget = Budget::new(Limits { concurrent: 1, queued: 0, ..Limits::default() });
 /// let permit = budget.admit(&Client::from("ann"), 1_000).await.unwrap();
 /// let refused = budget.admit(&Client::from("bob"), 1_000).await.unwrap_err();
-/// assert_eq!(refused.code(), "DefenseRejected");
+/// assert_eq!(refused, BudgetRefusal::TooMany);
 /// drop(permit);
 /// assert!(budget.admit(&Client::from("bob"), 1_000).await.is_ok());
-/// # });
+/// # }).unwrap();
 /// ```
 #[derive(Clone, derive_more::Debug)]
 #[debug("Budget({:?})", self.usage())]
@@ -85,7 +90,7 @@ impl Budget {
     /// This decides at once: the future is ready, unless the request waits in the queue.
     ///
     /// # Errors
-    /// DefenseRejected at once if the budget is used up, and later if another client displaces the
+    /// A refusal at once if the budget is used up, and later if another client displaces the
     /// request from the queue.
     ///
     /// # Cancel safety
@@ -113,7 +118,7 @@ impl Budget {
                 })))
             }
             (AdmissionDecision::Refused(why), _) => {
-                AdmissionState::Decided(Some(Err(refused(why))))
+                AdmissionState::Decided(Some(Err(why)))
             }
         })
     }
@@ -172,10 +177,10 @@ impl Permit {
     /// Corrects the estimate of the request to `bytes`.
     ///
     /// # Errors
-    /// DefenseRejected if there is no room for them.
-    pub fn resize(&mut self, bytes: usize) -> Result<(), Error> {
+    /// [`BudgetRefusal::Memory`] if there is no room for them.
+    pub fn resize(&mut self, bytes: usize) -> Result<(), BudgetRefusal> {
         if !self.budget.with(|queue| queue.resize(self.bytes, bytes)) {
-            return Err(refused(BudgetRefusal::Memory));
+            return Err(BudgetRefusal::Memory);
         }
         self.bytes = bytes;
         Ok(())
@@ -203,17 +208,17 @@ impl Holding {
     /// Takes `bytes` in all. `waits` says whether it waits for its client from now on.
     ///
     /// # Errors
-    /// DefenseRejected if there is no room for them; it has as many as before then. Also if it was
+    /// [`BudgetRefusal::Memory`] if there is no room for them; it has as many as before then. Also if it was
     /// displaced.
-    pub fn set(&mut self, bytes: usize, waits: bool) -> Result<(), Error> {
+    pub fn set(&mut self, bytes: usize, waits: bool) -> Result<(), BudgetRefusal> {
         self.change(bytes, waits, FairQueue::set_held)
     }
 
     /// The same for memory that is taken already: it counts even if there is no room for it.
     ///
     /// # Errors
-    /// DefenseRejected if it was displaced.
-    pub fn set_taken(&mut self, bytes: usize, waits: bool) -> Result<(), Error> {
+    /// [`BudgetRefusal::Memory`] if it was displaced.
+    pub fn set_taken(&mut self, bytes: usize, waits: bool) -> Result<(), BudgetRefusal> {
         self.change(bytes, waits, FairQueue::set_held_taken)
     }
 
@@ -222,7 +227,7 @@ impl Holding {
         bytes: usize,
         waits: bool,
         set: impl FnOnce(&mut FairQueue<Waiter>, usize, usize, bool) -> bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), BudgetRefusal> {
         if (bytes, waits) == (self.bytes, self.waits) && !waits {
             return Ok(());
         }
@@ -235,7 +240,7 @@ impl Holding {
             set(queue, key, bytes, waits)
         });
         if !is_set {
-            return Err(refused(BudgetRefusal::Memory));
+            return Err(BudgetRefusal::Memory);
         }
         (self.bytes, self.waits) = (bytes, waits);
         Ok(())
@@ -278,9 +283,6 @@ impl Drop for Holding {
     }
 }
 
-/// A permit can be the result of a step that awaits it.
-impl Arg for Permit {}
-
 impl Drop for Permit {
     fn drop(&mut self) {
         let next = self.budget.0.queue.lock().leave(&self.client, self.bytes);
@@ -298,7 +300,7 @@ pub struct PendingPermit(AdmissionState);
 
 #[derive(Debug)]
 enum AdmissionState {
-    Decided(Option<Result<Permit, Error>>),
+    Decided(Option<Result<Permit, BudgetRefusal>>),
     Waits(AdmissionWait),
 }
 
@@ -314,10 +316,10 @@ impl PendingPermit {
     ///
     /// # Errors
     /// The request in the queue.
-    pub fn decided(self) -> Result<Result<Permit, Error>, Self> {
+    pub fn decided(self) -> Result<Result<Permit, BudgetRefusal>, Self> {
         match self.0 {
             AdmissionState::Decided(decision) => {
-                Ok(decision.unwrap_or_else(|| Err(refused(BudgetRefusal::TooMany))))
+                Ok(decision.unwrap_or_else(|| Err(BudgetRefusal::TooMany)))
             }
             AdmissionState::Waits(_) => Err(self),
         }
@@ -325,16 +327,16 @@ impl PendingPermit {
 }
 
 impl Future for PendingPermit {
-    type Output = Result<Permit, Error>;
+    type Output = Result<Permit, BudgetRefusal>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             AdmissionState::Decided(decision) => {
-                Poll::Ready(decision.take().unwrap_or_else(|| Err(refused(BudgetRefusal::TooMany))))
+                Poll::Ready(decision.take().unwrap_or_else(|| Err(BudgetRefusal::TooMany)))
             }
             AdmissionState::Waits(waits) => Pin::new(&mut waits.answer)
                 .poll(cx)
-                .map(|told| told.map_err(|_| refused(BudgetRefusal::TooMany))),
+                .map(|told| told.map_err(|_| BudgetRefusal::TooMany)),
         }
     }
 }
@@ -344,14 +346,6 @@ impl Drop for AdmissionWait {
         let waiter = self.budget.0.queue.lock().withdraw(&self.ticket);
         drop(waiter);
     }
-}
-
-fn refused(why: BudgetRefusal) -> Error {
-    let why = match why {
-        BudgetRefusal::TooMany => "Too many requests",
-        BudgetRefusal::Memory => "Too much memory",
-    };
-    Error::with_info(codes::DEFENSE_REJECTED, why)
 }
 
 const _: () = {
