@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 17] = [
+const CRATES: [&str; 18] = [
     "engine/budget/src",
     "engine/steps/src",
     "engine/futoin/src",
@@ -17,6 +17,7 @@ const CRATES: [&str; 17] = [
     "actors/flows/src",
     "actors/executor/src",
     "actors/observe/src",
+    "actors/server/src",
     "actors/transport/src",
     "actors/cluster/src",
     "actors/console/src",

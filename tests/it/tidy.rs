@@ -85,6 +85,12 @@ fn each_crate_knows_only_what_is_below_it() {
         let is_above = runtimes.contains(&&*dependency) || is_ours;
         assert!(!is_above, "asyncsteps-ffi needs {dependency}");
     }
+    let of_server = dependencies("asyncsteps-server");
+    let is_above = |name: &&String| {
+        name.starts_with("actix") || name.starts_with(ours) && *name != "asyncsteps-budget"
+    };
+    let above: Vec<_> = of_server.iter().filter(is_above).collect();
+    assert!(above.is_empty(), "asyncsteps-server needs {above:?}");
     for above in ["asyncsteps-executor", "asyncsteps-futoin", "actix-web", "executor-demo"] {
         assert!(!dependencies("asyncsteps-actors").contains(&above.to_owned()), "{above}");
     }
@@ -179,6 +185,7 @@ fn unsafe_code_lives_in_the_binary_interface_only() {
         "actors/flows",
         "actors/executor",
         "actors/observe",
+        "actors/server",
         "actors/transport",
         "actors/cluster",
         "actors/console",

@@ -111,16 +111,9 @@
 //! [`Request::parse`]: asyncsteps_executor::message::Request::parse
 #![forbid(unsafe_code)]
 
-mod account;
-#[cfg(test)]
-mod hostile;
 pub mod http;
 pub mod websocket;
 
-/// How long a client may take, or send, no bytes while its server closes: what takes some all the time, but slowly, is
-/// seen to take a window at once.
-pub(crate) const UNMOVED: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// How many frames of a connection are read in a turn of its task: each can be a request, and other
-/// connections wait meanwhile.
-pub(crate) const FRAMES: usize = 8;
+#[cfg(test)]
+#[global_allocator]
+static HEAP: asyncsteps_counted_heap::Heap = asyncsteps_counted_heap::Heap;

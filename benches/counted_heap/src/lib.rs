@@ -5,6 +5,8 @@
 //! instructions of some workloads.
 #![expect(unsafe_code, reason = "an allocator is unsafe to implement")]
 
+pub mod hostile;
+
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 

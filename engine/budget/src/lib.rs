@@ -117,9 +117,7 @@ impl Budget {
                     bytes,
                 })))
             }
-            (AdmissionDecision::Refused(why), _) => {
-                AdmissionState::Decided(Some(Err(why)))
-            }
+            (AdmissionDecision::Refused(why), _) => AdmissionState::Decided(Some(Err(why))),
         })
     }
 

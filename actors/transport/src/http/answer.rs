@@ -1,7 +1,5 @@
 //! The answers of the end point, for any server to send.
 
-use std::pin::Pin;
-
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
@@ -10,15 +8,11 @@ use asyncsteps_futoin::message::{Coding, MediaType, Response as Message};
 
 use crate::websocket::WebSocket;
 use asyncsteps_executor::raw::RawBody;
+#[cfg(feature = "mcp")]
+use asyncsteps_server::PageBody;
 
 /// An answer: its head, and a body that the server sends in its own way.
 pub(super) type Answer = http::Response<AnswerBody>;
-
-/// The body of an answer of a service behind the end point, or beside it.
-pub(super) type PageBody = Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError>>>;
-
-/// Any error, as tower has it.
-pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of an answer.
 pub(super) enum AnswerBody {

@@ -15,9 +15,8 @@ use http::StatusCode;
 use http_body::Body as _;
 
 use super::mount::Upload;
-use super::server::receiving::Receiving;
-use crate::account::Share;
 use asyncsteps_executor::{Executor, Refused, Reply};
+use asyncsteps_server::{Receiving, Share};
 
 /// The body of a request, as it comes.
 pub(super) enum Body {

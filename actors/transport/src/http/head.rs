@@ -7,10 +7,11 @@ use std::rc::Rc;
 use asyncsteps_futoin::message::Headers;
 use http::header::{AUTHORIZATION, CONNECTION, UPGRADE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 use super::mount::MountedHead;
 use asyncsteps_executor::security::{Credentials, Refusal};
+use asyncsteps_server::{ConnectionInfo, FieldsSummary, copy_uri};
 
 /// The head of an HTTP request: of a message, or of the upgrade to a WebSocket.
 ///
@@ -36,54 +37,6 @@ pub struct RequestHead {
     fields: FieldsSummary,
 }
 
-/// The result of one look at all fields of a head, which most questions about it need no other one for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FieldsSummary {
-    /// A bit for each name, which other names may share.
-    names: u64,
-    count: usize,
-    /// Bytes of all names and values.
-    text: usize,
-}
-
-impl FieldsSummary {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
-        Self::of_fields(headers.iter().map(|(name, value)| (name.as_str(), value.len())))
-    }
-
-    /// Of names, each with the length of its value.
-    pub(super) fn of_fields<'a>(fields: impl Iterator<Item = (&'a str, usize)>) -> Self {
-        let none = Self { names: 0, count: 0, text: 0 };
-        fields.fold(none, |Self { names, count, text }, (name, value)| Self {
-            names: names | Self::bit(name),
-            count: count + 1,
-            text: text + name.len() + value,
-        })
-    }
-
-    fn bit(name: &str) -> u64 {
-        let (first, last) = (name.bytes().next(), name.bytes().next_back());
-        let [first, last] = [first, last].map(|byte| usize::from(byte.unwrap_or_default()));
-        1 << ((name.len() * 7 + first * 3 + last) % 64)
-    }
-
-    /// Whether a field may have this name; if not, none has it.
-    pub(super) fn may_have(self, name: &str) -> bool {
-        self.names & Self::bit(name) != 0
-    }
-
-    pub(super) fn count(self) -> usize {
-        self.count
-    }
-
-    /// Bytes that a head keeps in memory.
-    pub(super) fn size(self, path: &str, query: &str) -> usize {
-        let text = self.text + path.len() + query.len();
-        let buffer = if text > GROWN { 2 * text } else { text };
-        buffer + self.count * FIELD
-    }
-}
-
 #[cfg_attr(
     not(feature = "actix-web"),
     expect(clippy::large_enum_variant, reason = "it is behind an Rc, and all are the large one")
@@ -93,14 +46,6 @@ enum Inner {
     Own { parts: Parts, connection: Rc<ConnectionInfo> },
     /// From an application that mounts the [`Service`](super::Service).
     Mounted(MountedHead),
-}
-
-/// The facts of a connection of a [`Server`](super::Server).
-pub(super) struct ConnectionInfo {
-    pub(super) peer: SocketAddr,
-    pub(super) is_secure: bool,
-    /// The application's data of the connection.
-    pub(super) data: Option<Box<dyn Any>>,
 }
 
 impl RequestHead {
@@ -329,17 +274,6 @@ impl Headers for RequestHead {
     fn transport(&self) -> Option<&dyn Any> {
         Some(self)
     }
-}
-
-/// Bytes of a field in addition to its name and value: its place in a map, which has free ones.
-const FIELD: usize = 112;
-
-/// A head of which more than so much is text lies in a buffer that has doubled as it grew.
-const GROWN: usize = 8 << 10;
-
-/// The same target in memory of its own.
-pub(super) fn copy_uri(uri: &Uri) -> Option<Uri> {
-    uri.to_string().parse().ok()
 }
 
 /// The same parts in memory of their own.

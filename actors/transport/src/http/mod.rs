@@ -18,7 +18,7 @@ mod mcp;
 #[cfg_attr(not(feature = "actix-web"), path = "no_mount.rs")]
 mod mount;
 mod openapi;
-mod server;
+mod own;
 
 use std::sync::Arc;
 
@@ -28,16 +28,18 @@ use asyncsteps_futoin::net::TrustedProxies;
 use super::websocket::WebSocketLimits;
 use asyncsteps_executor::Executor;
 
+#[cfg(feature = "rustls")]
+pub use asyncsteps_server::{CertificateError, tls_from_pem};
+pub use asyncsteps_server::{NewConnection, RequestBody, ServerLimits};
 pub use end_point::Cors;
 pub use head::RequestHead;
 #[cfg(feature = "actix-web")]
 pub use mount::page;
 pub use openapi::{OpenApi, openapi};
-#[cfg(feature = "rustls")]
-pub use server::{CertificateError, tls_from_pem};
-pub use server::{NewConnection, RequestBody, Server, ServerLimits};
+pub use own::Server;
 
 use end_point::{EndPoint, Sites};
+use own::Traffic;
 
 /// The media type of most messages.
 const MESSAGE: &str = "application/futoin+json";
@@ -51,6 +53,9 @@ const MESSAGE: &str = "application/futoin+json";
 #[derive(Clone, derive_more::Debug)]
 pub struct Service {
     path: String,
+    /// Of the arbiter that serves it.
+    #[debug(skip)]
+    traffic: Traffic,
     #[debug(skip)]
     end_point: EndPoint,
 }
@@ -63,6 +68,7 @@ pub fn service(path: &str, executor: Executor) -> Service {
 
 impl Service {
     fn new(path: &str, executor: Executor) -> Self {
+        let traffic = Traffic(executor.traffic());
         let end_point = EndPoint {
             executor,
             web_socket: WebSocketLimits::default(),
@@ -74,7 +80,7 @@ impl Service {
             #[cfg(feature = "mcp")]
             mcp: None,
         };
-        Self { path: path.trim_end_matches('/').to_owned(), end_point }
+        Self { path: path.trim_end_matches('/').to_owned(), traffic, end_point }
     }
 
     /// How WebSocket connections are watched and bounded; [`WebSocketLimits::default`] unless set.

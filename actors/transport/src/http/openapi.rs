@@ -81,7 +81,7 @@ impl OpenApi {
     }
 
     fn described(&self, all: bool) -> Value {
-        let Service { path, end_point } = &self.service;
+        let Service { path, end_point, .. } = &self.service;
         let schemes = end_point.executor.auth_schemes();
         let catalog = end_point.executor.catalog();
         let interfaces = catalog.interfaces.iter();

@@ -14,7 +14,7 @@ use futures_util::Stream;
 
 use super::WebSocket;
 use super::link::Duplex;
-use crate::account::Account;
+use asyncsteps_server::Account;
 
 type Input = Pin<Box<dyn Stream<Item = io::Result<Bytes>>>>;
 

@@ -20,9 +20,8 @@ use super::limits::WebSocketLimits;
 use super::link::Output;
 use super::session::{End, Session};
 use super::wire::Broken;
-use crate::account::{Account, Share};
-use crate::{FRAMES, UNMOVED};
 use asyncsteps_executor::Direction;
+use asyncsteps_server::{Account, FRAMES, Share, UNMOVED};
 
 /// One connection; a task owns it.
 pub(super) struct Connection {

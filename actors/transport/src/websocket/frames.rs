@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use super::close_code::NORMAL;
 use super::link::{Input, READ};
 use super::wire::{self, Broken, CONTROL, Frame, OpCode};
-use crate::account::Share;
+use asyncsteps_server::Share;
 
 /// A message or a control frame of the other end.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ mod calls;
 mod chunks;
 mod close_code;
 mod connection;
+mod counting_stream;
 mod frames;
 mod handler;
 mod handshake;
@@ -36,11 +37,12 @@ use http::{Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use super::account::Account;
 use super::http::head::RequestHead;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::channel::Channel;
+use asyncsteps_server::Account;
 
+pub(crate) use self::counting_stream::CountingStream;
 pub use self::limits::WebSocketLimits;
 
 use self::calls::{Call, Outgoing};
@@ -127,9 +129,10 @@ mod tests {
     use super::chunks::AnswerChunks;
     use super::session::MAX_WAITING;
     use super::*;
-    use crate::hostile;
-    use asyncsteps_executor::Executor;
+    use asyncsteps_counted_heap::hostile;
     use asyncsteps_executor::channel::{ChannelKind, PeerClient};
+    use asyncsteps_executor::iface::{Loader, Source};
+    use asyncsteps_executor::{Executor, builtin};
 
     /// A masked pong without payload.
     const PONG: &[u8] = b"\x8a\x80\0\0\0\0";
@@ -343,9 +346,20 @@ mod tests {
         [&[first, 0xfe][..], &length_bytes, &[0; 4], &vec![b' '; length]].concat()
     }
 
+    /// Takes messages of 64 KiB.
+    fn executor(budget: budget::Budget) -> Executor {
+        let ping = "futoin.anonping:1.0".parse().expect("a name");
+        let ping = Loader::new([Source::builtin()]).load(&ping).expect("a definition");
+        let builder = Executor::builder().budget(budget).interface(ping, |functions| {
+            functions.add("ping", &builtin::ping());
+        });
+        builder.build().expect("it is right")
+    }
+
     #[track_caller]
     fn check_memory(sent: impl Into<Rc<[u8]>>) {
-        hostile::check_memory(sent, |executor| {
+        hostile::check_memory(sent, |budget| {
+            let executor = executor(budget);
             async move |client| {
                 let (socket, _) = socket_of(executor.clone());
                 let account = account(&socket.handler);

@@ -13,7 +13,7 @@ use super::close_code::{NO_TEXT, POLICY_VIOLATION, PROTOCOL_ERROR, TOO_LARGE, TR
 use super::frames::{self, FrameKind, Incoming};
 use super::limits::WebSocketLimits;
 use super::wire::{self, Broken, OpCode};
-use crate::UNMOVED;
+use asyncsteps_server::UNMOVED;
 
 /// Bytes of output that may wait for the client; while there are more, nothing is read from it. The
 /// answers to frames that were read before come on top.

@@ -5,7 +5,8 @@ use asyncsteps_futoin::url::FunctionUrl;
 
 /// The meaning of a path to an end point.
 #[derive(Debug)]
-pub(in crate::http) enum Route {
+#[expect(unnameable_types, reason = "only the server has it, between two calls")]
+pub enum Route {
     /// The path of the service itself, for messages.
     Root,
     /// Tools of language models.

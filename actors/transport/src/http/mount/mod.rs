@@ -65,7 +65,7 @@ use upload::Rest;
 /// ```
 impl HttpServiceFactory for Service {
     fn register(self, config: &mut AppService) {
-        let Self { path, end_point } = self;
+        let Self { path, end_point, .. } = self;
         // other threads can send calls to this arbiter from now on
         let _ = end_point.executor.address();
         let traffic = end_point.executor.traffic();

@@ -12,7 +12,7 @@ use http_body_util::BodyDataStream;
 use tower_service::Service;
 
 use super::status;
-use crate::http::answer::BoxError;
+use asyncsteps_server::BoxError;
 
 /// Serves a path of an actix-web application with a [tower](https://docs.rs/tower) service that reads no
 /// body, as [`Server::page`](super::super::Server::page) does: for the services of `asyncsteps-observe`
