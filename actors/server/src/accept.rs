@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::connections::Connections;
 use super::offer::{Accepted, Offer, Pace};
 use super::tls::Handshakes;
-use super::traffic::Traffic;
+use super::traffic::{Counted, Traffic};
 use super::worker::Order;
 
 /// How long to wait after the system had no room for a connection, such as no more open files.
@@ -91,7 +91,7 @@ impl<C: Traffic> Acceptor<C> {
     /// Over a limit, dropping the stream closes the connection.
     fn give(self: &Arc<Self>, handshakes: Option<Handshakes>, stream: TcpStream, peer: SocketAddr) {
         let Some(connected) = self.connections.enter(peer) else {
-            return self.traffic.over_limit();
+            return self.traffic.count(Counted::OverLimit);
         };
         let accepted = Accepted { stream, peer, handshakes, connected };
         let offer = Offer::new(accepted);

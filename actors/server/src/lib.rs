@@ -126,7 +126,7 @@ pub use receiving::Receiving;
 pub use request_body::RequestBody;
 pub use sending::{BoxError, Content, PageBody};
 pub use service::{Arrived, ConnectionInfo, LocalService, Threads};
-pub use traffic::{Protocol, Traffic};
+pub use traffic::{Counted, Protocol, Traffic};
 pub use upgrade::Upgrade;
 
 use accept::{Acceptor, Seat};

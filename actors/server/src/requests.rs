@@ -37,21 +37,11 @@ pub(super) struct Site<S: LocalService> {
 }
 
 /// The requests of one connection, as hyper calls for their answers; a cheap handle.
+#[derive(Clone)]
 pub(super) struct Requests<S: LocalService> {
     pub(super) site: Rc<Site<S>>,
     pub(super) progress: Rc<ConnectionState>,
     pub(super) connection: Rc<ConnectionInfo>,
-}
-
-impl<S: LocalService> Clone for Requests<S> {
-    fn clone(&self) -> Self {
-        let Self { site, progress, connection } = self;
-        Self {
-            site: Rc::clone(site),
-            progress: Rc::clone(progress),
-            connection: Rc::clone(connection),
-        }
-    }
 }
 
 impl<S: LocalService> Requests<S> {

@@ -10,8 +10,9 @@ use std::time::Duration;
 use asyncsteps_budget::{Client, Holding};
 use bytes::Bytes;
 use futures_util::TryStream;
+use http::header::RETRY_AFTER;
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 
 use super::connection_state::ConnectionState;
 use super::fields::FieldsSummary;
@@ -74,6 +75,7 @@ pub trait LocalService: Clone + Send + 'static {
     fn blocked(&self) -> Response<Bytes> {
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         response
     }
 

@@ -18,7 +18,7 @@ use super::framing::{Ambiguous, Framing};
 use super::io::Io;
 use super::limits::ServerLimits;
 use super::min_rate::{MinRate, timed_out};
-use super::traffic::Traffic;
+use super::traffic::{Counted, Traffic};
 
 /// How much is read at once without a buffer.
 const FIRST_READ: usize = 4 << 10;
@@ -214,7 +214,7 @@ impl<C: Traffic> TimeoutStream<C> {
         }
         let (begin, has_room) = (buf.filled().len(), buf.remaining() > 0);
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
-        self.traffic.received(buf.filled().len() - begin);
+        self.traffic.count(Counted::Received(buf.filled().len() - begin));
         let is_end = has_room && buf.filled().len() == begin;
         if is_end && matches!(polled, Poll::Ready(Ok(()))) && self.progress.half_close() {
             return Poll::Pending;
@@ -285,7 +285,7 @@ impl<C: Traffic> TimeoutStream<C> {
 
     fn moved(&mut self, written: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.traffic.sent(*bytes);
+            self.traffic.count(Counted::Sent(*bytes));
             self.progress.written(*bytes);
             self.writing.moved(*bytes);
         }

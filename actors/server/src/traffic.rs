@@ -12,7 +12,23 @@ pub enum Protocol {
     Http2,
 }
 
-/// Counts the connections and bytes of a worker; a cheap handle. By default nothing is counted.
+/// What is counted beside open connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "what counts connections counts all of them")]
+pub enum Counted {
+    /// A connection was refused, because there were too many.
+    OverLimit,
+    /// A connection failed before it was made, such as in a TLS handshake.
+    Failed,
+    /// A connection was cut before its client had all of its answers.
+    Cut,
+    /// So many bytes were read, without the overhead of TLS.
+    Received(usize),
+    /// So many bytes were written, without the overhead of TLS.
+    Sent(usize),
+}
+
+/// Counts the connections and bytes of a worker; a cheap handle.
 pub trait Traffic: Clone + Send + Sync + Unpin + 'static {
     /// Counts a connection of a protocol, until it is dropped.
     type Open: 'static;
@@ -20,20 +36,8 @@ pub trait Traffic: Clone + Send + Sync + Unpin + 'static {
     /// A protocol begins on a connection.
     fn open(&self, protocol: Protocol) -> Self::Open;
 
-    /// A connection was refused, because there were too many.
-    fn over_limit(&self) {}
-
-    /// A connection failed before it was made, such as in a TLS handshake.
-    fn failed(&self) {}
-
-    /// A connection was cut before its client had all of its answers.
-    fn cut(&self) {}
-
-    /// Bytes were read, without the overhead of TLS.
-    fn received(&self, _bytes: usize) {}
-
-    /// Bytes were written, without the overhead of TLS.
-    fn sent(&self, _bytes: usize) {}
+    /// Counts this.
+    fn count(&self, event: Counted);
 }
 
 /// Counts nothing.
@@ -41,4 +45,6 @@ impl Traffic for () {
     type Open = ();
 
     fn open(&self, _: Protocol) {}
+
+    fn count(&self, _: Counted) {}
 }

@@ -24,7 +24,7 @@ use super::offer::{Accepted, Offer, Pace};
 use super::requests::{Requests, Site};
 use super::service::{ConnectionInfo, LocalService};
 use super::timeout_stream::TimeoutStream;
-use super::traffic::Traffic as _;
+use super::traffic::{Counted, Traffic as _};
 
 /// An order to a worker.
 pub(super) enum Order {
@@ -98,7 +98,7 @@ impl<S: LocalService> Worker<S> {
         if is_cut {
             let why = if has_ended { "its client takes nothing" } else { "the grace is over" };
             tracing::warn!(%peer, sent, ?waited, why, "a connection is cut before the end of its answers");
-            self.site.traffic.cut();
+            self.site.traffic.count(Counted::Cut);
         }
         is_cut
     }
@@ -120,7 +120,7 @@ impl<S: LocalService> Worker<S> {
         let io = match io {
             Ok(io) => io,
             Err(error) => {
-                self.site.traffic.failed();
+                self.site.traffic.count(Counted::Failed);
                 tracing::debug!(%peer, %error, "a connection was not made");
                 return;
             }

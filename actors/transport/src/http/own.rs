@@ -23,10 +23,10 @@ use super::answer::AnswerBody;
 use super::body::Body;
 use super::end_point::Route;
 use super::head::RequestHead;
-use crate::websocket::{CountingStream, WebSocket};
+use crate::websocket::WebSocket;
 use asyncsteps_server::{
-    self as server, Account, Arrived, ConnectionState, Content, Io, LocalService, Protocol,
-    Threads, Upgrade,
+    self as server, Account, Arrived, ConnectionState, Content, Counted, Io, LocalService,
+    Protocol, Threads, Upgrade,
 };
 
 /// Serves an executor over HTTP/1.1, HTTP/2 and WebSocket, beside services of the application.
@@ -65,26 +65,15 @@ impl server::Traffic for Traffic {
         })
     }
 
-    fn over_limit(&self) {
-        self.0.over_limit();
-    }
-
-    fn failed(&self) {
-        self.0.failed();
-    }
-
-    fn cut(&self) {
-        self.0.cut();
-    }
-
     #[inline]
-    fn received(&self, bytes: usize) {
-        self.0.received(bytes);
-    }
-
-    #[inline]
-    fn sent(&self, bytes: usize) {
-        self.0.sent(bytes);
+    fn count(&self, event: Counted) {
+        match event {
+            Counted::OverLimit => self.0.over_limit(),
+            Counted::Failed => self.0.failed(),
+            Counted::Cut => self.0.cut(),
+            Counted::Received(bytes) => self.0.received(bytes),
+            Counted::Sent(bytes) => self.0.sent(bytes),
+        }
     }
 }
 
@@ -222,8 +211,7 @@ impl Upgrade for Upgraded {
         let Self { socket, traffic } = *self;
         Box::pin(async move {
             let _open = traffic.open(observe::Protocol::WebSocket);
-            let io = CountingStream::new(io, traffic);
-            socket.serve_io(io, read, account).await.map(CountingStream::into_inner)
+            socket.serve_io(io, read, account, traffic).await
         })
     }
 }

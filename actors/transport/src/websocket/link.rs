@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
+use asyncsteps_executor::observe::Traffic;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
@@ -106,11 +107,14 @@ pub(super) struct Socket<T> {
     /// The bytes that are not in flight yet.
     waiting: RefCell<Bytes>,
     is_flushed: Cell<bool>,
+    /// Counts its bytes.
+    traffic: Traffic,
 }
 
 impl<T> Socket<T> {
-    pub(super) fn new(io: T) -> Self {
-        Self { io: RefCell::new(io), waiting: RefCell::default(), is_flushed: Cell::new(true) }
+    pub(super) fn new(io: T, traffic: Traffic) -> Self {
+        let (waiting, is_flushed) = (RefCell::default(), Cell::new(true));
+        Self { io: RefCell::new(io), waiting, is_flushed, traffic }
     }
 
     /// The connection itself, when nothing uses it any more.
@@ -123,15 +127,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for Socket<T> {
     fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
         let mut io = self.io.borrow_mut();
         let io = Pin::new(&mut *io);
-        if !buffer.is_empty() {
-            return poll_read_buf(io, cx, buffer);
-        }
-        // a connection that waits for its next message has no buffer
-        let mut chunk = [MaybeUninit::uninit(); READ];
-        let mut chunk = ReadBuf::uninit(&mut chunk);
-        ready!(io.poll_read(cx, &mut chunk))?;
-        *buffer = BytesMut::from(chunk.filled());
-        Poll::Ready(Ok(chunk.filled().len()))
+        let read = if buffer.is_empty() {
+            // a connection that waits for its next message has no buffer
+            let mut chunk = [MaybeUninit::uninit(); READ];
+            let mut chunk = ReadBuf::uninit(&mut chunk);
+            ready!(io.poll_read(cx, &mut chunk))?;
+            *buffer = BytesMut::from(chunk.filled());
+            chunk.filled().len()
+        } else {
+            ready!(poll_read_buf(io, cx, buffer))?
+        };
+        self.traffic.received(read);
+        Poll::Ready(Ok(read))
     }
 
     fn send(&self, chunk: Bytes) -> io::Result<()> {
@@ -161,6 +168,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for Socket<T> {
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
+            self.traffic.sent(written);
             waiting.advance(written);
         }
         ready!(Pin::new(io).poll_flush(cx))?;

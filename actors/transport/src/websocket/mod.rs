@@ -16,7 +16,6 @@ mod calls;
 mod chunks;
 mod close_code;
 mod connection;
-mod counting_stream;
 mod frames;
 mod handler;
 mod handshake;
@@ -40,9 +39,9 @@ use tokio::sync::mpsc;
 use super::http::head::RequestHead;
 use asyncsteps_executor::Executor;
 use asyncsteps_executor::channel::Channel;
+use asyncsteps_executor::observe::Traffic;
 use asyncsteps_server::Account;
 
-pub(crate) use self::counting_stream::CountingStream;
 pub use self::limits::WebSocketLimits;
 
 use self::calls::{Call, Outgoing};
@@ -98,11 +97,17 @@ impl WebSocket {
 
     /// Serves it over a connection, of which `read` was read already. Returns the connection if the
     /// code that says why it ends was sent: it has to arrive.
-    pub(super) async fn serve_io<T>(self, io: T, read: BytesMut, account: Rc<Account>) -> Option<T>
+    pub(super) async fn serve_io<T>(
+        self,
+        io: T,
+        read: BytesMut,
+        account: Rc<Account>,
+        traffic: Traffic,
+    ) -> Option<T>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        let socket = Rc::new(Socket::new(io));
+        let socket = Rc::new(Socket::new(io, traffic));
         let is_told = self.serve(Rc::clone(&socket) as _, read, account).await;
         socket.into_inner().filter(|_| is_told)
     }
@@ -281,7 +286,7 @@ mod tests {
             let (mut client, server) = duplex(64 << 10);
             let (socket, _outgoing) = socket();
             let (account, executor) = (account(&socket.handler), socket.handler.executor.clone());
-            let served = socket.serve_io(server, BytesMut::new(), account);
+            let served = socket.serve_io(server, BytesMut::new(), account, Traffic::default());
             let served = actix_rt::spawn(async move { drop(served.await) });
             client.write_all(begun).await.expect("there is room");
             if closes {
@@ -328,7 +333,8 @@ mod tests {
             client.shutdown().await.expect("nothing else is sent");
             let (socket, _outgoing) = socket();
             let account = account(&socket.handler);
-            let given_back = socket.serve_io(server, BytesMut::new(), account).await;
+            let given_back =
+                socket.serve_io(server, BytesMut::new(), account, Traffic::default()).await;
             assert_eq!(given_back.is_some(), !told.is_empty());
             drop(given_back);
             let mut received = Vec::new();
@@ -363,7 +369,7 @@ mod tests {
             async move |client| {
                 let (socket, _) = socket_of(executor.clone());
                 let account = account(&socket.handler);
-                drop(socket.serve_io(client, BytesMut::new(), account).await);
+                drop(socket.serve_io(client, BytesMut::new(), account, Traffic::default()).await);
             }
         });
     }
