@@ -115,7 +115,8 @@ async fn what_one_node_gives_back_another_one_gets(server: &Server) {
     let all = "SELECT count(*) FROM share WHERE name = 'rate idle' AND units = 4";
     within(async {
         while number(&tables, all).await == 0 {
-            busy.enter().await.expect("it has a share");
+            // refused or not: it is in use
+            let _ = busy.enter().await;
         }
     })
     .await;
