@@ -176,6 +176,7 @@ mod scheduler;
 mod settle;
 mod settled;
 mod shared;
+mod signalled;
 mod signals;
 mod step;
 mod storage_waits;
