@@ -231,11 +231,7 @@ impl DurableFlow {
 
     /// The path of a step.
     pub(crate) fn path(&self, parts: impl IntoIterator<Item = Part>) -> Path {
-        let mut parts = parts.into_iter().peekable();
-        if parts.peek().is_none() {
-            return self.root.clone();
-        }
-        self.root.inside(parts.map(|part| match part {
+        self.root.inside(parts.into_iter().map(|part| match part {
             Part::Step(name) => PathPart::Step(Cow::Borrowed(name)),
             Part::Nth(number) => PathPart::Branch(number.to_string().into()),
             Part::Attempt(number) => PathPart::Attempt(number),

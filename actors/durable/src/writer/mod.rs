@@ -62,7 +62,9 @@ pub(crate) struct FlowWriter {
 
 #[derive(Default)]
 struct AppendQueue {
-    waiting: Vec<(RecordTicket, Record)>,
+    waiting: Vec<Record>,
+    /// The tickets of these.
+    tickets: Vec<RecordTicket>,
     /// Stored records that the waiting records replace.
     replaces: Vec<RecordId>,
     /// The names of the stored records that may be replaced, by their tickets, in order.
@@ -113,8 +115,9 @@ impl AppendQueue {
             let stored = self.stored_as.binary_search_by_key(ticket, |(other, _)| *other);
             if let Some((_, id)) = stored.ok().and_then(|at| self.stored_as.remove(at)) {
                 self.replaces.push(id);
-            } else if let Some(at) = self.waiting.iter().position(|(other, _)| other == ticket) {
+            } else if let Some(at) = self.tickets.iter().position(|other| other == ticket) {
                 self.waiting.remove(at);
+                self.tickets.remove(at);
             } else {
                 self.outdated.insert(*ticket);
             }
@@ -197,7 +200,8 @@ impl FlowWriter {
         self.held.get().filter(|_| queue.waiting.is_empty()).inspect(|held| held.keep());
         queue.replace(replaced);
         let ticket = queue.ticket();
-        queue.waiting.push((ticket, record));
+        queue.waiting.push(record);
+        queue.tickets.push(ticket);
         drop(queue);
         if self.is_spawned.replace(true) {
             self.work.notify_one();
@@ -264,7 +268,7 @@ impl FlowWriter {
 
     /// Whether this record waits to be appended.
     pub(crate) fn is_waiting(&self, record: RecordTicket) -> bool {
-        self.queue.borrow().waiting.iter().any(|(waiting, _)| *waiting == record)
+        self.queue.borrow().tickets.contains(&record)
     }
 
     /// Whether the flow cannot append any more.
@@ -281,7 +285,7 @@ impl FlowWriter {
     async fn run(self: Rc<Self>) {
         loop {
             while let Some((entry, tickets)) = self.next_entry() {
-                let ids = ids(&entry);
+                let ids = self.ids(entry.first);
                 match self.append(entry).await {
                     AppendAnswer::Written(written) => {
                         self.queue.borrow_mut().written(tickets.into_iter().zip(ids));
@@ -314,8 +318,7 @@ impl FlowWriter {
         }
         queue.is_appending = true;
         self.held.get().inspect(|held| held.let_go());
-        let (tickets, records): (Vec<_>, Vec<_>) =
-            mem::take(&mut queue.waiting).into_iter().unzip();
+        let (tickets, records) = (mem::take(&mut queue.tickets), mem::take(&mut queue.waiting));
         let (first, replaces) = (queue.next, mem::take(&mut queue.replaces));
         queue.next += records.len() as u64;
         Some((Append { replaces, ..self.entry(first, records) }, tickets))
@@ -333,11 +336,11 @@ impl FlowWriter {
         };
         let mut entry = self.entry(turn.next, Vec::new());
         change(&mut entry);
-        let (ids, tickets) = (ids(&entry), self.tickets(entry.records.len()));
+        let tickets = self.tickets(entry.records.len());
         let ticket = tickets.first().copied().unwrap_or_default();
         let answer = self.append(entry).await;
         match &answer {
-            AppendAnswer::Written(written) => turn.written(tickets, ids, *written),
+            AppendAnswer::Written(written) => turn.written(tickets, *written),
             AppendAnswer::Unseen => self.queue.borrow_mut().settled(tickets.last()),
             AppendAnswer::Stopped(stopped) => self.stop(stopped.clone()),
         }
@@ -371,8 +374,14 @@ impl FlowWriter {
         };
         let StepEntry { mut append, .. } = step;
         append.records.push(record);
-        turn.written(tickets.clone(), ids(&append), written);
+        turn.written(tickets.clone(), written);
         Ok(tickets.into_iter().zip(append.records).collect())
+    }
+
+    /// The names that records from this number on get.
+    fn ids(&self, first: u64) -> impl Iterator<Item = RecordId> + use<> {
+        let epoch = self.epoch;
+        (first..).map(move |sequence| RecordId { epoch, sequence })
     }
 
     /// Tickets for `count` records.
@@ -481,11 +490,11 @@ struct AppendTurn<'a> {
 }
 
 impl AppendTurn<'_> {
-    /// Records with these tickets were stored under these names.
-    fn written(&self, tickets: Vec<RecordTicket>, ids: Vec<RecordId>, written: Appended) {
+    /// Records with these tickets were stored.
+    fn written(&self, tickets: Vec<RecordTicket>, written: Appended) {
         let mut queue = self.writer.queue.borrow_mut();
-        queue.next += ids.len() as u64;
-        queue.written(tickets.into_iter().zip(ids));
+        queue.next += tickets.len() as u64;
+        queue.written(tickets.into_iter().zip(self.writer.ids(self.next)));
         drop(queue);
         self.writer.tell_inbox(written.inbox);
     }
@@ -510,12 +519,6 @@ impl From<Stopped> for NotCommitted {
     fn from(stopped: Stopped) -> Self {
         Self::Stopped(stopped)
     }
-}
-
-/// The names that the records of an entry get.
-fn ids(entry: &Append) -> Vec<RecordId> {
-    let ids = (entry.first..).map(|sequence| RecordId { epoch: entry.epoch, sequence });
-    ids.take(entry.records.len()).collect()
 }
 
 fn answer_of(answer: Result<Appended, NotWritten>) -> AppendAnswer {
