@@ -8,7 +8,7 @@ use asyncsteps_journal::{Error, Repeat, Timestamp, Uid, ValueError};
 use crate::caller::Origin;
 
 /// The options of a request that is [submitted](crate::Durable::submit).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use = "it is given to `Durable::submit`"]
 pub struct Options {
     pub(crate) caller: Caller,
@@ -18,6 +18,14 @@ pub struct Options {
     pub(crate) uid: Option<Uid>,
     /// Where the request came from, if it counts for its caller.
     pub(crate) origin: Option<Origin>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let (key, deadline, start, uid, origin) = Default::default();
+        // its message never leaves the process, as if it were signed
+        Self { caller: Caller::anonymous(), key, deadline, start, uid, origin }
+    }
 }
 
 /// How many requests of a caller may wait unless
@@ -117,5 +125,15 @@ pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps_core::Error {
             tracing::error!(%error, "a durable request cannot be stored");
             asyncsteps_core::Error::with_info(codes::INTERNAL_ERROR, "The request cannot be stored")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_of_the_program_itself_needs_no_signature() {
+        assert!(Options::default().caller.is_signed());
     }
 }
