@@ -452,3 +452,7 @@ impl<S: LocalService> Server<S> {
         seat
     }
 }
+
+#[cfg(test)]
+#[global_allocator]
+static HEAP: asyncsteps_counted_heap::Heap = asyncsteps_counted_heap::Heap;

@@ -47,7 +47,7 @@ impl Pace {
     pub(super) const LATE: u8 = 1;
     pub(super) const STUCK: u8 = 2;
 
-    /// It begins, and this tells whether it is blocked.
+    /// It begins, with a check of whether it is blocked.
     pub(super) fn begins(&self, is_blocked: IsBlocked) {
         let _ = self.0.1.set(is_blocked);
     }

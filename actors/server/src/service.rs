@@ -43,7 +43,7 @@ pub trait LocalService: Clone + Send + 'static {
     /// If they cannot be started.
     fn threads(&self, workers: NonZeroUsize) -> io::Result<Self::Threads>;
 
-    /// Called on each worker before its connections. Returns what tells whether it is blocked.
+    /// Called on each worker before its connections. Returns a check of whether the worker is blocked, for any thread.
     fn begin(&mut self) -> Box<dyn Fn() -> bool + Send + Sync> {
         Box::new(|| false)
     }
@@ -62,8 +62,7 @@ pub trait LocalService: Clone + Send + 'static {
     /// What a request to this path is for; `None` if it is for another service.
     fn route(&self, path: &str, query: &str) -> Option<Self::Route>;
 
-    /// Answers a request. A connection that becomes something else is [told so](ConnectionState::upgrade), beside an
-    /// answer with 101.
+    /// Answers a request. With an answer of 101 the connection [becomes](ConnectionState::upgrade) something else.
     fn call(
         &self,
         request: Arrived,

@@ -35,7 +35,7 @@ struct Sent {
 
 impl Wire {
     /// The client sends bytes, in place of those before.
-    fn send(&self, bytes: &Rc<[u8]>) {
+    pub fn send(&self, bytes: &Rc<[u8]>) {
         let sent = &mut *self.0.borrow_mut();
         (sent.bytes, sent.read, sent.has_left) = (Rc::clone(bytes), 0, false);
         sent.wake();
@@ -95,10 +95,10 @@ impl AsyncWrite for Wire {
 }
 
 /// Has clients send the same bytes, then leave; compares what is taken for them with the budget.
-#[track_caller]
 ///
 /// # Panics
-/// If the budget counts less than is taken.
+/// If the budget counts less than is taken, or if the allocator does not count.
+#[track_caller]
 pub fn check_memory<S>(sent: impl Into<Rc<[u8]>>, server: impl FnOnce(Budget) -> S)
 where
     S: AsyncFn(Wire) + Clone + 'static,
@@ -132,6 +132,7 @@ where
         leave().await;
     });
     let begun = measure(|| system.block_on(begin()));
+    assert!(begun.count > 0, "the allocator of the test is `Heap`");
     let counted = budget.usage().memory;
     let connections = (CLIENTS * CONNECTION) as i64;
     let taken = begun.bytes_kept - counted as i64;
