@@ -97,7 +97,8 @@ impl<C: Traffic> TimeoutStream<C> {
     /// Has bytes read again, behind which nothing was read.
     pub(super) fn put_back(&mut self, read: Bytes) {
         debug_assert!(self.first.is_empty(), "they come first");
-        self.first = read;
+        // none of them would still hold hyper's buffer
+        self.first = if read.is_empty() { Bytes::new() } else { read };
     }
 
     /// Returns this number of the bytes that were read already.

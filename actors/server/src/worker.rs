@@ -186,7 +186,7 @@ mod tests {
     use std::time::Duration;
 
     use asyncsteps_budget::{Budget, Client, Limits};
-    use asyncsteps_counted_heap::hostile;
+    use asyncsteps_counted_heap::{hostile, measure};
     use http::Response;
     use http_body_util::Full;
     use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -314,5 +314,31 @@ mod tests {
     fn memory_of_heads_that_have_begun_is_what_the_budget_counts() {
         check_memory(&format!("{HEAD}X-Filler: {}", "x".repeat(60_000)));
         check_memory(&format!("{HEAD}{}", "X-Filler: x\r\n".repeat(90)));
+    }
+
+    #[test]
+    fn a_connection_that_is_idle_after_a_request_keeps_no_buffer() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let (runtime, local) = (runtime.expect("a runtime"), LocalSet::new());
+        let worker = worker(Budget::new(Limits::default()), Vec::new());
+        let request: Rc<[u8]> = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..].into();
+        let connect = |clients: &[hostile::Wire]| {
+            local.block_on(&runtime, async {
+                for client in clients {
+                    client.send(&request);
+                    let (client, worker) = (client.clone(), Rc::clone(&worker));
+                    spawn_local(async move { serve(&worker, client).await });
+                }
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+            });
+        };
+        let clients = |count| (0..count).map(|_| hostile::Wire::default()).collect::<Vec<_>>();
+        let (first, clients) = (clients(100), clients(1_000));
+        // those that are warm keep theirs
+        connect(&first);
+        let kept = measure(|| connect(&clients)).bytes_kept / 1_000;
+        assert!((1..4 << 10).contains(&kept), "{kept} bytes");
     }
 }
