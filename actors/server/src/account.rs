@@ -103,7 +103,7 @@ impl Share {
         self.account.is_displaced()
     }
 
-    /// Whether nothing new should be read in this turn; see [`Account::is_crowded`].
+    /// Whether memory that others had is not free yet: nothing new should be read in this turn.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.account.is_crowded()

@@ -31,10 +31,8 @@ const WHILE_CLOSING: Duration = Duration::from_secs(1);
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
 /// The state of a connection.
-///
-/// Its deadline depends on all of its state, so each change goes through [`ConnectionState::change`]: one in a turn of
-/// the connection's task is seen at the end of the [turn](ConnectionState::turn), and one between two turns wakes the
-/// task.
+// Its deadline depends on all of its state, so each change goes through `change`: one in a turn of the connection's task is
+// seen at the end of the turn, and one between two turns wakes the task.
 #[derive(derive_more::Debug)]
 #[debug("ConnectionState {{ .. }}")]
 pub struct ConnectionState {
