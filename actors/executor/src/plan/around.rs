@@ -6,7 +6,7 @@ use std::iter;
 use std::panic::Location;
 use std::rc::Rc;
 
-use super::context::OfRequest;
+use super::of_request::OfRequest;
 use super::place::{Inside, write_item, write_step};
 use super::recorded::RecordedLevel;
 use crate::executor::Sent;

@@ -9,16 +9,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use asyncsteps_actors::sync::CallerFences;
-use asyncsteps_actors::{clock, random};
+use asyncsteps_actors::clock;
 use asyncsteps_core::{AsyncSteps, Error};
 use serde_json::Value;
 
 use super::around::Around;
+use super::of_request::OfRequest;
 use super::place::{Inside, StepId, write_step};
 use super::recorded::{Host, RecordedLevel, RecordedStep};
-use crate::executor::{InboxGuard, RequestSteps, ServedRequest};
-use crate::recorder::{DefinedStep, ErrorsOfService, Form, OfRequest as Recorded, StepRecorder};
+use crate::recorder::StepRecorder;
 
 /// The context of a step in a request.
 #[derive(Clone)]
@@ -29,108 +28,6 @@ pub(super) struct Context {
     recorded: Option<Rc<RecordedStep>>,
     attempt: u32,
     key: OnceCell<Box<str>>,
-}
-
-/// The state that all steps of a request share.
-pub(super) struct OfRequest {
-    /// The parameters, as the type that the function has.
-    params: Rc<dyn Any>,
-    /// The state of the service.
-    pub(super) service: Arc<dyn Any + Send + Sync>,
-    pub(super) served: ServedRequest,
-    /// Made when it is first asked for.
-    id: OnceCell<Box<str>>,
-    /// Its signals, if it takes some and no host records it.
-    pub(super) inbox: Option<InboxGuard>,
-    /// The values that the request keeps for its steps, by type.
-    state: RefCell<Vec<(TypeId, Rc<dyn Any>)>>,
-    /// Where the application passed the function to the executor.
-    pub(super) source: &'static Location<'static>,
-    /// Records the request.
-    pub(super) host: Option<Host>,
-}
-
-/// A value that the steps of a request find as [`Cx::state`](super::Cx::state) of its type, without making it: from the
-/// [front](crate::Functions::on_behind) of its function, which attaches it to the flow with
-/// [`extend`](AsyncSteps::extend) before it adds the [own steps](crate::RequestInfo::own_steps) of the function.
-#[derive(Clone, derive_more::Debug)]
-#[debug("GivenState {{ .. }}")]
-pub struct GivenState {
-    of: TypeId,
-    value: Rc<dyn Any>,
-}
-
-impl GivenState {
-    /// This value.
-    #[must_use]
-    pub fn new<T: 'static>(value: Rc<T>) -> Self {
-        Self { of: TypeId::of::<T>(), value }
-    }
-}
-
-/// What the context of a request needs of its function.
-pub(super) struct OfFunction {
-    pub(super) service: Arc<dyn Any + Send + Sync>,
-    pub(super) errors: ErrorsOfService,
-    pub(super) source: &'static Location<'static>,
-    pub(super) takes_signals: bool,
-    /// A host carries its requests out.
-    pub(super) is_hosted: bool,
-}
-
-impl OfRequest {
-    /// The state of the request that the flow serves.
-    pub(super) fn new(
-        asi: &AsyncSteps,
-        params: Rc<dyn Any>,
-        function: &OfFunction,
-    ) -> Result<Self, Error> {
-        let info = asi.request()?;
-        let OfFunction { service, errors, source, takes_signals, is_hosted } = function;
-        let host = asi.extension::<Recorded>().map(|Recorded(request)| Host {
-            request: Rc::clone(request),
-            function: request.step(Rc::new(DefinedStep::new(
-                (Vec::new(), 0),
-                None,
-                source,
-                (Form::Nested, *errors),
-            ))),
-            level: OnceCell::new(),
-        });
-        let id = host.as_ref().map(|host| Box::from(host.request.id()));
-        let id = id.map_or_else(OnceCell::new, OnceCell::from);
-        let takes_signals = *takes_signals && host.is_none();
-        let executor = takes_signals.then(|| info.executor());
-        let inbox =
-            executor.map(|executor| executor.takes_signals(id.get_or_init(|| random::id().into())));
-        let fences = asi.extension().map(|CallerFences(fences)| fences.clone()).unwrap_or_default();
-        let state = asi.extension().map(|GivenState { of, value }| (*of, Rc::clone(value)));
-        Ok(Self {
-            params,
-            service: Arc::clone(service),
-            // no step is around the function, so there are only the fencing tokens of the caller
-            served: info.handle().hosted(*is_hosted).with_fences(fences),
-            id,
-            inbox,
-            state: RefCell::new(state.into_iter().collect()),
-            source,
-            host,
-        })
-    }
-
-    /// See [`Cx::id`](super::Cx::id).
-    pub(super) fn id(&self) -> &str {
-        self.id.get_or_init(|| random::id().into())
-    }
-
-    /// Closes the inbox for signals when the running step fails, which is the function as a whole: what it did is undone
-    /// then.
-    pub(super) fn close_inbox_at_end(&self, asi: &mut AsyncSteps) {
-        if let Some(inbox) = &self.inbox {
-            let inbox = Arc::clone(inbox.inbox());
-            asi.set_cancel(move |_| inbox.close());
-        }
-    }
 }
 
 impl Context {

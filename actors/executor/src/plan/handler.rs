@@ -12,12 +12,12 @@ use serde::de::DeserializeOwned;
 
 use super::answer::AnswerWithin;
 use super::around::Around;
-use super::context::{OfFunction, OfRequest};
 use super::cx::{Cx, read};
 use super::data::Plan;
 use super::function::{Built, FunctionOf, Handler};
 use super::mistake::Mistake;
 use super::node::Level;
+use super::of_request::{OfFunction, OfRequest};
 use super::planned::{Planned, ReadParams};
 use super::service::{Service, coded, errors_of};
 use super::step::Returns;

@@ -7,7 +7,7 @@
 //!   functions; `mistake.rs`: what is wrong with a plan.
 //! - `work.rs`: what a step of a plan does when a request comes to it; `locks.rs`: what it holds; `undo_body.rs`: how it is
 //!   undone; `undo.rs`: undo from the plan and from records; `taken.rs`, `read.rs`: what is recorded of a step.
-//! - `context.rs`: the context of a step; `cx.rs`: what bodies get; `given.rs`: what closures get that choose; `random.rs`: their random numbers; `place.rs`, `around.rs`: where a step is, in its plan
+//! - `context.rs`: the context of a step; `of_request.rs`: what the steps of a request share; `cx.rs`: what bodies get; `given.rs`: what closures get that choose; `random.rs`: their random numbers; `place.rs`, `around.rs`: where a step is, in its plan
 //!   and in a request.
 //! - `recording.rs`: what a step says for requests that a host [records](crate::recorder); `waits.rs`, `transacted.rs`,
 //!   `retired.rs`: steps for those; `sender.rs`: who sends signals; `recorded.rs`, `whole.rs`: what is recorded of a request.
@@ -37,6 +37,7 @@ mod locks;
 mod mermaid;
 mod mistake;
 mod node;
+mod of_request;
 mod place;
 mod planned;
 mod race;
@@ -63,7 +64,6 @@ mod work;
 pub use crate::executor::{FunctionResult, Written};
 pub use answer::AnswerWithin;
 pub use choice::Either;
-pub use context::GivenState;
 pub use cx::Cx;
 pub use data::{FunctionKind, Plan, PlanRetry, PlanStep};
 pub use form::{Form, UndoForm};
@@ -73,6 +73,7 @@ pub use given::Given;
 pub use handler::{Awaits, FirstInput, Plans};
 pub use join::{Branches, Parts};
 pub(crate) use mistake::Mistake;
+pub use of_request::GivenState;
 pub use planned::{Planned, PlannedStep};
 pub use retired::Retired;
 pub use returns::IntoReturns;
