@@ -33,7 +33,7 @@
 //! | TLS | a handshake has begun | 6 KB | those received, from 4 KiB on | `handshake_timeout` |
 //! | | a record is not complete | 16 KB more | those received, from 4 KiB on | as without TLS |
 //! | | records are not taken | 32 KB more | 32 KiB | `stall_timeout` |
-//! | HTTP/1.1 | idle | 8 KB | none | `keep_alive` |
+//! | HTTP/1.1 | idle | 4 KB | none | `keep_alive` |
 //! | | a head has begun | 22 KB; 145 KB with 60 KB of it | 28 KiB, and 3 for each byte of the head (at most `head_size`) | `head_timeout` |
 //! | | a body has begun | 26 KB; 152 KB with 50 KB of head and 60 KB of body | the same, and the bytes of the body that are taken and kept | `stall_timeout` |
 //! | | the answer is not taken | 25 KB | 28 KiB, and the bytes of the answer | `stall_timeout` |
