@@ -1,6 +1,7 @@
 //! How long the other end of a connection may do nothing.
 
 use std::io;
+use std::mem;
 use std::task::Context;
 use std::time::Duration;
 
@@ -16,7 +17,9 @@ use super::limits::ServerLimits;
 pub(super) struct MinRate {
     most: Duration,
     /// Bytes per second.
-    rate: u64,
+    rate: u32,
+    /// Whether it has waited before. It stands here because a body is in many futures, and there is room.
+    was_asked: bool,
     /// The current wait, if there is one.
     wait: Option<Wait>,
     alarm: Alarm,
@@ -33,7 +36,13 @@ struct Wait {
 impl MinRate {
     pub(super) fn new(limits: &ServerLimits) -> Self {
         let (most, rate) = (limits.stall_timeout, limits.least_rate);
-        Self { most, rate, wait: None, alarm: Alarm::default() }
+        let (rate, was_asked) = (u32::try_from(rate).unwrap_or(u32::MAX), false);
+        Self { most, rate, was_asked, wait: None, alarm: Alarm::default() }
+    }
+
+    /// Whether nothing was there for the first time: hyper yields nothing of a body before it was asked.
+    pub(super) fn is_first(&mut self) -> bool {
+        !mem::replace(&mut self.was_asked, true)
     }
 
     /// Nothing moves; there is less time if the server closes, since `closing`.
@@ -61,7 +70,7 @@ impl MinRate {
     pub(super) fn moved(&mut self, bytes: usize) {
         if let Some(wait) = &mut self.wait {
             let now = Instant::now();
-            let bought = bought(bytes, self.rate);
+            let bought = bought(bytes, self.rate.into());
             let moved = (wait.moved + bought).min(now);
             *wait = Wait { moved, due: (wait.due.max(now) + bought).min(later(now, self.most)) };
         }

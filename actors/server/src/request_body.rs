@@ -23,14 +23,11 @@ pub struct RequestBody {
     /// Bytes of bodies that its connection has read so far and that were taken, in HTTP/2.
     taken: Arc<AtomicUsize>,
     patience: MinRate,
-    /// Whether it was asked for: hyper yields nothing before.
-    is_wanted: bool,
 }
 
 impl RequestBody {
     pub(super) fn new(body: Incoming, taken: &Arc<AtomicUsize>, limits: &ServerLimits) -> Self {
-        let (taken, patience) = (Arc::clone(taken), MinRate::new(limits));
-        Self { body, taken, patience, is_wanted: false }
+        Self { body, taken: Arc::clone(taken), patience: MinRate::new(limits) }
     }
 
     /// The same as [`Body::poll_frame`], with less time if the server closes, since `closing`.
@@ -56,8 +53,7 @@ impl RequestBody {
                 self.patience.rest();
                 Poll::Ready(None)
             }
-            Poll::Pending if !self.is_wanted => {
-                self.is_wanted = true;
+            Poll::Pending if self.patience.is_first() => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
