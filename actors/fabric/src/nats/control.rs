@@ -122,6 +122,8 @@ pub(super) async fn order_drain(link: &Link, node: &NodeId) -> Result<(), CallEr
 /// Asks all nodes what they serve, and returns their answers.
 pub(super) async fn discover(link: &Link) -> Result<Vec<NodeInfo>, CallError> {
     let lost = || CallError::connect("the NATS server cannot be reached");
+    let mut losses = link.connection.losses();
+    let known = losses.borrow().count;
     if !link.is_connected() {
         return Err(lost());
     }
@@ -148,7 +150,11 @@ pub(super) async fn discover(link: &Link) -> Result<Vec<NodeInfo>, CallError> {
         }
     };
     // the end of the time is the normal case: it is not known how many nodes there are
-    let _ = tokio::time::timeout(link.config.discovery_time, collect).await;
+    tokio::select! {
+        biased;
+        _ = tokio::time::timeout(link.config.discovery_time, collect) => {}
+        _ = losses.wait_for(|losses| losses.count > known) => return Err(lost()),
+    }
     if has_twin != link.has_twin.swap(has_twin, Ordering::Relaxed) && has_twin {
         tracing::error!(
             node = link.node.as_str(),
