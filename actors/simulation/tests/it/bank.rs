@@ -197,12 +197,14 @@ impl World {
 
     /// A node notices that its server is silent.
     async fn looks(self, node: String, fabric: NatsFabric) {
-        let mut silent = 0;
+        let (mut silent, mut losses) = (0, 0);
         loop {
             tokio::time::sleep(LOOK).await;
             let state = fabric.connection_state();
             let is_silent = state.fault.is_none() && state.silence > SILENT;
-            silent = if is_silent { silent + 1 } else { 0 };
+            // one that took the place of a silent one may be as silent for as long
+            let is_new = std::mem::replace(&mut losses, state.losses) != state.losses;
+            silent = if is_silent && !is_new { silent + 1 } else { 0 };
             // one that stood still has the time to ask the server
             if silent * LOOK > SILENT {
                 let what = format!("{node} keeps a connection that is silent: {state:?}");
