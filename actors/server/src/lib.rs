@@ -33,7 +33,7 @@
 //! | TLS | a handshake has begun | 6 KB | those received, from 4 KiB on | `handshake_timeout` |
 //! | | a record is not complete | 16 KB more | those received, from 4 KiB on | as without TLS |
 //! | | records are not taken | 32 KB more | 32 KiB | `stall_timeout` |
-//! | HTTP/1.1 | idle | 4 KB | none | `keep_alive` |
+//! | HTTP/1.1 | idle | 3.1 KB | none | `keep_alive` |
 //! | | a head has begun | 22 KB; 145 KB with 60 KB of it | 28 KiB, and 3 for each byte of the head (at most `head_size`) | `head_timeout` |
 //! | | a body has begun | 26 KB; 152 KB with 50 KB of head and 60 KB of body | the same, and the bytes of the body that are taken and kept | `stall_timeout` |
 //! | | the answer is not taken | 25 KB | 28 KiB, and the bytes of the answer | `stall_timeout` |
@@ -104,10 +104,8 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use asyncsteps_budget::{Budget, Limits};
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
-use http::{Request, Response};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -121,7 +119,7 @@ pub use fields::{FieldsSummary, copy_uri};
 pub use io::Io;
 pub use limits::ServerLimits;
 pub use new_connection::NewConnection;
-pub use pages::{OwnThreads, Pages};
+pub use pages::{OwnThreads, PageService, Pages};
 pub use receiving::Receiving;
 pub use request_body::RequestBody;
 pub use sending::{BoxError, Content, PageBody};
@@ -132,7 +130,7 @@ pub use upgrade::Upgrade;
 use accept::{Acceptor, Seat};
 use connections::Connections;
 use offer::Pace;
-use pages::{MakePage, page};
+use pages::MakePage;
 use requests::Site;
 use tls::Handshakes;
 use warm_connections::WarmConnections;
@@ -186,17 +184,7 @@ pub struct Server<S = Pages> {
 
 /// Serves a service of [tower](https://docs.rs/tower), such as a router of axum, on threads of its own; see
 /// [`Server::page`].
-pub fn serve<T, B>(service: T) -> Server
-where
-    T: tower_service::Service<Request<RequestBody>, Response = Response<B>>
-        + Clone
-        + Send
-        + 'static,
-    T::Error: Into<BoxError>,
-    T::Future: 'static,
-    B: http_body::Body<Data = Bytes> + 'static,
-    B::Error: Into<BoxError>,
-{
+pub fn serve(service: impl PageService) -> Server {
     Server::new(Pages::new(Budget::new(Limits::default()))).page("/", service)
 }
 
@@ -231,35 +219,15 @@ impl<S: LocalService> Server<S> {
     /// client is in the extensions of the request, as a [`SocketAddr`](std::net::SocketAddr). The limits of
     /// connections, bodies and answers hold for the service too; how much of a body it reads it decides itself, also after
     /// its answer.
-    pub fn page<T, B>(mut self, path: &str, service: T) -> Self
-    where
-        T: tower_service::Service<Request<RequestBody>, Response = Response<B>>
-            + Clone
-            + Send
-            + 'static,
-        T::Error: Into<BoxError>,
-        T::Future: 'static,
-        B: http_body::Body<Data = Bytes> + 'static,
-        B::Error: Into<BoxError>,
-    {
-        self.pages.push((path.trim_end_matches('/').into(), page(service), false));
+    pub fn page(mut self, path: &str, service: impl PageService) -> Self {
+        self.pages.push((path.trim_end_matches('/').into(), service.make_page(), false));
         self
     }
 
     /// The same for a service that also answers while all workers are blocked, on the thread that takes connections:
     /// liveness, readiness, metrics. It must not block. Any other request of a new connection is refused meanwhile,
     /// within a second: with 503 and `Retry-After`.
-    pub fn probe<T, B>(self, path: &str, service: T) -> Self
-    where
-        T: tower_service::Service<Request<RequestBody>, Response = Response<B>>
-            + Clone
-            + Send
-            + 'static,
-        T::Error: Into<BoxError>,
-        T::Future: 'static,
-        B: http_body::Body<Data = Bytes> + 'static,
-        B::Error: Into<BoxError>,
-    {
+    pub fn probe(self, path: &str, service: impl PageService) -> Self {
         let mut server = self.page(path, service);
         if let Some((.., is_probe)) = server.pages.last_mut() {
             *is_probe = true;

@@ -37,8 +37,19 @@ pub(super) type MakePage = Box<dyn Fn() -> PageOf>;
 /// Makes an [`Page`] of a service, on its worker.
 pub(super) type PageOf = Box<dyn FnOnce() -> Page + Send>;
 
-/// A service with its types left out.
-pub(super) fn page<S, B>(service: S) -> MakePage
+/// A service of [tower](https://docs.rs/tower), such as a router of axum: any that takes a request with a
+/// [`RequestBody`] and answers with a body of [`Bytes`]. Each worker has a clone of it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be served",
+    label = "no service of tower for requests with a `RequestBody`",
+    note = "it is `tower::Service<http::Request<RequestBody>, Response = http::Response<B>> + Clone + Send + 'static`"
+)]
+pub trait PageService {
+    #[doc(hidden)]
+    fn make_page(self) -> MakePage;
+}
+
+impl<S, B> PageService for S
 where
     S: tower_service::Service<Request<RequestBody>, Response = Response<B>>
         + Clone
@@ -49,10 +60,12 @@ where
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BoxError>,
 {
-    Box::new(move || {
-        let service = service.clone();
-        Box::new(move || Box::new(move |request| call(service.clone(), request).boxed_local()))
-    })
+    fn make_page(self) -> MakePage {
+        Box::new(move || {
+            let service = self.clone();
+            Box::new(move || Box::new(move |request| call(service.clone(), request).boxed_local()))
+        })
+    }
 }
 
 async fn call<S, B>(mut service: S, request: Request<RequestBody>) -> PageAnswer

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::rc::Rc;
 
-use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
+use http::header::{CONNECTION, EXPECT, HOST, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -68,6 +68,10 @@ impl<S: LocalService> Requests<S> {
                 let blocked = || this.site.service.blocked().map(Content::Whole);
                 let refused = if is_blocked { blocked() } else { bare(status) };
                 let (mut head, content) = refused.into_parts();
+                if is_blocked {
+                    head.status = status;
+                    head.headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                }
                 if version <= Version::HTTP_11 {
                     head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 }

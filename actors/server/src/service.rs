@@ -10,9 +10,8 @@ use std::time::Duration;
 use asyncsteps_budget::{Client, Holding};
 use bytes::Bytes;
 use futures_util::TryStream;
-use http::header::RETRY_AFTER;
+use http::Response;
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
 
 use super::connection_state::ConnectionState;
 use super::fields::FieldsSummary;
@@ -70,12 +69,10 @@ pub trait LocalService: Clone + Send + 'static {
         connection: &ConnectionState,
     ) -> impl Future<Output = Response<Content<Self::Chunks>>>;
 
-    /// The answer to a request that is not carried out, because all workers are blocked.
+    /// The body, with its type, of the answer to a request that is not carried out because all workers are blocked: 503
+    /// with `Retry-After`.
     fn blocked(&self) -> Response<Bytes> {
-        let mut response = Response::new(Bytes::new());
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        response
+        Response::default()
     }
 
     /// The server will stop: from now on answers end their connections.

@@ -194,7 +194,7 @@ mod tests {
 
     use super::super::connections::Connections;
     use super::super::limits::ServerLimits;
-    use super::super::pages::{Page, Pages, page};
+    use super::super::pages::{Page, PageService as _, Pages};
     use super::super::warm_connections::WarmConnections;
     use super::*;
 
@@ -240,7 +240,7 @@ mod tests {
     /// closes after a time, and whether its connection was cut.
     async fn taken(bytes: u32, closing: Option<Duration>) -> (usize, bool) {
         let file = async |_| Ok::<_, Infallible>(Response::new(Full::from(vec![0; ANSWER])));
-        let page = (page(tower::service_fn(file))())();
+        let page = (tower::service_fn(file).make_page()())();
         let budget = Budget::new(Limits::default());
         let worker = worker(budget, vec![("/file".into(), page)]);
         let (client, io) = tokio::io::duplex(64 << 10);

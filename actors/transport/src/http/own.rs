@@ -15,8 +15,8 @@ use asyncsteps_executor::raw::RawBody;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response};
 
 use super::Service;
 use super::answer::AnswerBody;
@@ -146,10 +146,7 @@ impl LocalService for Service {
     fn blocked(&self) -> Response<Bytes> {
         let text = br#"{"e":"DefenseRejected","edesc":"All threads are blocked (arbiter_stuck)"}"#;
         let mut response = Response::new(Bytes::from_static(text));
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }
 
