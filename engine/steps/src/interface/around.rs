@@ -1,7 +1,9 @@
 //! The running step and the steps around it, in its branch and in the branches around that: for
-//! locks, which must know what a wait would hold up (FTN12 §1.11.4, §1.11.5).
+//! locks, which must know what a wait would hold up (FTN12 §1.11.4, §1.11.5), and for what steps find around them.
 
+use std::any::Any;
 use std::fmt;
+use std::rc::Rc;
 
 use crate::location::StepLocation;
 use crate::stack::{self, AsyncSteps, Frame, outermost_first};
@@ -54,6 +56,33 @@ impl AsyncSteps {
     ) -> impl Iterator<Item = &'a T> {
         let values = self.cold.iter().flat_map(|cold| cold.values.linked(frame.values()));
         values.chain(frame.activity().held()).filter_map(|value| value.downcast_ref())
+    }
+}
+
+/// A value that the steps inside of a step find, however deep they are and in which branch, for libraries that write
+/// steps for their users.
+impl AsyncSteps {
+    /// The steps inside of the running one find this, in place of what surrounds it.
+    pub fn surround(&mut self, with: Rc<dyn Any>) {
+        self.extras().surroundings = Some(with);
+    }
+
+    /// What the innermost step around the running one has [surrounded](Self::surround) its steps with; `None` also if that
+    /// has another type.
+    #[must_use]
+    #[inline]
+    pub fn surroundings<T: 'static>(&self) -> Option<Rc<T>> {
+        self.any_surroundings()?.downcast().ok()
+    }
+
+    #[inline]
+    pub(crate) fn any_surroundings(&self) -> Option<Rc<dyn Any>> {
+        let of_frame = |frame: &Frame| frame.extras.as_ref()?.surroundings.clone();
+        let mut around = self.strand.frames.iter().rev();
+        let found = around.find_map(of_frame);
+        let found = found.or_else(|| self.frames_around().skip(1).find_map(of_frame));
+        // the body of a shielded step is alone in its flow
+        found.or_else(|| of_frame(&self.strand.top))
     }
 }
 

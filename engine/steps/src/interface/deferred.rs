@@ -1,42 +1,12 @@
 //! Steps of templates that decide their work when they start, and templates as sub-steps (FTN12 §1.5).
 
-use std::any::Any;
-use std::rc::Rc;
-
 use super::added::Added;
 use super::run::{Run, RunContext, WithContext};
 use super::substeps::SubstepsBody;
 use crate::args::Arguments;
 use crate::error::{StepError, StepResult, StepReturn};
-use crate::stack::{AsyncSteps, Frame, QueuedStep};
+use crate::stack::{AsyncSteps, QueuedStep};
 use crate::template::Template;
-
-/// A value that the steps inside of a step find, however deep they are and in which branch, for libraries that write
-/// steps for their users.
-impl AsyncSteps {
-    /// The steps inside of the running one find this, in place of what surrounds it.
-    pub fn surround(&mut self, with: Rc<dyn Any>) {
-        self.extras().surroundings = Some(with);
-    }
-
-    /// What the innermost step around the running one has [surrounded](Self::surround) its steps with; `None` also if that
-    /// has another type.
-    #[must_use]
-    #[inline]
-    pub fn surroundings<T: 'static>(&self) -> Option<Rc<T>> {
-        self.any_surroundings()?.downcast().ok()
-    }
-
-    #[inline]
-    pub(crate) fn any_surroundings(&self) -> Option<Rc<dyn Any>> {
-        let of_frame = |frame: &Frame| frame.extras.as_ref()?.surroundings.clone();
-        let mut around = self.strand.frames.iter().rev();
-        let found = around.find_map(of_frame);
-        let found = found.or_else(|| self.frames_around().skip(1).find_map(of_frame));
-        // the body of a shielded step is alone in its flow
-        found.or_else(|| of_frame(&self.strand.top))
-    }
-}
 
 /// The work of a [deferred](crate::TemplateSteps::defer) step of a template, for libraries that write
 /// steps for their users.
