@@ -54,7 +54,7 @@ pub(super) async fn permit(
     grace_end: &GraceEnd,
 ) -> Result<Permit, Refused> {
     match pending.decided() {
-        Ok(decided) => decided.map_err(|error| Refused::over_budget(&error.into())),
+        Ok(decided) => decided.map_err(Refused::over_budget),
         // in a box, because most requests need no queue and no room for it in their future
         Err(pending) => Box::pin(queued(pending, deadline, grace_end)).await,
     }
@@ -71,7 +71,7 @@ pub(super) async fn queued(
         () = timer::sleep_until(deadline) => {
             Err(Refused::too_late())
         }
-        permit = pending => permit.map_err(|error| Refused::over_budget(&error.into())),
+        permit = pending => permit.map_err(Refused::over_budget),
         () = grace_end.reached() => Err(Refused::closing()),
     }
 }

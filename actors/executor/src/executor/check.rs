@@ -163,11 +163,11 @@ impl Shared {
         let memory = estimate::of_request(&checked.params, rid) + incoming.transport_memory;
         let permit = match incoming.permit.take() {
             Some(mut permit) => {
-                permit.resize(memory).map_err(|error| Refused::over_budget(&error.into()))?;
+                permit.resize(memory).map_err(Refused::over_budget)?;
                 permit
             }
             None => match self.config.budget.admit(client, memory).decided() {
-                Ok(decided) => decided.map_err(|error| Refused::over_budget(&error.into()))?,
+                Ok(decided) => decided.map_err(Refused::over_budget)?,
                 Err(pending) => {
                     times.queued = QueueTime::Since(clock::now());
                     return Ok(Arrived::Queued { checked, entered, pending, deadline, patience });

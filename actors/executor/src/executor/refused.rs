@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use asyncsteps_actors::budget::BudgetRefusal;
 use asyncsteps_core::{Error, codes};
 use asyncsteps_futoin::Refusal;
 use asyncsteps_futoin::message::Response;
@@ -112,10 +113,11 @@ impl Refused {
         Self { reason: RefusalReason::Closing, ..Self::new(codes::DEFENSE_REJECTED, text) }
     }
 
-    /// The budget is used up; `error` says of what.
+    /// The budget is used up; `refusal` says of what.
+    #[cold]
     #[must_use]
-    pub fn over_budget(error: &Error) -> Self {
-        let text = error.info().unwrap_or_default().to_owned();
+    pub fn over_budget(refusal: BudgetRefusal) -> Self {
+        let text = refusal.to_string();
         Self { reason: RefusalReason::Budget, ..Self::new(codes::DEFENSE_REJECTED, text) }
     }
 
@@ -133,7 +135,8 @@ impl Refused {
 
     /// A limit of the client was reached; `error` says which.
     pub(super) fn over_client_limit(error: &Error) -> Self {
-        Self { reason: RefusalReason::ClientLimit, ..Self::over_budget(error) }
+        let text = error.info().unwrap_or_default().to_owned();
+        Self { reason: RefusalReason::ClientLimit, ..Self::new(codes::DEFENSE_REJECTED, text) }
     }
 
     /// Why, for operators.

@@ -76,11 +76,10 @@ impl ServedRequest {
         &self,
         change: impl FnOnce(&mut Head) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut head = self.exchange.head.borrow_mut();
-        if head.is_none() {
-            *head = Some(Box::new(self.head()?));
+        match &mut *self.exchange.head.borrow_mut() {
+            Some(head) => change(head),
+            none => change(none.insert(Box::new(self.head()?))),
         }
-        head.as_mut().map_or_else(|| unreachable!("it was just made"), |head| change(head))
     }
 
     /// Answers with raw data.

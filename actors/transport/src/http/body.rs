@@ -179,8 +179,8 @@ async fn collect(
         let needed = length.max(body.len() + chunk.len());
         if needed > body.capacity() {
             let capacity = needed.max((2 * body.capacity()).min(limit));
-            room.set(capacity).map_err(|error| {
-                let refused = Refused::over_budget(&error.into());
+            room.set(capacity).map_err(|refusal| {
+                let refused = Refused::over_budget(refusal);
                 BodyError::Refused(Reply::refused(&refused, None, Coding::Json))
             })?;
             body.reserve_exact(capacity - body.len());
