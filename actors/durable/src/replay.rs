@@ -264,8 +264,8 @@ impl Replay {
         at.settled = Some(settled.how);
     }
 
-    /// Takes in records that were stored while the program went on: a step that ended meanwhile in another
-    /// way has ended so.
+    /// Takes in records that were stored while the program went on. An end that the program has come to wins over a stored
+    /// one.
     pub(crate) fn add_stored(&mut self, records: Vec<(RecordTicket, Record)>) {
         for (ticket, record) in records {
             let end = self.at(&record.path).and_then(|at| at.end.clone());
