@@ -21,7 +21,7 @@ use super::link::Link;
 const ERROR_HEADERS: usize = 128;
 
 /// How much longer than its caller waits a request may take: the end of its time is known from clocks of whole
-/// milliseconds, and a node that ends it first answers that it was carried out and failed.
+/// milliseconds, and a caller that still waits learns more from the function than from the end.
 const AFTER_CALLER: Duration = Duration::from_millis(10);
 
 /// The bytes of an answer, and its error code.
@@ -41,13 +41,14 @@ pub(super) fn carry_out<'a>(
     deadline: Option<Instant>,
 ) -> impl Future<Output = ()> + use<'a> {
     let channel = Channel::new(ChannelKind::Node);
-    let deadline = deadline.map(clock::time);
+    let (deadline, coding) = (deadline.map(clock::time), Coding::detect(&message.payload));
     // outside of the async block, which would keep room for each part of the message
     let received = receive(link, executor, &channel, message, &reply, deadline);
     async move {
         let (bytes, error) = match received {
             Ok(incoming) => {
-                into_bytes(link, dispatch(executor, &channel, incoming, deadline).await)
+                let reply = dispatch(executor, &channel, incoming, deadline).await;
+                unless_cut(into_bytes(link, reply), deadline, coding)
             }
             Err(answer) => answer,
         };
@@ -134,6 +135,18 @@ async fn dispatch(
         incoming = incoming.with_deadline(deadline + AFTER_CALLER);
     }
     executor.dispatch(incoming).await
+}
+
+/// The answer, unless the request was ended because its caller waits no more, as far as the clocks of two nodes say that:
+/// a caller that does wait must not take that for a failure of the function.
+fn unless_cut(answer: Answer, deadline: Option<Time>, coding: Coding) -> Answer {
+    let is_over = deadline.is_some_and(|deadline| deadline <= clock::now());
+    match answer.1.as_deref() {
+        Some(codes::INTERNAL_ERROR) if is_over => {
+            error_bytes(codes::COMM_ERROR, "no answer in time", None, coding)
+        }
+        _ => answer,
+    }
 }
 
 /// The bytes of a reply, and its error code; an InternalError if it is larger than the server takes.

@@ -59,6 +59,12 @@ fn calls_that_come_before_serving_fails_are_carried_out_as_in_seed_2623() {
     simulate(2623..2624, |cluster| calls(cluster).map(drop));
 }
 
+/// By the clock of the bank the time of a call ends while its caller, whose clock differs, still waits.
+#[test]
+fn a_call_that_the_bank_ends_first_has_an_unknown_outcome_as_in_seed_259() {
+    simulate(259..260, |cluster| calls(cluster).map(drop));
+}
+
 #[test]
 fn one_seed_is_one_history_of_calls() {
     let test = "calls::what_a_caller_is_told_of_a_call_is_what_became_of_it_under_any_of_the_seeds";
