@@ -2,29 +2,27 @@
 //!
 //! The stock is in the database and nowhere else. An order reserves its units before it is paid, so that of two orders
 //! for the last unit one is refused at once, in whichever processes they are; the transaction that writes an order
-//! decides. An order gives its units back when it is written, and whenever it ends before. Should that get lost, the
-//! entity forgets them by itself: every 15 minutes, it forgets what was reserved before the last time.
+//! decides. An order gives its units back when it is written, and whenever it ends before. Should that get lost, its
+//! reservation ends by itself.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::mem;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use asyncsteps::durable::Durable;
-use asyncsteps::durable::entity::{Entity, EntityCx as _, Message};
+use asyncsteps::durable::entity::{
+    Entity, EntityCx as _, NotReserved, ReservationRules, Reservations,
+};
 use asyncsteps::{BodyResult, Code, Cx, Functions, Service, TypedCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::store::Store;
 
-/// How long a reservation is kept at least, and half of how long at the most: longer than an order takes.
-const ROUND: Duration = Duration::from_secs(15 * 60);
-
-/// How many orders may have units of a SKU reserved at once: the state of an entity may have 64 KiB, and each of them
-/// takes 40 bytes. Of more orders than that the transaction alone decides.
-const ORDERS: usize = 1000;
+/// A reservation lasts longer than an order takes. Of a SKU there are 1,000 at the most, because the state of an entity may
+/// have 64 KiB; of more orders than that the transaction alone decides. Ended ones are not remembered: one that comes too
+/// late ends by itself.
+const RULES: ReservationRules =
+    ReservationRules::new(Duration::from_secs(30 * 60)).at_most(1000).remembers(0);
 
 /// The shelf, which reads the stock from the database.
 #[derive(Debug)]
@@ -36,19 +34,9 @@ impl Service for Shelf {
     type Errors = ShelfError;
 }
 
+/// The state of a SKU is what orders have reserved of it: their keys are the ids of the requests that order.
 impl Entity for Shelf {
     type State = Reservations;
-}
-
-/// What orders have reserved of one SKU: units by the id of the request that orders.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Reservations {
-    /// In this round.
-    new: BTreeMap<String, i64>,
-    /// In the last round: they are forgotten at the end of this one.
-    old: BTreeMap<String, i64>,
-    /// A message will end this round. There are no rounds while nothing is reserved.
-    ends: bool,
 }
 
 /// Why units are not reserved. The text for callers names the product.
@@ -80,9 +68,10 @@ pub(crate) struct Release {
     pub(crate) order: String,
 }
 
-/// The parameters of `reserved` and `expire`.
+/// The parameters of `reserved`.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ReservedOf {
+    #[expect(dead_code, reason = "it is the key of the entity")]
     sku: String,
 }
 
@@ -119,96 +108,57 @@ impl Shelf {
             .entity(functions, "sku")
             .on("reserve", Self::reserve)
             .on("release", Self::release)
-            .on("expire", Self::expire)
             .reads("reserved", Self::reserved);
     }
 
     async fn reserve(cx: &Cx<Self, Reserve>) -> BodyResult<Reserved> {
         let Reserve { sku, order, qty } = &*cx.params;
-        let (entity, held) = (cx.entity(), cx.entity().get());
-        if held.has(order) {
-            return Ok(held.reserved());
+        let (held, now) = (cx.entity().get(), cx.entity().now());
+        if held.has(order, now) {
+            return Ok(reserved(&held, now));
         }
-        if cx.free(sku, &held, *qty).await? < *qty {
-            return Err(ShelfError::OutOfStock(sku.clone()).into());
-        }
-        if held.all().count() >= ORDERS {
-            return Ok(held.reserved());
-        }
-        if !held.ends {
-            entity.send(end_of_round()?)?;
-        }
-        Ok(entity.change(|held| {
-            held.ends = true;
-            held.new.insert(order.clone(), *qty);
-            held.reserved()
-        })?)
+        let all = held.units(now) + cx.free(sku, &held, *qty, now).await?;
+        cx.entity().change(|held| match held.take(order, *qty, all, &RULES, now) {
+            Ok(()) | Err(NotReserved::TooMany(_)) => Ok(reserved(held, now)),
+            Err(NotReserved::TooFew { .. } | _) => Err(ShelfError::OutOfStock(sku.clone()).into()),
+        })?
     }
 
     /// How many units are neither sold nor reserved, as far as it matters to an order that wants so many.
-    async fn free(&self, sku: &str, held: &Reservations, wanted: i64) -> BodyResult<i64> {
+    async fn free(
+        &self,
+        sku: &str,
+        held: &Reservations,
+        wanted: i64,
+        now: SystemTime,
+    ) -> BodyResult<i64> {
         let unknown = || ShelfError::UnknownSku(sku.to_owned());
-        let free = self.store.stock(sku).await?.ok_or_else(unknown)? - held.units();
+        let free = self.store.stock(sku).await?.ok_or_else(unknown)? - held.units(now);
         if free >= wanted {
             return Ok(free);
         }
         // an order that is written has its units out of stock, and gives them back only then: they count once
-        Ok(self.store.free(sku, held.all()).await?.ok_or_else(unknown)?)
+        Ok(self.store.free(sku, held.all(now)).await?.ok_or_else(unknown)?)
     }
 
     #[expect(clippy::unused_async, reason = "a handler is an async function")]
     async fn release(cx: &Cx<Self, Release>) -> BodyResult<Reserved> {
-        let (entity, held) = (cx.entity(), cx.entity().get());
-        if !held.has(&cx.params.order) {
-            return Ok(held.reserved());
+        let (entity, now) = (cx.entity(), cx.entity().now());
+        if !entity.get().has(&cx.params.order, now) {
+            return Ok(reserved(&entity.get(), now));
         }
         Ok(entity.change(|held| {
-            held.new.remove(&cx.params.order);
-            held.old.remove(&cx.params.order);
-            held.reserved()
+            held.give_back(&cx.params.order, &RULES, now);
+            reserved(held, now)
         })?)
     }
 
     #[expect(clippy::unused_async, reason = "a handler is an async function")]
-    async fn expire(cx: &Cx<Self, ReservedOf>) -> BodyResult<()> {
-        let lost = cx.entity().change(|held| {
-            let lost = mem::replace(&mut held.old, mem::take(&mut held.new));
-            held.ends = !held.old.is_empty();
-            lost
-        })?;
-        if !lost.is_empty() {
-            tracing::warn!(sku = cx.params.sku, ?lost, "orders have not given their units back");
-        }
-        if cx.entity().get().ends {
-            cx.entity().send(end_of_round()?)?;
-        }
-        Ok(())
-    }
-
-    #[expect(clippy::unused_async, reason = "a handler is an async function")]
     async fn reserved(cx: &Cx<Self, ReservedOf>) -> BodyResult<Reserved> {
-        Ok(cx.entity().get().reserved())
+        Ok(reserved(&cx.entity().get(), cx.entity().now()))
     }
 }
 
-fn end_of_round() -> BodyResult<Message> {
-    Ok(Message::new("expire", json!({}))?.after(ROUND))
-}
-
-impl Reservations {
-    fn has(&self, order: &str) -> bool {
-        self.new.contains_key(order) || self.old.contains_key(order)
-    }
-
-    fn all(&self) -> impl Iterator<Item = (&String, &i64)> {
-        self.new.iter().chain(&self.old)
-    }
-
-    fn units(&self) -> i64 {
-        self.all().map(|(_, qty)| qty).sum()
-    }
-
-    fn reserved(&self) -> Reserved {
-        Reserved { reserved: self.units() }
-    }
+fn reserved(held: &Reservations, now: SystemTime) -> Reserved {
+    Reserved { reserved: held.units(now) }
 }

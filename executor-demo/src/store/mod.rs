@@ -139,10 +139,10 @@ impl Store {
     pub fn free<'a>(
         &self,
         sku: &str,
-        reserved: impl Iterator<Item = (&'a String, &'a i64)>,
+        reserved: impl Iterator<Item = (&'a str, i64)>,
     ) -> Pending<Option<i64>> {
         let sku: Arc<str> = sku.into();
-        let reserved: Map<_, _> = reserved.map(|(id, qty)| (id.clone(), (*qty).into())).collect();
+        let reserved: Map<_, _> = reserved.map(|(id, qty)| (id.to_owned(), qty.into())).collect();
         let reserved = Value::Object(reserved).to_string();
         self.reads.add([&Arc::clone(&sku)], move |db| {
             // one statement sees one state of the database
@@ -492,7 +492,7 @@ mod tests {
         store.restock("apple", 10, None).await.expect("restocked");
         let free = async |sku| {
             let reserved = [("first".to_owned(), 3), ("second".to_owned(), 2)];
-            let reserved = reserved.iter().map(|(order, qty)| (order, qty));
+            let reserved = reserved.iter().map(|(order, qty)| (order.as_str(), *qty));
             store.free(sku, reserved).await.expect("asked")
         };
         assert_eq!(free("apple").await, Some(5));

@@ -260,7 +260,8 @@ impl EntityCall {
             let committed = entity.commit(entity.prepare(Changes::default())?);
             return asi.success((Ended::carried_out(committed, Ok(())),));
         }
-        let (draft, call, failed) = (entity.draft(), Rc::clone(&self), Rc::clone(&entity));
+        let (draft, call, failed) =
+            (entity.draft(self.shared.now()), Rc::clone(&self), Rc::clone(&entity));
         asi.add(move |asi, ()| {
             call.add_steps(asi, Some(entity.fence()))?;
             asi.extend(draft.given.clone());
@@ -350,11 +351,11 @@ impl EntityCall {
     /// The steps of a call that reads the state.
     fn read(self: Rc<Self>, asi: &mut AsyncSteps, entity: Option<Rc<OwnedEntity>>) -> StepResult {
         let Some(entity) = entity else {
-            asi.extend(self.kind.for_reading(&self.name, None).given);
+            asi.extend(self.kind.for_reading((&self.name, self.shared.now()), None).given);
             return Ok(self.add_steps(asi, None)?);
         };
         asi.hold(entity.enter());
-        asi.extend(entity.stored().given);
+        asi.extend(entity.stored(self.shared.now()).given);
         let (fence, failed) = (entity.fence(), Rc::clone(&entity));
         // another node may have changed it meanwhile if it is not owned any more
         asi.add(move |asi, ()| self.add_steps(asi, Some(fence)).map_err(StepError::from)).on_error(
@@ -372,7 +373,7 @@ impl EntityCall {
         let call = Rc::clone(&self);
         asi.await_(async move { call.stored().await.map(|state| (state,)) }).named("load");
         asi.add(move |asi, (state,): (Option<AnyState>,)| -> StepResult {
-            asi.extend(self.kind.for_reading(&self.name, state).given);
+            asi.extend(self.kind.for_reading((&self.name, self.shared.now()), state).given);
             Ok(self.add_steps(asi, None)?)
         });
     }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::Entity;
 use super::call::front;
-use super::kind::{CallForm, EntityKind};
+use super::kind::{CallForm, EntityKind, KeyParameters};
 use super::state::StateForm;
 use crate::durable::Durable;
 use crate::front::DurableForm;
@@ -30,20 +30,21 @@ pub struct EntityFunctions<'a, E> {
 }
 
 impl Durable {
-    /// The functions of an interface that are called for an [`Entity`]. The parameter `key` of each has its key: a text
-    /// or a whole number.
+    /// The functions of an interface that are called for an [`Entity`]. The parameter `key` of each has its key, a text
+    /// or a whole number; or several parameters have it together, such as `["hall", "date"]`. Then
+    /// [`EntityState::key`](super::EntityState::key) is their values as an array of JSON, such as `["opera",20]`.
     ///
     /// Each node of the journal may get the calls. Where several processes share one, a [sticky placement] by the same
-    /// parameter sends the calls of an entity to one of them; without that it moves to where it is called, which takes
+    /// parameter, or one of them, sends the calls of an entity to one of them; without that it moves to where it is called, which takes
     /// a round to the journal each time. All nodes behind one fabric have one journal.
     ///
     /// [sticky placement]: https://docs.rs/asyncsteps-fabric/latest/asyncsteps_fabric/enum.Placement.html
     pub fn entity<'a, E: Entity>(
         &self,
         functions: &'a mut Functions<E>,
-        key: &'static str,
+        key: impl Into<KeyParameters>,
     ) -> EntityFunctions<'a, E> {
-        let journal = Arc::clone(&self.shared.journal);
+        let (journal, key) = (Arc::clone(&self.shared.journal), key.into());
         let kind = EntityKind::new(functions.interface(), key, StateForm::of::<E>(), journal);
         let kind = Arc::new(kind);
         let reads = Arc::clone(&kind);
@@ -123,13 +124,16 @@ impl<E: Entity> EntityFunctions<'_, E> {
         H::Result: FunctionResult,
     {
         let Self { functions, shared, kind } = self;
-        let parameter = kind.parameter;
         let front = front(&shared, &kind, (function, form), &functions.checks());
         let planned = functions.on_behind(&front, function, handler);
         let schema = schema_for!(H::Params);
         let required = schema.get("required").and_then(serde_json::Value::as_array);
-        if !required.is_some_and(|names| names.iter().any(|name| name == parameter)) {
-            let what = format!("it has no parameter `{parameter}`, which is the key of the entity");
+        let is_missing = |parameter: &&&str| {
+            !required.is_some_and(|names| names.iter().any(|name| name == **parameter))
+        };
+        if let Some(parameter) = kind.key.0.iter().find(is_missing) {
+            let what =
+                format!("it has no parameter `{parameter}`, which has the key of the entity");
             functions.mistake(function, source, what);
         }
         if E::VERSION > VERSIONS {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::iface::IfaceVer;
 use asyncsteps_journal::request::{Loaded, Program};
-use asyncsteps_journal::{Event, Journal, Path};
+use asyncsteps_journal::{Event, Journal, Path, Timestamp};
 use serde_json::{Map, Value};
 
 use super::state::{AnyState, Draft, StateForm};
@@ -32,12 +32,28 @@ pub(crate) struct EntityKind {
     name: Arc<str>,
     /// The interface and its whole version, for the executor.
     interface: String,
-    /// The parameter that has the key.
-    pub(super) parameter: &'static str,
+    pub(super) key: KeyParameters,
     pub(super) form: StateForm,
     /// Where its records are.
     pub(super) root: Path,
     pub(super) journal: Arc<dyn Journal>,
+}
+
+/// The parameters that have the key of an entity together: [`Durable::entity`](crate::Durable::entity) takes one name, or
+/// an array of several.
+#[derive(Clone, Debug)]
+pub struct KeyParameters(pub(super) Box<[&'static str]>);
+
+impl From<&'static str> for KeyParameters {
+    fn from(name: &'static str) -> Self {
+        Self([name].into())
+    }
+}
+
+impl<const N: usize> From<[&'static str; N]> for KeyParameters {
+    fn from(names: [&'static str; N]) -> Self {
+        Self(names.into())
+    }
 }
 
 /// An entity: its key, and its name in the journal.
@@ -45,21 +61,31 @@ pub(crate) struct EntityKind {
 pub(super) struct EntityName {
     pub(super) key: Arc<str>,
     pub(super) full: Arc<str>,
-    /// The parameter that has the key is a number.
-    is_number: bool,
+    form: KeyForm,
+}
+
+/// How the text of a key is the values of its parameters.
+#[derive(Clone, Copy, Debug)]
+enum KeyForm {
+    /// It is a text.
+    Text,
+    /// It is a number.
+    Number,
+    /// It is an array of texts and numbers, in JSON.
+    Several,
 }
 
 impl EntityKind {
     pub(super) fn new(
         interface: &IfaceVer,
-        parameter: &'static str,
+        key: KeyParameters,
         form: StateForm,
         journal: Arc<dyn Journal>,
     ) -> Self {
         let name = format!("{}:{}", interface.iface(), interface.version().major);
         let interface = interface.to_string();
         let root = Path::template(&name);
-        Self { root, name: name.into(), interface, parameter, form, journal }
+        Self { root, name: name.into(), interface, key, form, journal }
     }
 
     /// The name of one of its functions for the executor.
@@ -78,9 +104,20 @@ impl EntityKind {
         name: &EntityName,
         mut params: Map<String, Value>,
     ) -> Map<String, Value> {
-        let number = name.is_number.then(|| serde_json::from_str(&name.key).ok()).flatten();
-        let key = number.unwrap_or_else(|| Value::from(&*name.key));
-        params.insert(self.parameter.to_owned(), key);
+        let text = |()| Value::from(&*name.key);
+        let read = serde_json::from_str(&name.key).map_err(drop);
+        match (name.form, read) {
+            (KeyForm::Several, Ok(Value::Array(values))) => {
+                params.extend(self.key.0.iter().map(|&it| it.to_owned()).zip(values));
+            }
+            (form, read) => {
+                let value = match form {
+                    KeyForm::Number => read.unwrap_or_else(text),
+                    KeyForm::Text | KeyForm::Several => text(()),
+                };
+                params.extend(self.key.0.iter().map(|&it| (it.to_owned(), value.clone())));
+            }
+        }
         params
     }
 
@@ -108,22 +145,39 @@ impl EntityKind {
 
     /// The entity that a call with these parameters is for.
     pub(super) fn named(&self, params: &Map<String, Value>) -> Result<EntityName, Error> {
-        let (key, is_number): (Arc<str>, _) = match params.get(self.parameter) {
-            Some(Value::String(key)) => (key.as_str().into(), false),
-            Some(Value::Number(key)) if !key.is_f64() => (key.to_string().into(), true),
-            _ => return Err(self.wrong("has to be a text or a whole number")),
+        let values = self.key.0.iter().map(|&name| self.part(name, params));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let (key, form): (Arc<str>, _) = match &*values {
+            [Value::String(key)] => (key.as_str().into(), KeyForm::Text),
+            [number] => (number.to_string().into(), KeyForm::Number),
+            several => {
+                let several = several.iter().map(ToString::to_string).collect::<Vec<_>>();
+                (format!("[{}]", several.join(",")).into(), KeyForm::Several)
+            }
         };
         if key.len() > KEY_BYTES {
-            return Err(self.wrong(&format!("may have {KEY_BYTES} bytes")));
+            return Err(self.wrong(&self.key.0.join(", "), &format!("may have {KEY_BYTES} bytes")));
         }
-        if key.contains('\0') {
-            return Err(self.wrong("cannot have the character U+0000"));
-        }
-        Ok(EntityName { full: format!("{}{KEY}{key}", self.name).into(), key, is_number })
+        Ok(EntityName { full: format!("{}{KEY}{key}", self.name).into(), key, form })
     }
 
-    fn wrong(&self, rule: &str) -> Error {
-        let info = format!("The parameter {} is the key of an entity: it {rule}", self.parameter);
+    /// The part of a key that this parameter has.
+    fn part<'a>(&self, name: &str, params: &'a Map<String, Value>) -> Result<&'a Value, Error> {
+        match params.get(name) {
+            Some(Value::String(text)) if text.contains('\0') => {
+                Err(self.wrong(name, "cannot have the character U+0000"))
+            }
+            Some(part @ Value::String(_)) => Ok(part),
+            Some(part @ Value::Number(number)) if !number.is_f64() => Ok(part),
+            _ => Err(self.wrong(name, "has to be a text or a whole number")),
+        }
+    }
+
+    /// The error of a call in which these parameters break a rule.
+    fn wrong(&self, names: &str, rule: &str) -> Error {
+        let (s, are) = if names.contains(',') { ("s", "are") } else { ("", "is") };
+        let part = if names.split(", ").count() < self.key.0.len() { "a part of " } else { "" };
+        let info = format!("The parameter{s} {names} {are} {part}the key of an entity: it {rule}");
         Error::with_info(codes::INVALID_REQUEST, info)
     }
 
@@ -135,9 +189,13 @@ impl EntityKind {
     }
 
     /// The state of an entity for a call that reads; `None` is that of one that was never called.
-    pub(super) fn for_reading(&self, name: &EntityName, state: Option<AnyState>) -> Draft {
+    pub(super) fn for_reading(
+        &self,
+        (name, now): (&EntityName, Timestamp),
+        state: Option<AnyState>,
+    ) -> Draft {
         let state = state.unwrap_or_else(self.form.new);
-        (self.form.draft)(&state, Arc::clone(&name.key), false)
+        (self.form.draft)(&state, (Arc::clone(&name.key), now), false)
     }
 
     /// An entity as a node asks for it.

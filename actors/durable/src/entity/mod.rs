@@ -24,6 +24,7 @@ mod mail;
 mod owned;
 mod owner;
 mod post;
+mod reservations;
 mod state;
 mod view;
 
@@ -35,8 +36,10 @@ use serde::de::DeserializeOwned;
 pub use crate::turns::EntityTurn;
 pub use answers::ANSWERS;
 pub use functions::EntityFunctions;
+pub use kind::KeyParameters;
 pub use mail::{MESSAGES, Message, MessageId};
 pub(crate) use owner::{CurrentLease, EntityOwner};
+pub use reservations::{NotReserved, ReservationRules, Reservations};
 pub use state::{EntityCx, EntityState};
 pub use view::EntityInfo;
 

@@ -4,11 +4,12 @@ use std::any::{Any, type_name};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use asyncsteps_core::{Error, codes};
 use asyncsteps_executor::Cx;
 use asyncsteps_executor::plan::GivenState;
-use asyncsteps_journal::{Value, ValueError};
+use asyncsteps_journal::{Timestamp, Value, ValueError};
 
 use super::Entity;
 use super::mail::{Mail, Message, MessageId};
@@ -18,6 +19,7 @@ use super::mail::{Mail, Message, MessageId};
 #[debug("EntityState {{ key: {key:?}, may_change: {may_change:?}, .. }}")]
 pub struct EntityState<T> {
     key: Arc<str>,
+    now: Timestamp,
     is: RefCell<Rc<T>>,
     may_change: bool,
     has_changed: Cell<bool>,
@@ -25,15 +27,21 @@ pub struct EntityState<T> {
 }
 
 impl<T: Clone> EntityState<T> {
-    fn new(key: Arc<str>, is: Rc<T>, may_change: bool) -> Self {
+    fn new((key, now): (Arc<str>, Timestamp), is: Rc<T>, may_change: bool) -> Self {
         let (is, mail) = (RefCell::new(is), RefCell::default());
-        Self { key, is, may_change, has_changed: Cell::new(false), mail }
+        Self { key, now, is, may_change, has_changed: Cell::new(false), mail }
     }
 
     /// The key of the entity.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// The time of day when the call began, by the clock of the journal, which is one for all nodes.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.now.as_millis())
     }
 
     /// The state, with what this call has changed.
@@ -130,8 +138,8 @@ pub(super) struct StateForm {
     /// Reads what this version has stored.
     pub(super) read: fn(u32, &Value) -> Result<AnyState, ValueError>,
     pub(super) write: fn(&dyn Any) -> Result<Value, ValueError>,
-    /// The state for a call of the entity with this key, which may change it or not.
-    pub(super) draft: fn(&AnyState, Arc<str>, bool) -> Draft,
+    /// The state for a call of the entity with this key, at this time, which may change it or not.
+    pub(super) draft: fn(&AnyState, (Arc<str>, Timestamp), bool) -> Draft,
 }
 
 impl StateForm {
@@ -147,9 +155,9 @@ impl StateForm {
                 Ok(Rc::new(read?))
             },
             write: |state| Value::encode_result(typed::<E>(state)),
-            draft: |state, key, may_change| {
+            draft: |state, of, may_change| {
                 let Ok(state) = Rc::clone(state).downcast() else { unreachable!("{OWN_STATE}") };
-                let state = Rc::new(EntityState::<E::State>::new(key, state, may_change));
+                let state = Rc::new(EntityState::<E::State>::new(of, state, may_change));
                 Draft { given: GivenState::new(Rc::clone(&state)), state }
             },
         }

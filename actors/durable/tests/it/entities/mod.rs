@@ -9,6 +9,7 @@ mod judges;
 mod kill;
 mod messages;
 mod moves;
+mod several_keys;
 mod stored;
 mod turns;
 mod worst;
