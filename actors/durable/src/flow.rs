@@ -18,6 +18,7 @@ use crate::activity::FlowActivity;
 use crate::cancels::error_of_cancel;
 use crate::left::JournalClock;
 use crate::life::{LeaveReason, Life, Turn};
+use crate::marks::OVERDUE;
 use crate::owned::Owned;
 use crate::records::started;
 use crate::replay::Replay;
@@ -71,8 +72,9 @@ impl DurableFlow {
         let mut replay = Replay::of(loaded, |id| owned.writer.loaded(id));
         let deadline = started(loaded).and_then(|started| started.deadline);
         let is_over = |deadline| owned.lease().clock.until(deadline).is_zero();
-        let knew_end = loaded.inbox.cancel.is_some() || deadline.is_some_and(is_over);
-        replay.knew_end = knew_end;
+        let was_overdue = replay.at(&root.branch(OVERDUE)).is_some();
+        let is_overdue = was_overdue || deadline.is_some_and(is_over);
+        replay.knew_end = is_overdue || loaded.inbox.cancel.is_some();
         let flow = Rc::new(Self {
             id: match loaded.flow.run {
                 0 => loaded.flow.uid.to_string(),
@@ -95,10 +97,20 @@ impl DurableFlow {
         });
         flow.signals.add(loaded.inbox.signals.iter());
         flow.see(&loaded.inbox);
-        if knew_end {
-            flow.interrupt(error_of_deadline());
+        if is_overdue {
+            flow.passes_deadline();
         }
         flow
+    }
+
+    /// Its deadline has passed, which is recorded before anything is undone: it is decided, also if the clock is set back.
+    fn passes_deadline(&self) {
+        let path = self.root.branch(OVERDUE);
+        let is_known = self.is_interrupted() || self.replay.borrow().at(&path).is_some();
+        if !is_known {
+            self.record(&path, [Event::Timer(self.clock().time_of_day())]);
+        }
+        self.interrupt(error_of_deadline());
     }
 
     /// How far it is.
@@ -271,7 +283,7 @@ impl DurableFlow {
             };
             let left = self.clock().until(deadline);
             if left.is_zero() {
-                self.interrupt(error_of_deadline());
+                self.passes_deadline();
                 continue;
             }
             tokio::select! {

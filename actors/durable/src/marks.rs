@@ -11,6 +11,9 @@ pub(crate) const ENDED: &str = "ended";
 /// The branch of a step at which it is recorded that it commits the request.
 pub(crate) const COMMITTED: &str = "committed";
 
+/// The branch of a request at which it is recorded that its deadline has passed.
+pub(crate) const OVERDUE: &str = "overdue";
+
 /// The step or the level of which this path is that branch.
 pub(crate) fn branched(path: &Path, branch: &str) -> Option<Path> {
     path.as_str().strip_suffix(branch)?.strip_suffix('|')?.parse().ok()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use asyncsteps_core::{Error, Retry};
+use asyncsteps_core::{Error, Retry, codes};
 use asyncsteps_durable::{Durable, Node, Options, journal};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
@@ -56,6 +56,8 @@ impl Clock for JumpingClock {
 #[derive(Clone)]
 struct Waiter {
     clock: JumpingClock,
+    /// What an undo needs is away for its first attempt.
+    is_away: Arc<AtomicBool>,
 }
 
 impl Service for Waiter {
@@ -103,13 +105,29 @@ fn forever(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
     steps.wait_signal("never").returns()
 }
 
+/// It has done two things when it waits, the second of which is not undone at once.
+fn booked(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
+    steps
+        .run("seat", async |_, ()| Ok(()))
+        .recorded()
+        .undo(async |_, _| Ok(()))
+        .then("room", async |_, ()| Ok(()))
+        .recorded()
+        .undo(async |cx, _| match cx.is_away.swap(false, Ordering::Relaxed) {
+            true => Err(Error::new(codes::COMM_ERROR).into()),
+            false => Ok(()),
+        })
+        .then_wait_signal("never")
+        .returns()
+}
+
 const FUNCTIONS: [&str; 5] = ["again", "pause", "signal", "limit", "own"];
 
 impl Waiter {
     fn new() -> (Self, Memory) {
         let clock = JumpingClock::start();
         let journal = Memory::new(clock.clone());
-        (Self { clock }, journal)
+        (Self { clock, is_away: Arc::new(AtomicBool::new(true)) }, journal)
     }
 
     async fn start(&self, journal: &Memory) -> (Durable, Node) {
@@ -122,6 +140,7 @@ impl Waiter {
             durable.on(functions, "limit", limit);
             durable.on(functions, "own", own);
             durable.on(functions, "forever", forever);
+            durable.on(functions, "booked", booked);
         });
         let executor = executor.build().expect("the interface is complete");
         let node = durable.start(&executor).await.expect("the journal gives a lease");
@@ -208,6 +227,40 @@ fn a_deadline_that_passes_by_a_jump_waits_for_a_second_reading() {
         let ending = ended(&durable, uid, 2 * WAIT).await;
         assert!(matches!(ending, Some(Ending::Completed(_))), "{ending:?}");
     });
+}
+
+/// Found by seed 1074 of the simulated cluster: what was undone by the deadline was missing in a request that completed.
+#[test]
+fn a_deadline_that_has_passed_is_decided_although_the_clock_is_set_back() {
+    for dies in [false, true] {
+        run(async {
+            let (waiter, journal) = Waiter::new();
+            let (mut durable, mut node) = waiter.start(&journal).await;
+            let options = Options::default().deadline(waiter.clock.now().after(HOUR));
+            let uid = submit(&durable, "booked", options).await;
+            tokio::time::sleep(SECOND).await;
+            if dies {
+                drop(node);
+                waiter.clock.is_ahead(DAY);
+                (durable, node) = waiter.start(&journal).await;
+            }
+            waiter.clock.is_ahead(DAY);
+            let is_waiting = async || {
+                let status = durable.status(uid).await.expect("the flow is known");
+                status.flow.reason.is_some_and(|reason| reason.contains("CommError"))
+            };
+            while !is_waiting().await {
+                tokio::time::sleep(SECOND / 10).await;
+            }
+            waiter.clock.is_ahead(Duration::ZERO);
+            let ending = ended(&durable, uid, 2 * LEASE).await;
+            assert!(
+                matches!(&ending, Some(Ending::Failed(it)) if it.code == codes::TIMEOUT),
+                "{ending:?}"
+            );
+            drop(node);
+        });
+    }
 }
 
 #[test]
