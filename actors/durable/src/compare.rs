@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
+use std::sync::Arc;
 
-use asyncsteps_executor::plan::{Form, Planned, PlannedStep};
+use asyncsteps_executor::plan::{Form, Planned, StepView};
 use asyncsteps_executor::recorder::Kind;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::{Path, PathPart};
@@ -17,7 +18,7 @@ use crate::replay::{AtPath, RecordedEnd, Replay};
 use crate::stored::stored;
 
 /// A step of the plan, and where it is recorded.
-type Placed<'a> = (&'a PlannedStep, Path);
+type Placed<'a> = (&'a StepView, Path);
 
 impl Replay {
     /// Compares a program with the records of a request whose function is at this path.
@@ -37,7 +38,7 @@ impl Replay {
         planned
             .read_params(params)
             .map_err(|error| format!("{root}: the parameters cannot be read: {}", cause(&error)))?;
-        self.compare_level((root, Form::Group), None, planned.steps())
+        self.compare_level((root, Form::Group), None, planned.function().ways())
     }
 
     /// Compares the steps inside of the function, or of an attempt, an iteration or an item of a step of this form, which
@@ -46,7 +47,7 @@ impl Replay {
         &self,
         (level, form): (&Path, Form),
         behind: Option<&Path>,
-        ways: &[Vec<PlannedStep>],
+        ways: &[Vec<StepView>],
     ) -> Result<(), String> {
         let place = |step| (step, self.place_of(level, step));
         let ways: Vec<Vec<Placed<'_>>> =
@@ -60,7 +61,7 @@ impl Replay {
             let mut before = None;
             for (at, (step, path)) in way.iter().enumerate() {
                 let mut further = way.iter().skip(at + 1).map(|(_, path)| path);
-                let of_all = behind.filter(|_| !step.is_behind_end);
+                let of_all = behind.filter(|_| !step.is_behind_end());
                 let behind = further.find(|path| self.has_begun(path)).or(of_all);
                 self.check_order((step, path), behind)?;
                 self.compare_step((step, path), (before, behind))?;
@@ -71,10 +72,10 @@ impl Replay {
     }
 
     /// Where a step is recorded: under its newest name that is known, or else under the oldest.
-    fn place_of(&self, level: &Path, step: &PlannedStep) -> Path {
-        let places = step.names.iter().map(|(name, nth)| {
+    fn place_of(&self, level: &Path, step: &StepView) -> Path {
+        let places = step.names().map(|(name, nth)| {
             let path = level.step(name);
-            if *nth > 1 { path.branch(&nth.to_string()) } else { path }
+            if nth > 1 { path.branch(&nth.to_string()) } else { path }
         });
         let mut last = None;
         for place in places {
@@ -105,15 +106,16 @@ impl Replay {
     /// The step is not one that an earlier run has come past without doing it.
     fn check_order(
         &self,
-        (step, path): (&PlannedStep, &Path),
+        (step, path): (&StepView, &Path),
         behind: Option<&Path>,
     ) -> Result<(), String> {
-        let is_new = step.kind != Some(Kind::Retired) && is_recorded(step) && !self.has_begun(path);
+        let is_new =
+            step.kind() != Some(Kind::Retired) && is_recorded(step) && !self.has_begun(path);
         match behind.filter(|_| is_new) {
             None => Ok(()),
             Some(behind) => Err(format!(
                 "{path} ({}) is not recorded, and the program has it in front of {behind}, which is",
-                step.source
+                step.source()
             )),
         }
     }
@@ -124,13 +126,13 @@ impl Replay {
 
     fn compare_step(
         &self,
-        (step, path): (&PlannedStep, &Path),
+        (step, path): (&StepView, &Path),
         (before, behind): (Option<&Path>, Option<&Path>),
     ) -> Result<(), String> {
-        if step.kind == Some(Kind::Retired) || !self.has_begun(path) {
+        if step.kind() == Some(Kind::Retired) || !self.has_begun(path) {
             return Ok(());
         }
-        let (source, is) = (step.source, form_in(step));
+        let (source, is) = (step.source(), form_in(step));
         if let Some(was) = self.form_of(path).filter(|was| !is_same(*was, is)) {
             let (was, is) = (was.text(), is.text());
             return Err(format!(
@@ -141,32 +143,34 @@ impl Replay {
             self.compare_records(step, (path, at))?;
         }
         let attempt = match self.at(path).and_then(|at| at.attempts) {
-            Some((failed, _)) if step.form != Form::Body => path.attempt(failed.saturating_add(1)),
+            Some((failed, _)) if step.form() != Form::Body => {
+                path.attempt(failed.saturating_add(1))
+            }
             _ => path.clone(),
         };
-        if step.form == Form::Body {
+        if step.form() == Form::Body {
             return Ok(());
         }
         // the steps inside of a step that recovers may have been left in the middle
-        let behind = behind.filter(|_| !step.recovers);
-        if matches!(step.form, Form::Each | Form::Race | Form::Repeat) {
-            let behind = behind.filter(|_| step.form == Form::Each);
+        let behind = behind.filter(|_| !step.recovers());
+        if matches!(step.form(), Form::Each | Form::Race | Form::Repeat) {
+            let behind = behind.filter(|_| step.form() == Form::Each);
             return self.compare_parts(&attempt, behind, step);
         }
-        if step.form == Form::Dynamic && self.have_steps_within(&attempt) {
+        if step.form() == Form::Dynamic && self.have_steps_within(&attempt) {
             let ways = self.defined(step, (path, before))?;
-            return self.compare_level((&attempt, step.form), behind, &ways);
+            return self.compare_level((&attempt, step.form()), behind, &ways);
         }
-        self.compare_level((&attempt, step.form), behind, &step.ways)
+        self.compare_level((&attempt, step.form()), behind, step.ways())
     }
 
     /// The steps of a dynamic one, from the result of the step before it.
     fn defined(
         &self,
-        step: &PlannedStep,
+        step: &StepView,
         (path, before): (&Path, Option<&Path>),
-    ) -> Result<Vec<Vec<PlannedStep>>, String> {
-        let source = step.source;
+    ) -> Result<Arc<[Vec<StepView>]>, String> {
+        let source = step.source();
         let result = before.and_then(|before| self.at(before)?.end.as_ref());
         let Some(RecordedEnd::Done(value)) = result else {
             return Err(format!(
@@ -183,7 +187,7 @@ impl Replay {
         &self,
         attempt: &Path,
         behind: Option<&Path>,
-        step: &PlannedStep,
+        step: &StepView,
     ) -> Result<(), String> {
         let number = attempt.parts().count();
         let is_part = |part: &PathPart| matches!(part, PathPart::Key(_) | PathPart::Iteration(_));
@@ -192,17 +196,13 @@ impl Replay {
             .map(|(path, _)| attempt.inside(path.parts().nth(number).filter(is_part)));
         let parts: BTreeSet<Path> = inside.collect();
         let mut parts = parts.iter().filter(|part| *part != attempt);
-        parts.try_for_each(|part| self.compare_level((part, step.form), behind, &step.ways))
+        parts.try_for_each(|part| self.compare_level((part, step.form()), behind, step.ways()))
     }
 
     /// Compares the records of the step itself.
-    fn compare_records(
-        &self,
-        step: &PlannedStep,
-        (path, at): (&Path, &AtPath),
-    ) -> Result<(), String> {
-        let source = step.source;
-        let is_repeated = step.kind == Some(Kind::Repeatable);
+    fn compare_records(&self, step: &StepView, (path, at): (&Path, &AtPath)) -> Result<(), String> {
+        let source = step.source();
+        let is_repeated = step.kind() == Some(Kind::Repeatable);
         if is_repeated && matches!(at.end, Some(RecordedEnd::Done(_))) {
             return Err(format!("{path} is done, and the program would repeat it ({source})"));
         }
@@ -213,7 +213,7 @@ impl Replay {
             ));
         }
         let needs_undo = at.is_begun && at.is_effect(path) && !self.is_undone(path);
-        if needs_undo && !self.is_closed(path) && !step.can_be_undone {
+        if needs_undo && !self.is_closed(path) && !step.can_be_undone() {
             return Err(format!("{path} began with an undo, and the program has none ({source})"));
         }
         let unreadable = |what: &str, error: &dyn std::fmt::Display| {
@@ -259,27 +259,29 @@ fn is_inside_of(step: &Path, inner: &Path) -> bool {
 }
 
 /// Whether a run that has come past the step has recorded something of it.
-fn is_recorded(step: &PlannedStep) -> bool {
-    if step.form == Form::Body {
+fn is_recorded(step: &StepView) -> bool {
+    if step.form() == Form::Body {
         let kinds = [Kind::Recorded, Kind::Once, Kind::Transacted, Kind::Wait];
-        return step.kind.is_some_and(|kind| kinds.contains(&kind));
+        return step.kind().is_some_and(|kind| kinds.contains(&kind));
     }
-    let mut certain =
-        step.ways.iter().map(|way| way.iter().any(|step| !step.is_behind_end && is_recorded(step)));
-    let is_passed = matches!(step.form, Form::Group | Form::Scope | Form::Join);
-    let is_certain = matches!(step.form, Form::Each | Form::Race | Form::Repeat)
+    let mut certain = step
+        .ways()
+        .iter()
+        .map(|way| way.iter().any(|step| !step.is_behind_end() && is_recorded(step)));
+    let is_passed = matches!(step.form(), Form::Group | Form::Scope | Form::Join);
+    let is_certain = matches!(step.form(), Form::Each | Form::Race | Form::Repeat)
         || is_passed && certain.any(|is_certain| is_certain)
-        || step.form == Form::Either && certain.all(|is_certain| is_certain);
-    is_certain && !step.recovers
+        || step.form() == Form::Either && certain.all(|is_certain| is_certain);
+    is_certain && !step.recovers()
 }
 
-fn form_in(step: &PlannedStep) -> RecordedForm {
+fn form_in(step: &StepView) -> RecordedForm {
     let forms = [
         (Form::Body, RecordedForm::Body),
         (Form::Each, RecordedForm::Items),
         (Form::Race, RecordedForm::Items),
         (Form::Repeat, RecordedForm::Loop),
     ];
-    let form = forms.into_iter().find(|(form, _)| *form == step.form);
+    let form = forms.into_iter().find(|(form, _)| *form == step.form());
     form.map_or(RecordedForm::Substeps, |(_, recorded)| recorded)
 }

@@ -11,7 +11,6 @@
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::error::Error as StdError;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::panic::Location;
@@ -23,7 +22,8 @@ use asyncsteps_core::replay::ReplayHooks;
 use asyncsteps_core::{Args, BodyResult, Error, RecordedError};
 use serde_json::Value;
 
-pub use crate::stored::{Codec, Stored};
+use crate::stored::{BoxError, ErrorsOfService};
+pub use crate::stored::{Codec, Kind, Stored};
 
 /// The code of the error of a step that may have had its effect and must not run again, and of the error for a caller
 /// who could not be notified in time how a request ends.
@@ -235,33 +235,6 @@ pub struct DefinedStep {
     read: OnceCell<ReadResult>,
 }
 
-/// How errors of a service are recorded, and made again.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ErrorsOfService {
-    pub(crate) record: RecordError,
-    pub(crate) recall: fn(&RecordedError) -> Option<Result<BoxError, BoxError>>,
-}
-
-impl ErrorsOfService {
-    /// An error of a step again, of which this was recorded.
-    pub(crate) fn recalled(
-        &self,
-        error: Error,
-        recorded: Option<RecordedError>,
-    ) -> Result<Error, BoxError> {
-        let recorded =
-            recorded.unwrap_or_else(|| RecordedError { code: error.code().to_owned(), json: None });
-        match (self.recall)(&recorded).transpose()? {
-            Some(cause) => Ok(error.with_cause(cause)),
-            None => Ok(error),
-        }
-    }
-}
-
-type RecordError = fn(&Error) -> Option<(RecordedError, Option<BoxError>)>;
-
-type BoxError = Box<dyn StdError + Send + Sync>;
-
 /// Reads a stored result of a step.
 type ReadResult = Box<dyn Fn(&Stored) -> Result<Args, Error>>;
 
@@ -291,26 +264,6 @@ pub enum Form {
     Nested,
     /// It has sub-steps in each of its iterations.
     Loop,
-}
-
-/// How a host treats the body of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Kind {
-    /// Its result is stored. It runs at least once.
-    Recorded,
-    /// Its result is stored. It runs at most once: if it is not known how it ended, the step fails.
-    Once,
-    /// Nothing is stored: it runs whenever the request is carried out.
-    Repeatable,
-    /// The host [carries out](StepRecorder::transact) the work that its body returns, and stores the
-    /// result in the same transaction: exactly once.
-    Transacted,
-    /// It has no body: the host [waits](StepRecorder::wait).
-    Wait,
-    /// It is [not in the function any more](crate::Steps::retired): nothing is stored. It [can be
-    /// undone](DefinedStep::can_be_undone) if the application provided an undo.
-    Retired,
 }
 
 /// What a step waits for.

@@ -1,8 +1,9 @@
-//! Results of steps as hosts store them: bytes.
+//! What hosts store of steps: results, as bytes, and errors.
 
+use std::error::Error as StdError;
 use std::rc::Rc;
 
-use asyncsteps_core::Error;
+use asyncsteps_core::{Error, RecordedError};
 use minicbor_serde::Serializer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +20,53 @@ pub struct Codec<T> {
     /// Reads it.
     pub read: fn(&Stored) -> Result<T, Error>,
 }
+
+/// How a host treats the body of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Its result is stored. It runs at least once.
+    Recorded,
+    /// Its result is stored. It runs at most once: if it is not known how it ended, the step fails.
+    Once,
+    /// Nothing is stored: it runs whenever the request is carried out.
+    Repeatable,
+    /// The host [carries out](crate::recorder::StepRecorder::transact) the work that its body returns, and stores the
+    /// result in the same transaction: exactly once.
+    Transacted,
+    /// It has no body: the host [waits](crate::recorder::StepRecorder::wait).
+    Wait,
+    /// It is [not in the function any more](crate::Steps::retired): nothing is stored. It [can be
+    /// undone](crate::plan::StepView::can_be_undone) if the application provided an undo.
+    Retired,
+}
+
+/// How errors of a service are recorded, and made again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ErrorsOfService {
+    pub(crate) record: RecordError,
+    pub(crate) recall: fn(&RecordedError) -> Option<Result<BoxError, BoxError>>,
+}
+
+impl ErrorsOfService {
+    /// An error of a step again, of which this was recorded.
+    pub(crate) fn recalled(
+        &self,
+        error: Error,
+        recorded: Option<RecordedError>,
+    ) -> Result<Error, BoxError> {
+        let recorded =
+            recorded.unwrap_or_else(|| RecordedError { code: error.code().to_owned(), json: None });
+        match (self.recall)(&recorded).transpose()? {
+            Some(cause) => Ok(error.with_cause(cause)),
+            None => Ok(error),
+        }
+    }
+}
+
+type RecordError = fn(&Error) -> Option<(RecordedError, Option<BoxError>)>;
+
+pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// How CBOR writes an empty list.
 const EMPTY_LIST: u8 = 0x80;

@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use asyncsteps_executor::plan::{Handler, Planned, PlannedStep};
+use asyncsteps_executor::plan::{Handler, Planned, StepView};
 use asyncsteps_executor::recorder::Kind;
 use asyncsteps_executor::{FunctionResult, Functions};
 use schemars::{JsonSchema, schema_for};
@@ -160,18 +160,18 @@ impl<E: Entity> EntityFunctions<'_, E> {
 /// The steps that may have an effect elsewhere.
 fn effects(planned: &Planned) -> Vec<(&'static Location<'static>, &'static str)> {
     fn collect(
-        steps: &[Vec<PlannedStep>],
+        steps: &[Vec<StepView>],
         found: &mut Vec<(&'static Location<'static>, &'static str)>,
     ) {
         for step in steps.iter().flatten() {
             let records = [Kind::Recorded, Kind::Once, Kind::Transacted];
-            if step.kind.is_some_and(|kind| records.contains(&kind)) {
-                found.push((step.source, step.names.first().map_or("", |(name, _)| *name)));
+            if step.kind().is_some_and(|kind| records.contains(&kind)) {
+                found.push((step.source(), step.names().next().map_or("", |(name, _)| name)));
             }
-            collect(&step.ways, found);
+            collect(step.ways(), found);
         }
     }
     let mut found = Vec::new();
-    collect(planned.steps(), &mut found);
+    collect(planned.function().ways(), &mut found);
     found
 }

@@ -4,14 +4,15 @@ use std::ops::ControlFlow;
 use std::panic::Location;
 use std::sync::Arc;
 
-use asyncsteps_core::Args;
+use asyncsteps_core::{Args, Error};
 
 use super::context::Context;
+use super::facts::Define;
 use super::form::Form;
+use super::function::typed;
 use super::given::Given;
 use super::mistake::Mistake;
-use super::node::Level;
-use super::planned::Define;
+use super::node::{Level, Node};
 use super::returns::IntoReturns;
 use super::service::Service;
 use super::step::{Chain, OrEnd, Step, group, pass};
@@ -181,14 +182,7 @@ where
         let nodes = Arc::new(move |value| Steps::inside(|at: &Steps<S, P>| steps(at, value)));
         let of_host = Arc::clone(&nodes);
         let define = Arc::new(move |cx: &Context, value: T| {
-            let define = || Level::of(nodes(value));
-            let level = Mistake::catch(source, define).map_err(Mistake::into_error)?;
-            let mut mistakes = Vec::new();
-            level.complete(cx.step.retried(), &mut mistakes);
-            if cx.host().is_some() {
-                level.check_recorded(&mut mistakes);
-            }
-            mistakes.pop().map_or(Ok(level), |mistake| Err(mistake.into_error()))
+            defined(source, (cx.step.retried(), cx.host().is_some()), || nodes(value))
         });
         let of_undo = Arc::clone(&define);
         let mut step = self.into_chain().substeps(
@@ -201,8 +195,13 @@ where
             },
         );
         step.last.said.define = Some(of_undo);
-        step.last.facts.define =
-            read.map(|read| Define::new(source, read, move |value| of_host(value)));
+        step.last.facts.define = read.map(|read| {
+            Define(Arc::new(move |stored| {
+                let (value,) = typed::<(T,)>(read.read(stored)?)?;
+                let level = defined(source, (None, true), || of_host(value))?;
+                Ok(Arc::clone(level.steps()))
+            }))
+        });
         step
     }
 }
@@ -244,6 +243,21 @@ where
     {
         pass(self.end_or(|value| value.map_or(ControlFlow::Continue(()), ControlFlow::Break)))
     }
+}
+
+/// The steps of a dynamic step that was written there, for a request that a host records or another one.
+fn defined(
+    source: &'static Location<'static>,
+    (retried, is_recorded): (Option<&'static str>, bool),
+    nodes: impl FnOnce() -> Vec<Node>,
+) -> Result<Arc<Level>, Error> {
+    let level = Mistake::catch(source, || Level::of(nodes())).map_err(Mistake::into_error)?;
+    let mut mistakes = Vec::new();
+    level.complete(retried, &mut mistakes);
+    if is_recorded {
+        level.check_recorded(&mut mistakes);
+    }
+    mistakes.pop().map_or(Ok(level), |mistake| Err(mistake.into_error()))
 }
 
 /// A step whose sub-steps are the steps of a level, and whose normal end is final.

@@ -1,16 +1,44 @@
 //! The facts of a step before it runs.
 
 use std::any::TypeId;
+use std::sync::Arc;
 use std::time::Duration;
 
-use asyncsteps_core::Retry;
+use asyncsteps_core::{Error, Retry};
 
 use super::form::{Form, UndoForm};
-use super::planned::Define;
+use super::place::StepId;
 use super::read::Read;
 use super::sender::Senders;
 use super::service::{Service, errors_of};
-use crate::recorder::{ErrorsOfService, Kind};
+use crate::stored::{ErrorsOfService, Kind, Stored};
+
+/// A step of a plan as the host of its requests sees it, before and while one runs: the facts that the plan itself has.
+/// Cloning shares.
+#[derive(Clone, Debug)]
+pub struct StepView {
+    pub(super) step: Arc<StepFacts>,
+    pub(super) is_behind_end: bool,
+}
+
+/// What is known of a step in its plan.
+#[derive(Debug)]
+pub(super) struct StepFacts {
+    pub(super) id: Arc<StepId>,
+    pub(super) facts: Facts,
+    /// The steps inside, if they are known.
+    pub(super) ways: Ways,
+}
+
+/// The steps of branches, or of ways of which one is taken.
+pub(super) type Ways = Arc<[Vec<StepView>]>;
+
+/// Defines the steps of a dynamic step from the stored result of the step before it.
+#[derive(Clone, derive_more::Debug)]
+#[debug("Define")]
+pub(super) struct Define(pub(super) Arc<DefineWays>);
+
+type DefineWays = dyn Fn(&Stored) -> Result<Ways, Error> + Send + Sync;
 
 /// The facts of a step before it runs.
 #[derive(Clone, Debug)]
@@ -59,6 +87,16 @@ pub(super) struct Facts {
     pub(super) misplaced: Vec<&'static str>,
     /// How errors of its service are recorded.
     pub(super) errors: ErrorsOfService,
+}
+
+/// The name of a group without one, for the host of a request.
+const GROUP: &str = "as one";
+
+impl StepFacts {
+    /// Its name, for the host of a request.
+    pub(super) fn name(&self) -> &'static str {
+        if self.id.name.is_empty() { GROUP } else { self.id.name }
+    }
 }
 
 impl Facts {

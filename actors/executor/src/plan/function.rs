@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::data::Plan;
 use super::mistake::Mistake;
-use super::planned::Planned;
 use super::service::Service;
+use super::step_view::Planned;
 
 /// The business logic of a function of the service `S`: `fn(&Steps<S, P>) -> Returns<R>`, which returns its
 /// plan, or `async fn(&Cx<S, P>) -> BodyResult<R>`. `Form` names which; it is never written.

@@ -14,18 +14,20 @@ use super::answer::AnswerWithin;
 use super::around::Around;
 use super::cx::{Cx, read};
 use super::data::Plan;
+use super::facts::{Facts, StepFacts, StepView};
+use super::form::Form;
 use super::function::{Built, FunctionOf, Handler};
 use super::mistake::Mistake;
 use super::node::Level;
 use super::of_request::{OfFunction, OfRequest};
-use super::planned::{Planned, ReadParams};
-use super::service::{Service, coded, errors_of};
+use super::place::StepId;
+use super::service::{Service, coded};
 use super::step::Returns;
+use super::step_view::{Planned, ReadParams};
 use super::steps::{Defined, Steps};
 use super::whole::run_whole;
 use crate::executor::RequestSteps;
 use crate::raw::RawInput;
-use crate::recorder::ErrorsOfService;
 
 /// The form of handlers that return a plan.
 #[derive(Debug)]
@@ -125,11 +127,10 @@ fn built<S: Service, P: DeserializeOwned + 'static, I: FirstInput, R: 'static>(
         name: function.name,
         source,
         service: Arc::<S>::clone(&function.state),
-        errors: errors_of::<S>(),
+        facts: Facts::new::<S, (), ()>(Form::Group),
         coded: coded::<S>,
         params: |params| Ok(Rc::new(read::<P>(params)?)),
         input: |asi| Ok((I::of_request(asi)?,).into_args()),
-        planned: Planned::of::<P>,
     };
     types.build(defined, function.front.clone())
 }
@@ -139,13 +140,13 @@ struct FunctionTypes {
     name: &'static str,
     source: &'static Location<'static>,
     service: Arc<dyn Any + Send + Sync>,
-    errors: ErrorsOfService,
+    /// The function as a step: a group.
+    facts: Facts,
     coded: fn(StepError) -> StepError,
     /// Reads the parameters.
     params: ReadParams,
     /// The arguments of the first step.
     input: FirstArgs,
-    planned: fn(&Level) -> Planned,
 }
 
 type FirstArgs = fn(&mut AsyncSteps) -> Result<Args, Error>;
@@ -153,7 +154,7 @@ type FirstArgs = fn(&mut AsyncSteps) -> Result<Args, Error>;
 impl FunctionTypes {
     /// Builds the function with these steps.
     fn build(self, defined: Result<Defined, Mistake>, front: Option<Template>) -> Built {
-        let Self { name, source, service, errors, coded, params, input, planned } = self;
+        let Self { name, source, service, facts, coded, params, input } = self;
         let Defined { nodes, answer } = match defined {
             Ok(defined) => defined,
             Err(mistake) => return Built::mistaken(vec![mistake]),
@@ -169,10 +170,14 @@ impl FunctionTypes {
         let limit = answer.as_ref().map(|(answer, _)| answer.limit);
         let of_front = answer.as_ref().map(|(answer, _)| answer.clone());
         let plan = Plan::of(name, &level, limit);
-        let planned = front.is_some().then(|| Arc::new(planned(&level)));
+        let (id, ways) = (StepId::new("", source), Arc::clone(level.steps()));
+        let step = Arc::new(StepFacts { id, facts, ways });
+        let step = StepView { step, is_behind_end: false };
+        let planned = Planned { function: step.clone(), reads_params: params };
+        let planned = front.is_some().then(|| Arc::new(planned));
         let takes_signals = level.takes_signals;
         let is_hosted = front.is_some();
-        let function = OfFunction { service, errors, source, takes_signals, is_hosted };
+        let function = OfFunction { service, step, takes_signals, is_hosted };
         let template = Template::build(|steps| {
             steps
                 .add(move |asi, ()| {

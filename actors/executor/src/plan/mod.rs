@@ -3,7 +3,7 @@
 //! - `steps.rs`: [`Steps`], where steps begin; `step.rs`: [`Step`], a step as a value, and what is said about it.
 //! - `join.rs`, `each.rs`, `race.rs`: several steps at once; `choice.rs`: ways, steps for some requests, early ends;
 //!   `repeat.rs`: loops; `asi.rs`: steps as FTN12 has them.
-//! - `node.rs`: the plan; `facts.rs`: what is known of a step before it runs; `checks.rs`: what holds for plans of durable
+//! - `node.rs`: the plan; `facts.rs`, `step_view.rs`: what is known of a step before it runs, also for the host of requests; `checks.rs`: what holds for plans of durable
 //!   functions; `mistake.rs`: what is wrong with a plan.
 //! - `work.rs`: what a step of a plan does when a request comes to it; `locks.rs`: what it holds; `undo_body.rs`: how it is
 //!   undone; `undo.rs`: undo from the plan and from records; `taken.rs`, `read.rs`: what is recorded of a step.
@@ -11,7 +11,6 @@
 //!   and in a request.
 //! - `recording.rs`: what a step says for requests that a host [records](crate::recorder); `waits.rs`, `transacted.rs`,
 //!   `retired.rs`: steps for those; `sender.rs`: who sends signals; `recorded.rs`, `whole.rs`: what is recorded of a request.
-//! - `planned.rs`, `for_host.rs`: the plan for the host of requests that are recorded.
 //! - `service.rs`: the [`Service`] whose functions share its state; `function.rs`, `handler.rs`: what can handle a
 //!   function, and its plan; `answer.rs`: how long callers wait.
 //! - `data.rs`, `describe.rs`: the plan as data; `text.rs`, `mermaid.rs`: for people to read; `form.rs`: the kinds of steps.
@@ -27,7 +26,6 @@ mod data;
 mod describe;
 mod each;
 mod facts;
-mod for_host;
 mod form;
 mod function;
 mod given;
@@ -39,7 +37,6 @@ mod mistake;
 mod node;
 mod of_request;
 mod place;
-mod planned;
 mod race;
 mod random;
 mod read;
@@ -51,6 +48,7 @@ mod returns;
 mod sender;
 mod service;
 mod step;
+mod step_view;
 mod steps;
 mod taken;
 mod text;
@@ -66,6 +64,7 @@ pub use answer::AnswerWithin;
 pub use choice::Either;
 pub use cx::Cx;
 pub use data::{FunctionKind, Plan, PlanRetry, PlanStep};
+pub use facts::StepView;
 pub use form::{Form, UndoForm};
 pub(crate) use function::typed;
 pub use function::{Built, FunctionOf, Handler};
@@ -74,10 +73,10 @@ pub use handler::{Awaits, FirstInput, Plans};
 pub use join::{Branches, Parts};
 pub(crate) use mistake::Mistake;
 pub use of_request::GivenState;
-pub use planned::{Planned, PlannedStep};
 pub use retired::Retired;
 pub use returns::IntoReturns;
 pub use sender::{MaySend, Sender, SenderOf};
 pub use service::Service;
 pub use step::{Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
+pub use step_view::Planned;
 pub use steps::Steps;

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +10,7 @@ use asyncsteps_core::{Args, Arguments, AsyncSteps, Error, StepResult, Template, 
 
 use super::around::Around;
 use super::context::Context;
-use super::facts::Facts;
+use super::facts::{Facts, StepFacts, StepView, Ways};
 use super::form::Form;
 use super::locks::Held;
 use super::mistake::{Mistake, mistaken};
@@ -20,8 +21,7 @@ use crate::recorder::{self, DefinedStep, Kind, Part};
 
 /// A step of a plan.
 pub(super) struct Node {
-    pub(super) id: Arc<StepId>,
-    pub(super) facts: Facts,
+    step: Arc<StepFacts>,
     pub(super) work: Arc<dyn Work>,
     /// The steps inside, if it has sub-steps that are known.
     pub(super) inside: Option<Arc<Level>>,
@@ -59,6 +59,8 @@ pub(super) trait Work: Send + Sync {
 /// Steps that are defined together: the steps of a function, or of a step with sub-steps.
 pub(super) struct Level {
     ways: Vec<Way>,
+    /// The steps of each way, as the host of a request sees them.
+    steps: Ways,
     extent: Extent,
     /// How deep steps are nested in it.
     depth: usize,
@@ -132,8 +134,9 @@ impl Level {
             let template = template(&nodes, false);
             Way { nodes, template, recorded: OnceLock::new() }
         };
+        let steps = ways.iter().map(|nodes| views(nodes)).collect();
         let ways = ways.into_iter().map(way).collect();
-        Self { ways, extent, depth, has_undo, keeps_undo, takes_signals }
+        Self { ways, steps, extent, depth, has_undo, keeps_undo, takes_signals }
     }
 
     /// Makes the running step run the steps with this value in these surroundings, which end with them.
@@ -312,9 +315,9 @@ impl Level {
         found
     }
 
-    /// The steps are a level of their own.
-    pub(super) fn is_own(&self) -> bool {
-        self.extent == Extent::Own
+    /// The steps of each way, as the host of a request sees them.
+    pub(super) fn steps(&self) -> &Ways {
+        &self.steps
     }
 
     /// The level around goes on in it.
@@ -405,6 +408,22 @@ impl Level {
     }
 }
 
+/// The steps of a way, as the host of a request sees them; a step that has the rest or all of its level inside is
+/// replaced by its sub-steps.
+fn views(nodes: &[Node]) -> Vec<StepView> {
+    let mut views = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        match node.inside.as_ref().filter(|inside| inside.extent != Extent::Own) {
+            Some(inside) => views.extend(inside.steps.iter().flatten().map(|view| StepView {
+                is_behind_end: view.is_behind_end || inside.is_rest(),
+                ..view.clone()
+            })),
+            None => views.push(StepView { step: Arc::clone(&node.step), is_behind_end: false }),
+        }
+    }
+    views
+}
+
 /// How deep steps are nested in a level of these.
 fn depth_of<'a>(nodes: impl Iterator<Item = &'a Node>) -> usize {
     let depths = nodes.filter_map(|node| Some((node, 1 + node.inside.as_ref()?.depth)));
@@ -427,13 +446,23 @@ fn template(nodes: &[Node], is_recorded: bool) -> Template {
 /// The separators between names in a path.
 const NOT_IN_NAMES: [char; 4] = ['/', '#', '~', '?'];
 
-/// The name of a group without one, for the host of a request.
-const GROUP: &str = "as one";
+impl Deref for Node {
+    type Target = StepFacts;
+
+    fn deref(&self) -> &StepFacts {
+        &self.step
+    }
+}
 
 impl Node {
-    /// Its name, for the host of a request.
-    pub(super) fn name(&self) -> &'static str {
-        if self.id.name.is_empty() { GROUP } else { self.id.name }
+    pub(super) fn new(
+        id: Arc<StepId>,
+        facts: Facts,
+        work: Arc<dyn Work>,
+        inside: Option<Arc<Level>>,
+    ) -> Self {
+        let ways = inside.as_ref().map_or_else(|| [].into(), |inside| Arc::clone(&inside.steps));
+        Self { step: Arc::new(StepFacts { id, facts, ways }), work, inside }
     }
 
     pub(super) fn is_retired(&self) -> bool {

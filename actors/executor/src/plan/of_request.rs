@@ -10,9 +10,10 @@ use asyncsteps_actors::random;
 use asyncsteps_actors::sync::CallerFences;
 use asyncsteps_core::{AsyncSteps, Error};
 
+use super::facts::StepView;
 use super::recorded::Host;
 use crate::executor::{InboxGuard, RequestSteps, ServedRequest};
-use crate::recorder::{DefinedStep, ErrorsOfService, Form, OfRequest as Recorded};
+use crate::recorder::{DefinedStep, Form, OfRequest as Recorded};
 
 /// The state that all steps of a request share.
 pub(super) struct OfRequest {
@@ -54,8 +55,8 @@ impl GivenState {
 /// What the context of a request needs of its function.
 pub(super) struct OfFunction {
     pub(super) service: Arc<dyn Any + Send + Sync>,
-    pub(super) errors: ErrorsOfService,
-    pub(super) source: &'static Location<'static>,
+    /// It as a whole.
+    pub(super) step: StepView,
     pub(super) takes_signals: bool,
     /// A host carries its requests out.
     pub(super) is_hosted: bool,
@@ -69,14 +70,15 @@ impl OfRequest {
         function: &OfFunction,
     ) -> Result<Self, Error> {
         let info = asi.request()?;
-        let OfFunction { service, errors, source, takes_signals, is_hosted } = function;
+        let OfFunction { service, step, takes_signals, is_hosted } = function;
+        let source = step.source();
         let host = asi.extension::<Recorded>().map(|Recorded(request)| Host {
             request: Rc::clone(request),
             function: request.step(Rc::new(DefinedStep::new(
                 (Vec::new(), 0),
                 None,
                 source,
-                (Form::Nested, *errors),
+                (Form::Nested, step.step.facts.errors),
             ))),
             level: OnceCell::new(),
         });

@@ -98,7 +98,7 @@ impl RetiredStep {
         let mut facts = Facts::new::<S, I, I>(Form::Body);
         (facts.kind, facts.was, facts.passes) = (Some(Kind::Retired), was, true);
         facts.undo = undo.is_some().then_some(UndoForm::OfResult);
-        Node { id, facts, work: Arc::new(RetiredWork { undo }), inside: None }
+        Node::new(id, facts, Arc::new(RetiredWork { undo }), None)
     }
 }
 

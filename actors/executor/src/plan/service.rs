@@ -6,7 +6,7 @@ use std::iter;
 
 use asyncsteps_core::{Codes, StepError};
 
-use crate::recorder::ErrorsOfService;
+use crate::stored::ErrorsOfService;
 
 /// The state that the functions of an interface share, and the errors that their callers see.
 ///

@@ -175,7 +175,7 @@ impl<A, T> Last<A, T> {
     fn into_node(self) -> Node {
         let Self { id, facts, body, inside, said } = self;
         let work: Arc<dyn Work> = body.into_work(Arc::clone(&id), said);
-        Node { id, facts, work, inside }
+        Node::new(id, facts, work, inside)
     }
 }
 
@@ -560,7 +560,8 @@ impl<S: Service, P: 'static, I, A: 'static, T: 'static, E> Step<S, P, I, A, T, E
     /// can be said about them.
     pub fn erased(self) -> Step<S, P, I, Erased, T, E> {
         let Self { before, last, .. } = self;
-        let Node { id, facts, work, inside } = last.into_node();
+        let Last { id, facts, body, inside, said } = last;
+        let work = body.into_work(Arc::clone(&id), said);
         let body: Box<dyn IntoWork<Erased, T>> = Box::new(Ready(work));
         Step {
             before,

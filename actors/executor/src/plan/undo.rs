@@ -119,12 +119,12 @@ impl Level {
     /// Whether it is known after a crash what this step took, as [`taken`](Self::taken) finds it.
     pub(super) fn knows_taken(&self, (way, at): (usize, usize), knows_first: bool) -> bool {
         let nodes = self.way(way);
-        let Some(Node { facts, .. }) = nodes.get(at) else { return false };
+        let Some(facts) = nodes.get(at).map(|node| &node.facts) else { return false };
         if facts.takes_nothing || facts.input.is_some() {
             return true;
         }
         for node in nodes.iter().take(at).rev().filter(|node| !node.is_retired()) {
-            let Node { facts, .. } = node;
+            let facts = &node.facts;
             if !facts.passes {
                 return facts.read.is_some();
             }
