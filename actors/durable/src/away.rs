@@ -47,8 +47,8 @@ impl DurableStep {
             && !self.flow.is_interrupted()
             && !self.flow.runs_once();
         if waits {
-            let reason = format!("{} needs a store that is away: {error}", self.path());
-            self.flow.leave(self.flow.tries_again(self.path(), reason));
+            let reason = format!("{} needs a store that is away: {error}", self.path);
+            self.flow.leave(self.flow.tries_again(&self.path, reason));
         }
         waits
     }

@@ -1,7 +1,7 @@
 //! Errors of a service that caused a failure: recorded with it, so that handlers find them by their types after a crash.
 
 use asyncsteps_core::{Error, RecordedError};
-use asyncsteps_executor::recorder::DefinedStep;
+use asyncsteps_executor::plan::StepView;
 use asyncsteps_journal::record::{Cause, Failure};
 use asyncsteps_journal::{Path, Value};
 
@@ -10,7 +10,7 @@ use crate::records::error_of;
 /// The error of a service that caused this one, as it is recorded. A value that cannot be stored, or is larger than
 /// [`VALUE_BYTES`](asyncsteps_journal::limits::VALUE_BYTES), is left out with a warning: then the error is known by
 /// its code.
-pub(crate) fn cause_of(step: &DefinedStep, path: &Path, error: &Error) -> Option<Cause> {
+pub(crate) fn cause_of(step: &StepView, path: &Path, error: &Error) -> Option<Cause> {
     let (RecordedError { code, json }, unwritten) = step.recorded_error(error)?;
     let value = json.map(|json| Value::encode(&json)).transpose();
     let (value, too_large) = match value {
@@ -42,7 +42,7 @@ pub(crate) fn recorded_error(cause: Option<&Cause>) -> Result<Option<RecordedErr
 /// # Errors
 /// Why the value that is recorded cannot be read.
 pub(crate) fn recalled(
-    step: &DefinedStep,
+    step: &StepView,
     failure: &Failure,
     cause: Option<&Cause>,
 ) -> Result<Error, String> {

@@ -49,7 +49,7 @@ impl Replay {
         behind: Option<&Path>,
         ways: &[Vec<StepView>],
     ) -> Result<(), String> {
-        let place = |step| (step, self.place_of(level, step));
+        let place = |step| (step, self.place_of(level, step).1);
         let ways: Vec<Vec<Placed<'_>>> =
             ways.iter().map(|way| way.iter().map(place).collect()).collect();
         self.know_all(level, &ways)?;
@@ -71,20 +71,17 @@ impl Replay {
         Ok(())
     }
 
-    /// Where a step is recorded: under its newest name that is known, or else under the oldest.
-    fn place_of(&self, level: &Path, step: &StepView) -> Path {
-        let places = step.names().map(|(name, nth)| {
-            let path = level.step(name);
-            if nth > 1 { path.branch(&nth.to_string()) } else { path }
-        });
-        let mut last = None;
-        for place in places {
-            if self.are_within(&place) {
-                return place;
+    /// Where a step is recorded, and the name by which it is: its newest one that is known, or else the oldest.
+    pub(crate) fn place_of(&self, level: &Path, step: &StepView) -> ((&'static str, usize), Path) {
+        let mut names = step.names().peekable();
+        loop {
+            let Some(name @ (text, nth)) = names.next() else { unreachable!("a step has a name") };
+            let path = level.step(text);
+            let path = if nth > 1 { path.branch(&nth.to_string()) } else { path };
+            if names.peek().is_none() || self.are_within(&path) {
+                return (name, path);
             }
-            last = Some(place);
         }
-        last.unwrap_or_else(|| level.clone())
     }
 
     /// All that is recorded at this level is of one of its steps.

@@ -1,29 +1,31 @@
 //! Which steps with sub-steps ended normally in an earlier run. This is recorded for steps within a time limit; for
 //! others, the records of later steps show it.
 
-use asyncsteps_executor::recorder::{Form, Kind};
+use asyncsteps_executor::plan::{Form, StepView};
+use asyncsteps_executor::recorder::Kind;
 use asyncsteps_journal::Path;
 
 use crate::inside;
 use crate::marks::attempt_of;
-use crate::replay::{Defined, Replay};
+use crate::replay::Replay;
 use crate::step::WITHIN;
 
 impl Replay {
-    /// Steps were defined together at this path: notes which of those with sub-steps ended normally in an earlier
-    /// run, because a later one of their branch was begun, or because all of them ended.
-    pub(crate) fn note_ended(&mut self, level: &Path, steps: &[Defined]) {
+    /// Steps begin together at this path: notes which of those with sub-steps ended normally in an earlier
+    /// run, because a later one of their way was begun, or because all of them ended.
+    pub(crate) fn note_ended(&mut self, level: &Path, ways: &[Vec<StepView>]) {
         let have_all_ended = self.has_ended(level);
-        for (at, (step, path)) in steps.iter().enumerate() {
-            if step.form == Form::Body || step.kind() == Some(Kind::Retired) {
-                continue;
-            }
-            let follows = |(later, path): &Defined| {
-                let is_after = later.branch() == step.branch();
-                is_after && later.kind() != Some(Kind::Retired) && self.are_within(path)
-            };
-            if have_all_ended || steps[at + 1..].iter().any(follows) {
-                self.levels.at(path.clone()).is_passed = true;
+        let is_retired = |step: &StepView| step.kind() == Some(Kind::Retired);
+        for way in ways {
+            // from the last one to the first
+            let mut is_passed = have_all_ended;
+            for step in way.iter().rev().filter(|step| !is_retired(step)) {
+                let (_, path) = self.place_of(level, step);
+                let is_begun = self.are_within(&path);
+                if is_passed && step.form() != Form::Body {
+                    self.levels.at(path).is_passed = true;
+                }
+                is_passed |= is_begun;
             }
         }
     }

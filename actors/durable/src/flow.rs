@@ -1,17 +1,16 @@
 //! A durable flow while a node runs it: the history that its steps learn, and the records that they
 //! write.
 
-use std::borrow::Cow;
 use std::cell::{Cell, Ref, RefCell};
 use std::future::pending;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, codes};
-use asyncsteps_executor::recorder::{DefinedStep, Part};
 use asyncsteps_journal::request::{Inbox, Loaded};
-use asyncsteps_journal::{Event, Path, PathPart, Record, Timestamp};
+use asyncsteps_journal::{Event, Path, Record, Timestamp};
 use tokio::sync::Notify;
 
 use crate::activity::FlowActivity;
@@ -40,7 +39,7 @@ const LOOK: Duration = Duration::from_secs(60);
 pub(crate) struct DurableFlow {
     pub(crate) owned: Owned,
     /// The uid and the run, from which the keys of its effects are made.
-    pub(crate) id: String,
+    pub(crate) id: Arc<str>,
     /// The flow as a whole.
     pub(crate) root: Path,
     pub(crate) replay: RefCell<Replay>,
@@ -77,8 +76,8 @@ impl DurableFlow {
         replay.knew_end = is_overdue || loaded.inbox.cancel.is_some();
         let flow = Rc::new(Self {
             id: match loaded.flow.run {
-                0 => loaded.flow.uid.to_string(),
-                run => format!("{}.{run}", loaded.flow.uid),
+                0 => loaded.flow.uid.to_string().into(),
+                run => format!("{}.{run}", loaded.flow.uid).into(),
             },
             owned,
             root,
@@ -239,21 +238,6 @@ impl DurableFlow {
     /// The clock of the journal.
     pub(crate) fn clock(&self) -> &JournalClock {
         &self.owned.lease().clock
-    }
-
-    /// The path of a step.
-    pub(crate) fn path(&self, parts: impl IntoIterator<Item = Part>) -> Path {
-        self.root.inside(parts.into_iter().map(|part| match part {
-            Part::Step(name) => PathPart::Step(Cow::Borrowed(name)),
-            Part::Nth(number) => PathPart::Branch(number.to_string().into()),
-            Part::Attempt(number) => PathPart::Attempt(number),
-            Part::Iteration(index) => PathPart::Iteration(index),
-            Part::Item(key) => PathPart::Key(Cow::Owned((*key).to_owned())),
-        }))
-    }
-
-    pub(crate) fn path_of(&self, step: &DefinedStep) -> Path {
-        self.path(step.parts())
     }
 
     /// A lock is held around a part of it.

@@ -1,6 +1,7 @@
 //! Whether a step has the form in which an earlier program has recorded it.
 
-use asyncsteps_executor::recorder::{DefinedStep, Kind};
+use asyncsteps_executor::plan::StepView;
+use asyncsteps_executor::recorder::Kind;
 use asyncsteps_journal::record::{Intent, IntentForm};
 use asyncsteps_journal::{Path, Timestamp, Value};
 
@@ -73,7 +74,7 @@ pub(crate) fn is_same(was: RecordedForm, is: RecordedForm) -> bool {
 
 /// The record that is written before an attempt of a body begins.
 pub(crate) fn intent(
-    step: &DefinedStep,
+    step: &StepView,
     at: Timestamp,
     (attempt, input): (u32, Option<Value>),
 ) -> Intent {
@@ -82,7 +83,7 @@ pub(crate) fn intent(
 }
 
 /// The form of a body, as it is recorded.
-pub(crate) fn form_of(step: &DefinedStep) -> Option<IntentForm> {
+pub(crate) fn form_of(step: &StepView) -> Option<IntentForm> {
     step.kind().and_then(|kind| match kind {
         Kind::Recorded => Some(IntentForm::Recorded),
         Kind::Once => Some(IntentForm::Once),

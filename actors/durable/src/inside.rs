@@ -8,7 +8,7 @@ use std::time::Duration;
 use asyncsteps_actors::sync::deadlock;
 use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
 use asyncsteps_core::{Error, Identity, Time};
-use asyncsteps_executor::recorder::DefinedStep;
+use asyncsteps_executor::plan::StepView;
 use asyncsteps_journal::Path;
 
 use crate::flow::DurableFlow;
@@ -21,7 +21,7 @@ pub(crate) const LIMIT: &str = "this";
 /// Steps of the executor around sub-steps.
 pub(crate) struct InsideSteps {
     flow: Rc<DurableFlow>,
-    step: Rc<DefinedStep>,
+    step: StepView,
     /// The attempt or the iteration.
     path: Path,
     measured: Measured,
@@ -29,7 +29,7 @@ pub(crate) struct InsideSteps {
 }
 
 impl InsideSteps {
-    pub(crate) fn new(flow: Rc<DurableFlow>, step: Rc<DefinedStep>, path: Path) -> Self {
+    pub(crate) fn new(flow: Rc<DurableFlow>, step: StepView, path: Path) -> Self {
         Self { flow, step, path, measured: Measured::default(), has_limit: Cell::new(false) }
     }
 }

@@ -14,16 +14,14 @@ impl DurableStep {
     /// How the body ended in an earlier run.
     pub(crate) fn recall_body(&self) -> Replay {
         let records = self.flow.replay.borrow();
-        let at = records.at(self.path());
+        let at = records.at(&self.path);
         let undoes = self.step.can_be_undone();
         match at.and_then(|at| at.end.as_ref()) {
             Some(RecordedEnd::Done(value)) => {
                 return match self.step.read(&stored(value)) {
-                    Some(Ok(result)) => Replay::Done(result),
-                    Some(Err(error)) => {
-                        self.diverges(&format!("its result cannot be read: {error}"))
-                    }
-                    None => Replay::Nothing,
+                    Ok(Some(result)) => Replay::Done(result),
+                    Ok(None) => Replay::Nothing,
+                    Err(error) => self.diverges(&format!("its result cannot be read: {error}")),
                 };
             }
             Some(RecordedEnd::Failed(failed)) => {
@@ -36,7 +34,7 @@ impl DurableStep {
             None => {}
         }
         let is_open = at.is_some_and(|at| at.is_open);
-        if self.flow.is_interrupted() || records.is_unwinding(self.path()) {
+        if self.flow.is_interrupted() || records.is_unwinding(&self.path) {
             return Replay::Never { undoes: false };
         }
         // a body that has begun keeps its form

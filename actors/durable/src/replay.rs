@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
-use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_executor::recorder::{DefinedStep, Iterations};
+use asyncsteps_executor::recorder::Iterations;
 use asyncsteps_journal::record::{
     Effect, Ending, Failed, IntentForm, Outcome, StoredRecord, Timer, Unwinding,
 };
@@ -21,9 +20,6 @@ use crate::marks::{
 use crate::settled::{self, Settle, Settled};
 use crate::stored::stored;
 use crate::writer::RecordTicket;
-
-/// A step that was defined, and where it is recorded.
-pub(crate) type Defined = (Rc<DefinedStep>, Path);
 
 /// The records of a flow, as far as its steps ask for them, and what the program has come to in this run.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! Carries a flow out: loads it, lets the executor run its function, and records how it ended.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
@@ -273,7 +274,7 @@ pub(crate) fn incoming(
     Ok(Incoming::new(Request::new(&program.function, params), Channel::local())
         .with_caller(caller)
         .with_recorded_trace(started.trace.as_deref())
-        .with_memory(memory))
+        .with_memory(Arc::clone(&flow.id), memory))
 }
 
 pub(crate) fn refusal(response: &Response) -> String {

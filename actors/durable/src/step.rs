@@ -1,8 +1,10 @@
 //! A step of a durable flow: the history that it learns, and the records that it writes.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -11,23 +13,24 @@ use asyncsteps_actors::sync::deadlock;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
 use asyncsteps_core::{Error, Identity, StepError, Time, codes};
+use asyncsteps_executor::plan::{Form, StepView};
 use asyncsteps_executor::recorder::{
-    Begun, DefinedStep, EndedIteration, Form, Iterations, Kind, Later, Part, Running, StepRecorder,
-    Stored, WaitFor, Work, WrongSteps,
+    BodyEnd, Kind, Later, LevelEnd, Part, Recalled, RecordedStep, Run, Running, StepRecorder,
+    Stored, Sublevel, WaitFor, Work, WrongSteps,
 };
 use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Iteration, Keys, Outcome};
-use asyncsteps_journal::{Event, Path, Value};
+use asyncsteps_journal::{Event, Path, PathPart, Value};
 
 use crate::causes::{cause_of, recalled};
 use crate::flow::DurableFlow;
 use crate::forms::{form_of, intent};
 use crate::inside::InsideSteps;
-use crate::life::{LeaveReason, Life};
+use crate::life::{LeaveReason, Turn};
 use crate::marks::{CLOSED, ENDED};
 use crate::measured::Measured;
 use crate::on_drop::on_drop;
 use crate::records::{error_of, failure_of};
-use crate::replay::{AtPath, RecordedEnd};
+use crate::replay::RecordedEnd;
 use crate::stored::{stored, value};
 use crate::transact;
 
@@ -40,10 +43,9 @@ pub(crate) const WITHIN: &str = "within";
 /// A step of a durable flow.
 pub(crate) struct DurableStep {
     pub(crate) flow: Rc<DurableFlow>,
-    pub(crate) step: Rc<DefinedStep>,
-    /// Settled when it is first asked for, which is when the step starts.
-    path: OnceCell<Path>,
-    began: Cell<Time>,
+    pub(crate) step: StepView,
+    pub(crate) path: Path,
+    pub(crate) began: Cell<Time>,
     measured: Rc<Measured>,
     /// The attempt that has defined its sub-steps last.
     current: Cell<u32>,
@@ -54,45 +56,62 @@ pub(crate) struct DurableStep {
 }
 
 impl DurableStep {
-    pub(crate) fn new(flow: Rc<DurableFlow>, step: Rc<DefinedStep>) -> Self {
-        let (path, began, has_failed) = (OnceCell::new(), Cell::new(Time::ZERO), Cell::new(false));
+    pub(crate) fn new(flow: &Rc<DurableFlow>, step: &StepView, path: Path) -> Self {
+        let (flow, step, began) = (Rc::clone(flow), step.clone(), Cell::new(Time::ZERO));
         let (measured, current, input) = (Rc::default(), Cell::new(1), RefCell::default());
-        Self { flow, step, path, began, measured, current, has_failed, input }
+        Self { flow, step, path, began, measured, current, has_failed: Cell::new(false), input }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        self.path.get_or_init(|| self.flow.path_of(&self.step))
+    fn is_body(&self) -> bool {
+        self.step.form() == Form::Body
+    }
+
+    /// Whether it is the function as a whole.
+    fn is_function(&self) -> bool {
+        self.path == self.flow.root
+    }
+
+    /// The path of sub-steps.
+    fn sublevel(&self, at: &Sublevel) -> Path {
+        let attempt = (at.attempt > 1).then_some(PathPart::Attempt(at.attempt));
+        let part = at.part.as_ref().map(|part| match part {
+            Part::Iteration(index) => PathPart::Iteration(*index),
+            Part::Item(number) => PathPart::Key(Cow::Owned(number.to_string())),
+            Part::Key(key) => PathPart::Key(Cow::Borrowed(&**key)),
+        });
+        match (&attempt, &part) {
+            (None, None) => self.path.clone(),
+            _ => self.path.inside(attempt.into_iter().chain(part)),
+        }
     }
 
     /// The path of an attempt of a step with sub-steps.
     fn attempt(&self, attempt: u32) -> Path {
-        if attempt > 1 { self.path().attempt(attempt) } else { self.path().clone() }
+        self.sublevel(&Sublevel { attempt, part: None })
     }
 
     /// The path at which the step fails, or this attempt of it.
     fn failing(&self, attempt: Option<u32>) -> Path {
-        match (self.step.form, attempt) {
-            (Form::Nested | Form::Loop, attempt) => {
-                self.attempt(attempt.unwrap_or_else(|| self.current.get()))
-            }
-            (Form::Body, _) => self.path().clone(),
+        if self.is_body() {
+            return self.path.clone();
         }
+        self.attempt(attempt.unwrap_or_else(|| self.current.get()))
     }
 
     /// The flow has come to the step.
-    fn recalled(&self) {
-        self.flow.replay.borrow_mut().recall(self.path());
+    fn is_reached(&self) {
+        self.flow.replay.borrow_mut().recall(&self.path);
         self.flow.activity.happens();
     }
 
     /// Whether no effect of the step may begin any more.
     fn must_not_begin(&self) -> bool {
-        self.flow.is_interrupted() || self.flow.replay.borrow().is_unwinding(self.path())
+        self.flow.is_interrupted() || self.flow.replay.borrow().is_unwinding(&self.path)
     }
 
     /// The program has changed: the flow waits for an operator, and the step for nothing.
     pub(crate) fn diverges(&self, why: &str) -> Replay {
-        let (path, source) = (self.path(), self.step.source);
+        let (path, source) = (&self.path, self.step.source());
         self.flow.leave(LeaveReason::Paused(format!("{path} ({source}): {why}")));
         Replay::Never { undoes: false }
     }
@@ -104,20 +123,20 @@ impl DurableStep {
     }
 
     pub(crate) fn record_failure(&self, attempt: u32, error: &Error, effect: Effect) {
-        self.flow.commit_fails(self.path(), error);
+        self.flow.commit_fails(&self.path, error);
         let failure = failure_of(error);
         let millis = self.millis();
-        let cause = cause_of(&self.step, self.path(), error);
+        let cause = cause_of(&self.step, &self.path, error);
         let failed = Failed { failure, attempt, millis, effect, cause };
         match self.step.kind() {
             // if it contradicts the records, it may end well when the request goes on
-            Some(Kind::Repeatable) if self.flow.replay.borrow().is_in_ended(self.path()) => {}
-            _ => self.flow.record(self.path(), [Event::Failed(failed)]),
+            Some(Kind::Repeatable) if self.flow.replay.borrow().is_in_ended(&self.path) => {}
+            _ => self.flow.record(&self.path, [Event::Failed(failed)]),
         }
     }
 
     /// The error with which an attempt of the step failed in an earlier run, of which one of these is the path.
-    fn failed_before(&self, paths: &[Path]) -> Option<Error> {
+    fn failed_before(&self, paths: &[&Path]) -> Option<Error> {
         let records = self.flow.replay.borrow();
         let unwinding = paths.iter().find_map(|path| records.at(path)?.failed.clone())?;
         drop(records);
@@ -130,7 +149,7 @@ impl DurableStep {
 
     /// Its failure, if it is recorded that it has failed.
     fn failed_already(&self) -> Option<Failed> {
-        match self.flow.replay.borrow().at(self.path())?.end.as_ref()? {
+        match self.flow.replay.borrow().at(&self.path)?.end.as_ref()? {
             RecordedEnd::Failed(failed) => Some(failed.clone()),
             RecordedEnd::Done(_) => None,
         }
@@ -144,36 +163,28 @@ impl DurableStep {
 
 impl ReplayHooks for DurableStep {
     fn recall(&self) -> Replay {
-        match self.step.form {
-            Form::Body => {
-                let recalled = self.recall_body();
-                // it is not where it was before its body begins
-                if !matches!(recalled, Replay::Begun | Replay::Never { .. }) {
-                    self.recalled();
-                }
-                recalled
-            }
-            Form::Nested | Form::Loop => {
-                self.recalled();
-                Replay::Nothing
-            }
+        let recalled = if self.is_body() { self.recall_body() } else { Replay::Nothing };
+        // a body is not where it was before it begins
+        if !matches!(recalled, Replay::Begun | Replay::Never { .. }) {
+            self.is_reached();
         }
+        recalled
     }
 
     fn attempts(&self) -> Option<(u32, Time)> {
-        let (attempts, next) = self.flow.replay.borrow().at(self.path())?.attempts?;
+        let (attempts, next) = self.flow.replay.borrow().at(&self.path)?.attempts?;
         let next = clock::now() + self.flow.clock().left(&next);
-        self.flow.activity.wait(self.path(), Some(next));
+        self.flow.activity.wait(&self.path, Some(next));
         Some((attempts, next))
     }
 
     fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
         self.measured.waited(limit, self.flow.results.waited(now));
-        let path = match (limit, self.step.form) {
-            (Limit::Overall, _) => self.path().branch(WITHIN),
+        let path = match limit {
+            Limit::Overall => self.path.branch(WITHIN),
             // a body begins anew, and so does its time
-            (Limit::Attempt(_), Form::Body) => return of,
-            (Limit::Attempt(attempt), Form::Nested | Form::Loop) => self.attempt(attempt),
+            Limit::Attempt(_) if self.is_body() => return of,
+            Limit::Attempt(attempt) => self.attempt(attempt),
         };
         self.flow.left_of_limit(&path, of, now)
     }
@@ -184,24 +195,24 @@ impl ReplayHooks for DurableStep {
         if self.is_lifted(limit) {
             return of;
         }
-        match (limit, self.step.form) {
-            (Limit::Attempt(_), Form::Body) => match self.measured.body_began() {
+        match limit {
+            Limit::Attempt(_) if self.is_body() => match self.measured.body_began() {
                 Some(began) => (began + of).saturating_since(now) + waited,
                 None => of,
             },
             // its end was recorded
-            _ => waited,
+            Limit::Attempt(_) | Limit::Overall => waited,
         }
     }
 
     fn is_lifted(&self, limit: Limit) -> bool {
-        let is_around = limit == Limit::Overall || self.step.form != Form::Body;
+        let is_around = limit == Limit::Overall || !self.is_body();
         let records = self.flow.replay.borrow();
         let has_ended = match limit {
             Limit::Attempt(attempt) => records.has_ended(&self.attempt(attempt)),
             Limit::Overall => records.has_ended(&self.attempt(self.current.get())),
         };
-        is_around && (has_ended || records.commits_within(self.path()))
+        is_around && (has_ended || records.commits_within(&self.path))
     }
 
     fn limit_lifted(&self, branches: &[(Identity, bool)]) {
@@ -218,148 +229,60 @@ impl ReplayHooks for DurableStep {
         };
         let pause = next.saturating_since(clock::now());
         let timer = self.flow.clock().timer(pause, attempt + 1);
-        self.flow.record(self.path(), [Event::Failed(failed), Event::Timer(timer)]);
-        self.flow.activity.wait(self.path(), Some(next));
+        self.flow.record(&self.path, [Event::Failed(failed), Event::Timer(timer)]);
+        self.flow.activity.wait(&self.path, Some(next));
     }
 
     fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool) {
-        match self.step.form {
-            Form::Body if attempt.is_some() || self.waits_for_store(error) => {}
-            Form::Body => {
-                let effect = if undoes { Effect::Unknown } else { Effect::None };
-                if let Some(failed) = self.failed_already() {
-                    // its shielded body has failed behind the limit with which it fails
-                    return self
-                        .flow
-                        .record(self.path(), [Event::Failed(Failed { effect, ..failed })]);
-                }
-                self.record_failure(error.attempts().unwrap_or(1), error, effect);
-                self.flow.failed(self.path());
+        if !self.is_body() {
+            if attempt.is_none() && self.has_failed.get() {
+                return;
             }
-            Form::Nested | Form::Loop => {
-                if attempt.is_none() && self.has_failed.get() {
-                    return;
-                }
-                self.has_failed.set(attempt.is_some());
-                let path = self.failing(attempt);
-                self.flow.unwinds(&self.step, &path, &path, error);
-                self.flow.failed(&path);
-            }
+            self.has_failed.set(attempt.is_some());
+            let path = self.failing(attempt);
+            self.flow.unwinds(&self.step, &path, &path, error);
+            return self.flow.failed(&path);
         }
+        if attempt.is_some() || self.waits_for_store(error) {
+            return;
+        }
+        let effect = if undoes { Effect::Unknown } else { Effect::None };
+        if let Some(failed) = self.failed_already() {
+            // its shielded body has failed behind the limit with which it fails
+            return self.flow.record(&self.path, [Event::Failed(Failed { effect, ..failed })]);
+        }
+        self.record_failure(error.attempts().unwrap_or(1), error, effect);
+        self.flow.failed(&self.path);
     }
 }
 
 impl StepRecorder for DurableStep {
-    fn begin(&self, attempt: u32) -> Later<Result<Running, Error>> {
-        let kind = self.step.kind();
-        let commits = self.step.commits() && !self.path().is_item();
-        self.recalled();
-        let has_effect = !matches!(kind, Some(Kind::Repeatable | Kind::Wait));
-        if has_effect && self.must_not_begin() {
-            return Box::pin(pending());
-        }
-        let activity = &self.flow.activity;
-        activity.end_wait(self.path());
-        let running = (kind != Some(Kind::Wait))
-            .then(|| (activity.body(has_effect), (self.path().clone(), attempt)));
-        self.began.set(clock::now());
-        self.measured.body_waits();
-        let is_effect = match kind {
-            Some(Kind::Once) => true,
-            // it is recorded with its effect
-            Some(Kind::Transacted) => false,
-            _ => self.step.can_be_undone() || commits,
-        };
-        let (is_wait, form) = (kind == Some(Kind::Wait), form_of(&self.step));
-        if is_effect || self.flow.bodies.are_recorded() && !is_wait {
-            self.flow.record(self.path(), [self.intent(attempt)]);
-        }
-        if kind == Some(Kind::Repeatable) {
-            self.flow.replay.borrow_mut().repeats(self.path());
-        }
-        let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
-        let (measured, path) = (Rc::clone(&self.measured), commits.then(|| self.path().clone()));
-        Box::pin(async move {
-            stored.await;
-            if let Some(path) = path {
-                // in a box, because most steps commit nothing and need no room for it
-                Box::pin(Rc::clone(&flow).commits(path)).await;
-            }
-            if kind == Some(Kind::Once) {
-                flow.owned.lease().valid().await;
-            }
-            let running: Running = match running {
-                Some((running, body)) => match flow.owned.held.begin(body, form) {
-                    Some(body) => Box::new((running, body, flow.bodies.alone())),
-                    None => {
-                        flow.leave(LeaveReason::Lost);
-                        return pending().await;
-                    }
-                },
-                None => Box::new(()),
-            };
-            let now = clock::now();
-            measured.body_begins(now, flow.results.waited(now));
-            Ok(running)
-        })
-    }
-
-    fn ran(&self, without_a_pause: Duration) {
-        self.flow.bodies.ran(without_a_pause);
-    }
-
-    fn done(&self, attempt: u32, result: Stored) -> Later<Result<(), Error>> {
-        let value = match value(&result) {
-            Ok(value) => value,
-            // an effect without a storable result was done all the same
-            Err(error) => return Box::pin(async { Err(error.outcome_unknown()) }),
-        };
-        let done = Done { value, attempt, millis: self.millis() };
-        self.flow.record(self.path(), [Event::Done(done)]);
-        if !self.flow.has_locks.get() {
-            return Box::pin(async { Ok(()) });
-        }
-        let (stored, waiting) = (self.flow.stored(), self.flow.results.wait());
-        Box::pin(async move {
-            let _waiting = waiting;
-            stored.await;
-            Ok(())
-        })
-    }
-
-    fn transact(&self, attempt: u32, work: Work) -> Later<Result<Stored, Error>> {
-        let (flow, path) = (Rc::clone(&self.flow), self.path().clone());
-        let transaction = transact::transaction(work);
-        if flow.owned.writer.journal().database() != Some(transaction.database()) {
-            self.diverges("it commits in another database than that of the journal");
-            return Box::pin(pending());
-        }
-        // records that it began with an undo
-        let intent = self.step.can_be_undone().then(|| self.intent(attempt));
-        Box::pin(async move {
-            let prepared = transaction.prepare().await.map_err(StepError::into_error)?;
-            let value = flow.commit(prepared, (path, attempt), intent).await?;
-            Ok(stored(&value))
-        })
-    }
-
-    fn stored(&self) -> Option<Stored> {
+    fn recalled(&self, attempt: u32) -> Recalled {
+        self.current.set(attempt);
         let records = self.flow.replay.borrow();
-        let at = records.at(self.path())?;
-        match &at.end {
-            Some(RecordedEnd::Done(value)) => Some(stored(value)),
+        let at = records.at(&self.path);
+        let result = at.and_then(|at| match &at.end {
+            Some(RecordedEnd::Done(value)) => Some(value),
             Some(RecordedEnd::Failed(_)) => None,
-            None => at.outcome.as_ref().map(stored),
+            None => at.outcome.as_ref(),
+        });
+        let only_ends = self.is_function() && records.only_ends();
+        Recalled {
+            result: result.map(stored),
+            input: at.and_then(|at| at.input.as_ref()).map(stored),
+            is_to_undo: only_ends || records.is_to_undo(&self.path),
+            to_undo: records.to_undo_inside(&self.path),
+            iterations: records.iterations(&self.attempt(attempt)),
         }
     }
 
     fn takes(&self, input: Stored) -> Result<(), Error> {
         let input = value(&input);
         // a step that an earlier program began without its input goes on
-        let has_begun = self.flow.replay.borrow().at(self.path()).is_some();
+        let has_begun = self.flow.replay.borrow().at(&self.path).is_some();
         if let (Err(error), false) = (&input, has_begun) {
             let why = error.info().unwrap_or_default();
-            let path = self.path();
+            let path = &self.path;
             let info =
                 format!("{path} does not begin, because its undo needs what it takes: {why}");
             return Err(Error::unexpected(info));
@@ -368,16 +291,31 @@ impl StepRecorder for DurableStep {
         Ok(())
     }
 
-    fn input(&self) -> Option<Stored> {
-        self.flow.replay.borrow().at(self.path())?.input.as_ref().map(stored)
+    fn begin(&self, run: Run) -> Later<Result<Running, Error>> {
+        match run {
+            Run::Attempt(attempt) => self.begin_body(attempt),
+            Run::Undo => self.begin_undo(),
+        }
     }
 
-    fn is_to_undo(&self) -> bool {
-        self.flow.replay.borrow().is_to_undo(self.path())
+    fn ends(&self, attempt: u32, end: BodyEnd) -> Later<Result<Stored, Error>> {
+        match end {
+            BodyEnd::Done(result) => self.done(attempt, result),
+            BodyEnd::Transacts(work) => self.transact(attempt, work),
+            BodyEnd::Waits(wait) => self.wait(wait),
+        }
     }
 
-    fn to_undo_inside(&self) -> Vec<Begun> {
-        self.flow.replay.borrow().to_undo_inside(self.path())
+    fn undone(&self, undone: Result<(), &Error>) -> Later<Result<(), Error>> {
+        match undone {
+            Ok(()) if self.is_function() => return Box::pin(Rc::clone(&self.flow).goes_on()),
+            Ok(()) => {
+                let done = Done { millis: self.millis(), ..nothing() };
+                self.flow.ends_undo(&self.path, done);
+            }
+            Err(error) => self.flow.undo_fails(&self.path, error),
+        }
+        Box::pin(ready(Ok(())))
     }
 
     fn keys(&self, attempt: u32, keys: Vec<String>) -> Result<Vec<String>, Error> {
@@ -403,10 +341,153 @@ impl StepRecorder for DurableStep {
         Err(Error::unexpected(why))
     }
 
-    fn inside(&self, attempt: u32, path: &[Part]) -> Rc<dyn ReplayHooks> {
-        self.current.set(attempt);
-        let path = self.flow.path(path.iter().cloned());
-        Rc::new(InsideSteps::new(Rc::clone(&self.flow), Rc::clone(&self.step), path))
+    fn steps(
+        &self,
+        at: &Sublevel,
+        ways: &[Vec<StepView>],
+        begins: bool,
+    ) -> Result<Vec<RecordedStep>, Error> {
+        let level = self.sublevel(at);
+        if begins {
+            self.begin_steps(at.attempt, &level, ways)?;
+        }
+        let records = self.flow.replay.borrow();
+        let recorded = |view: &StepView| {
+            let (name, path) = records.place_of(&level, view);
+            let recorder = Rc::new(Self::new(&self.flow, view, path));
+            RecordedStep { view: view.clone(), name, recorder }
+        };
+        Ok(ways.iter().flatten().map(recorded).collect())
+    }
+
+    fn inside(&self, at: &Sublevel) -> Rc<dyn ReplayHooks> {
+        self.current.set(at.attempt);
+        let (flow, path) = (Rc::clone(&self.flow), self.sublevel(at));
+        Rc::new(InsideSteps::new(flow, self.step.clone(), path))
+    }
+
+    fn now(&self, at: &Sublevel) -> SystemTime {
+        let path = self.sublevel(at).branch("now");
+        let recorded = self.flow.replay.borrow().at(&path).and_then(|at| at.timer);
+        let at = recorded.unwrap_or_else(|| {
+            let timer = self.flow.clock().time_of_day();
+            self.flow.record(&path, [Event::Timer(timer)]);
+            timer
+        });
+        SystemTime::UNIX_EPOCH + Duration::from_millis(at.at.as_millis())
+    }
+
+    fn ended(&self, at: &Sublevel, end: LevelEnd) -> Result<(), Error> {
+        let is_final = match (end, &at.part) {
+            (LevelEnd::Iteration { can_be_undone, next }, Some(Part::Iteration(index))) => {
+                return self.iterated((at.attempt, *index), can_be_undone, next);
+            }
+            (LevelEnd::Steps { .. }, _) if self.is_function() => {
+                self.flow.turns(Turn::Finishes);
+                return Ok(());
+            }
+            (LevelEnd::Steps { is_final }, _) => is_final,
+            (LevelEnd::Iteration { .. }, _) => false,
+        };
+        let level = self.sublevel(at);
+        let end = level.branch(if is_final { CLOSED } else { ENDED });
+        let is_needed = is_final || self.flow.replay.borrow().needs_end(&level);
+        if is_needed {
+            let ending = Ending::Completed(nothing().value);
+            self.flow.record(&end, [Event::Outcome(Outcome { winner: None, ending })]);
+        }
+        Ok(())
+    }
+}
+
+impl DurableStep {
+    fn begin_body(&self, attempt: u32) -> Later<Result<Running, Error>> {
+        let kind = self.step.kind();
+        let commits = self.step.commits() && !self.path.is_item();
+        self.is_reached();
+        let has_effect = !matches!(kind, Some(Kind::Repeatable | Kind::Wait));
+        if has_effect && self.must_not_begin() {
+            return Box::pin(pending());
+        }
+        let activity = &self.flow.activity;
+        activity.end_wait(&self.path);
+        let running = (kind != Some(Kind::Wait))
+            .then(|| (activity.body(has_effect), (self.path.clone(), attempt)));
+        self.began.set(clock::now());
+        self.measured.body_waits();
+        let is_effect = match kind {
+            Some(Kind::Once) => true,
+            // it is recorded with its effect
+            Some(Kind::Transacted) => false,
+            _ => self.step.can_be_undone() || commits,
+        };
+        let (is_wait, form) = (kind == Some(Kind::Wait), form_of(&self.step));
+        if is_effect || self.flow.bodies.are_recorded() && !is_wait {
+            self.flow.record(&self.path, [self.intent(attempt)]);
+        }
+        if kind == Some(Kind::Repeatable) {
+            self.flow.replay.borrow_mut().repeats(&self.path);
+        }
+        let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
+        let (measured, path) = (Rc::clone(&self.measured), commits.then(|| self.path.clone()));
+        Box::pin(async move {
+            stored.await;
+            if let Some(path) = path {
+                // in a box, because most steps commit nothing and need no room for it
+                Box::pin(Rc::clone(&flow).commits(path)).await;
+            }
+            if kind == Some(Kind::Once) {
+                flow.owned.lease().valid().await;
+            }
+            let guard: Box<dyn Any> = match running {
+                Some((running, body)) => match flow.owned.held.begin(body, form) {
+                    Some(body) => Box::new((running, body, flow.bodies.alone())),
+                    None => {
+                        flow.leave(LeaveReason::Lost);
+                        return pending().await;
+                    }
+                },
+                None => Box::new(()),
+            };
+            let now = clock::now();
+            measured.body_begins(now, flow.results.waited(now));
+            Ok(Running { guard, blocks: Rc::clone(&flow.bodies.blocks) })
+        })
+    }
+
+    fn done(&self, attempt: u32, result: Stored) -> Later<Result<Stored, Error>> {
+        let value = match value(&result) {
+            Ok(value) => value,
+            // an effect without a storable result was done all the same
+            Err(error) => return Box::pin(async { Err(error.outcome_unknown()) }),
+        };
+        let done = Done { value, attempt, millis: self.millis() };
+        self.flow.record(&self.path, [Event::Done(done)]);
+        if !self.flow.has_locks.get() {
+            return Box::pin(ready(Ok(result)));
+        }
+        let (stored, waiting) = (self.flow.stored(), self.flow.results.wait());
+        Box::pin(async move {
+            let _waiting = waiting;
+            stored.await;
+            Ok(result)
+        })
+    }
+
+    fn transact(&self, attempt: u32, work: Work) -> Later<Result<Stored, Error>> {
+        let (flow, path) = (Rc::clone(&self.flow), self.path.clone());
+        let transaction = transact::transaction(work);
+        if flow.owned.writer.journal().database() != Some(transaction.database()) {
+            self.diverges("it commits in another database than that of the journal");
+            return Box::pin(pending());
+        }
+        // records that it began with an undo
+        let intent = self.step.can_be_undone().then(|| self.intent(attempt));
+        Box::pin(async move {
+            let prepared = transaction.prepare().await.map_err(StepError::into_error)?;
+            let value = flow.commit(prepared, (path, attempt), intent).await?;
+            Ok(stored(&value))
+        })
     }
 
     fn wait(&self, wait: WaitFor) -> Later<Result<Stored, Error>> {
@@ -415,9 +496,9 @@ impl StepRecorder for DurableStep {
             WaitFor::Signal(within) => within,
             _ => None,
         };
-        let until = within.map(|within| clock::now() + self.flow.left_of_wait(self.path(), within));
-        let (flow, path) = (Rc::clone(&self.flow), self.path().clone());
-        let names = self.step.names();
+        let until = within.map(|within| clock::now() + self.flow.left_of_wait(&self.path, within));
+        let (flow, path) = (Rc::clone(&self.flow), self.path.clone());
+        let names: Vec<_> = self.step.names().map(|(name, _)| name).collect();
         flow.activity.wait(&path, until);
         Box::pin(async move {
             let _waiting = on_drop(|| flow.activity.end_wait(&path));
@@ -434,90 +515,12 @@ impl StepRecorder for DurableStep {
         })
     }
 
-    fn begin_undo(&self) -> Later<Option<Running>> {
-        let is_left = self.is_to_undo();
-        let records = self.flow.replay.borrow();
-        let has_failed = |at: &AtPath| matches!(at.end, Some(RecordedEnd::Failed(_)));
-        // a flow that something else has cancelled goes on after it, as after a crash
-        let is_meant = matches!(*self.flow.life(), Life::Finished)
-            || records.is_unwinding(self.path())
-            || records.at(self.path()).is_some_and(has_failed);
-        let undone = records.at(&self.path().undo()).and_then(|at| at.end.as_ref());
-        let is_undone = matches!(undone, Some(RecordedEnd::Done(_)))
-            || records.is_closed(self.path())
-            || records.at(self.path()).is_some_and(AtPath::is_settled);
-        // a transaction is recorded when it is committed, others before they begin
-        let is_begun = self.step.kind() == Some(Kind::Transacted)
-            || records.at(self.path()).is_some_and(|at| at.is_open || at.end.is_some());
-        drop(records);
-        let is_meant = is_left || is_meant && is_begun && !is_undone;
-        if is_meant && self.step.can_be_undone() {
-            self.flow.begins_undo(self.path());
-        }
-        let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
-        let path = self.path().undo();
-        self.began.set(clock::now());
-        Box::pin(async move {
-            if !is_meant || flow.is_left() {
-                return None;
-            }
-            let running = flow.activity.body(true);
-            tokio::select! {
-                biased;
-                _ = flow.left() => return None,
-                () = stored => {}
-            }
-            let Some(body) = flow.owned.held.begin((path, 1), None) else {
-                flow.leave(LeaveReason::Lost);
-                return None;
-            };
-            let running: Running = Box::new((running, body));
-            Some(running)
-        })
-    }
-
-    fn undone(&self) -> Later<()> {
-        let done = Done { millis: self.millis(), ..nothing() };
-        self.flow.ends_undo(self.path(), done);
-        Box::pin(async {})
-    }
-
-    fn undo_failed(&self, error: &Error) {
-        self.flow.undo_fails(self.path(), error);
-    }
-
-    fn now(&self, path: &[Part]) -> SystemTime {
-        let path = self.flow.path(path.iter().cloned()).branch("now");
-        let recorded = self.flow.replay.borrow().at(&path).and_then(|at| at.timer);
-        let at = recorded.unwrap_or_else(|| {
-            let timer = self.flow.clock().time_of_day();
-            self.flow.record(&path, [Event::Timer(timer)]);
-            timer
-        });
-        SystemTime::UNIX_EPOCH + Duration::from_millis(at.at.as_millis())
-    }
-
-    fn ended(&self, path: &[Part], is_final: bool) {
-        let level = self.flow.path(path.iter().cloned());
-        let at = level.branch(if is_final { CLOSED } else { ENDED });
-        let is_needed = is_final || self.flow.replay.borrow().needs_end(&level);
-        if is_needed {
-            let ending = Ending::Completed(nothing().value);
-            self.flow.record(&at, [Event::Outcome(Outcome { winner: None, ending })]);
-        }
-    }
-
-    fn is_known(&self) -> bool {
-        self.flow.replay.borrow().are_within(&self.flow.path_of(&self.step))
-    }
-
-    fn iterations(&self, attempt: u32) -> Iterations {
-        self.current.set(attempt);
-        self.flow.replay.borrow().iterations(&self.attempt(attempt))
-    }
-
-    fn iterated(&self, ended: EndedIteration) -> Result<(), Error> {
-        let EndedIteration { attempt, index, can_be_undone, next } = ended;
+    fn iterated(
+        &self,
+        (attempt, index): (u32, u64),
+        can_be_undone: bool,
+        next: ControlFlow<Stored, Stored>,
+    ) -> Result<(), Error> {
         let event = match next {
             ControlFlow::Continue(state) => {
                 Event::Iteration(Iteration { index, state: value(&state)? })
@@ -541,34 +544,31 @@ impl StepRecorder for DurableStep {
         Ok(())
     }
 
-    fn defined(&self, attempt: u32, path: &[Part], steps: &[Rc<DefinedStep>]) -> Result<(), Error> {
+    /// The sub-steps of an attempt begin at this path.
+    fn begin_steps(&self, attempt: u32, level: &Path, ways: &[Vec<StepView>]) -> Result<(), Error> {
         self.current.set(attempt);
-        let level = self.flow.path(path.iter().cloned());
-        if let Some(error) = self.failed_before(&[self.attempt(attempt), level]) {
+        if let Some(error) = self.failed_before(&[&self.attempt(attempt), level]) {
             return Err(error);
         }
-        let has_database = self.flow.owned.writer.journal().database().is_some();
-        let transacted = steps.iter().find(|step| step.kind() == Some(Kind::Transacted));
-        if let Some(step) = transacted.filter(|_| !has_database) {
-            let (path, source) = (self.flow.path_of(step), step.source);
+        let of_kind = |kind| ways.iter().flatten().filter(move |step| step.kind() == Some(kind));
+        let has_database = || self.flow.owned.writer.journal().database().is_some();
+        let mut transacted = of_kind(Kind::Transacted).filter(|_| !has_database());
+        let mut records = self.flow.replay.borrow_mut();
+        if let Some(step) = transacted.next() {
+            let ((_, path), source) = (records.place_of(level, step), step.source());
             let info = format!(
                 "the step {path}, {source}, commits in the database of the journal, and this journal has \
                  none"
             );
             return Err(Error::caused_by(codes::INTERNAL_ERROR, WrongSteps(info)));
         }
-        for step in steps.iter().filter(|step| step.kind() == Some(Kind::Retired)) {
-            self.flow.replay.borrow_mut().retire(&self.flow.path_of(step));
+        for step in of_kind(Kind::Retired) {
+            let (_, path) = records.place_of(level, step);
+            records.retire(&path);
         }
-        let records = self.flow.replay.borrow();
-        let scope = self.flow.path(path.iter().cloned());
-        if !records.have_steps_within(&scope) && !records.has_ended(&scope) {
-            return Ok(());
+        if records.have_steps_within(level) || records.has_ended(level) {
+            records.note_ended(level, ways);
         }
-        let with_path = |step: &Rc<DefinedStep>| (Rc::clone(step), self.flow.path_of(step));
-        let defined: Vec<_> = steps.iter().map(with_path).collect();
-        drop(records);
-        self.flow.replay.borrow_mut().note_ended(&scope, &defined);
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::clock;
 use asyncsteps_core::Time;
+use asyncsteps_executor::recorder::Blocks;
 use asyncsteps_journal::POLL;
 use asyncsteps_journal::request::Claimed;
 use tokio::sync::Notify;
@@ -94,12 +95,12 @@ pub(crate) struct FlowBodies {
     /// Those of the node.
     suspects: Rc<Suspects>,
     /// How often one has blocked the arbiter.
-    blocked: Cell<u32>,
+    pub(crate) blocks: Rc<Blocks>,
 }
 
 impl FlowBodies {
     pub(crate) fn new(has_died: bool, suspects: Rc<Suspects>) -> Self {
-        Self { has_died, suspects, blocked: Cell::new(0) }
+        Self { has_died, suspects, blocks: Rc::new(Blocks::of(BLOCKED)) }
     }
 
     /// Whether each body that begins is recorded: if the process dies then, this or a suspect may have killed it.
@@ -107,17 +108,10 @@ impl FlowBodies {
         self.has_died || self.suspects.are_there()
     }
 
-    /// One ran this long without letting others run on its arbiter.
-    pub(crate) fn ran(&self, without_a_pause: Duration) {
-        if without_a_pause >= BLOCKED {
-            self.blocked.set(self.blocked.get() + 1);
-        }
-    }
-
     /// One begins. If two have blocked the arbiter before, it runs without any other flow at first, until this is
     /// dropped.
     pub(crate) fn alone(&self) -> Option<Rc<()>> {
-        (self.blocked.get() >= 2).then(|| self.suspects.alone(BLOCKED * self.blocked.get()))
+        (self.blocks.count() >= 2).then(|| self.suspects.alone(BLOCKED * self.blocks.count()))
     }
 }
 

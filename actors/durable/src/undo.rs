@@ -5,17 +5,19 @@
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps_core::Error;
-use asyncsteps_executor::recorder::{Begun, Part};
+use asyncsteps_actors::clock;
+use asyncsteps_core::{Error, StepError, replay};
+use asyncsteps_executor::recorder::{Kind, Later, Part, Running, Sublevel};
 use asyncsteps_journal::record::{Done, Effect, Intent};
 use asyncsteps_journal::{Event, Path, PathPart};
 
 use crate::away::is_away;
 use crate::flow::DurableFlow;
-use crate::life::{LeaveReason, Turn};
+use crate::life::{LeaveReason, Life, Turn};
 use crate::marks::is_part_of;
 use crate::records::cut;
 use crate::replay::{AtPath, NotUndone, RecordedEnd, Replay};
+use crate::step::DurableStep;
 
 /// How many bytes of the error of an undo an operator is shown.
 const MOST_OF_ERROR: usize = 500;
@@ -41,16 +43,16 @@ impl Replay {
 
     /// The attempts of the step at this path in which something has to be undone, with the iteration or the item that it is
     /// in; the newest first.
-    pub(crate) fn to_undo_inside(&self, step: &Path) -> Vec<Begun> {
+    pub(crate) fn to_undo_inside(&self, step: &Path) -> Vec<Sublevel> {
         let depth = step.parts().count();
-        let mut begun: Vec<Begun> = Vec::new();
+        let mut begun: Vec<Sublevel> = Vec::new();
         for path in self.to_undo_within(step).filter(|path| *path != step) {
             let mut parts = path.parts().skip(depth).peekable();
             let attempt = parts.next_if(|part| matches!(part, PathPart::Attempt(_)));
             let attempt = if let Some(PathPart::Attempt(number)) = attempt { number } else { 1 };
             let part = parts.next().and_then(|part| match part {
                 PathPart::Iteration(index) => Some(Part::Iteration(index)),
-                PathPart::Key(key) => Some(Part::Item(key.into())),
+                PathPart::Key(key) => Some(Part::Key(key.into())),
                 PathPart::Template(_)
                 | PathPart::Step(_)
                 | PathPart::Attempt(_)
@@ -58,12 +60,12 @@ impl Replay {
                 | PathPart::Undo
                 | _ => None,
             });
-            let this = Begun { attempt, part };
+            let this = Sublevel { attempt, part };
             if !begun.contains(&this) {
                 begun.push(this);
             }
         }
-        let iteration = |begun: &Begun| {
+        let iteration = |begun: &Sublevel| {
             if let Some(Part::Iteration(index)) = begun.part { index } else { 0 }
         };
         begun.sort_by_key(|begun| std::cmp::Reverse((begun.attempt, iteration(begun))));
@@ -73,6 +75,51 @@ impl Replay {
     /// Why the step at this path is not undone although its undo, or the undo of a step around it, began in this run.
     fn why_left(&self, path: &Path) -> Option<(&Path, &NotUndone)> {
         self.not_undone.iter().rfind(|(step, _)| path.is_within(step))
+    }
+}
+
+impl DurableStep {
+    /// The undo of the step is about to run, unless it must not.
+    pub(crate) fn begin_undo(&self) -> Later<Result<Running, Error>> {
+        let records = self.flow.replay.borrow();
+        let is_left = records.is_to_undo(&self.path);
+        let has_failed = |at: &AtPath| matches!(at.end, Some(RecordedEnd::Failed(_)));
+        // a flow that something else has cancelled goes on after it, as after a crash
+        let is_meant = matches!(*self.flow.life(), Life::Finished)
+            || records.is_unwinding(&self.path)
+            || records.at(&self.path).is_some_and(has_failed);
+        let undone = records.at(&self.path.undo()).and_then(|at| at.end.as_ref());
+        let is_undone = matches!(undone, Some(RecordedEnd::Done(_)))
+            || records.is_closed(&self.path)
+            || records.at(&self.path).is_some_and(AtPath::is_settled);
+        // a transaction is recorded when it is committed, others before they begin
+        let is_begun = self.step.kind() == Some(Kind::Transacted)
+            || records.at(&self.path).is_some_and(|at| at.is_open || at.end.is_some());
+        drop(records);
+        let is_meant = is_left || is_meant && is_begun && !is_undone;
+        if is_meant && self.step.can_be_undone() {
+            self.flow.begins_undo(&self.path);
+        }
+        let (flow, stored) = (Rc::clone(&self.flow), self.flow.stored());
+        let path = self.path.undo();
+        self.began.set(clock::now());
+        Box::pin(async move {
+            let refused = || StepError::from(replay::NotUndone).into_error();
+            if !is_meant || flow.is_left() {
+                return Err(refused());
+            }
+            let running = flow.activity.body(true);
+            tokio::select! {
+                biased;
+                _ = flow.left() => return Err(refused()),
+                () = stored => {}
+            }
+            let Some(body) = flow.owned.held.begin((path, 1), None) else {
+                flow.leave(LeaveReason::Lost);
+                return Err(refused());
+            };
+            Ok(Running { guard: Box::new((running, body)), blocks: Rc::clone(&flow.bodies.blocks) })
+        })
     }
 }
 

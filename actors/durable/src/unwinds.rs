@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use asyncsteps_core::{Error, codes};
-use asyncsteps_executor::recorder::{DefinedStep, WrongSteps};
+use asyncsteps_executor::plan::StepView;
+use asyncsteps_executor::recorder::WrongSteps;
 use asyncsteps_journal::record::Unwinding;
 use asyncsteps_journal::{Event, POLL, Path};
 
@@ -27,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 impl DurableFlow {
     /// The steps inside of the step at this path are undone from now on, because of this error: of the step that failed
     /// last inside, or of `itself`.
-    pub(crate) fn unwinds(&self, step: &DefinedStep, path: &Path, itself: &Path, error: &Error) {
+    pub(crate) fn unwinds(&self, step: &StepView, path: &Path, itself: &Path, error: &Error) {
         let records = self.replay.borrow();
         if records.at(path).is_some_and(|at| at.failed.is_some()) {
             return;

@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
@@ -24,7 +25,6 @@ use super::request_flow_owner::RequestFlowOwner;
 use super::request_parts::RequestParts;
 use super::time_limit::TimeLimit;
 use crate::observe;
-use crate::recorder::OfRequest;
 
 impl Executor {
     /// Carries out a request on this arbiter: checks it in the order of FTN6, runs the flow of its
@@ -125,9 +125,9 @@ impl Executor {
         if !fences.is_empty() {
             flow.extend(CallerFences(fences));
         }
-        let recorded = memory.as_ref().map(|memory| memory.id().into());
+        let recorded = memory.as_ref().map(|memory| Arc::clone(&memory.id));
         if let Some(memory) = memory {
-            flow.extend(OfRequest(memory));
+            flow.extend(memory);
         }
         (incoming.exchange, incoming.params) = (Some(Rc::clone(&exchange)), params);
         flow.extend_boxed(incoming);

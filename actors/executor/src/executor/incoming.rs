@@ -22,7 +22,7 @@ use super::result_draft::ResultDraft;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
 use crate::raw::RawInput;
-use crate::recorder::RequestRecorder;
+use crate::recorder::{OfRequest, RequestRecorder};
 use crate::security::{Credentials, Refusal};
 
 /// A request with all that a transport knows of it.
@@ -133,11 +133,12 @@ impl Incoming {
         self
     }
 
-    /// The same with what its host [remembers](crate::recorder) of it. It has no time limit except the
+    /// The same with what its host [remembers](crate::recorder) of it, and the random id from which the idempotency keys
+    /// of its steps are made: the same whenever the request is carried out again. It has no time limit except the
     /// limits of its steps.
     #[must_use]
-    pub fn with_memory(mut self, memory: Rc<dyn RequestRecorder>) -> Self {
-        self.0.parts.memory = Some(memory);
+    pub fn with_memory(mut self, id: Arc<str>, recorder: Rc<dyn RequestRecorder>) -> Self {
+        self.0.parts.memory = Some(OfRequest { id, recorder });
         self
     }
 

@@ -99,7 +99,7 @@ impl RequestFlowOwner {
     /// Whether the host of the request has ended it with this error: that is no failure of the function.
     fn is_ordered(&self, execution: &mut Execution, error: &Error) -> bool {
         let memory = execution.extension_mut::<OfRequest>();
-        let order = memory.and_then(|OfRequest(memory)| memory.interruption());
+        let order = memory.and_then(|memory| memory.recorder.interruption());
         if order.is_none_or(|order| order.code() != error.code()) {
             return false;
         }
@@ -116,7 +116,7 @@ impl RequestFlowOwner {
     /// Whether the request is cut here, and its host has it go on elsewhere or later.
     fn goes_on(&self, execution: &mut Execution) -> bool {
         let memory = execution.extension_mut::<OfRequest>();
-        memory.is_some_and(|OfRequest(memory)| memory.interruption().is_none())
+        memory.is_some_and(|memory| memory.recorder.interruption().is_none())
     }
 
     /// The response of a flow that ended like this, and wrote this result.

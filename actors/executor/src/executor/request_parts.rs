@@ -16,7 +16,7 @@ use super::registry::HostedFunction;
 use crate::channel::Channel;
 use crate::observe::TraceParent;
 use crate::raw::RawInput;
-use crate::recorder::RequestRecorder;
+use crate::recorder::OfRequest;
 use crate::security::{Credentials, Refusal};
 
 /// The parts of an incoming request.
@@ -48,7 +48,7 @@ pub(super) struct RequestParts {
     /// A request in flight of the executor makes it.
     pub(super) is_inside: bool,
     /// The recorder of its host.
-    pub(super) memory: Option<Rc<dyn RequestRecorder>>,
+    pub(super) memory: Option<OfRequest>,
     /// A test has each of its undos run twice.
     #[cfg(feature = "test")]
     pub(super) undoes_twice: bool,

@@ -30,8 +30,8 @@ fn finish(asi: &mut AsyncSteps, returned: Args) -> StepResult {
     let is_written = info.response.is_some();
     if !is_written && (!exchange.function.declared().rawresult() || exchange.can_reply()) {
         let response = response(info, returned)?;
-        if let (Some(OfRequest(recorder)), Some(result)) = (asi.extension(), response.result()) {
-            recorder.ends_with(result)?;
+        if let (Some(host), Some(result)) = (asi.extension::<OfRequest>(), response.result()) {
+            host.recorder.ends_with(result)?;
         }
         asi.request_mut()?.response = Some(response);
     }

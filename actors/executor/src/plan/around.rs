@@ -7,9 +7,10 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use super::of_request::OfRequest;
-use super::place::{Inside, write_item, write_step};
+use super::place::{write_item, write_step};
 use super::recorded::RecordedLevel;
 use crate::executor::Sent;
+use crate::recorder::Part;
 
 /// The surroundings of a step in a request: one attempt of a step with sub-steps, or an iteration or item in it, or the
 /// function. Its steps find it as what [surrounds](asyncsteps_core::AsyncSteps::surround) them.
@@ -24,7 +25,8 @@ pub(super) struct Around {
     pub(super) attempt: u32,
     /// Something inside can be undone, so each attempt has keys of its own.
     pub(super) has_undo: bool,
-    pub(super) inside: Option<Inside>,
+    /// The iteration or the item.
+    pub(super) part: Option<Part>,
     /// The steps inside, if a host records them.
     pub(super) recorded: Option<Rc<RecordedLevel>>,
     /// The signals that were taken inside of an item; one that an item inside has given back is there no more.
@@ -33,31 +35,35 @@ pub(super) struct Around {
 
 impl Around {
     /// The function that serves this request.
-    pub(super) fn of_function(request: OfRequest) -> Rc<Self> {
+    pub(super) fn of_function(
+        request: Rc<OfRequest>,
+        recorded: Option<Rc<RecordedLevel>>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             source: request.source,
-            request: Rc::new(request),
+            request,
             outer: None,
             step: None,
             attempt: 1,
             has_undo: false,
-            inside: None,
-            recorded: None,
+            part: None,
+            recorded,
             taken: RefCell::default(),
         })
     }
 
     /// The steps directly inside, or of the innermost level around that the host of the request records, if it records any.
     pub(super) fn level(&self) -> Option<&Rc<RecordedLevel>> {
-        let host = self.request.host.as_ref()?;
+        self.request.host.as_ref()?;
         let mut around = iter::successors(Some(self), |around| around.outer.as_deref());
-        around.find_map(|around| around.recorded.as_ref()).or_else(|| host.level.get())
+        around.find_map(|around| around.recorded.as_ref())
     }
 
     /// A step inside took this signal.
     pub(super) fn takes(&self, signal: &Sent) {
         let outer = iter::successors(Some(self), |around| around.outer.as_deref());
-        let items = outer.filter(|around| matches!(around.inside, Some(Inside::Item(..))));
+        let items =
+            outer.filter(|around| matches!(around.part, Some(Part::Item(_) | Part::Key(_))));
         let taken = Rc::new(Cell::new(None));
         for item in items {
             taken.set(Some(signal.clone()));
@@ -85,10 +91,10 @@ impl Around {
         if is_new {
             write!(key, ".{}", self.attempt)?;
         }
-        match &self.inside {
-            Some(Inside::Iteration(index)) => write!(key, "#{index}")?,
-            Some(Inside::Item(number, None)) => write!(key, "#{number}")?,
-            Some(Inside::Item(_, Some(item))) => write_item(item, key)?,
+        match &self.part {
+            Some(Part::Iteration(index)) => write!(key, "#{index}")?,
+            Some(Part::Item(number)) => write!(key, "#{number}")?,
+            Some(Part::Key(item)) => write_item(item, key)?,
             None => {}
         }
         key.write_char('/')

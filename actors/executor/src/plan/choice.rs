@@ -285,7 +285,7 @@ where
             .remembered(recorded.inside())
             .located_at(source);
         asi.add_inner(move |asi, result: Args| {
-            recorded.ended(true);
+            recorded.ended(true)?;
             asi.success(result)
         });
         Ok(())

@@ -15,17 +15,17 @@ use serde_json::Value;
 
 use super::around::Around;
 use super::of_request::OfRequest;
-use super::place::{Inside, StepId, write_step};
-use super::recorded::{Host, RecordedLevel, RecordedStep};
-use crate::recorder::StepRecorder;
+use super::place::{StepId, write_step};
+use super::recorded::{Host, RecordedLevel};
+use crate::recorder::{Part, RecordedStep, StepRecorder, Sublevel};
 
 /// The context of a step in a request.
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) around: Rc<Around>,
     pub(super) step: Arc<StepId>,
-    /// The step as the host of the request records it, if it does.
-    recorded: Option<Rc<RecordedStep>>,
+    /// The recorder of the step, if the host of the request records it.
+    recorded: Option<Rc<dyn StepRecorder>>,
     attempt: u32,
     key: OnceCell<Box<str>>,
 }
@@ -41,8 +41,8 @@ impl Context {
 
     /// The context of this step in these surroundings.
     pub(super) fn at(around: Rc<Around>, step: &Arc<StepId>) -> Self {
-        let host = around.request.host.as_ref();
-        let recorded = host.and_then(|_| around.level()?.find(step));
+        let recorded = around.level().and_then(|level| level.find(step));
+        let recorded = recorded.map(|step| Rc::clone(&step.recorder));
         Self { around, step: Arc::clone(step), recorded, attempt: 1, key: OnceCell::new() }
     }
 
@@ -88,8 +88,8 @@ impl Context {
     /// See [`Cx::now`](super::Cx::now).
     pub(super) fn now(&self) -> SystemTime {
         let of_step = self.recorded.as_ref();
-        let of_step = of_step.map(|step| step.memory.now(&step.path_of(1, None)));
-        let of_level = || self.around.level().map(|level| level.around.now(&level.path));
+        let of_step = of_step.map(|step| step.now(&Sublevel::of(1)));
+        let of_level = || self.around.level().map(|level| level.around.now(&level.at));
         of_step.or_else(of_level).unwrap_or_else(clock::wall)
     }
 
@@ -123,7 +123,8 @@ impl Context {
 
     /// The name of the step and its number among steps of that name, as the host of the request knows them.
     fn name(&self) -> (&'static str, usize) {
-        self.recorded.as_ref().map_or_else(|| self.step.numbered(), |step| step.name())
+        let recorded = || self.around.level()?.find(&self.step);
+        recorded().map_or_else(|| self.step.numbered(), |RecordedStep { name, .. }| *name)
     }
 
     /// The host of the request, if one records it.
@@ -131,15 +132,15 @@ impl Context {
         self.request().host.as_ref()
     }
 
-    /// The step as the host of the request records it.
-    pub(super) fn recorded(&self) -> Option<&Rc<RecordedStep>> {
+    /// The recorder of the step, if the host of the request records it.
+    pub(super) fn recorded(&self) -> Option<&Rc<dyn StepRecorder>> {
         self.recorded.as_ref()
     }
 
     /// The host's recorder of the step, or of the steps that it is a part of.
     pub(super) fn recorder(&self) -> Option<Rc<dyn StepRecorder>> {
-        let of_step = self.recorded.as_ref().map(|step| Rc::clone(&step.memory));
-        of_step.or_else(|| self.around.level().map(|level| Rc::clone(&level.around)))
+        let of_level = || self.around.level().map(|level| Rc::clone(&level.around));
+        self.recorded.clone().or_else(of_level)
     }
 
     /// The context of an attempt of the step.
@@ -153,7 +154,7 @@ impl Context {
     pub(super) fn inside(
         &self,
         has_undo: bool,
-        inside: Option<Inside>,
+        part: Option<Part>,
         recorded: Option<Rc<RecordedLevel>>,
     ) -> Rc<Around> {
         Rc::new(Around {
@@ -163,7 +164,7 @@ impl Context {
             source: self.source(),
             attempt: self.attempt,
             has_undo,
-            inside,
+            part,
             recorded,
             taken: RefCell::default(),
         })

@@ -13,11 +13,11 @@ use super::form::Form;
 use super::given::Given;
 use super::join::{Results, result_of};
 use super::node::Level;
-use super::place::Inside;
 use super::returns::IntoReturns;
 use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
+use crate::recorder::Part;
 
 /// The key of an item, which identifies it whatever the order of the items.
 type KeyOf<X> = Box<dyn Fn(&X) -> String + Send + Sync>;
@@ -141,49 +141,45 @@ where
 {
     let level = Level::of(Steps::inside(steps));
     let inside = Some(Arc::clone(&level));
-    let has_keys = key.is_some();
-    let mut step =
-        chain.substeps(name, Form::Each, inside, move |asi, cx: Context, input, said: &_| {
-            let items = items(&Given::to(&cx), input);
-            let keys = key.as_ref().map(|key| keys(&items, key)).transpose()?;
-            let (items, keys) = in_recorded_order(&cx, (items, keys))?;
-            let (count, source) = (items.len(), cx.source());
-            let inside = cx.recorded().map(|step| step.inside(cx.attempt()));
-            let all = All {
-                cx,
-                level: Arc::clone(&level),
-                left: RefCell::new(items.into_iter().enumerate()),
-                keys,
-                results: Results::of(count),
-            };
-            let results = all.results.clone();
-            let all = Rc::new(all);
-            let of_branches = inside.clone();
-            let mut step = asi.parallel(|parallel| {
-                for _ in 0..said.items.at_once.min(count) {
-                    let all = Rc::clone(&all);
-                    let Some(inside) = of_branches.clone() else {
-                        parallel.make_loop(move |asi| all.next(asi)).located_at(source);
-                        continue;
-                    };
-                    let mut branch = parallel.add(move |asi, ()| {
-                        asi.make_loop(move |asi| all.next(asi)).located_at(source);
-                    });
-                    branch.remembered(inside).located_at(source);
-                }
-            });
-            step.located_at(source);
-            if let Some(inside) = inside {
-                step.remembered(inside);
+    chain.substeps(name, Form::Each, inside, move |asi, cx: Context, input, said: &_| {
+        let items = items(&Given::to(&cx), input);
+        let keys = key.as_ref().map(|key| keys(&items, key)).transpose()?;
+        let (items, keys) = in_recorded_order(&cx, (items, keys))?;
+        let (count, source) = (items.len(), cx.source());
+        let inside = cx.recorded().map(|step| step.inside_attempt(cx.attempt()));
+        let all = All {
+            cx,
+            level: Arc::clone(&level),
+            left: RefCell::new(items.into_iter().enumerate()),
+            keys,
+            results: Results::of(count),
+        };
+        let results = all.results.clone();
+        let all = Rc::new(all);
+        let of_branches = inside.clone();
+        let mut step = asi.parallel(|parallel| {
+            for _ in 0..said.items.at_once.min(count) {
+                let all = Rc::clone(&all);
+                let Some(inside) = of_branches.clone() else {
+                    parallel.make_loop(move |asi| all.next(asi)).located_at(source);
+                    continue;
+                };
+                let mut branch = parallel.add(move |asi, ()| {
+                    asi.make_loop(move |asi| all.next(asi)).located_at(source);
+                });
+                branch.remembered(inside).located_at(source);
             }
-            asi.add_inner(move |asi, ()| {
-                let results = results.take().map(|result| result_of::<R::Result>(Some(result)));
-                asi.success((results.collect::<Result<Vec<R::Result>, _>>()?,))
-            });
-            Ok(())
         });
-    step.last.facts.has_keys = has_keys;
-    step
+        step.located_at(source);
+        if let Some(inside) = inside {
+            step.remembered(inside);
+        }
+        asi.add_inner(move |asi, ()| {
+            let results = results.take().map(|result| result_of::<R::Result>(Some(result)));
+            asi.success((results.collect::<Result<Vec<R::Result>, _>>()?,))
+        });
+        Ok(())
+    })
 }
 
 /// The items of a step while they are carried out.
@@ -203,7 +199,8 @@ impl<X: 'static> All<X> {
             return asi.break_loop(None);
         };
         let key = self.keys.as_ref().and_then(|keys| keys.get(number).cloned());
-        self.level.enter_inside(asi, &self.cx, (Inside::Item(number, key), item))?;
+        let part = key.map_or(Part::Item(number), Part::Key);
+        self.level.enter_inside(asi, &self.cx, (part, item))?;
         self.results.keep(asi, number);
         Ok(())
     }
@@ -234,8 +231,7 @@ fn in_recorded_order<X>(cx: &Context, (items, keys): Keyed<X>) -> Result<Keyed<X
         step.numbers(cx.attempt(), items.len())?;
         return Ok((items, None));
     };
-    let recorded =
-        step.memory.keys(cx.attempt(), keys.iter().map(ToString::to_string).collect())?;
+    let recorded = step.keys(cx.attempt(), keys.iter().map(ToString::to_string).collect())?;
     let places: HashMap<&str, usize> =
         recorded.iter().enumerate().map(|(place, key)| (&**key, place)).collect();
     let mut ordered: Vec<_> = keys.into_iter().zip(items).collect();

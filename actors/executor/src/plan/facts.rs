@@ -71,8 +71,6 @@ pub(super) struct Facts {
     pub(super) takes_nothing: bool,
     /// Its undo needs its input, or its locks do.
     pub(super) needs_input: bool,
-    /// Its items have keys of their own.
-    pub(super) has_keys: bool,
     /// Reads a stored state of a loop.
     pub(super) read_state: Option<Read>,
     /// Defines its steps from its stored input, if it is dynamic.
@@ -122,7 +120,6 @@ impl Facts {
             input: None,
             needs_input: false,
             takes_nothing: TypeId::of::<A>() == TypeId::of::<()>(),
-            has_keys: false,
             read_state: None,
             define: None,
             senders: None,

@@ -185,13 +185,13 @@ impl FunctionTypes {
                     let request = OfRequest::new(asi, params, &function)?;
                     request.close_inbox_at_end(asi);
                     let answer = answer.as_ref().filter(|_| request.host.is_none());
-                    let around = Around::of_function(request);
+                    let request = Rc::new(request);
                     let Some((answer, source)) = answer else {
-                        return start(&level, asi, around, input);
+                        return start(&level, asi, request, input);
                     };
                     let arrived = asi.request()?.begun();
                     let level = Arc::clone(&level);
-                    let steps = move |asi: &mut AsyncSteps| start(&level, asi, around, input);
+                    let steps = move |asi: &mut AsyncSteps| start(&level, asi, request, input);
                     answer.clone().add(asi, (arrived, source), steps)
                 })
                 .named(name)
@@ -207,33 +207,30 @@ impl FunctionTypes {
 fn start(
     level: &Arc<Level>,
     asi: &mut AsyncSteps,
-    around: Rc<Around>,
+    request: Rc<OfRequest>,
     input: FirstArgs,
 ) -> StepResult {
     let args = input(asi)?;
-    let Some(host) = &around.request.host else {
-        level.enter_args(0, asi, around, args);
+    let Some(host) = &request.host else {
+        level.enter_args(0, asi, Around::of_function(request, None), args);
         return Ok(());
     };
-    let (level, source) = (Arc::clone(level), around.source);
-    let recorders = (Rc::clone(&host.request), Rc::clone(&host.function));
-    let recorded = Rc::new(level.of_function(host));
-    let _ = host.level.set(Rc::clone(&recorded));
-    if host.request.is_to_undo() {
-        let (level, around) = (Arc::clone(&level), Rc::clone(&around));
-        let request = Rc::clone(&host.request);
+    let (level, source) = (Arc::clone(level), request.source);
+    let (recorder, function) = (Rc::clone(&host.request), Rc::clone(&host.function));
+    if function.recalled(1).is_to_undo {
+        let around = level.of_function(&request, &function, false)?;
+        let (level, function) = (Arc::clone(&level), Rc::clone(&function));
         asi.add(move |asi, ()| {
             asi.add(move |asi, ()| level.undo(asi, &around, None))
                 .located_at(source)
                 .on_error(|asi, _| asi.success(()));
-            asi.run(async move |()| request.undone().await.map_err(StepError::from))
-                .located_at(source);
+            asi.run(async move |()| Ok(function.undone(Ok(())).await?)).located_at(source);
         })
         .located_at(source);
     }
     asi.add(move |asi, ()| {
-        run_whole(asi, source, recorders, move |asi| {
-            recorded.begin()?;
+        run_whole(asi, source, (recorder, Rc::clone(&function)), move |asi| {
+            let around = level.of_function(&request, &function, true)?;
             level.enter_args(0, asi, around, args);
             Ok(())
         });

@@ -192,7 +192,7 @@ where
     let inside = Some(Arc::clone(&level));
     chain.substeps(name, Form::Join, inside, move |asi, cx: Context, input: A, _: &_| {
         let (source, results) = (cx.source(), Results::of(level.ways()));
-        let inside = cx.recorded().map(|step| step.inside(cx.attempt()));
+        let inside = cx.recorded().map(|step| step.inside_attempt(cx.attempt()));
         let around = level.inside(&cx, None, None)?;
         let (of_branches, recorded) = (inside.clone(), around.recorded.clone());
         let mut step = asi.parallel(|parallel| {
@@ -217,7 +217,7 @@ where
         }
         asi.add_inner(move |asi, ()| {
             if let Some(level) = &recorded {
-                level.ended(false);
+                level.ended(false)?;
             }
             asi.success((gather(results.take())?,))
         });

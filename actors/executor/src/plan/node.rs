@@ -1,6 +1,5 @@
 //! The plan of a function: a tree of steps that nothing changes once it is built.
 
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -14,10 +13,11 @@ use super::facts::{Facts, StepFacts, StepView, Ways};
 use super::form::Form;
 use super::locks::Held;
 use super::mistake::{Mistake, mistaken};
-use super::place::{Inside, Place, StepId};
-use super::recorded::{Host, RecordedLevel, RecordedStep};
+use super::of_request::OfRequest;
+use super::place::{Place, StepId};
+use super::recorded::RecordedLevel;
 use super::taken::Taken;
-use crate::recorder::{self, DefinedStep, Kind, Part};
+use crate::recorder::{Kind, Part, StepRecorder, Sublevel};
 
 /// A step of a plan.
 pub(super) struct Node {
@@ -161,7 +161,7 @@ impl Level {
         self.enter_branch(way, asi, around, value);
         if let Some(level) = level {
             asi.add_inner(move |asi, result: Args| {
-                level.ended(false);
+                level.ended(false)?;
                 asi.success(result)
             });
         }
@@ -224,95 +224,61 @@ impl Level {
         self: &Arc<Self>,
         asi: &mut AsyncSteps,
         cx: &Context,
-        (inside, value): (Inside, A),
+        (part, value): (Part, A),
     ) -> StepResult {
         let Some(step) = cx.recorded() else {
-            return self.enter(asi, self.inside(cx, None, Some(inside))?, value);
+            return self.enter(asi, self.inside(cx, None, Some(part))?, value);
         };
         let (level, of_step, source) = (Arc::clone(self), cx.clone(), cx.source());
-        let name = match inside {
-            Inside::Iteration(_) => "iteration",
-            Inside::Item(..) => "item",
+        let name = match part {
+            Part::Iteration(_) => "iteration",
+            Part::Item(_) | Part::Key(_) => "item",
         };
         let body = move |asi: &mut AsyncSteps, ()| {
-            level.enter(asi, level.inside(&of_step, None, Some(inside))?, value)
+            level.enter(asi, level.inside(&of_step, None, Some(part))?, value)
         };
-        let memory = step.inside(cx.attempt());
+        let memory = step.inside_attempt(cx.attempt());
         asi.add(body).remembered(memory).named(name).located_at(source);
         Ok(())
     }
 
     /// The surroundings of the steps in an attempt of this step, or in an iteration or an item in it: of all ways or of
-    /// one. The host of the request is notified of the steps.
+    /// one. The host of the request is notified that they begin.
     pub(super) fn inside(
         &self,
         cx: &Context,
         way: Option<usize>,
-        inside: Option<Inside>,
+        part: Option<Part>,
     ) -> Result<Rc<Around>, Error> {
-        let around = self.known(cx, way, inside);
-        if let Some(level) = &around.recorded {
-            level.begin()?;
-        }
-        Ok(around)
+        self.around(cx, way, part, true)
     }
 
-    /// [`inside`](Self::inside), of which the host is not notified.
-    pub(super) fn known(
+    /// [`inside`](Self::inside), where the steps begin or are only to be undone.
+    pub(super) fn around(
         &self,
         cx: &Context,
         way: Option<usize>,
-        inside: Option<Inside>,
-    ) -> Rc<Around> {
+        part: Option<Part>,
+        begins: bool,
+    ) -> Result<Rc<Around>, Error> {
         // a step that the host does not know has no steps of its own
-        let Some((step, host)) = cx.recorded().zip(cx.host()) else {
-            return cx.inside(self.has_undo, inside, None);
-        };
-        let (attempt, path) = (cx.attempt(), step.path_of(cx.attempt(), inside.as_ref()));
-        let steps = self.recorded(host, &path, way);
-        let around = Rc::clone(&step.memory);
-        let level = Rc::new(RecordedLevel { around, attempt, path, steps, found: Cell::new(0) });
-        cx.inside(self.has_undo, inside, Some(level))
+        let recorded = cx.recorded().map(|step| {
+            let at = Sublevel { attempt: cx.attempt(), part: part.clone() };
+            let ways = way.and_then(|way| self.steps.get(way..=way)).unwrap_or(&self.steps);
+            RecordedLevel::new(step, at, ways, begins)
+        });
+        Ok(cx.inside(self.has_undo, part, recorded.transpose()?))
     }
 
-    /// The steps of the function, as the host of the request records them.
-    pub(super) fn of_function(&self, host: &Host) -> RecordedLevel {
-        let (around, path) = (Rc::clone(&host.function), Vec::new());
-        let steps = self.recorded(host, &path, None);
-        RecordedLevel { around, attempt: 1, path, steps, found: Cell::new(0) }
-    }
-
-    /// The steps of all ways or of one, as the host of the request is to record them.
-    fn recorded(&self, host: &Host, path: &[Part], way: Option<usize>) -> Vec<Rc<RecordedStep>> {
-        let nodes = self.flat().into_iter().filter(|(of, _)| way.is_none_or(|way| way == *of));
-        nodes
-            .map(|(branch, node)| {
-                let step = Rc::new(node.defined((path.to_vec(), branch)));
-                let memory = host.request.step(Rc::clone(&step));
-                for (name, nth) in node.id.was() {
-                    step.add_name(name);
-                    if !memory.is_known() {
-                        step.set_known_as((name, *nth));
-                    }
-                }
-                Rc::new(RecordedStep { id: Arc::clone(&node.id), step, memory })
-            })
-            .collect()
-    }
-
-    /// The steps, each with its branch or way; a step that has the rest or all of this level inside is replaced by its
-    /// sub-steps.
-    fn flat(&self) -> Vec<(usize, &Node)> {
-        let mut found = Vec::new();
-        for (way, node) in self.nodes() {
-            match &node.inside {
-                Some(inside) if inside.extent != Extent::Own => {
-                    found.extend(inside.flat().into_iter().map(|(_, node)| (way, node)));
-                }
-                _ => found.push((way, node)),
-            }
-        }
-        found
+    /// The surroundings of the steps of a function that a host records.
+    pub(super) fn of_function(
+        &self,
+        request: &Rc<OfRequest>,
+        function: &Rc<dyn StepRecorder>,
+        begins: bool,
+    ) -> Result<Rc<Around>, Error> {
+        let recorded = RecordedLevel::new(function, Sublevel::of(1), &self.steps, begins)?;
+        Ok(Around::of_function(Rc::clone(request), Some(recorded)))
     }
 
     /// The steps of each way, as the host of a request sees them.
@@ -467,37 +433,6 @@ impl Node {
 
     pub(super) fn is_retired(&self) -> bool {
         self.facts.kind == Some(Kind::Retired)
-    }
-
-    /// The step as the host of a request knows it, inside of the one at this path, in this branch.
-    fn defined(&self, around: (Vec<Part>, usize)) -> DefinedStep {
-        let facts = &self.facts;
-        let form = if facts.form == Form::Body {
-            recorder::Form::Body
-        } else if facts.form == Form::Repeat {
-            recorder::Form::Loop
-        } else {
-            recorder::Form::Nested
-        };
-        let (_, nth) = self.id.numbered();
-        let forms = (form, facts.errors);
-        let step = DefinedStep::new(around, Some((self.name(), nth)), self.id.source, forms);
-        if let Some(kind) = facts.kind {
-            step.set_kind(kind);
-        }
-        if let Some(read) = facts.read.clone() {
-            step.set_read(Box::new(move |stored| read.read(stored)));
-        }
-        if facts.commits {
-            step.set_commits();
-        }
-        if facts.undo.is_some() {
-            step.set_can_be_undone();
-        }
-        if matches!(facts.form, Form::Each | Form::Race) {
-            step.set_has_items();
-        }
-        step
     }
 
     pub(super) fn has_undo(&self) -> bool {

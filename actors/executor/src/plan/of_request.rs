@@ -13,7 +13,7 @@ use asyncsteps_core::{AsyncSteps, Error};
 use super::facts::StepView;
 use super::recorded::Host;
 use crate::executor::{InboxGuard, RequestSteps, ServedRequest};
-use crate::recorder::{DefinedStep, Form, OfRequest as Recorded};
+use crate::recorder::OfRequest as Recorded;
 
 /// The state that all steps of a request share.
 pub(super) struct OfRequest {
@@ -23,7 +23,7 @@ pub(super) struct OfRequest {
     pub(super) service: Arc<dyn Any + Send + Sync>,
     pub(super) served: ServedRequest,
     /// Made when it is first asked for.
-    id: OnceCell<Box<str>>,
+    id: OnceCell<Arc<str>>,
     /// Its signals, if it takes some and no host records it.
     pub(super) inbox: Option<InboxGuard>,
     /// The values that the request keeps for its steps, by type.
@@ -72,18 +72,12 @@ impl OfRequest {
         let info = asi.request()?;
         let OfFunction { service, step, takes_signals, is_hosted } = function;
         let source = step.source();
-        let host = asi.extension::<Recorded>().map(|Recorded(request)| Host {
-            request: Rc::clone(request),
-            function: request.step(Rc::new(DefinedStep::new(
-                (Vec::new(), 0),
-                None,
-                source,
-                (Form::Nested, step.step.facts.errors),
-            ))),
-            level: OnceCell::new(),
+        let recorded = asi.extension::<Recorded>();
+        let id = recorded.map_or_else(OnceCell::new, |of| OnceCell::from(Arc::clone(&of.id)));
+        let host = recorded.map(|Recorded { recorder, .. }| Host {
+            request: Rc::clone(recorder),
+            function: recorder.function(step),
         });
-        let id = host.as_ref().map(|host| Box::from(host.request.id()));
-        let id = id.map_or_else(OnceCell::new, OnceCell::from);
         let takes_signals = *takes_signals && host.is_none();
         let executor = takes_signals.then(|| info.executor());
         let inbox =

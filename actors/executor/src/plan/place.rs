@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Write};
 use std::panic::Location;
-use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 /// The identity of a step of a plan.
@@ -56,15 +55,6 @@ impl StepId {
     pub(super) fn numbered(&self) -> (&'static str, usize) {
         (self.name, self.place.get().map_or(1, |place| place.nth))
     }
-}
-
-/// Which part of a step it is that repeats its sub-steps.
-#[derive(Clone, Debug)]
-pub(super) enum Inside {
-    /// An iteration of a loop, from 0.
-    Iteration(u64),
-    /// One of several items, by its number and its key if it has one.
-    Item(usize, Option<Rc<str>>),
 }
 
 /// Writes a step as a part of an idempotency key.

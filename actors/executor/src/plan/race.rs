@@ -16,12 +16,12 @@ use super::cx::Cx;
 use super::form::Form;
 use super::join::result_of;
 use super::node::Level;
-use super::place::Inside;
 use super::returns::IntoReturns;
 use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
 use super::work::ItemRules;
+use crate::recorder::Part;
 
 /// The code of [`Lost`], by which it is known when it was recorded.
 const LOST: &str = "asyncsteps:RaceLost";
@@ -158,7 +158,7 @@ where
 fn left_of(limit: Duration, cx: &Context) -> Duration {
     let Some(step) = cx.recorded() else { return limit };
     let attempt = Limit::Attempt(cx.attempt());
-    step.inside(cx.attempt()).time_left(attempt, limit, clock::now())
+    step.inside_attempt(cx.attempt()).time_left(attempt, limit, clock::now())
 }
 
 /// A race while it runs.
@@ -207,7 +207,7 @@ impl Race {
         (number, of_race, item): (usize, Context, X),
     ) -> StepResult {
         // one that has lost before a crash fails again
-        let around = level.inside(&of_race, None, Some(Inside::Item(number, None)))?;
+        let around = level.inside(&of_race, None, Some(Part::Item(number)))?;
         if let Some(item) = self.items.borrow_mut().get_mut(number) {
             *item = Some(Rc::clone(&around));
         }
@@ -238,7 +238,7 @@ impl Race {
         asi.add_inner(move |_, result: Args| {
             self.wins(number, result)?;
             if let Some(level) = recorded {
-                level.ended(false);
+                level.ended(false)?;
             }
             Ok(())
         });

@@ -11,12 +11,11 @@ use asyncsteps_core::{AsyncSteps, Error, StepResult};
 use super::context::Context;
 use super::form::Form;
 use super::node::Level;
-use super::place::Inside;
 use super::returns::IntoReturns;
 use super::service::Service;
 use super::step::Step;
 use super::steps::Steps;
-use crate::recorder::EndedIteration;
+use crate::recorder::{LevelEnd, Part, Sublevel};
 use crate::stored::{Codec, Stored};
 
 impl<S, P, I, A, St, E> Step<S, P, I, A, St, E>
@@ -121,7 +120,7 @@ where
             let next = Some(ControlFlow::Continue((0, state)));
             return Ok(Progress { again: VecDeque::new(), next });
         };
-        let stored = step.memory.iterations(self.cx.attempt());
+        let stored = step.recalled(self.cx.attempt()).iterations;
         let mut first = Some(state);
         let mut read = |state: Option<Stored>| match state {
             Some(stored) => (of_state.read)(&stored),
@@ -179,7 +178,7 @@ where
 
     /// Adds the steps of an iteration to the running step.
     fn enter(&self, asi: &mut AsyncSteps, index: u64, state: St) -> StepResult {
-        self.level.enter_inside(asi, &self.cx, (Inside::Iteration(index), state))
+        self.level.enter_inside(asi, &self.cx, (Part::Iteration(index), state))
     }
 
     /// Notifies the host of the request that an iteration ended.
@@ -192,6 +191,7 @@ where
             ControlFlow::Break(result) => ControlFlow::Break((of_result.write)(result)?),
         };
         let (attempt, can_be_undone) = (self.cx.attempt(), self.level.keeps_undo);
-        Ok(step.memory.iterated(EndedIteration { attempt, index, can_be_undone, next })?)
+        let at = Sublevel { attempt, part: Some(Part::Iteration(index)) };
+        Ok(step.ended(&at, LevelEnd::Iteration { can_be_undone, next })?)
     }
 }

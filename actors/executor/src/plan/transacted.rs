@@ -5,7 +5,7 @@ use super::read::Read;
 use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
-use crate::recorder::{Kind, Transactor};
+use crate::recorder::{BodyEnd, Kind, Transactor};
 
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step whose body returns work, which the host of a durable request does in one transaction with the
@@ -70,7 +70,7 @@ where
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, input: A| {
         let returned = body(cx, input);
         let Some(step) = cx.context.recorded() else { return alone(returned).await };
-        let stored = step.memory.transact(cx.attempt(), work(returned)).await?;
+        let stored = step.ends(cx.attempt(), BodyEnd::Transacts(work(returned))).await?;
         Ok((codec.read)(&stored)?)
     });
     step.last.facts.kind = Some(Kind::Transacted);

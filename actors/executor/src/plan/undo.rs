@@ -15,11 +15,9 @@ use super::context::Context;
 use super::facts::Facts;
 use super::form::Form;
 use super::node::{Level, Node};
-use super::place::Inside;
-use super::recorded::RecordedStep;
 use super::taken::Taken;
 use super::work::AT_ONCE;
-use crate::recorder::{Begun, Part, StepRecorder};
+use crate::recorder::Sublevel;
 
 impl Level {
     /// Adds steps to the running one that undo the begun steps of this level; `taken` is the input of the first of them.
@@ -67,7 +65,7 @@ impl Level {
             // the others are undone all the same
             step.located_at(source).on_error(move |asi, error| {
                 if let Some(step) = of_error.recorder() {
-                    step.undo_failed(error);
+                    drop(step.undone(Err(error)));
                 }
                 match error.code() {
                     // the steps before it are undone when there is room
@@ -93,11 +91,8 @@ impl Level {
         if facts.takes_nothing {
             return Some(Rc::new(|| Ok(((),).into_args())));
         }
-        let of_step = |step: Option<&Rc<RecordedStep>>, of: fn(&dyn StepRecorder) -> _| {
-            step.and_then(|step| of(&*step.memory))
-        };
         if let Some(read) = facts.input.clone() {
-            let stored = of_step(cx.recorded(), |step| step.input())?;
+            let stored = cx.recorded()?.recalled(1).input?;
             return Some(Rc::new(move || read.read(&stored)));
         }
         let Some((before, node)) =
@@ -110,7 +105,7 @@ impl Level {
             return self.taken((way, before), &of_node, first);
         }
         let read = node.facts.read.clone()?;
-        let stored = of_step(of_node.recorded(), |step| step.stored())?;
+        let stored = of_node.recorded()?.recalled(1).result?;
         Some(Rc::new(move || read.read(&stored)))
     }
 }
@@ -140,7 +135,7 @@ impl Node {
     /// Whether the step is to be undone, or a step inside; `cx` is its own.
     fn is_to_undo(&self, cx: &Context) -> bool {
         match (&self.inside, cx.recorded()) {
-            (_, Some(step)) => step.memory.is_to_undo(),
+            (_, Some(step)) => step.recalled(1).is_to_undo,
             (Some(inside), None) => {
                 let here = |node: &Self| Context::at(Rc::clone(&cx.around), &node.id);
                 inside.nodes().any(|(_, node)| node.is_to_undo(&here(node)))
@@ -156,15 +151,12 @@ impl Node {
             Some(inside) => Some(Arc::clone(inside)),
             None => self.work.define(&cx, taken.as_ref())?,
         };
-        let result =
-            cx.recorded().and_then(|step| step.memory.stored()).zip(self.facts.read.as_ref());
+        let stored = cx.recorded().and_then(|step| step.recalled(1).result);
+        let result = stored.zip(self.facts.read.as_ref());
         let result = result.map(|(stored, read)| read.read(&stored)).transpose()?;
         let (work, facts, source) = (Arc::clone(&self.work), self.facts.clone(), cx.source());
         let mut step = asi.add(move |asi, ()| match inside {
-            Some(inside) => {
-                inside.undo_inside(asi, &cx, &facts, taken.as_ref());
-                Ok(())
-            }
+            Some(inside) => inside.undo_inside(asi, &cx, &facts, taken.as_ref()),
             None => work.undo(asi, cx, taken.as_ref(), result),
         });
         held.say(&mut step);
@@ -182,27 +174,28 @@ impl Level {
         cx: &Context,
         facts: &Facts,
         taken: Option<&Taken>,
-    ) {
+    ) -> StepResult {
         let taken = taken.filter(|_| facts.form.passes_inside());
         if self.is_rest() {
-            return self.undo(asi, &cx.around, taken);
+            self.undo(asi, &cx.around, taken);
+            return Ok(());
         }
         let Some(step) = cx.recorded() else {
-            return self.undo(asi, &cx.inside(self.has_undo, None, None), taken);
+            self.undo(asi, &cx.inside(self.has_undo, None, None), taken);
+            return Ok(());
         };
-        let begun = step.memory.to_undo_inside();
+        let begun = step.recalled(1).to_undo;
         for attempt in begun.chunk_by(|one, other| one.attempt == other.attempt) {
-            let inside = |begun: &Begun| {
-                let cx = cx.clone().in_attempt(begun.attempt);
-                let part = begun.part.as_ref().map(|part| inside_of(part, facts.has_keys));
-                self.known(&cx, None, part)
+            let inside = |Sublevel { attempt, part }: &Sublevel| {
+                self.around(&cx.clone().in_attempt(*attempt), None, part.clone(), false)
             };
-            let parts = attempt.iter().map(inside).collect();
+            let parts = attempt.iter().map(inside).collect::<Result<_, _>>()?;
             // iterations follow each other
             let at_once =
                 if facts.form == Form::Repeat { 1 } else { facts.at_once.unwrap_or(AT_ONCE) };
             self.undo_parts(asi, cx, parts, (at_once, taken));
         }
+        Ok(())
     }
 
     /// Adds a step to the running one that undoes these attempts, iterations or items, `at_once` at a time.
@@ -232,17 +225,5 @@ impl Level {
             }
         });
         undone.located_at(source);
-    }
-}
-
-/// The part of a step that its host knows so.
-fn inside_of(part: &Part, has_keys: bool) -> Inside {
-    match part {
-        Part::Iteration(index) => Inside::Iteration(*index),
-        Part::Item(key) if has_keys => Inside::Item(0, Some(Rc::clone(key))),
-        Part::Item(number) => Inside::Item(number.parse().unwrap_or_default(), None),
-        Part::Step(_) | Part::Nth(_) | Part::Attempt(_) => {
-            unreachable!("a step consists of iterations or items")
-        }
     }
 }

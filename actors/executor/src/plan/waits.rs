@@ -11,7 +11,7 @@ use super::sender::{MaySend, Senders};
 use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
-use crate::recorder::{Kind, WaitFor};
+use crate::recorder::{BodyEnd, Kind, WaitFor};
 use crate::stored::Codec;
 
 impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
@@ -136,7 +136,9 @@ where
 {
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, input: A| {
         match cx.context.recorded() {
-            Some(step) => drop(step.memory.wait(WaitFor::Time(pause)).await?),
+            Some(step) => {
+                step.ends(cx.attempt(), BodyEnd::Waits(WaitFor::Time(pause))).await?;
+            }
             None => sleep(pause).await,
         }
         Ok(input)
@@ -162,7 +164,8 @@ where
 {
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, _: A| {
         if let Some(step) = cx.context.recorded() {
-            let stored = step.memory.wait(WaitFor::Signal(within)).await?;
+            let waits = BodyEnd::Waits(WaitFor::Signal(within));
+            let stored = step.ends(cx.attempt(), waits).await?;
             return Ok((Codec::<T>::of_others().read)(&stored)?);
         }
         let value = cx.context.signal(name, within).await?;

@@ -19,6 +19,7 @@ use super::place::StepId;
 use super::service::{Service, coded};
 use super::taken::{Taken, take};
 use super::undo_body::UndoBody;
+use crate::recorder::Run;
 use crate::stored::Codec;
 
 /// The options of a step that takes `A` and returns `T`.
@@ -272,14 +273,16 @@ where
         let result = {
             let recorded = cx.context.recorded();
             // it is dropped after what the body holds
-            let _running = match recorded {
-                Some(step) => Some(step.memory.begin(run.attempt).await?),
+            let running = match recorded {
+                Some(step) => Some(step.begin(Run::Attempt(run.attempt)).await?),
                 None => None,
             };
             // pinned here: each async function that took it would keep room for it once more
             let body = pin!(async { (self.body.call)(&cx, input).await.map_err(coded::<S>) });
-            match recorded {
-                Some(step) => step.run(run.attempt, self.said.result, body).await?,
+            match recorded.zip(running.as_ref()) {
+                Some((step, running)) => {
+                    step.run((run.attempt, running), self.said.result, body).await?
+                }
                 None => body.await?,
             }
         };
@@ -293,7 +296,7 @@ where
         let undo = said.undo.as_ref().map(|undo| (Arc::clone(undo), undo.input(&input)));
         let of_step = cx.clone();
         if let Some((step, codec)) = cx.recorded().zip(said.input) {
-            step.memory.takes((codec.write)(&input)?)?;
+            step.takes((codec.write)(&input)?)?;
         }
         let body = async move |run, (input,)| this.run(run, cx.clone(), input).await;
         asi.become_run((input,), body, |added| {
@@ -305,7 +308,7 @@ where
                 added.shielded();
             }
             if let Some(step) = of_step.recorded() {
-                added.remembered(Rc::clone(&step.memory) as Rc<dyn ReplayHooks>);
+                added.remembered(Rc::clone(step) as Rc<dyn ReplayHooks>);
             }
             if said.passes {
                 added.passes_on();
@@ -382,7 +385,7 @@ where
         let of_step = cx.clone();
         // a step that the host does not know is a part of the steps around it
         let recorded = match cx.recorded() {
-            Some(step) => Some(Rc::clone(&step.memory) as Rc<dyn ReplayHooks>),
+            Some(step) => Some(Rc::clone(step) as Rc<dyn ReplayHooks>),
             None => cx.around.level().map(|level| level.inside()),
         };
         let body = move |asi: &mut AsyncSteps, (input,): (A,)| {
