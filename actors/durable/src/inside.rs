@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::sync::deadlock;
-use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
-use asyncsteps_core::{Error, Identity, Time};
+use asyncsteps_core::replay::{Limit, LimitTurn, Replay, ReplayHooks, Then};
+use asyncsteps_core::{Error, Time};
 use asyncsteps_executor::plan::StepView;
 use asyncsteps_journal::Path;
 
@@ -43,15 +43,19 @@ impl ReplayHooks for InsideSteps {
         None
     }
 
-    fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
-        self.has_limit.set(true);
-        self.measured.waited(limit, self.flow.results.waited(now));
-        self.flow.left_of_limit(&self.path.branch(LIMIT), of, now)
-    }
-
-    fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
+    fn time_left(&self, limit: Limit, of: Duration, now: Time, turn: LimitTurn<'_>) -> Duration {
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
-        if self.is_lifted(limit) { of } else { waited }
+        match turn {
+            LimitTurn::Begins => {
+                self.has_limit.set(true);
+                self.flow.left_of_limit(&self.path.branch(LIMIT), of, now)
+            }
+            LimitTurn::Passes(branches) if self.is_lifted(limit) => {
+                deadlock::look_again(&branches());
+                of
+            }
+            LimitTurn::Passes(_) => waited,
+        }
     }
 
     fn is_lifted(&self, _: Limit) -> bool {
@@ -59,13 +63,10 @@ impl ReplayHooks for InsideSteps {
         records.commits_within(&self.path) || records.has_ended(&self.path)
     }
 
-    fn limit_lifted(&self, branches: &[(Identity, bool)]) {
-        deadlock::look_again(branches);
-    }
-
-    fn retries(&self, _: u32, _: &Error, _: Time) {}
-
-    fn fails(&self, _: Option<u32>, error: &Error, _: bool) {
+    fn fails(&self, _: Option<u32>, error: &Error, then: Then) {
+        if let Then::Retries(_) = then {
+            return;
+        }
         let limit = self.has_limit.get().then(|| self.path.branch(LIMIT));
         let itself = limit.as_ref().unwrap_or(&self.path);
         self.flow.unwinds(&self.step, &self.path, itself, error);

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use asyncsteps_actors::sync::deadlock;
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
-use asyncsteps_core::{Error, Identity, StepError, Time, codes};
+use asyncsteps_core::replay::{Limit, LimitTurn, Replay, ReplayHooks, Then};
+use asyncsteps_core::{Error, StepError, Time, codes};
 use asyncsteps_executor::plan::{Form, StepView};
 use asyncsteps_executor::recorder::{
     BodyEnd, Kind, Later, LevelEnd, Part, Recalled, RecordedStep, Run, Running, StepRecorder,
@@ -178,30 +178,31 @@ impl ReplayHooks for DurableStep {
         Some((attempts, next))
     }
 
-    fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration {
-        self.measured.waited(limit, self.flow.results.waited(now));
-        let path = match limit {
-            Limit::Overall => self.path.branch(WITHIN),
-            // a body begins anew, and so does its time
-            Limit::Attempt(_) if self.is_body() => return of,
-            Limit::Attempt(attempt) => self.attempt(attempt),
-        };
-        self.flow.left_of_limit(&path, of, now)
-    }
-
-    fn left_at_limit(&self, limit: Limit, of: Duration, now: Time) -> Duration {
-        // a body that succeeded in time has succeeded, however long it takes to store that
+    fn time_left(&self, limit: Limit, of: Duration, now: Time, turn: LimitTurn<'_>) -> Duration {
         let waited = self.measured.waited(limit, self.flow.results.waited(now));
-        if self.is_lifted(limit) {
-            return of;
-        }
-        match limit {
-            Limit::Attempt(_) if self.is_body() => match self.measured.body_began() {
-                Some(began) => (began + of).saturating_since(now) + waited,
-                None => of,
+        match turn {
+            LimitTurn::Begins => {
+                let path = match limit {
+                    Limit::Overall => self.path.branch(WITHIN),
+                    // a body begins anew, and so does its time
+                    Limit::Attempt(_) if self.is_body() => return of,
+                    Limit::Attempt(attempt) => self.attempt(attempt),
+                };
+                self.flow.left_of_limit(&path, of, now)
+            }
+            LimitTurn::Passes(branches) if self.is_lifted(limit) => {
+                deadlock::look_again(&branches());
+                of
+            }
+            // a body that succeeded in time has succeeded, however long it takes to store that
+            LimitTurn::Passes(_) => match limit {
+                Limit::Attempt(_) if self.is_body() => match self.measured.body_began() {
+                    Some(began) => (began + of).saturating_since(now) + waited,
+                    None => of,
+                },
+                // its end was recorded
+                Limit::Attempt(_) | Limit::Overall => waited,
             },
-            // its end was recorded
-            Limit::Attempt(_) | Limit::Overall => waited,
         }
     }
 
@@ -215,25 +216,11 @@ impl ReplayHooks for DurableStep {
         is_around && (has_ended || records.commits_within(&self.path))
     }
 
-    fn limit_lifted(&self, branches: &[(Identity, bool)]) {
-        deadlock::look_again(branches);
-    }
-
-    fn retries(&self, attempt: u32, error: &Error, next: Time) {
-        let failed = Failed {
-            failure: failure_of(error),
-            attempt,
-            millis: self.millis(),
-            effect: Effect::Unknown,
-            cause: None,
+    fn fails(&self, attempt: Option<u32>, error: &Error, then: Then) {
+        let undoes = match then {
+            Then::Unwinds { undoes } => undoes,
+            Then::Retries(next) => return self.retries(attempt.unwrap_or(1), error, next),
         };
-        let pause = next.saturating_since(clock::now());
-        let timer = self.flow.clock().timer(pause, attempt + 1);
-        self.flow.record(&self.path, [Event::Failed(failed), Event::Timer(timer)]);
-        self.flow.activity.wait(&self.path, Some(next));
-    }
-
-    fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool) {
         if !self.is_body() {
             if attempt.is_none() && self.has_failed.get() {
                 return;
@@ -401,6 +388,21 @@ impl StepRecorder for DurableStep {
 }
 
 impl DurableStep {
+    /// The next attempt starts at this time.
+    fn retries(&self, attempt: u32, error: &Error, next: Time) {
+        let failed = Failed {
+            failure: failure_of(error),
+            attempt,
+            millis: self.millis(),
+            effect: Effect::Unknown,
+            cause: None,
+        };
+        let pause = next.saturating_since(clock::now());
+        let timer = self.flow.clock().timer(pause, attempt + 1);
+        self.flow.record(&self.path, [Event::Failed(failed), Event::Timer(timer)]);
+        self.flow.activity.wait(&self.path, Some(next));
+    }
+
     fn begin_body(&self, attempt: u32) -> Later<Result<Running, Error>> {
         let kind = self.step.kind();
         let commits = self.step.commits() && !self.path.is_item();

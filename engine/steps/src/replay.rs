@@ -21,16 +21,9 @@ pub trait ReplayHooks {
     /// the first attempt of this run would start.
     fn attempts(&self) -> Option<(u32, Time)>;
 
-    /// The time that is left of `limit`, of an attempt or of all attempts together, which starts
-    /// now.
-    fn time_left(&self, limit: Limit, of: Duration, now: Time) -> Duration;
-
-    /// The time limit of an attempt, or of all attempts together, has passed: how long the step goes on all the
-    /// same, because some of the time does not count. Then this is asked again. Zero by default: the limit ends the
-    /// step.
-    fn left_at_limit(&self, _limit: Limit, _of: Duration, _now: Time) -> Duration {
-        Duration::ZERO
-    }
+    /// The time that is left of `limit`, of an attempt or of all attempts together, at `now`: when it begins, and when it
+    /// has passed.
+    fn time_left(&self, limit: Limit, of: Duration, now: Time, turn: LimitTurn<'_>) -> Duration;
 
     /// Whether the time limit of an attempt, or of all attempts together, ends the step no more: it is extended for as
     /// long as the step takes. Such a limit does not [count](crate::AsyncSteps::is_limited) for waits inside. By
@@ -39,18 +32,41 @@ pub trait ReplayHooks {
         false
     }
 
-    /// A limit that [is lifted](Self::is_lifted) has passed: the branches of the flow, and whether another limit ends
-    /// their wait.
-    fn limit_lifted(&self, _branches: &[(Identity, bool)]) {}
-
-    /// An attempt failed with this error, and the next one starts at `next`.
-    fn retries(&self, attempt: u32, error: &Error, next: Time);
-
-    /// The step fails with this error, or one attempt of a step that is tried again, before the
-    /// steps inside of it are undone. `undoes` says whether there is something to undo.
+    /// The step fails with this error, or one attempt of a step that is tried again: before the steps inside of it are
+    /// undone, and once more when the next attempt waits for its turn.
     ///
     /// Also when the body of a [shielded](crate::Added::shielded) step fails that was cancelled before.
-    fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool);
+    fn fails(&self, attempt: Option<u32>, error: &Error, then: Then);
+}
+
+/// What happens to a time limit.
+#[expect(clippy::exhaustive_enums, reason = "no more happens to it")]
+pub enum LimitTurn<'a> {
+    /// It begins.
+    Begins,
+    /// It has passed: the step goes on all the same for the time that is left, because some of the time does not count.
+    /// Then this is asked again. Zero ends the step. One that [is lifted](ReplayHooks::is_lifted) may need the branches of
+    /// the flow, and whether another limit ends their wait.
+    Passes(&'a mut dyn FnMut() -> Vec<(Identity, bool)>),
+}
+
+impl fmt::Debug for LimitTurn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if let Self::Begins = self { "Begins" } else { "Passes" })
+    }
+}
+
+/// What follows the failure of a step or of an attempt.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "each needs its own behaviour")]
+pub enum Then {
+    /// The steps inside are undone, and the step is if it can be.
+    Unwinds {
+        /// Whether there is something to undo.
+        undoes: bool,
+    },
+    /// The next attempt starts at this time.
+    Retries(Time),
 }
 
 /// The error of an undo that the host of the flow does not let run. Nothing was undone, which is no failure: it is not

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::clock;
-use asyncsteps_core::replay::Limit;
+use asyncsteps_core::replay::{Limit, LimitTurn};
 use asyncsteps_core::{Args, AsyncSteps, Error, Interrupter, StepResult, codes};
 
 use super::around::Around;
@@ -158,7 +158,7 @@ where
 fn left_of(limit: Duration, cx: &Context) -> Duration {
     let Some(step) = cx.recorded() else { return limit };
     let attempt = Limit::Attempt(cx.attempt());
-    step.inside_attempt(cx.attempt()).time_left(attempt, limit, clock::now())
+    step.inside_attempt(cx.attempt()).time_left(attempt, limit, clock::now(), LimitTurn::Begins)
 }
 
 /// A race while it runs.

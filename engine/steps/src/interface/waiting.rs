@@ -8,7 +8,7 @@ use crate::completion::Completion;
 use crate::error::{StepError, StepFault, StepResult, StepReturn};
 use crate::flow::Awaitable;
 use crate::inbox::{WaitKey, WaitMessage};
-use crate::replay::{Limit, ReplayHooks};
+use crate::replay::{Limit, LimitTurn, ReplayHooks};
 use crate::stack::{Activity, AsyncSteps, Callback, Purpose, StepTimer};
 use crate::time::Time;
 
@@ -156,7 +156,8 @@ impl AsyncSteps {
         memory: Option<Rc<dyn ReplayHooks>>,
     ) -> Time {
         let now = self.now;
-        let left = memory.as_ref().map_or(declared, |it| it.time_left(limit, declared, now));
+        let left = |it: &Rc<dyn ReplayHooks>| it.time_left(limit, declared, now, LimitTurn::Begins);
+        let left = memory.as_ref().map_or(declared, left);
         self.arm_timer(now + left, declared, Purpose::HardLimit);
         if let Some(memory) = memory {
             self.extras().limited = Some((memory, limit));

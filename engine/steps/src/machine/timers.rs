@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::error::{Error, StepFault};
 use crate::flow::Outcome;
 use crate::location::StepLocation;
+use crate::replay::LimitTurn;
 use crate::stack::{Expired, Frame, Purpose, StepTimer};
 
 impl Machine {
@@ -83,7 +84,8 @@ impl Machine {
         let limited = extras.and_then(|extras| extras.limited.clone());
         let Some((memory, limit)) = limited else { return false };
         let (of, now) = (timer.limit(), self.asi.now);
-        let left = memory.left_at_limit(limit, of, now);
+        let passes = LimitTurn::Passes(&mut || self.limited_branches());
+        let left = memory.time_left(limit, of, now, passes);
         if left.is_zero() {
             return false;
         }
@@ -91,9 +93,6 @@ impl Machine {
         let again = StepTimer::new(now + left, of, (strand, depth), purpose);
         let id = self.asi.cold().timers.insert(again);
         *self.frame(depth).extras().timers.of(purpose) = Some(id);
-        if memory.is_lifted(limit) {
-            memory.limit_lifted(&self.limited_branches());
-        }
         true
     }
 

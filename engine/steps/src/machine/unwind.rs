@@ -8,6 +8,7 @@ use super::types::{Machine, Next};
 use crate::args::Args;
 use crate::error::{Error, LoopEnd, StepFault};
 use crate::observe::StepEnd;
+use crate::replay::Then;
 use crate::stack::{Activity, Callback, Role};
 
 /// The decision of an error handler.
@@ -101,7 +102,8 @@ impl Machine {
         let extras = self.asi.strand.top.extras.as_mut();
         let taken = extras.and_then(|extras| Some((extras.memory.take()?, extras.memory_levels)));
         if let Some(((memory, attempt), levels)) = taken {
-            memory.fails(attempt, error, self.can_undo_inside(levels));
+            let undoes = self.can_undo_inside(levels);
+            memory.fails(attempt, error, Then::Unwinds { undoes });
         }
     }
 

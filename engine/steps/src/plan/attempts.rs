@@ -8,7 +8,7 @@ use super::body::PlannedBody;
 use super::policies::{AttemptPolicies, RetryPolicy};
 use crate::args::Args;
 use crate::error::{Error, StepError, StepResult, codes};
-use crate::replay::Limit;
+use crate::replay::{Limit, Then};
 use crate::stack::{Activity, AsyncSteps, QueuedStep, RepeatedWork, Retrying, Waking};
 use crate::time::Time;
 
@@ -114,7 +114,7 @@ impl Retrying for StepAttempts {
             return Err(StepError::error(error.clone().after_attempts(attempt)));
         }
         if let Some(memory) = &self.one.memory {
-            memory.retries(attempt, error, next);
+            memory.fails(Some(attempt), error, Then::Retries(next));
         }
         pause_until(asi, next);
         self.attempt.set(attempt + 1);

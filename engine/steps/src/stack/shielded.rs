@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use crate::args::Args;
 use crate::completion::Completion;
 use crate::error::Error;
-use crate::replay::ReplayHooks;
+use crate::replay::{ReplayHooks, Then};
 
 /// The body of a shielded step, which its step and its undo share with the flow that runs it.
 pub(crate) struct ShieldedBody {
@@ -91,7 +91,7 @@ impl ShieldedBody {
         if let Some((memory, error)) = self.memory.as_ref().zip(failed)
             && self.has_done_nothing(&error)
         {
-            memory.fails(None, &error, false);
+            memory.fails(None, &error, Then::Unwinds { undoes: false });
         }
     }
 

@@ -5,7 +5,7 @@ use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
-use asyncsteps_core::replay::{Limit, Replay, ReplayHooks};
+use asyncsteps_core::replay::{Limit, LimitTurn, Replay, ReplayHooks, Then};
 use asyncsteps_core::sync::Mutex;
 use asyncsteps_core::{Args, Arguments, BodyResult, Error, Flow, Retry, Time, Undo};
 
@@ -37,21 +37,20 @@ impl ReplayHooks for Kept {
         self.attempts
     }
 
-    fn time_left(&self, limit: Limit, of: Duration, _: Time) -> Duration {
+    fn time_left(&self, limit: Limit, of: Duration, now: Time, turn: LimitTurn<'_>) -> Duration {
+        if let LimitTurn::Passes(_) = turn {
+            return self.began.map_or(Duration::ZERO, |began| (began + of).saturating_since(now));
+        }
         self.log.add(format_args!("{limit:?} {of:?}"));
         self.time_left.unwrap_or(of)
     }
 
-    fn left_at_limit(&self, _: Limit, of: Duration, now: Time) -> Duration {
-        self.began.map_or(Duration::ZERO, |began| (began + of).saturating_since(now))
-    }
-
-    fn retries(&self, attempt: u32, error: &Error, next: Time) {
-        self.log.add(format_args!("retry {attempt} {} {:?}", error.code(), next.since_epoch()));
-    }
-
-    fn fails(&self, attempt: Option<u32>, error: &Error, undoes: bool) {
-        self.log.add(format_args!("fails {attempt:?} {} {undoes}", error.code()));
+    fn fails(&self, attempt: Option<u32>, error: &Error, then: Then) {
+        let code = error.code();
+        self.log.add(match then {
+            Then::Unwinds { undoes } => format!("fails {attempt:?} {code} {undoes}"),
+            Then::Retries(next) => format!("retry {attempt:?} {code} {:?}", next.since_epoch()),
+        });
     }
 }
 
@@ -121,7 +120,7 @@ fn attempts_go_on_behind_those_of_an_earlier_run() {
     let (result, took) = run::<()>(flow);
     result.expect("the fourth attempt succeeds");
     assert_eq!(took, 140);
-    assert_eq!(log.take(), "try 3 fails Some(3) Again false retry 3 Again 140ms try 4");
+    assert_eq!(log.take(), "try 3 fails Some(3) Again false retry Some(3) Again 140ms try 4");
 }
 
 #[test]
@@ -202,18 +201,15 @@ impl ReplayHooks for Extended {
         None
     }
 
-    fn time_left(&self, _: Limit, of: Duration, _: Time) -> Duration {
-        of
-    }
-
-    fn left_at_limit(&self, limit: Limit, of: Duration, _: Time) -> Duration {
+    fn time_left(&self, limit: Limit, of: Duration, _: Time, turn: LimitTurn<'_>) -> Duration {
+        if let LimitTurn::Begins = turn {
+            return of;
+        }
         self.log.add(format_args!("{limit:?} {of:?}"));
         if self.is_over.get() { Duration::ZERO } else { ms(10) }
     }
 
-    fn retries(&self, _: u32, _: &Error, _: Time) {}
-
-    fn fails(&self, _: Option<u32>, error: &Error, _: bool) {
+    fn fails(&self, _: Option<u32>, error: &Error, _: Then) {
         self.log.add(format_args!("fails {}", error.code()));
     }
 }
