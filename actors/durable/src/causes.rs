@@ -24,19 +24,6 @@ pub(crate) fn cause_of(step: &StepView, path: &Path, error: &Error) -> Option<Ca
     (value.is_some() || code != error.code()).then_some(Cause { code, value })
 }
 
-/// The record of an error of the service.
-///
-/// # Errors
-/// Why it cannot be read.
-pub(crate) fn recorded_error(cause: Option<&Cause>) -> Result<Option<RecordedError>, String> {
-    let read = |cause: &Cause| {
-        let json = cause.value.as_ref().map(Value::decode).transpose();
-        let json = json.map_err(|error| error.to_string())?;
-        Ok(RecordedError { code: cause.code.clone(), json })
-    };
-    cause.map(read).transpose()
-}
-
 /// The error with which a step failed in an earlier run.
 ///
 /// # Errors
@@ -46,6 +33,8 @@ pub(crate) fn recalled(
     failure: &Failure,
     cause: Option<&Cause>,
 ) -> Result<Error, String> {
-    let recorded = recorded_error(cause)?;
+    let json = cause.and_then(|cause| cause.value.as_ref()).map(Value::decode).transpose();
+    let json = json.map_err(|error| error.to_string())?;
+    let recorded = cause.map(|cause| RecordedError { code: cause.code.clone(), json });
     step.recalled(error_of(failure), recorded).map_err(|error| error.to_string())
 }

@@ -11,9 +11,8 @@ use asyncsteps_journal::record::Started;
 use asyncsteps_journal::{Path, PathPart};
 use serde_json::Map;
 
-use crate::causes::recorded_error;
+use crate::causes::recalled;
 use crate::forms::{RecordedForm, is_same};
-use crate::records::error_of;
 use crate::replay::{AtPath, RecordedEnd, Replay};
 use crate::stored::stored;
 
@@ -38,7 +37,7 @@ impl Replay {
         planned
             .read_params(params)
             .map_err(|error| format!("{root}: the parameters cannot be read: {}", cause(&error)))?;
-        self.compare_level((root, Form::Group), None, planned.function().ways())
+        self.compare_level((root, Form::Group), None, planned.function.ways())
     }
 
     /// Compares the steps inside of the function, or of an attempt, an iteration or an item of a step of this form, which
@@ -61,7 +60,7 @@ impl Replay {
             let mut before = None;
             for (at, (step, path)) in way.iter().enumerate() {
                 let mut further = way.iter().skip(at + 1).map(|(_, path)| path);
-                let of_all = behind.filter(|_| !step.is_behind_end());
+                let of_all = behind.filter(|_| !step.is_behind_end);
                 let behind = further.find(|path| self.has_begun(path)).or(of_all);
                 self.check_order((step, path), behind)?;
                 self.compare_step((step, path), (before, behind))?;
@@ -76,8 +75,9 @@ impl Replay {
         let mut names = step.names().peekable();
         loop {
             let Some(name @ (text, nth)) = names.next() else { unreachable!("a step has a name") };
-            let path = level.step(text);
-            let path = if nth > 1 { path.branch(&nth.to_string()) } else { path };
+            let number = (nth > 1).then(|| nth.to_string());
+            let number = number.as_deref().map(PathPart::Branch);
+            let path = level.inside([PathPart::Step(text)].into_iter().chain(number));
             if names.peek().is_none() || self.are_within(&path) {
                 return (name, path);
             }
@@ -224,9 +224,7 @@ impl Replay {
             step.read(&stored(value)).map_err(|error| unreadable("result", &error))?;
         }
         if let Some(RecordedEnd::Failed(failed)) = &at.end {
-            let recorded = recorded_error(failed.cause.as_ref());
-            let recorded = recorded.map_err(|error| unreadable("error", &error))?;
-            let recalled = step.recalled(error_of(&failed.failure), recorded);
+            let recalled = recalled(step, &failed.failure, failed.cause.as_ref());
             recalled.map_err(|error| unreadable("error", &error))?;
         }
         at.states().try_for_each(|state| {
@@ -264,7 +262,7 @@ fn is_recorded(step: &StepView) -> bool {
     let mut certain = step
         .ways()
         .iter()
-        .map(|way| way.iter().any(|step| !step.is_behind_end() && is_recorded(step)));
+        .map(|way| way.iter().any(|step| !step.is_behind_end && is_recorded(step)));
     let is_passed = matches!(step.form(), Form::Group | Form::Scope | Form::Join);
     let is_certain = matches!(step.form(), Form::Each | Form::Race | Form::Repeat)
         || is_passed && certain.any(|is_certain| is_certain)

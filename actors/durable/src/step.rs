@@ -15,8 +15,8 @@ use asyncsteps_core::replay::{Limit, LimitTurn, Replay, ReplayHooks, Then};
 use asyncsteps_core::{Error, StepError, Time, codes};
 use asyncsteps_executor::plan::{Form, StepView};
 use asyncsteps_executor::recorder::{
-    BodyEnd, Kind, Later, LevelEnd, Part, Recalled, RecordedStep, Run, Running, StepRecorder,
-    Stored, Sublevel, WaitFor, Work, WrongSteps,
+    BodyEnd, Kind, Later, LevelEnd, Part, Recalled, RecordedStep, RecordedSteps, Run, Running,
+    StepRecorder, Stored, Sublevel, Work, WrongSteps,
 };
 use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Iteration, Keys, Outcome};
 use asyncsteps_journal::{Event, Path, PathPart, Value};
@@ -289,7 +289,8 @@ impl StepRecorder for DurableStep {
         match end {
             BodyEnd::Done(result) => self.done(attempt, result),
             BodyEnd::Transacts(work) => self.transact(attempt, work),
-            BodyEnd::Waits(wait) => self.wait(wait),
+            BodyEnd::Pauses(pause) => self.wait(Some(pause), false),
+            BodyEnd::AwaitsSignal(within) => self.wait(within, true),
         }
     }
 
@@ -328,12 +329,7 @@ impl StepRecorder for DurableStep {
         Err(Error::unexpected(why))
     }
 
-    fn steps(
-        &self,
-        at: &Sublevel,
-        ways: &[Vec<StepView>],
-        begins: bool,
-    ) -> Result<Vec<RecordedStep>, Error> {
+    fn steps(&self, at: &Sublevel, ways: &[Vec<StepView>], begins: bool) -> RecordedSteps {
         let level = self.sublevel(at);
         if begins {
             self.begin_steps(at.attempt, &level, ways)?;
@@ -365,18 +361,17 @@ impl StepRecorder for DurableStep {
     }
 
     fn ended(&self, at: &Sublevel, end: LevelEnd) -> Result<(), Error> {
-        let is_final = match (end, &at.part) {
-            (LevelEnd::Iteration { can_be_undone, next }, Some(Part::Iteration(index))) => {
-                return self.iterated((at.attempt, *index), can_be_undone, next);
+        let level = self.sublevel(at);
+        let is_final = match end {
+            LevelEnd::Iteration { index, can_be_undone, next } => {
+                return self.iterated(&level, (index, can_be_undone), next);
             }
-            (LevelEnd::Steps { .. }, _) if self.is_function() => {
+            LevelEnd::All { .. } if self.is_function() => {
                 self.flow.turns(Turn::Finishes);
                 return Ok(());
             }
-            (LevelEnd::Steps { is_final }, _) => is_final,
-            (LevelEnd::Iteration { .. }, _) => false,
+            LevelEnd::All { is_final } => is_final,
         };
-        let level = self.sublevel(at);
         let end = level.branch(if is_final { CLOSED } else { ENDED });
         let is_needed = is_final || self.flow.replay.borrow().needs_end(&level);
         if is_needed {
@@ -492,35 +487,28 @@ impl DurableStep {
         })
     }
 
-    fn wait(&self, wait: WaitFor) -> Later<Result<Stored, Error>> {
-        let within = match wait {
-            WaitFor::Time(pause) => Some(pause),
-            WaitFor::Signal(within) => within,
-            _ => None,
-        };
+    fn wait(&self, within: Option<Duration>, is_signal: bool) -> Later<Result<Stored, Error>> {
         let until = within.map(|within| clock::now() + self.flow.left_of_wait(&self.path, within));
         let (flow, path) = (Rc::clone(&self.flow), self.path.clone());
         let names: Vec<_> = self.step.names().map(|(name, _)| name).collect();
         flow.activity.wait(&path, until);
         Box::pin(async move {
             let _waiting = on_drop(|| flow.activity.end_wait(&path));
-            match (wait, until) {
-                (WaitFor::Time(_), Some(until)) => {
-                    flow.stored().await;
-                    timer::sleep_until(until).await;
-                    // it has ended also if the clock is set back
-                    flow.record(&path, [Event::Done(nothing())]);
-                    Ok([].into())
-                }
-                _ => Ok(stored(&Rc::clone(&flow).signal(&path, &names, until).await)),
-            }
+            let Some(until) = until.filter(|_| !is_signal) else {
+                return Ok(stored(&Rc::clone(&flow).signal(&path, &names, until).await));
+            };
+            flow.stored().await;
+            timer::sleep_until(until).await;
+            // it has ended also if the clock is set back
+            flow.record(&path, [Event::Done(nothing())]);
+            Ok([].into())
         })
     }
 
     fn iterated(
         &self,
-        (attempt, index): (u32, u64),
-        can_be_undone: bool,
+        path: &Path,
+        (index, can_be_undone): (u64, bool),
         next: ControlFlow<Stored, Stored>,
     ) -> Result<(), Error> {
         let event = match next {
@@ -532,16 +520,15 @@ impl DurableStep {
                 Event::Outcome(Outcome { winner: None, ending })
             }
         };
-        let path = self.attempt(attempt);
         let inside = path.iteration(index);
         let replay = self.flow.replay.borrow();
         let is_kept = replay.commits_within(&inside) || replay.has_retired_within(&inside);
         drop(replay);
         if can_be_undone || is_kept {
-            self.flow.record(&path, [event]);
+            self.flow.record(path, [event]);
         } else {
-            let replaced = self.flow.replay.borrow_mut().forget_iteration(&path, index);
-            self.flow.record_for(&path, event, &replaced);
+            let replaced = self.flow.replay.borrow_mut().forget_iteration(path, index);
+            self.flow.record_for(path, event, &replaced);
         }
         Ok(())
     }

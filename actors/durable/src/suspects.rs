@@ -100,7 +100,7 @@ pub(crate) struct FlowBodies {
 
 impl FlowBodies {
     pub(crate) fn new(has_died: bool, suspects: Rc<Suspects>) -> Self {
-        Self { has_died, suspects, blocks: Rc::new(Blocks::of(BLOCKED)) }
+        Self { has_died, suspects, blocks: Rc::new(Blocks { least: BLOCKED, count: Cell::new(0) }) }
     }
 
     /// Whether each body that begins is recorded: if the process dies then, this or a suspect may have killed it.
@@ -111,7 +111,8 @@ impl FlowBodies {
     /// One begins. If two have blocked the arbiter before, it runs without any other flow at first, until this is
     /// dropped.
     pub(crate) fn alone(&self) -> Option<Rc<()>> {
-        (self.blocks.count() >= 2).then(|| self.suspects.alone(BLOCKED * self.blocks.count()))
+        let blocked = self.blocks.count.get();
+        (blocked >= 2).then(|| self.suspects.alone(BLOCKED * blocked))
     }
 }
 

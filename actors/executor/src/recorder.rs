@@ -105,12 +105,7 @@ pub trait StepRecorder: ReplayHooks {
     ///
     /// # Errors
     /// The error of the step, if the host cannot go on with steps that begin.
-    fn steps(
-        &self,
-        at: &Sublevel,
-        ways: &[Vec<StepView>],
-        begins: bool,
-    ) -> Result<Vec<RecordedStep>, Error>;
+    fn steps(&self, at: &Sublevel, ways: &[Vec<StepView>], begins: bool) -> RecordedSteps;
 
     /// The replay hooks of steps that the executor adds there around the steps of the application: they represent the
     /// attempt, the iteration or the item. If one of these steps fails, so does what it represents.
@@ -125,6 +120,9 @@ pub trait StepRecorder: ReplayHooks {
     /// If what follows cannot be stored.
     fn ended(&self, at: &Sublevel, end: LevelEnd) -> Result<(), Error>;
 }
+
+/// The recorders of sub-steps, or the error of the step that they are in.
+pub type RecordedSteps = Result<Vec<RecordedStep>, Error>;
 
 /// A step of a request, as its host knows it.
 #[derive(Clone, derive_more::Debug)]
@@ -212,28 +210,12 @@ pub struct Running {
 
 /// How often bodies have blocked their arbiter: they ran for long without a pause, and nothing else did meanwhile.
 #[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a host makes it")]
 pub struct Blocks {
-    least: Duration,
-    count: Cell<u32>,
-}
-
-impl Blocks {
-    /// None yet; what takes less than this is none.
-    #[must_use]
-    pub fn of(least: Duration) -> Self {
-        Self { least, count: Cell::new(0) }
-    }
-
+    /// What takes less than this is none.
+    pub least: Duration,
     /// How often that was.
-    #[must_use]
-    pub fn count(&self) -> u32 {
-        self.count.get()
-    }
-
-    /// A body ran so long without a pause.
-    pub(crate) fn ran(&self, without_a_pause: Duration) {
-        self.count.set(self.count.get() + u32::from(without_a_pause >= self.least));
-    }
+    pub count: Cell<u32>,
 }
 
 /// How the attempt of a body ends.
@@ -244,8 +226,11 @@ pub enum BodyEnd {
     Done(Stored),
     /// With work, which the host does and stores the result with it.
     Transacts(Work),
-    /// It has no body: the host waits, and the result is that of the wait.
-    Waits(WaitFor),
+    /// It has no body: the host waits for so long, from the first time that it begins; the result is `()`.
+    Pauses(Duration),
+    /// It has no body: the host waits for a signal with the name of the step, no longer than this; the result is its value,
+    /// or null after the time.
+    AwaitsSignal(Option<Duration>),
 }
 
 /// How sub-steps end normally.
@@ -254,28 +239,19 @@ pub enum BodyEnd {
 pub enum LevelEnd {
     /// The last of them has ended. If they are the steps of a [scope](crate::Steps::scope), this is final: they are not
     /// undone any more. Of a function, only the check of the result is left.
-    Steps {
+    All {
         /// Whether it is final.
         is_final: bool,
     },
-    /// All that is in an iteration of a loop has ended.
+    /// All that is in an iteration of the loop has ended.
     Iteration {
+        /// Which one, from 0.
+        index: u64,
         /// Whether a step in it can be undone.
         can_be_undone: bool,
         /// The state of the next iteration, or the result.
         next: ControlFlow<Stored, Stored>,
     },
-}
-
-/// What a step waits for.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum WaitFor {
-    /// This time, from the first time that it begins; returns `()`.
-    Time(Duration),
-    /// A signal with the name of the step, which others send; returns its value, or null after the
-    /// time.
-    Signal(Option<Duration>),
 }
 
 /// How the work `W` that a body returns becomes the result `T` of its step.

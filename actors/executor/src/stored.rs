@@ -31,10 +31,10 @@ pub enum Kind {
     Once,
     /// Nothing is stored: it runs whenever the request is carried out.
     Repeatable,
-    /// The host [carries out](crate::recorder::StepRecorder::transact) the work that its body returns, and stores the
+    /// The host [carries out](crate::recorder::BodyEnd::Transacts) the work that its body returns, and stores the
     /// result in the same transaction: exactly once.
     Transacted,
-    /// It has no body: the host [waits](crate::recorder::StepRecorder::wait).
+    /// It has no body: the host [waits](crate::recorder::BodyEnd::Pauses).
     Wait,
     /// It is [not in the function any more](crate::Steps::retired): nothing is stored. It [can be
     /// undone](crate::plan::StepView::can_be_undone) if the application provided an undo.

@@ -172,6 +172,6 @@ fn effects(planned: &Planned) -> Vec<(&'static Location<'static>, &'static str)>
         }
     }
     let mut found = Vec::new();
-    collect(planned.function().ways(), &mut found);
+    collect(planned.function.ways(), &mut found);
     found
 }

@@ -18,7 +18,8 @@ use crate::stored::{ErrorsOfService, Kind, Stored};
 #[derive(Clone, Debug)]
 pub struct StepView {
     pub(super) step: Arc<StepFacts>,
-    pub(super) is_behind_end: bool,
+    /// The steps may have ended in front of it.
+    pub is_behind_end: bool,
 }
 
 /// What is known of a step in its plan.

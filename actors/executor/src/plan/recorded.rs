@@ -13,7 +13,7 @@ use asyncsteps_core::{BodyResult, Error, StepError};
 use super::facts::StepView;
 use super::place::StepId;
 use crate::recorder::{
-    BodyEnd, LevelEnd, RecordedStep, RequestRecorder, Run, Running, StepRecorder, Sublevel,
+    Blocks, BodyEnd, LevelEnd, RecordedStep, RequestRecorder, Run, Running, StepRecorder, Sublevel,
 };
 use crate::stored::Codec;
 
@@ -62,7 +62,7 @@ impl RecordedLevel {
 
     /// The steps ended normally, which may be final.
     pub(super) fn ended(&self, is_final: bool) -> Result<(), Error> {
-        self.around.ended(&self.at, LevelEnd::Steps { is_final })
+        self.around.ended(&self.at, LevelEnd::All { is_final })
     }
 }
 
@@ -120,7 +120,8 @@ impl Running {
         poll_fn(|cx| {
             let begun = clock::now();
             let polled = body.as_mut().poll(cx);
-            self.blocks.ran(clock::now().saturating_since(begun));
+            let Blocks { least, count } = &*self.blocks;
+            count.set(count.get() + u32::from(clock::now().saturating_since(begun) >= *least));
             polled
         })
         .await

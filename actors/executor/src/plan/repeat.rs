@@ -191,7 +191,7 @@ where
             ControlFlow::Break(result) => ControlFlow::Break((of_result.write)(result)?),
         };
         let (attempt, can_be_undone) = (self.cx.attempt(), self.level.keeps_undo);
-        let at = Sublevel { attempt, part: Some(Part::Iteration(index)) };
-        Ok(step.ended(&at, LevelEnd::Iteration { can_be_undone, next })?)
+        let ends = LevelEnd::Iteration { index, can_be_undone, next };
+        Ok(step.ended(&Sublevel::of(attempt), ends)?)
     }
 }

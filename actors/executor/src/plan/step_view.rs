@@ -16,7 +16,8 @@ use crate::stored::{BoxError, Kind, Stored};
 /// A function, for the host of its requests: it compares the steps with the records of a request, before that goes on.
 #[derive(Debug)]
 pub struct Planned {
-    pub(super) function: StepView,
+    /// The function as a whole: a group of its steps.
+    pub function: StepView,
     pub(super) reads_params: ReadParams,
 }
 
@@ -24,12 +25,6 @@ pub struct Planned {
 pub(super) type ReadParams = fn(Map<String, Value>) -> Result<Rc<dyn Any>, Error>;
 
 impl Planned {
-    /// The function as a whole: a group of its steps.
-    #[must_use]
-    pub fn function(&self) -> &StepView {
-        &self.function
-    }
-
     /// Reads the parameters of a request.
     ///
     /// # Errors
@@ -103,12 +98,6 @@ impl StepView {
     #[must_use]
     pub fn recovers(&self) -> bool {
         self.step.facts.recovers
-    }
-
-    /// Whether the steps may have ended in front of it.
-    #[must_use]
-    pub fn is_behind_end(&self) -> bool {
-        self.is_behind_end
     }
 
     /// The steps inside: branches, ways of which one is taken, or else one list.

@@ -11,7 +11,7 @@ use super::sender::{MaySend, Senders};
 use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
-use crate::recorder::{BodyEnd, Kind, WaitFor};
+use crate::recorder::{BodyEnd, Kind};
 use crate::stored::Codec;
 
 impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
@@ -137,7 +137,7 @@ where
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, input: A| {
         match cx.context.recorded() {
             Some(step) => {
-                step.ends(cx.attempt(), BodyEnd::Waits(WaitFor::Time(pause))).await?;
+                step.ends(cx.attempt(), BodyEnd::Pauses(pause)).await?;
             }
             None => sleep(pause).await,
         }
@@ -164,8 +164,7 @@ where
 {
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, _: A| {
         if let Some(step) = cx.context.recorded() {
-            let waits = BodyEnd::Waits(WaitFor::Signal(within));
-            let stored = step.ends(cx.attempt(), waits).await?;
+            let stored = step.ends(cx.attempt(), BodyEnd::AwaitsSignal(within)).await?;
             return Ok((Codec::<T>::of_others().read)(&stored)?);
         }
         let value = cx.context.signal(name, within).await?;

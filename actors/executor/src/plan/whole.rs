@@ -35,7 +35,7 @@ pub(crate) fn run_whole(
                         asi.wait_only();
                         return Ok(());
                     }
-                    function.ended(&Sublevel::of(1), LevelEnd::Steps { is_final: false })?;
+                    function.ended(&Sublevel::of(1), LevelEnd::All { is_final: false })?;
                     given.set(last);
                     let _ = over.send(());
                     Ok(())
