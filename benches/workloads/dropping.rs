@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use asyncsteps_journal::record::{Ended, Started};
 use asyncsteps_journal::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo,
-    FlowState, Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status,
-    StoredSchedule, Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
+    FlowInfo, FlowState, Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal,
+    Status, StoredSchedule, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock as _, Epoch, Error, Event, Incarnation, Journal, NotWritten, Path, Reading,
@@ -133,6 +133,14 @@ impl Journal for Dropping {
 
     fn signal(&self, uid: Uid, _: Signal) -> Answer<'_, ()> {
         unknown(uid)
+    }
+
+    fn emit(&self, _: Emit) -> Answer<'_, Result<(), NotWritten>> {
+        answer(Ok(Ok(())))
+    }
+
+    fn emitted(&self, _: Uid, _: u64, _: usize) -> Answer<'_, EmittedPage> {
+        answer(Ok(EmittedPage::default()))
     }
 
     fn cancel(&self, uid: Uid, _: CancelledBy) -> Answer<'_, Cancelled> {

@@ -4,11 +4,12 @@ use crate::coding::{Encoded, at_most, encoded};
 use crate::error::{Error, NotWritten, Refused};
 use crate::head::FlowHead;
 use crate::id::{RecordId, Uid};
-use crate::limits::{BATCH, LIST_ITEMS, TEXT_BYTES};
+use crate::limits::{BATCH, EVENT_BYTES, LIST_ITEMS, PATH_BYTES, TEXT_BYTES};
 use crate::path::Path;
 use crate::record::{Event, Failure, Record};
-use crate::request::{Append, Appended, CancelledBy, Disposition, Resume, Submit, Submitted};
+use crate::request::{Append, Appended, CancelledBy, Disposition, Emit, Resume, Submit, Submitted};
 use crate::seal::Seal;
+use crate::sealed::Place;
 
 /// The highest number of an entry's first record, so that each record has a number with a sign.
 const MAX_NUMBER: u64 = 1 << 62;
@@ -126,6 +127,15 @@ pub(crate) fn append(entry: &Append, seal: &Seal) -> Result<Vec<Encoded>, Refuse
         encoded(record)?.sealed(seal, entry.uid, id)
     });
     stored.collect()
+}
+
+/// The value of an event, as it is stored.
+pub(crate) fn emit(emit: &Emit, seal: &Seal) -> Result<Vec<u8>, Refused> {
+    text("key", &emit.key)?;
+    at_most("path", emit.path.as_str().len(), PATH_BYTES)?;
+    at_most("event", emit.value.len(), EVENT_BYTES)?;
+    let place = Place::Event { flow: emit.uid, path: emit.path.as_str(), key: &emit.key };
+    seal.seal_value(&place, &emit.value)
 }
 
 /// How many to return, of as many as were asked for.

@@ -271,6 +271,14 @@ pub enum NotWritten {
     /// The flow has as many records as it may.
     #[error("the flow has {0} records already")]
     TooManyRecords(u64),
+    /// The flow has emitted as many events as it may, or as many bytes of them.
+    #[error("the request has emitted {events} events of {bytes} bytes, and may not emit more")]
+    TooManyEvents {
+        /// How many it has emitted.
+        events: u64,
+        /// Bytes of their steps, keys and values.
+        bytes: u64,
+    },
     /// Some of the records' numbers are taken by others.
     #[error("some of the record numbers from {first} are taken")]
     NumbersTaken {

@@ -26,6 +26,25 @@ pub(crate) struct WaitingSignals {
     pub(crate) bytes: u64,
 }
 
+/// The events of a flow that are stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EmittedSoFar {
+    pub(crate) count: u64,
+    /// Of their steps, keys and values.
+    pub(crate) bytes: u64,
+}
+
+impl EmittedSoFar {
+    /// The same with an event of so many bytes.
+    pub(crate) const fn with(self, bytes: u64, limits: &Limits) -> Result<Self, NotWritten> {
+        let with = Self { count: self.count + 1, bytes: self.bytes.saturating_add(bytes) };
+        if with.count > limits.events || with.bytes > limits.event_bytes {
+            return Err(NotWritten::TooManyEvents { events: self.count, bytes: self.bytes });
+        }
+        Ok(with)
+    }
+}
+
 /// The stored state of a flow in addition to its records and signals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FlowHead {

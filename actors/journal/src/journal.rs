@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
-    Loaded, News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule,
-    Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
+    FlowInfo, Inbox, Loaded, News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status,
+    StoredSchedule, Submit, Submitted,
 };
 use crate::time::{Reading, Timestamp};
 use crate::transaction::Database;
@@ -109,6 +109,22 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`Refused::TooManySignals`](crate::Refused::TooManySignals), or
     /// [`Refused::TooManySignalBytes`](crate::Refused::TooManySignalBytes).
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()>;
+
+    /// Stores an event of a flow of an owner, under its next number. The same step and key again changes nothing, so an emit
+    /// whose answer was lost is repeated. Events stay with the flow until it is removed, whatever becomes of its records.
+    /// One that is refused is refused alone.
+    ///
+    /// # Errors
+    /// [`NotWritten::Stale`], [`NotWritten::TooManyEvents`], or
+    /// [`Refused::TooLarge`](crate::Refused::TooLarge) inside.
+    fn emit(&self, emit: Emit) -> Answer<'_, Result<(), NotWritten>>;
+
+    /// Up to so many events of a flow whose number is higher than `after`, and no more than
+    /// [`BATCH`](crate::limits::BATCH).
+    ///
+    /// # Errors
+    /// [`Refused::NoFlow`](crate::Refused::NoFlow); [`Error::UnknownValue`] if the keys do not open one.
+    fn emitted(&self, uid: Uid, after: u64, most: usize) -> Answer<'_, EmittedPage>;
 
     /// Cancels a flow: of a cancel and an end, the first wins. `by` says who or what cancelled it.
     ///

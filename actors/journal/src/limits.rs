@@ -14,6 +14,9 @@ pub const TEXT_BYTES: usize = 4096;
 /// Bytes of the trace of a request: `traceparent`, 512 bytes of `tracestate` and 8,192 of `baggage`.
 pub const TRACE_BYTES: usize = 9 * 1024;
 
+/// Bytes of the value of one event of a flow: progress, not a result, so that a flow has hundreds of them.
+pub const EVENT_BYTES: usize = 16 * 1024;
+
 /// Items of a list inside of a record: keys of a collection, undos, locks held.
 pub const LIST_ITEMS: usize = 10_000;
 
@@ -45,6 +48,10 @@ pub struct Limits {
     /// Bytes of the names and values of these signals. 4 MiB by default, 64 of the largest: the owner of a flow has all
     /// of them in memory. A storage may count a few bytes more for each.
     pub signal_bytes: u64,
+    /// Events that a flow emits. 10,000 by default: one each second for three hours.
+    pub events: u64,
+    /// Bytes of the steps, keys and values of these events. 4 MiB by default, as for signals.
+    pub event_bytes: u64,
     /// How often in a row the owner of a suspect may die while an effect of it was open, and of no other
     /// flow, before the flow is a dead letter. 3 by default: one crash is chance, and a flow that kills its
     /// process three times does it again. A death with effects of several flows open counts for none of them; only
@@ -62,6 +69,13 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { records: 10_000, signals: 1000, signal_bytes: 4 << 20, claims: 3 }
+        Self {
+            records: 10_000,
+            signals: 1000,
+            signal_bytes: 4 << 20,
+            events: 10_000,
+            event_bytes: 4 << 20,
+            claims: 3,
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::id::{Epoch, Incarnation, RecordId, Uid};
+use crate::path::Path;
 use crate::record::{Ending, Failure, Record, Started, StoredRecord};
 use crate::time::{Reading, Timestamp};
 use crate::value::Value;
@@ -107,6 +108,51 @@ pub struct Append {
     pub then: Disposition,
     /// The end of the flow is waited for: it is written before what others do not wait for, where that waits.
     pub is_awaited: bool,
+}
+
+/// An event that a flow emits while it runs, for readers: it is no part of its history.
+#[derive(Clone, Debug)]
+pub struct Emit {
+    /// The flow.
+    pub uid: Uid,
+    /// The epoch in which the owner has it.
+    pub epoch: Epoch,
+    /// The step that emits it.
+    pub path: Path,
+    /// The event among those of the step. The same step and key again in the same [run](FlowInfo::run) of the flow is the
+    /// same event: the first value stays.
+    pub key: String,
+    /// Its value.
+    pub value: Value,
+    /// As for an [`Append`].
+    pub is_awaited: bool,
+}
+
+impl Emit {
+    /// Bytes that it counts for.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.path.as_str().len() + self.key.len() + self.value.len()) as u64
+    }
+}
+
+/// An event that a flow has emitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    /// Its number: 1 and up, without gaps.
+    pub number: u64,
+    /// When it was stored.
+    pub at: Timestamp,
+    /// Its value.
+    pub value: Value,
+}
+
+/// Events of a flow, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EmittedPage {
+    /// The events.
+    pub events: Vec<Emitted>,
+    /// The flow has ended, and no other event follows these.
+    pub is_last: bool,
 }
 
 /// The condition of an [`Append`]. One that ends a flow always depends on there being no cancel

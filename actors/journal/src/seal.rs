@@ -82,6 +82,7 @@ impl Seal {
             let what = match place {
                 Place::Record { flow, id, .. } => format!("record {} of flow {flow}", id.sequence),
                 Place::Signal { flow, name, .. } => format!("the signal `{name}` of flow {flow}"),
+                Place::Event { flow, path, .. } => format!("an event of {path} in flow {flow}"),
                 Place::Schedule { name } => format!("the schedule `{name}`"),
             };
             Error::UnknownValue { what, reason }

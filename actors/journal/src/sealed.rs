@@ -18,6 +18,8 @@ pub(crate) enum Place<'a> {
     Record { flow: Uid, id: RecordId, kind: u8, path: &'a Path },
     /// The value of a signal.
     Signal { flow: Uid, id: Uid, name: &'a str },
+    /// The value of an event.
+    Event { flow: Uid, path: &'a str, key: &'a str },
     /// A schedule.
     Schedule { name: &'a str },
 }
@@ -36,14 +38,14 @@ impl Place<'_> {
     /// For what a key is derived.
     pub(crate) fn domain(&self) -> Vec<u8> {
         match self {
-            Self::Record { flow, .. } | Self::Signal { flow, .. } => {
+            Self::Record { flow, .. } | Self::Signal { flow, .. } | Self::Event { flow, .. } => {
                 [b"asyncsteps flow ".as_slice(), flow.as_bytes()].concat()
             }
             Self::Schedule { .. } => b"asyncsteps schedules".to_vec(),
         }
     }
 
-    /// The place within that. Only its last part has any length.
+    /// The place within that. Only its last part has any length, but for the path of an event, whose length is there.
     pub(crate) fn authenticated(&self) -> Vec<u8> {
         match self {
             Self::Record { id, kind, path, .. } => {
@@ -52,6 +54,10 @@ impl Place<'_> {
             }
             Self::Signal { id, name, .. } => {
                 [b"signal".as_slice(), id.as_bytes(), name.as_bytes()].concat()
+            }
+            Self::Event { path, key, .. } => {
+                let length = (path.len() as u64).to_be_bytes();
+                [b"event".as_slice(), &length, path.as_bytes(), key.as_bytes()].concat()
             }
             Self::Schedule { name } => name.as_bytes().to_vec(),
         }

@@ -11,9 +11,9 @@ use asyncsteps_core::sim::Random;
 use asyncsteps_journal::memory::{Fault, Memory, Operation};
 use asyncsteps_journal::record::Event;
 use asyncsteps_journal::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
-    Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
-    Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
+    FlowInfo, Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status,
+    StoredSchedule, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Answer, Clock, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
@@ -257,6 +257,15 @@ impl Journal for Disk {
 
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {
         self.after_latency("signal", self.memory.signal(uid, signal))
+    }
+
+    fn emit(&self, emit: Emit) -> Answer<'_, Result<(), NotWritten>> {
+        self.history.note((emit.uid, emit.path.as_str(), emit.key.as_str()));
+        self.after_latency("emit", self.memory.emit(emit))
+    }
+
+    fn emitted(&self, uid: Uid, after: u64, most: usize) -> Answer<'_, EmittedPage> {
+        self.after_latency("emitted", self.memory.emitted(uid, after, most))
     }
 
     fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {

@@ -14,6 +14,8 @@ pub enum Operation {
     Claim,
     /// A signal.
     Signal,
+    /// An event.
+    Emit,
     /// A cancel.
     Cancel,
     /// A flow that goes on.
@@ -36,7 +38,10 @@ impl Operation {
     }
 
     pub(super) const fn may_wake(self) -> bool {
-        !matches!(self, Self::Load | Self::Trim | Self::Claim | Self::Lease | Self::Schedule)
+        !matches!(
+            self,
+            Self::Load | Self::Trim | Self::Claim | Self::Lease | Self::Schedule | Self::Emit
+        )
     }
 }
 

@@ -1,6 +1,7 @@
 //! A journal in memory, for tests and simulations: it forgets everything with its process, keeps to
 //! all other rules, and fails on demand.
 
+mod emits;
 mod faults;
 mod store;
 
@@ -18,9 +19,9 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
-    Loaded, News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule,
-    Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
+    FlowInfo, Inbox, Loaded, News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status,
+    StoredSchedule, Submit, Submitted,
 };
 use crate::time::{Clock, Reading, SystemClock};
 use store::MemoryStore;
@@ -224,6 +225,14 @@ impl Journal for Memory {
 
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {
         self.answer(Operation::Signal, move |store, _| store.signal(uid, signal))
+    }
+
+    fn emit(&self, emit: Emit) -> Answer<'_, Result<(), NotWritten>> {
+        self.answer(Operation::Emit, move |store, now| Ok(store.emit(emit, now)))
+    }
+
+    fn emitted(&self, uid: Uid, after: u64, most: usize) -> Answer<'_, EmittedPage> {
+        self.answer(Operation::Load, move |store, _| store.emitted(uid, after, most))
     }
 
     fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use super::emits::FlowEvents;
 use crate::check;
 use crate::coding::{CLOSING, Encoded, EventKind};
 use crate::error::{Error, NotWritten, Refused};
@@ -13,9 +14,9 @@ use crate::moment::{ClockState, Look, Moment};
 use crate::quota::{CallerRange, WaitingCounts};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FirstOwner,
-    FlowInfo, FlowState, Inbox, Loaded, News, OpenFlows, Query, ReadSchedule, Registered, Resume,
-    Signal, Status, StoredSchedule, StoredSignal, Submit, Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
+    FirstOwner, FlowInfo, FlowState, Inbox, Loaded, News, OpenFlows, Query, ReadSchedule,
+    Registered, Resume, Signal, Status, StoredSchedule, StoredSignal, Submit, Submitted,
 };
 use crate::seal::Seal;
 use crate::sealed::Place;
@@ -40,14 +41,15 @@ pub(super) struct MemoryStore {
     last_node: u64,
 }
 
-struct StoredFlow {
-    head: FlowHead,
+pub(super) struct StoredFlow {
+    pub(super) head: FlowHead,
     key: Option<CallerKey>,
     /// Whom it acts for.
     local_id: Option<String>,
     records: BTreeMap<RecordId, Encoded>,
     /// By number.
     signals: BTreeMap<u64, KeptSignal>,
+    pub(super) events: FlowEvents,
 }
 
 /// A signal; without its value when it was taken.
@@ -75,7 +77,7 @@ impl MemoryStore {
         }
     }
 
-    fn flow(&mut self, uid: Uid) -> Result<&mut StoredFlow, Refused> {
+    pub(super) fn flow(&mut self, uid: Uid) -> Result<&mut StoredFlow, Refused> {
         let flow = self.numbers.get(&uid).and_then(|number| self.flows.get_mut(number));
         flow.ok_or(Refused::NoFlow(uid))
     }
@@ -112,8 +114,14 @@ impl MemoryStore {
         }
         let records = BTreeMap::from([(RecordId::FIRST, started)]);
         let local_id = submit.started.local_id();
-        let flow =
-            StoredFlow { key: submit.key, local_id, records, signals: BTreeMap::new(), head };
+        let flow = StoredFlow {
+            key: submit.key,
+            local_id,
+            records,
+            signals: BTreeMap::new(),
+            events: FlowEvents::default(),
+            head,
+        };
         self.flows.insert(self.last_flow, flow);
         self.open.insert(self.last_flow);
         Ok(Submitted::New)
@@ -131,6 +139,26 @@ impl MemoryStore {
         }
         ended.iter().for_each(|of_caller| _ = self.of_callers.remove(of_caller));
         waiting
+    }
+
+    pub(super) fn emit(&mut self, emit: Emit, now: Moment) -> Result<(), NotWritten> {
+        let (value, limits) = (check::emit(&emit, &self.seal)?, self.limits);
+        let flow = self.flow(emit.uid)?;
+        flow.head.check_owner(emit.epoch)?;
+        flow.events.add(emit, (value, flow.head.run), &limits, now.now)
+    }
+
+    pub(super) fn emitted(
+        &mut self,
+        uid: Uid,
+        after: u64,
+        most: usize,
+    ) -> Result<EmittedPage, Error> {
+        let (seal, most) = (self.seal.clone(), check::limit(most));
+        let flow = self.flow(uid)?;
+        let events = flow.events.after(uid, after, most, &seal)?;
+        let is_last = flow.head.state == FlowState::Ended && events.len() < most;
+        Ok(EmittedPage { events, is_last })
     }
 
     pub(super) fn append(

@@ -6,8 +6,8 @@ use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
 use crate::id::Uid;
 use crate::request::{
-    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, FirstOwner, Resume, Signal, Submit,
-    Submitted,
+    Append, Appended, Cancelled, CancelledBy, Claim, Claimed, Emit, FirstOwner, Resume, Signal,
+    Submit, Submitted,
 };
 
 /// One request that changes flows.
@@ -15,6 +15,8 @@ pub(super) enum Change {
     Submit(AskedChange<Box<(Submit, Encoded)>, Submitted>),
     Append(AskedChange<EncodedBatch, Vec<Result<Appended, NotWritten>>>),
     Signal(AskedChange<(Uid, Signal), ()>),
+    /// With its value as it is stored.
+    Emit(AskedChange<(Emit, Vec<u8>), Result<(), NotWritten>>),
     Cancel(AskedChange<(Uid, CancelledBy), Cancelled>),
     Resume(AskedChange<(Uid, Resume), ()>),
     Claim(AskedChange<Claim, Vec<Claimed>>),
@@ -27,6 +29,7 @@ impl Change {
         match self {
             Self::Submit(asked) => matches!(asked.request.0.owner, FirstOwner::Node(_)),
             Self::Append(asked) => asked.request.batch.iter().any(|entry| entry.is_awaited),
+            Self::Emit(asked) => asked.request.0.is_awaited,
             Self::Signal(_) | Self::Cancel(_) | Self::Resume(_) | Self::Claim(_) => true,
         }
     }
@@ -71,6 +74,7 @@ impl Change {
             Self::Submit(asked) => asked.is_wanted(),
             Self::Append(asked) => asked.is_wanted(),
             Self::Signal(asked) => asked.is_wanted(),
+            Self::Emit(asked) => asked.is_wanted(),
             Self::Cancel(asked) => asked.is_wanted(),
             Self::Resume(asked) => asked.is_wanted(),
             Self::Claim(asked) => asked.is_wanted(),
@@ -82,6 +86,7 @@ impl Change {
             Self::Submit(asked) => asked.end(committed),
             Self::Append(asked) => asked.end(committed),
             Self::Signal(asked) => asked.end(committed),
+            Self::Emit(asked) => asked.end(committed),
             Self::Cancel(asked) => asked.end(committed),
             Self::Resume(asked) => asked.end(committed),
             Self::Claim(asked) => asked.end(committed),
@@ -94,6 +99,7 @@ impl Change {
             Self::Append(asked) => &asked.request.batch,
             Self::Submit(_)
             | Self::Signal(_)
+            | Self::Emit(_)
             | Self::Cancel(_)
             | Self::Resume(_)
             | Self::Claim(_) => &[],
@@ -106,6 +112,7 @@ impl Change {
             Self::Submit(_) | Self::Claim(_) => Vec::new(),
             Self::Append(asked) => asked.request.batch.iter().map(|entry| entry.uid).collect(),
             Self::Signal(asked) => vec![asked.request.0],
+            Self::Emit(asked) => vec![asked.request.0.uid],
             Self::Cancel(asked) => vec![asked.request.0],
             Self::Resume(asked) => vec![asked.request.0],
         }

@@ -96,6 +96,7 @@ pub(super) async fn claim(
         | Change::Submit(_)
         | Change::Append(_)
         | Change::Signal(_)
+        | Change::Emit(_)
         | Change::Cancel(_)
         | Change::Resume(_) => None,
     });

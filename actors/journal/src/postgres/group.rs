@@ -8,7 +8,7 @@ use super::change::{Change, EncodedBatch};
 use super::claims::{self, alive};
 use super::session::{JournalSession, SessionFailure};
 use super::tables::{SAVE, head, head_columns, moment, save};
-use super::{reads, submits};
+use super::{emits, reads, submits};
 use crate::check;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
@@ -112,6 +112,16 @@ impl Group<'_> {
                 Change::Signal(asked) => {
                     let (uid, signal) = &asked.request;
                     asked.answer = Some(told(self.signal(*uid, signal, &mut heads).await)?);
+                }
+                Change::Emit(asked) => {
+                    let (emit, value) = &asked.request;
+                    asked.answer = Some(Ok(match heads.get(&emit.uid) {
+                        Some((_, head)) => {
+                            let bounds = (now, &self.limits);
+                            emits::emit(self.session, (emit, value), head, bounds).await?
+                        }
+                        None => Err(Refused::NoFlow(emit.uid).into()),
+                    }));
                 }
                 Change::Cancel(asked) => {
                     let (uid, by) = &asked.request;

@@ -38,6 +38,7 @@
 
 mod change;
 mod claims;
+mod emits;
 mod group;
 mod pool;
 mod presence;
@@ -65,9 +66,9 @@ use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
-    Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
-    Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
+    FlowInfo, Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status,
+    StoredSchedule, Submit, Submitted,
 };
 #[cfg(not(feature = "encryption"))]
 use crate::seal::Seal;
@@ -366,6 +367,20 @@ impl Journal for Postgres {
             Ok(()) => self.change(Change::Signal, (uid, signal)),
             Err(refused) => refuse(refused),
         }
+    }
+
+    fn emit(&self, emit: Emit) -> Answer<'_, Result<(), NotWritten>> {
+        match check::emit(&emit, &self.0.server.seal) {
+            Ok(value) => Box::pin(self.0.writer.run(Change::Emit, (emit, value))),
+            Err(refused) => Box::pin(async { Ok(Err(refused.into())) }),
+        }
+    }
+
+    fn emitted(&self, uid: Uid, after: u64, most: usize) -> Answer<'_, EmittedPage> {
+        Box::pin(async move {
+            let session = self.reader().await?;
+            session::within(emits::emitted(&session, uid, (after, most))).await.map_err(not_reached)
+        })
     }
 
     fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {

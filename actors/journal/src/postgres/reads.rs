@@ -212,7 +212,7 @@ pub(super) async fn count(
     let flows = try_join_all(wanted.map(count)).await?.into_iter().flatten().collect();
     let sql = "SELECT (SELECT max(number) - min(number) + 1 FROM flow), \
                pg_total_relation_size('flow') + pg_total_relation_size('record') \
-               + pg_total_relation_size('signal')";
+               + pg_total_relation_size('signal') + pg_total_relation_size('emitted')";
     let rows = session.query(sql, &[]).await?;
     let row = rows.first().ok_or_else(foreign)?;
     let (stored, bytes) = (row.try_get::<_, Option<i64>>(0)?, Some(unsigned(row.try_get(1)?)));

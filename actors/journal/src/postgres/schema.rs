@@ -2,7 +2,7 @@
 
 use super::session::{JournalSession, SessionFailure};
 use super::tables::{encoded, uid};
-use super::{presence, schedules};
+use super::{emits, presence, schedules};
 use crate::error::Error;
 use crate::id::RecordId;
 use crate::limits::BATCH;
@@ -139,6 +139,7 @@ pub(super) async fn set_up(
                 session.batch(INDEXES).await?;
             }
             session.batch(schedules::TABLE).await?;
+            session.batch(emits::TABLE).await?;
             presence::set_up(session, schema).await?;
             session.execute("UPDATE format SET number = $1", &[&FORMAT]).await?;
             let insert = "INSERT INTO program (name) VALUES ($1) ON CONFLICT DO NOTHING";

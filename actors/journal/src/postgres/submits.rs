@@ -41,6 +41,7 @@ pub(super) async fn write(
         Change::Submit(asked) => Some(asked),
         Change::Append(_)
         | Change::Signal(_)
+        | Change::Emit(_)
         | Change::Cancel(_)
         | Change::Resume(_)
         | Change::Claim(_) => None,

@@ -10,7 +10,8 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 pub(super) const SAVEPOINT: &str = "asyncsteps_body";
 
 /// The tables of the journal.
-const TABLES: [&str; 6] = ["flow", "journal", "node", "program", "record", "signal"];
+const TABLES: [&str; 8] =
+    ["emitted", "flow", "journal", "node", "program", "record", "schedule", "signal"];
 
 /// Whether a body of the application uses the connection.
 pub(super) struct Guest(Arc<AtomicBool>);

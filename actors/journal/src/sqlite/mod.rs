@@ -34,6 +34,7 @@
 
 mod cache;
 mod claims;
+mod emits;
 mod flows;
 mod guard;
 mod guest;
@@ -63,9 +64,9 @@ use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::request::{
-    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, FlowInfo, Inbox,
-    Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status, StoredSchedule, Submit,
-    Submitted,
+    Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
+    FlowInfo, Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status,
+    StoredSchedule, Submit, Submitted,
 };
 use crate::seal::Seal;
 use crate::stored;
@@ -290,6 +291,17 @@ impl Journal for Sqlite {
 
     fn signal(&self, uid: Uid, signal: Signal) -> Answer<'_, ()> {
         self.change(move |tables, _| tables.signal(uid, &signal))
+    }
+
+    fn emit(&self, emit: Emit) -> Answer<'_, Result<(), NotWritten>> {
+        match check::emit(&emit, &self.0.seal) {
+            Ok(value) => self.write(move |tables, now| tables.emit(&emit, &value, now)),
+            Err(refused) => Box::pin(async { Ok(Err(refused.into())) }),
+        }
+    }
+
+    fn emitted(&self, uid: Uid, after: u64, most: usize) -> Answer<'_, EmittedPage> {
+        self.read(move |tables, _| tables.emitted(uid, after, most))
     }
 
     fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {

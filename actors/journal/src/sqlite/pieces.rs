@@ -108,6 +108,9 @@ impl SqliteTables {
     fn drop_flows(&self, flows: &[FlowHead]) -> Result<usize, Error> {
         let mut room = PIECE;
         for (removed, flow) in flows.iter().enumerate() {
+            if self.drop_events(flow.number)? {
+                return Ok(removed);
+            }
             let number = int(flow.number);
             let sql =
                 "SELECT count(*), coalesce(sum(octet_length(body)), 0) FROM record WHERE flow = ?1";

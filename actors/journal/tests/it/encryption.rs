@@ -9,11 +9,14 @@ use asyncsteps_journal::postgres::{self, Postgres};
 use asyncsteps_journal::record::{
     Cause, Done, Effect, Ended, Ending, Failed, Failure, Intent, Iteration, Keys as Items, Started,
 };
-use asyncsteps_journal::request::{Append, CallerKey, FirstOwner, Signal, StoredSchedule, Submit};
+use asyncsteps_journal::request::{
+    Append, CallerKey, Emit, FirstOwner, Signal, StoredSchedule, Submit,
+};
 use asyncsteps_journal::sqlite::{self, Sqlite};
 use asyncsteps_journal::transaction::{Committed, StepEntry, Transaction};
 use asyncsteps_journal::{
-    Error, Event, InvalidKeys, Journal, Keys, LEASE, Path, Record, Repeat, Timestamp, Uid, Value,
+    Epoch, Error, Event, InvalidKeys, Journal, Keys, LEASE, Path, Record, Repeat, Timestamp, Uid,
+    Value,
 };
 use asyncsteps_postgres_server::Server;
 use rusqlite::Connection;
@@ -83,6 +86,10 @@ async fn fill(journal: &dyn Journal) -> Uid {
     let value = mark();
     let schedule = StoredSchedule { name: "daily".to_owned(), value };
     journal.put_schedule(schedule).await.expect("it is stored");
+    let (epoch, path) = (Epoch::new(1), Path::template("t").step("s"));
+    let key = "k".to_owned();
+    let emit = Emit { uid: open, epoch, path, key, value: mark(), is_awaited: false };
+    journal.emit(emit).await.expect("an answer").expect("it is stored");
     let end = Event::Ended(Ended { ending: Ending::Completed(mark()) });
     let end = vec![Record::new(Path::template("t"), end)];
     let of = |uid, records| Append { uid, records, ..entry(uid, 1, "") };
@@ -104,6 +111,8 @@ async fn read(journal: &dyn Journal, uid: Uid) {
     assert_eq!((&started.parameters, started.user.as_deref()), (&mark(), Some(MARK)));
     assert_eq!(read[1..], records());
     assert_eq!(loaded.inbox.signals[0].value, mark());
+    let emitted = journal.emitted(uid, 0, 9).await.expect("they are read").events;
+    assert_eq!(emitted.iter().map(|it| &it.value).collect::<Vec<_>>(), [&mark()]);
     assert_eq!(journal.schedules().await.expect("they are read")[0].value, Ok(mark()));
 }
 
@@ -122,9 +131,11 @@ async fn unread(journal: &dyn Journal, uid: Uid) -> String {
             .clone()
             .expect_err("it is not read"),
         journal.inbox(uid).await.expect_err("it is not read").to_string(),
+        journal.emitted(uid, 0, 9).await.expect_err("it is not read").to_string(),
     ];
     assert!(others[0].starts_with("the schedule `daily` cannot be read: "), "{others:?}");
     assert!(others[1].starts_with(&format!("the signal `n` of flow {uid} cannot ")), "{others:?}");
+    assert!(others[2].starts_with(&format!("an event of t/s in flow {uid} cannot ")), "{others:?}");
     error.to_string()
 }
 
@@ -287,7 +298,7 @@ fn what_was_moved_or_changed_does_not_open() {
         "UPDATE record SET kind = 9 WHERE flow = 1 AND sequence = 2",
         "UPDATE record SET body = CAST(substr(body, 1, length(body) - 1) || x'00' AS BLOB) WHERE flow = 1",
         "UPDATE record SET body = substr(body, 1, 5)",
-        "UPDATE signal SET id = zeroblob(16); UPDATE schedule SET name = 'other'",
+        "UPDATE signal SET id = zeroblob(16); UPDATE schedule SET name = 'other'; UPDATE emitted SET key = 'other'",
     ]
     .iter()
     .enumerate()
@@ -301,6 +312,7 @@ fn what_was_moved_or_changed_does_not_open() {
             if sql.contains("schedule") {
                 let read = journal.schedules().await.expect(sql);
                 errors.push(read[0].value.clone().expect_err(sql));
+                errors.push(journal.emitted(uid, 0, 9).await.expect_err(sql).to_string());
             }
             for error in errors {
                 let why = "it was changed or moved since the key `a` sealed it";

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "rules are tests, in functions that several tests call")]
 
 mod claims;
+mod emits;
 mod histories;
 mod inbox;
 mod model;
@@ -17,7 +18,14 @@ use std::pin::Pin;
 use asyncsteps_journal::{Journal, Limits};
 
 /// Small, so that rules reach them.
-const LIMITS: Limits = Limits { records: 40, signals: 5, signal_bytes: 10_000, claims: 3 };
+const LIMITS: Limits = Limits {
+    records: 40,
+    signals: 5,
+    signal_bytes: 10_000,
+    events: 5,
+    event_bytes: 20_000,
+    claims: 3,
+};
 
 /// A rule that runs.
 type Checked<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -106,6 +114,13 @@ rules! {
         a_signal_that_races_with_parking_is_not_slept_over
         news_names_the_flows_with_something_unseen
         changes_tell_of_work;
+    emits:
+        events_have_numbers_without_gaps_and_are_emitted_once
+        events_at_once_are_numbered_without_gaps
+        events_are_of_the_owner
+        events_are_bounded_and_what_is_refused_is_refused_alone
+        events_stay_until_their_flow_is_removed
+        a_flow_that_begins_anew_emits_again;
     operator:
         a_paused_flow_waits_for_an_operator
         a_step_is_done_again_without_its_records
