@@ -104,7 +104,7 @@ pub use asyncsteps_macros::Code;
 
 #[doc(inline)]
 pub use asyncsteps_executor::{
-    Builder, CallSteps, Caller, ConfigError, Cx, Either, Executor, Functions, RequestInfo,
+    Builder, CallSteps, Caller, ConfigError, Cx, Either, Emits, Executor, Functions, RequestInfo,
     RequestSteps, Returns, Service, Step, Steps, TypedCall, TypedCallError, TypedClient,
 };
 

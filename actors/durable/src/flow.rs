@@ -2,6 +2,7 @@
 //! write.
 
 use std::cell::{Cell, Ref, RefCell};
+use std::fmt::Display;
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,11 +11,13 @@ use std::time::Duration;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, codes};
 use asyncsteps_journal::request::{Inbox, Loaded};
-use asyncsteps_journal::{Event, Path, Record, Timestamp};
+use asyncsteps_journal::{Event, Path, Record, Timestamp, Value};
+use serde_json::Value as Json;
 use tokio::sync::Notify;
 
 use crate::activity::FlowActivity;
 use crate::cancels::error_of_cancel;
+use crate::event_reader::WatchedFlows;
 use crate::left::JournalClock;
 use crate::life::{LeaveReason, Life, Turn};
 use crate::marks::OVERDUE;
@@ -58,6 +61,7 @@ pub(crate) struct DurableFlow {
     /// It was left, or is ended from outside.
     ends: Notify,
     pub(crate) signals: Signals,
+    watched: WatchedFlows,
     /// How many steps are about to commit it, which the journal decides.
     pub(crate) deciding: Cell<usize>,
 }
@@ -65,7 +69,7 @@ pub(crate) struct DurableFlow {
 impl DurableFlow {
     pub(crate) fn new(
         (loaded, root): (&Loaded, Path),
-        owned: Owned,
+        (owned, watched): (Owned, WatchedFlows),
         bodies: FlowBodies,
     ) -> Rc<Self> {
         let mut replay = Replay::of(loaded, |id| owned.writer.loaded(id));
@@ -92,6 +96,7 @@ impl DurableFlow {
             is_cancelled: Cell::new(false),
             ends: Notify::new(),
             signals: Signals::default(),
+            watched,
             deciding: Cell::new(0),
         });
         flow.signals.add(loaded.inbox.signals.iter());
@@ -218,6 +223,28 @@ impl DurableFlow {
             let record = Record::new(path.clone(), event);
             self.replay.borrow_mut().add(&record, self.owned.writer.next());
             self.owned.writer.add(record, replaced);
+        }
+    }
+
+    /// Emits an event of the step at this path, after what was recorded so far.
+    pub(crate) async fn emit(
+        self: Rc<Self>,
+        path: Path,
+        key: String,
+        event: Json,
+    ) -> Result<(), Error> {
+        let internal = |why: &dyn Display| Error::with_info(codes::INTERNAL_ERROR, why.to_string());
+        let event = Value::encode_json(&event).map_err(|error| internal(&error))?;
+        self.stored().await;
+        match self.owned.writer.emit(path, &key, event).await {
+            Ok(stored) => {
+                self.watched.changed(self.owned.uid());
+                stored.map_err(|refused| internal(&refused))
+            }
+            Err(stopped) => {
+                self.leave(stopped.into());
+                pending().await
+            }
         }
     }
 

@@ -70,6 +70,7 @@ impl FlowRun<'_> {
         let root = Path::template(&program.template);
         let has_died = self.taken.claimed.deaths > 0;
         let bodies = FlowBodies::new(has_died, Rc::clone(self.suspects));
+        let owned = (owned, self.shared.watched.clone());
         let flow = DurableFlow::new((&loaded, root), owned, bodies);
         flow.take_settled();
         let compared = flow.replay.borrow().compare((&flow.root, started), &program.planned);

@@ -21,6 +21,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::caller::Origin;
+use crate::event_reader::WatchedFlows;
 use crate::figures::DurableFigures;
 use crate::held::HeldFlows;
 use crate::keeper::Keeper;
@@ -46,6 +47,8 @@ pub(crate) struct DurableShared {
     pub(crate) entities: EntityOwners,
     /// What its nodes have.
     pub(crate) held: HeldFlows,
+    /// The requests whose events are read in this process.
+    pub(crate) watched: WatchedFlows,
     pub(crate) figures: DurableFigures,
     keeper: OnceLock<Keeper>,
     schedules_changed: Notify,
@@ -203,6 +206,7 @@ impl DurableShared {
             kept_schedules: KeptSchedules::default(),
             entities: EntityOwners::default(),
             held: HeldFlows::default(),
+            watched: WatchedFlows::default(),
             figures: DurableFigures::default(),
             keeper: OnceLock::new(),
             schedules_changed: Notify::new(),
@@ -413,6 +417,7 @@ impl DurableShared {
 
     /// The flow has ended, waits for an operator, or goes back to the journal because the executor closes.
     pub(crate) fn tell_ended(&self, uid: Uid) {
+        self.watched.changed(uid);
         for waiting in self.state.lock().waiting.remove(&uid).into_iter().flatten() {
             // a caller that no longer waits need not be notified
             let _ = waiting.send(());

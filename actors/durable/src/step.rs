@@ -20,6 +20,7 @@ use asyncsteps_executor::recorder::{
 };
 use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Iteration, Keys, Outcome};
 use asyncsteps_journal::{Event, Path, PathPart, Value};
+use serde_json::Value as Json;
 
 use crate::causes::{cause_of, recalled};
 use crate::flow::DurableFlow;
@@ -51,6 +52,8 @@ pub(crate) struct DurableStep {
     current: Cell<u32>,
     /// An attempt of it failed, and was recorded.
     has_failed: Cell<bool>,
+    /// Its undo has begun.
+    undoes: Cell<bool>,
     /// Its input, if that is recorded.
     input: RefCell<Option<Value>>,
 }
@@ -59,7 +62,8 @@ impl DurableStep {
     pub(crate) fn new(flow: &Rc<DurableFlow>, step: &StepView, path: Path) -> Self {
         let (flow, step, began) = (Rc::clone(flow), step.clone(), Cell::new(Time::ZERO));
         let (measured, current, input) = (Rc::default(), Cell::new(1), RefCell::default());
-        Self { flow, step, path, began, measured, current, has_failed: Cell::new(false), input }
+        let (has_failed, undoes) = (Cell::new(false), Cell::new(false));
+        Self { flow, step, path, began, measured, current, has_failed, undoes, input }
     }
 
     fn is_body(&self) -> bool {
@@ -281,7 +285,10 @@ impl StepRecorder for DurableStep {
     fn begin(&self, run: Run) -> Later<Result<Running, Error>> {
         match run {
             Run::Attempt(attempt) => self.begin_body(attempt),
-            Run::Undo => self.begin_undo(),
+            Run::Undo => {
+                self.undoes.set(true);
+                self.begin_undo()
+            }
         }
     }
 
@@ -347,6 +354,11 @@ impl StepRecorder for DurableStep {
         self.current.set(at.attempt);
         let (flow, path) = (Rc::clone(&self.flow), self.sublevel(at));
         Rc::new(InsideSteps::new(flow, self.step.clone(), path))
+    }
+
+    fn emit(&self, key: &str, event: Json) -> Later<Result<(), Error>> {
+        let path = if self.undoes.get() { self.path.undo() } else { self.path.clone() };
+        Box::pin(Rc::clone(&self.flow).emit(path, key.to_owned(), event))
     }
 
     fn now(&self, at: &Sublevel) -> SystemTime {

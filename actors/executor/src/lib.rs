@@ -70,7 +70,7 @@ pub use asyncsteps_futoin::typed;
 pub use asyncsteps_futoin::{iface, message, net, typescript, url};
 
 pub use self::executor::*;
-pub use self::plan::{Cx, Either, Returns, Service, Step, Steps};
+pub use self::plan::{Cx, Either, Emits, Returns, Service, Step, Steps};
 
 pub mod channel;
 mod executor;

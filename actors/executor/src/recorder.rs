@@ -119,6 +119,10 @@ pub trait StepRecorder: ReplayHooks {
     /// # Errors
     /// If what follows cannot be stored.
     fn ended(&self, at: &Sublevel, end: LevelEnd) -> Result<(), Error>;
+
+    /// The body, or the undo, emits an event, which is the only one of the step with this key: completes when it is
+    /// stored.
+    fn emit(&self, key: &str, event: Value) -> Later<Result<(), Error>>;
 }
 
 /// The recorders of sub-steps, or the error of the step that they are in.

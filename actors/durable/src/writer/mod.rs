@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
-use asyncsteps_journal::request::{Append, Appended, Condition, Disposition};
+use asyncsteps_journal::request::{Append, Appended, Condition, Disposition, Emit};
 use asyncsteps_journal::transaction::{Committed, Prepared, StepEntry};
 use asyncsteps_journal::{
-    Epoch, Error, Event, Journal, NotWritten, Path, Record, RecordId, Repeat, Uid,
+    Epoch, Error, Event, Journal, NotWritten, Path, Record, RecordId, Repeat, Uid, Value,
 };
 use tokio::sync::Notify;
 
@@ -378,6 +378,21 @@ impl FlowWriter {
         Ok(tickets.into_iter().zip(append.records).collect())
     }
 
+    /// Stores an event of the step at this path, beside the records.
+    pub(crate) async fn emit(
+        &self,
+        path: Path,
+        key: &str,
+        value: Value,
+    ) -> Result<Result<(), NotWritten>, Stopped> {
+        let (uid, epoch, is_awaited) = (self.uid, self.epoch, self.is_awaited.get());
+        let emit = Emit { uid, epoch, path, key: key.to_owned(), value, is_awaited };
+        match self.answered(async || self.journal.emit(emit.clone()).await).await? {
+            Err(why @ NotWritten::Stale { .. }) => Err(stopped_by(why)),
+            stored => Ok(stored),
+        }
+    }
+
     /// The names that records from this number on get.
     fn ids(&self, first: u64) -> impl Iterator<Item = RecordId> + use<> {
         let epoch = self.epoch;
@@ -539,7 +554,6 @@ fn refused(reason: impl ToString) -> Stopped {
 
 #[cfg(test)]
 mod tests {
-    use asyncsteps_journal::Value;
     use asyncsteps_journal::memory::{Fault, Memory, Operation};
     use asyncsteps_journal::record::Iteration;
     use asyncsteps_journal::transaction::Local;

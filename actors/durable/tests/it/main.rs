@@ -10,6 +10,7 @@ mod changed;
 mod changes;
 mod commits;
 mod deadlocks;
+mod emits;
 mod endings;
 mod entities;
 mod figures;

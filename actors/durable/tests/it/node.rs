@@ -14,7 +14,7 @@ use asyncsteps_executor::Executor;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crash {
-    /// The append of the node at which it crashes, from 1.
+    /// The append or emit of the node at which it crashes, from 1.
     pub(crate) append: usize,
     pub(crate) kind: Kind,
 }
@@ -54,7 +54,8 @@ pub(crate) async fn run_until(
             return Fault::NotDone;
         }
         let Some(Crash { append, kind }) = crash else { return Fault::None };
-        if operation != Operation::Append || count.fetch_add(1, Ordering::Relaxed) + 1 < append {
+        let is_counted = matches!(operation, Operation::Append | Operation::Emit);
+        if !is_counted || count.fetch_add(1, Ordering::Relaxed) + 1 < append {
             return Fault::None;
         }
         seen.store(true, Ordering::Relaxed);

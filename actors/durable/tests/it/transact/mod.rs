@@ -1,6 +1,6 @@
 //! Steps whose effect and record are one transaction, in each database, and processes that are killed and replaced.
 
-mod bank;
+pub(crate) mod bank;
 mod kill;
 mod process;
 mod rules;
