@@ -24,6 +24,7 @@
 //! | `submit` | `function`, `params`, `key`, `start`, `deadline` | the `uid` of the job, which runs to an end from now on |
 //! | `status` | `uid` | [`JobStatus`]: what it does, and which effects stay although it did not come to a result |
 //! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
+//! | `events` | `uid`, `after` | what the job emits, as `text/event-stream` |
 //! | `cancel` | `uid` | [`JobCancel`]: `requested`, or `tooLate` if it has ended or has begun what commits it |
 //! | `signal` | `uid`, `name`, `value`, `id` | |
 //! | `list` | `function`, `state`, `entities`, `user`, `from`, `before`, `after`, `most` | [`JobList`], the oldest first |
@@ -40,6 +41,12 @@
 //! Times are numbers of milliseconds, since 1970 where they are times of day. A `key` has 1 to 128 printable
 //! ASCII characters; the header `Idempotency-Key` is one, and both are refused. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
 //! would stay in the journal.
+//!
+//! `events` is called by its URL, and answers with server-sent events (HTML §9.2) for who may see the `status`: `id` is the
+//! number of an event, from the one after `after` or the header `Last-Event-ID`, `data` is JSON on one line, `event` is
+//! `emit`, or `end` behind the last event of a job that has ended. A comment comes when nothing else
+//! does for 15 s, or for half of the limit of requests. The
+//! stream also ends, without an `end`, when the server closes. Nothing in events is redacted.
 //!
 //! A `signal` is refused unless each step of the job that waits for this `name` lets the caller send it, whether the job
 //! is the caller's or not. It is stored when it is answered: the step of the job that waits for this `name` takes the `value`, now or
@@ -83,6 +90,7 @@
 
 mod allowed;
 mod erase;
+mod events;
 mod params;
 mod schedules;
 mod service;

@@ -43,6 +43,14 @@ pub(super) struct Awaited {
 }
 
 #[derive(Deserialize, JsonSchema)]
+pub(super) struct WatchedJob {
+    pub(super) uid: String,
+    /// The number of the last event that is known; all come unless given.
+    #[schemars(range(min = 0))]
+    pub(super) after: Option<f64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct JobFilter {
     pub(super) function: Option<String>,
     pub(super) state: Option<JobState>,

@@ -19,7 +19,7 @@ use super::allowed::JobsFunction;
 use super::params::{
     Awaited, DeclaredSchedule, Erasure, How, JobFilter, NamedJob, NamedSchedule, Page, Resumed,
     SchedulesPage, SentSignal, Settlement, Settling, StoredJobSchedule, Submission, SubmittedJob,
-    Undoing, time, whole,
+    Undoing, WatchedJob, time, whole,
 };
 use super::types::{
     ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus, JobStep, JobsErased,
@@ -172,6 +172,8 @@ impl Jobs {
         submit.seclvl(callers).throws(["NotDurable"]);
         interface.function::<NamedJob, JobStatus>("status").seclvl(callers).throws(unknown);
         interface.function::<Awaited, JobResult>("result").seclvl(callers).throws(unknown);
+        let events = interface.function::<WatchedJob, ()>("events").rawresult();
+        events.seclvl(callers).throws(unknown);
         interface.function::<NamedJob, JobCancel>("cancel").seclvl(callers).throws(unknown);
         let signal = interface.function::<SentSignal, bool>("signal");
         signal.seclvl(callers).throws(["UnknownJob", "Unreadable", "HasEnded", "TooManySignals"]);
@@ -208,6 +210,7 @@ impl Jobs {
             .on("submit", Self::submit)
             .on("status", Self::status)
             .on("result", Self::result)
+            .on("events", Self::events)
             .on("cancel", Self::cancel)
             .on("signal", Self::signal)
             .on("list", Self::list)
@@ -496,7 +499,7 @@ async fn settled<P>(
 }
 
 /// The job of this name, if the caller may see it.
-async fn visible<P>(cx: &Cx<Jobs, P>, name: &str) -> BodyResult<Uid> {
+pub(super) async fn visible<P>(cx: &Cx<Jobs, P>, name: &str) -> BodyResult<Uid> {
     let unknown = || JobsError::UnknownJob(name.to_owned());
     let uid: Uid = name.parse().map_err(|_| unknown())?;
     match is_visible(cx, uid).await {

@@ -22,6 +22,7 @@ mod idle;
 mod jobs;
 mod jobs_allowed;
 mod jobs_erase;
+mod jobs_events;
 mod jobs_schedules;
 mod jobs_signals;
 mod jobs_unread;
