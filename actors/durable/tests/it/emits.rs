@@ -311,7 +311,7 @@ fn process(file: &std::path::Path, run: u32, uid: Option<Uid>, after: &[u64]) ->
         let uid = match uid {
             Some(uid) => uid,
             None => {
-                let options = Options::default().caller(&User::new("ann", SecurityLevel::SafeOps));
+                let options = Options::default().caller(User::new("ann", SecurityLevel::SafeOps));
                 let submit = durable.submit("test.emits:1.0:emit", json!({}), options);
                 submit.await.expect("it is stored")
             }
