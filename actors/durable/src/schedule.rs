@@ -17,10 +17,17 @@ use crate::submit::NotSubmitted;
 
 /// When requests of a function begin again and again, for [`Durable::schedule`](crate::Durable::schedule).
 ///
-/// The expression has the five fields of cron: minute, hour, day of the month, month, day of the week; or it is one of
-/// `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. Times are in UTC, unless a [time zone](Self::time_zone) is
-/// named. Where its clocks go forward, a fixed time that is left out comes at once after the gap; where they go back, a
-/// fixed time comes once.
+/// The expression has the five fields of cron: minute, hour, day of the month, month, day of the week (0 and 7 are
+/// Sunday); or it is one of `@hourly`, `@daily` or `@midnight`, `@weekly`, `@monthly`, and `@yearly` or `@annually`. A
+/// field is `*` or a list of numbers and ranges; `*` and ranges may have a step: `*/15`, `9-17/2`. Months and days of the
+/// week have names as well: `JAN`, `mon-fri`. Nothing else is known: `L`, `W`, `#` and `?` of other programs are refused.
+///
+/// If the day of the month and the day of the week are both restricted, a day matches one of them, as vixie's cron has
+/// it: `0 0 1,15 * 1` is on the 1st, on the 15th and on each Monday. A field that begins with `*` restricts nothing in
+/// this sense, and a day matches both: `0 0 */2 * 1` is on Mondays that are odd days of the month.
+///
+/// Times are in UTC, unless a [time zone](Self::time_zone) is named. Where its clocks go forward, a fixed time that is
+/// left out comes at once after the gap; where they go back, a fixed time comes once.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Schedule {{ name: {name:?}, cron: {:?}, .. }}", cron.as_str())]
 #[must_use = "it is given to `Durable::schedule`"]
@@ -70,8 +77,18 @@ impl Schedule {
     /// # Errors
     /// If the name is too long, the expression cannot be read, or no time is meant by it.
     pub fn new(name: impl Into<String>, expression: &str) -> Result<Self, WrongSchedule> {
-        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
         let name = name.into();
+        match unknown_part(expression) {
+            None => Self::read(name, expression),
+            Some(part) => {
+                let reason = format!("`{part}` is no number, range, list or step of this field");
+                Err(WrongSchedule::Expression { name, expression: expression.to_owned(), reason })
+            }
+        }
+    }
+
+    /// The same with an expression that may be stored, also by a program that took more than this one.
+    fn read(name: String, expression: &str) -> Result<Self, WrongSchedule> {
         if !(1..=LONGEST_NAME).contains(&name.len()) {
             return Err(WrongSchedule::Name(name.len()));
         }
@@ -80,7 +97,14 @@ impl Schedule {
             expression: expression.to_owned(),
             reason,
         };
-        let cron = parser.build().parse(expression).map_err(|error| wrong(error.to_string()))?;
+        // croner takes `*` alone for a field without a restriction
+        let mut fields = expression.split_whitespace().skip(2).step_by(2);
+        let is_open = fields.any(|field| field.starts_with('*'));
+        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
+        let midnight = expression.trim().eq_ignore_ascii_case("@midnight");
+        let cron = parser.dom_and_dow(is_open).build();
+        let cron = cron.parse(if midnight { "@daily" } else { expression });
+        let cron = cron.map_err(|error| wrong(error.to_string()))?;
         let schedule =
             Self { name: name.clone(), cron, zone: TimeZone::UTC, caller: Caller::anonymous() };
         match schedule.next_after(Timestamp::default()) {
@@ -118,6 +142,26 @@ impl Schedule {
         let next = self.cron.find_next_occurrence(&now, false).ok()?;
         u64::try_from(next.timestamp().as_millisecond()).ok().map(Timestamp::from_millis)
     }
+}
+
+/// A part of an expression that vixie's cron does not have in its field.
+fn unknown_part(expression: &str) -> Option<&str> {
+    const MONTHS: &str = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC";
+    const DAYS: &str = "SUN MON TUE WED THU FRI SAT";
+    let is_number = |value: &str| !value.is_empty() && value.bytes().all(|it| it.is_ascii_digit());
+    let is_value = |value: &str, names: &str| {
+        is_number(value) || names.split(' ').any(|name| name.eq_ignore_ascii_case(value))
+    };
+    let is_part = |part: &str, names: &str| {
+        let (range, step) = part.split_once('/').unwrap_or((part, "1"));
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        is_number(step) && (range == "*" || is_value(from, names) && is_value(to, names))
+    };
+    let fields = expression.split_whitespace().zip(["", "", "", MONTHS, DAYS]);
+    fields
+        .filter(|(field, _)| !field.starts_with('@'))
+        .flat_map(|(field, names)| field.split(',').map(move |part| (part, names)))
+        .find_map(|(part, names)| (!is_part(part, names)).then_some(part))
 }
 
 /// A schedule with what its requests are.
@@ -187,7 +231,7 @@ impl ScheduledRequests {
     pub(crate) fn read(stored: &ReadSchedule) -> Result<Self, String> {
         let StoredForm { function, cron, time_zone, user, parameters, revision } =
             StoredForm::read(stored)?;
-        let schedule = Schedule::new(stored.name.clone(), &cron)
+        let schedule = Schedule::read(stored.name.clone(), &cron)
             .and_then(|schedule| schedule.time_zone(&time_zone))
             .map_err(|error| error.to_string())?
             .caller(caller::read(user.as_deref())?);
@@ -293,6 +337,58 @@ mod tests {
         assert_eq!(times(&berlin, "2026-03-27T12:00:00Z", 3), spring);
         let autumn = ["2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"];
         assert_eq!(times(&berlin, "2026-10-23T12:00:00Z", 3), autumn);
+    }
+
+    #[test]
+    fn days_of_month_and_week_follow_the_rule_of_vixie() {
+        for (expression, days) in [
+            // one of both
+            ("0 0 13 * 5", ["2026-02-06", "2026-02-13", "2026-02-20", "2026-02-27", "2026-03-06"]),
+            // a field that begins with `*` restricts nothing: both
+            ("0 0 */2 * 1", ["2026-02-09", "2026-02-23", "2026-03-09", "2026-03-23", "2026-04-13"]),
+            (
+                "0 0 13 * */5",
+                ["2026-02-13", "2026-03-13", "2026-09-13", "2026-11-13", "2026-12-13"],
+            ),
+            ("0 0 13 * *", ["2026-02-13", "2026-03-13", "2026-04-13", "2026-05-13", "2026-06-13"]),
+            ("@midnight", ["2026-02-01", "2026-02-02", "2026-02-03", "2026-02-04", "2026-02-05"]),
+            (
+                "0 0 * Feb,MAR mon-TUE",
+                ["2026-02-02", "2026-02-03", "2026-02-09", "2026-02-10", "2026-02-16"],
+            ),
+        ] {
+            let schedule = Schedule::new("days", expression).expect("it is right");
+            let days = days.map(|day| format!("{day}T00:00:00Z"));
+            assert_eq!(times(&schedule, "2026-01-31T12:00:00Z", 5), days, "{expression}");
+        }
+    }
+
+    #[test]
+    fn what_other_programs_than_cron_know_is_refused() {
+        for (expression, part) in [
+            ("0 0 L * *", "L"),
+            ("0 0 15W * *", "15W"),
+            ("0 0 ? * 1", "?"),
+            ("0 0 * * 5#2", "5#2"),
+            ("0 0 * * 5L", "5L"),
+            ("0 0 1 * +1", "+1"),
+            ("0 0 * * 1,,2", ""),
+            ("0 0 * * JAN", "JAN"),
+            ("MON 0 * * *", "MON"),
+            ("0 0 * * 1MON", "1MON"),
+            ("1-2-3 0 * * *", "1-2-3"),
+        ] {
+            let wrong = Schedule::new("other", expression).expect_err("it is refused").to_string();
+            assert!(wrong.contains(&format!("`{part}` is no number")), "{wrong}");
+        }
+        // an earlier program has stored it
+        let (function, time_zone) = ("a.b:1:f", "UTC");
+        let stored = serde_json::json!({
+            "function": function, "cron": "0 0 L * *", "time_zone": time_zone, "user": null, "parameters": {},
+        });
+        let value = Value::encode_json(&stored).map_err(|error| error.to_string());
+        let read = ScheduledRequests::read(&ReadSchedule { name: "old".to_owned(), value });
+        assert_eq!(read.expect("it is opened").expression(), "0 0 L * *");
     }
 
     #[test]
