@@ -181,6 +181,44 @@ enum JobsCommand {
         /// The place whose time it is, such as Europe/Berlin; UTC unless given.
         #[arg(long)]
         time_zone: Option<String>,
+
+        /// What happens at a time at which an earlier request has not ended.
+        #[arg(long, value_parser = ["skip", "bufferOne", "allow"], default_value = "skip")]
+        overlap: String,
+
+        /// How many seconds late a request may begin because no node ran at its time.
+        #[arg(long, value_name = "SECONDS")]
+        catch_up: Option<u32>,
+
+        /// By how many seconds each request may begin later than its time.
+        #[arg(long, value_name = "SECONDS", default_value = "0")]
+        jitter: u32,
+    },
+    /// Begin no requests of a schedule until it is resumed; the times that pass meanwhile are lost.
+    PauseSchedule {
+        /// The name of the schedule.
+        name: String,
+    },
+    /// Let a schedule go on, from its next time.
+    ResumeSchedule {
+        /// The name of the schedule.
+        name: String,
+    },
+    /// Begin a request of a schedule now, and print its uid.
+    TriggerSchedule {
+        /// The name of the schedule.
+        name: String,
+    },
+    /// Begin the requests of a schedule that were lost in a range of times, and print the uids of all in the range.
+    BackfillSchedule {
+        /// The name of the schedule.
+        name: String,
+
+        /// The first time: 2026-11-26T20:00:00Z.
+        from: Timestamp,
+
+        /// The last time.
+        until: Timestamp,
     },
     /// Remove a schedule, and cancel its next request, which is stored already, unless that has begun.
     Unschedule {
@@ -256,16 +294,43 @@ impl JobsOptions {
                 Ok(format!("{path} is to be undone: {uid} goes on"))
             }
             JobsCommand::Schedules => server.schedules().await,
-            JobsCommand::Schedule { name, cron, function, params, time_zone } => {
+            JobsCommand::Schedule {
+                name,
+                cron,
+                function,
+                params,
+                time_zone,
+                overlap,
+                catch_up,
+                jitter,
+            } => {
+                let millis = |seconds: u32| f64::from(seconds) * 1000.0;
                 let schedule = json!({
                     "name": name, "cron": cron, "function": function, "params": object(params)?,
-                    "time_zone": time_zone,
+                    "time_zone": time_zone, "overlap": overlap, "catch_up": catch_up.map(millis),
+                    "jitter": millis(*jitter),
                 });
                 server.schedule(schedule).await
             }
             JobsCommand::Unschedule { name } => {
-                server.call("unschedule", json!({ "name": name })).await?;
-                Ok(format!("{name} is removed"))
+                server.of_schedule("unschedule", name, "is removed").await
+            }
+            JobsCommand::PauseSchedule { name } => {
+                server.of_schedule("pauseSchedule", name, "is paused").await
+            }
+            JobsCommand::ResumeSchedule { name } => {
+                server.of_schedule("resumeSchedule", name, "goes on").await
+            }
+            JobsCommand::TriggerSchedule { name } => {
+                let begun = server.call("triggerSchedule", json!({ "name": name })).await?;
+                Ok(begun["uid"].as_str().context("the server gives no uid")?.to_owned())
+            }
+            JobsCommand::BackfillSchedule { name, from, until } => {
+                let [from, until] = [from, until].map(|time| time.as_millisecond());
+                let range = json!({ "name": name, "from": from, "until": until });
+                let begun = server.call("backfillSchedule", range).await?;
+                let uids: Vec<String> = serde_json::from_value(begun["uids"].clone())?;
+                Ok(uids.join("\n"))
             }
             JobsCommand::Erase { user, key } => {
                 server.erase(json!({ "user": user, "key": key })).await
@@ -321,7 +386,10 @@ struct ScheduleRow {
     cron: String,
     time_zone: String,
     user: Option<String>,
-    next: Option<f64>,
+    times: Vec<f64>,
+    paused: bool,
+    last: Option<f64>,
+    skipped: u32,
     by_program: bool,
 }
 
@@ -385,6 +453,11 @@ impl JobsServer {
             (code, "") => bail!("{code}"),
             (code, text) => bail!("{code}: {text}"),
         }
+    }
+
+    async fn of_schedule(&self, function: &str, name: &str, done: &str) -> anyhow::Result<String> {
+        self.call(function, json!({ "name": name })).await?;
+        Ok(format!("{name} {done}"))
     }
 
     async fn schedule(&self, schedule: Value) -> anyhow::Result<String> {
@@ -457,12 +530,21 @@ fn time(millis: f64) -> Option<Timestamp> {
 
 /// A schedule as one line.
 fn schedule_line(schedule: &ScheduleRow) -> String {
-    let ScheduleRow { name, function, cron, time_zone, user, next, by_program } = schedule;
-    let next = next.and_then(time);
-    let next = next.map_or_else(|| "never".to_owned(), |next| next.to_string());
+    let ScheduleRow { name, function, cron, time_zone, user, times, .. } = schedule;
+    let times: Vec<_> = times.iter().filter_map(|at| time(*at)).map(|at| at.to_string()).collect();
+    let next = match (schedule.paused, times.join(", ")) {
+        (true, _) => "paused".to_owned(),
+        (false, times) if times.is_empty() => "next never".to_owned(),
+        (false, times) => format!("next {times}"),
+    };
+    let last = schedule.last.and_then(time).map_or(String::new(), |last| format!(", last {last}"));
+    let skipped = match schedule.skipped {
+        0 => String::new(),
+        skipped => format!(", {skipped} skipped since"),
+    };
     let user = user.as_ref().map_or(String::new(), |user| format!(" for {user}"));
-    let by = if *by_program { ", by the program" } else { "" };
-    one_line(&format!("{name}: {function}{user}, {cron} {time_zone}, next {next}{by}"))
+    let by = if schedule.by_program { ", by the program" } else { "" };
+    one_line(&format!("{name}: {function}{user}, {cron} {time_zone}, {next}{last}{skipped}{by}"))
 }
 
 /// Where the next page begins, behind one that began after a number; `None` if that was the last one.

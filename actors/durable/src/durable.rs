@@ -175,8 +175,9 @@ impl Durable {
     /// it is replaced.
     ///
     /// The next request of a schedule is stored before its time, once, however many nodes know the schedule.
-    /// So if no node runs at that time, it begins when one does; later times at which no node ran are
-    /// left out. A request may begin before the last one has ended: a lock around its steps makes it wait.
+    /// So if no node runs at that time, it begins when one does, unless that is [too late](Schedule::catch_up); later
+    /// times at which no node ran are left out. While an earlier request has not ended, none begins, unless it
+    /// [may](Schedule::overlap).
     /// If the expression is changed by a deploy, the request that is stored already still begins.
     ///
     /// # Errors

@@ -85,7 +85,8 @@ impl Durable {
             };
             if caller.user().is_some_and(|user| user.local_id() == local_id) {
                 // as when an operator removes it
-                let scheduled = ScheduledRequests::read(&stored).ok();
+                let scheduled =
+                    ScheduledRequests::read(&stored).ok().map(|(scheduled, _)| scheduled);
                 end(shared, scheduled.as_ref()).await?;
                 answered_or_lost(|| journal.remove_schedule(stored.name.clone())).await.0?;
                 end(shared, scheduled.as_ref()).await?;

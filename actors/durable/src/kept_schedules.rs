@@ -1,7 +1,6 @@
 //! The schedules that the journal keeps, as this process has read them.
 
 use std::collections::HashMap;
-use std::mem;
 use std::sync::Arc;
 
 use asyncsteps_journal::Value;
@@ -16,11 +15,13 @@ use crate::schedule::ScheduledRequests;
 #[derive(Debug, Default)]
 pub(crate) struct KeptSchedules(Mutex<HashMap<String, KeptSchedule>>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KeptSchedule {
     value: Result<Value, String>,
     /// `None` if it cannot be read, which the log has said.
     scheduled: Option<Arc<ScheduledRequests>>,
+    /// The program declared it when it was paused or resumed.
+    is_of_program: bool,
 }
 
 impl KeptSchedules {
@@ -30,7 +31,7 @@ impl KeptSchedules {
         stored: Vec<ReadSchedule>,
         own: &[Arc<ScheduledRequests>],
     ) -> Vec<Arc<ScheduledRequests>> {
-        let mut before = mem::take(&mut *self.0.lock());
+        let mut before = self.0.lock().clone();
         let (mut read, mut all) = (HashMap::new(), Vec::new());
         for stored in stored {
             let known = before.remove(&stored.name).filter(|it| it.value == stored.value);
@@ -43,14 +44,21 @@ impl KeptSchedules {
                         let name = &stored.name;
                         tracing::warn!(error, name, "a stored schedule cannot be read");
                     });
-                    let scheduled = scheduled.ok().map(Arc::new);
-                    KeptSchedule { value: stored.value, scheduled }
+                    let (scheduled, is_of_program) = scheduled.ok().unzip();
+                    let is_of_program = is_of_program.unwrap_or_default();
+                    let scheduled = scheduled.map(Arc::new);
+                    KeptSchedule { value: stored.value, scheduled, is_of_program }
                 }
             };
-            if !own.iter().any(|scheduled| scheduled.name() == stored.name) {
+            if !kept.is_of_program && !own.iter().any(|own| own.name() == stored.name) {
                 all.extend(kept.scheduled.clone());
             }
             read.insert(stored.name, kept);
+        }
+        for own in own {
+            let kept = read.get(own.name()).filter(|kept| kept.is_of_program);
+            let kept = kept.and_then(|kept| kept.scheduled.as_ref());
+            own.pause(kept.is_some_and(|kept| kept.is_paused()));
         }
         *self.0.lock() = read;
         all

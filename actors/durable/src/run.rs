@@ -23,6 +23,7 @@ use crate::records::{cut, failure_of, started};
 use crate::response::response;
 use crate::shared::{DurableFunction, DurableShared};
 use crate::suspects::{FlowBodies, Suspects};
+use crate::turn::Turn;
 use crate::writer::{AppendAnswer, Stopped};
 
 /// A flow that a node received, with all that it takes to run it.
@@ -41,6 +42,8 @@ pub(crate) struct ReadyFlow {
     incoming: Incoming,
     /// Nothing is recorded of it but that it was submitted.
     is_new: bool,
+    /// The schedule that has stored it.
+    schedule: Option<String>,
 }
 
 /// The codes of a request that is wrong by itself: it would be refused again.
@@ -75,7 +78,10 @@ impl FlowRun<'_> {
         flow.take_settled();
         let compared = flow.replay.borrow().compare((&flow.root, started), &program.planned);
         match compared.and_then(|()| incoming(started, &program, &flow)) {
-            Ok(incoming) => Some(ReadyFlow { flow, incoming, is_new: loaded.records.len() == 1 }),
+            Ok(incoming) => {
+                let (is_new, schedule) = (loaded.records.len() == 1, started.schedule.clone());
+                Some(ReadyFlow { flow, incoming, is_new, schedule })
+            }
             Err(reason) => {
                 flow.leave(LeaveReason::Paused(reason));
                 self.give_up(&flow).await;
@@ -105,8 +111,14 @@ impl FlowRun<'_> {
     }
 
     /// Runs the flow to its end, or until this node leaves it.
-    pub(crate) async fn run(&self, ReadyFlow { flow, incoming, is_new }: ReadyFlow) {
+    pub(crate) async fn run(&self, ReadyFlow { flow, incoming, is_new, schedule }: ReadyFlow) {
         let flow = &flow;
+        let schedule = schedule.filter(|_| is_new && !flow.is_cancelled());
+        if let Some(schedule) = schedule
+            && !self.comes_to_its_turn(flow, &schedule).await
+        {
+            return;
+        }
         let reply = tokio::select! {
             biased;
             _ = flow.left() => None,
@@ -151,6 +163,31 @@ impl FlowRun<'_> {
             },
             None => self.give_up(flow).await,
         }
+    }
+
+    /// Whether a request of a schedule begins now; otherwise it is skipped, or put aside.
+    async fn comes_to_its_turn(&self, flow: &Rc<DurableFlow>, schedule: &str) -> bool {
+        let turn = tokio::select! {
+            biased;
+            _ = flow.left() => return true,
+            turn = Turn::of(self.shared, flow, schedule) => turn,
+        };
+        let within = match turn {
+            Ok(Turn::Begins) => return true,
+            Ok(Turn::Skipped(reason)) => {
+                tracing::info!(flow = %flow.owned.uid(), schedule, reason, "a request is skipped");
+                self.end(flow, Turn::skipped(reason)).await;
+                return false;
+            }
+            Ok(Turn::Waits(within)) => within,
+            Err(error) => {
+                tracing::warn!(flow = %flow.owned.uid(), %error, "the schedule cannot be read");
+                POLL
+            }
+        };
+        flow.leave(LeaveReason::Parked(Some(within)));
+        self.give_up(flow).await;
+        false
     }
 
     /// Completes when the executor closes and the flow waits: it is not waited for, the next owner goes on with it.

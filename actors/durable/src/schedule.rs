@@ -1,15 +1,21 @@
 //! Requests that begin again and again, at the times of a cron expression.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use asyncsteps_executor::Caller;
 use asyncsteps_executor::security::User;
 use asyncsteps_journal::record::Started;
-use asyncsteps_journal::request::{CallerKey, FirstOwner, ReadSchedule, StoredSchedule, Submit};
+use asyncsteps_journal::request::{
+    CallerKey, FirstOwner, FlowInfo, ReadSchedule, StoredSchedule, Submit,
+};
 use asyncsteps_journal::{Timestamp, Uid, Value, ValueError};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::caller;
@@ -36,7 +42,29 @@ pub struct Schedule {
     cron: Cron,
     zone: TimeZone,
     caller: Caller,
+    overlap: Overlap,
+    catch_up: Option<Duration>,
+    jitter: Duration,
 }
+
+/// What happens at a time of a schedule at which an earlier request of it has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Overlap {
+    /// Nothing begins: the request of that time ends with the error [`SKIPPED`].
+    #[default]
+    Skip,
+    /// One request waits for the end of the earlier one; of further times nothing begins.
+    BufferOne,
+    /// The request begins beside the earlier ones, unless these are as many as the requests of a caller that
+    /// [may wait](crate::Durable::waiting_per_caller), up to 1,000: then nothing begins.
+    Allow,
+}
+
+/// The code of the error of a request that a schedule did not begin at its time: because an earlier one had not ended, it
+/// was too late, or the schedule was paused, replaced or removed.
+pub const SKIPPED: &str = "Skipped";
 
 /// Longest name of a schedule, in bytes.
 const LONGEST_NAME: usize = 255;
@@ -105,8 +133,15 @@ impl Schedule {
         let cron = parser.dom_and_dow(is_open).build();
         let cron = cron.parse(if midnight { "@daily" } else { expression });
         let cron = cron.map_err(|error| wrong(error.to_string()))?;
-        let schedule =
-            Self { name: name.clone(), cron, zone: TimeZone::UTC, caller: Caller::anonymous() };
+        let schedule = Self {
+            name: name.clone(),
+            cron,
+            zone: TimeZone::UTC,
+            caller: Caller::anonymous(),
+            overlap: Overlap::default(),
+            catch_up: None,
+            jitter: Duration::ZERO,
+        };
         match schedule.next_after(Timestamp::default()) {
             Some(_) => Ok(schedule),
             None => Err(wrong("there is no such day".to_owned())),
@@ -129,18 +164,43 @@ impl Schedule {
         Self { caller: caller.into(), ..self }
     }
 
+    /// What happens at a time at which an earlier request has not ended; [`Overlap::Skip`] unless set.
+    pub fn overlap(self, overlap: Overlap) -> Self {
+        Self { overlap, ..self }
+    }
+
+    /// How late a request may begin because no node ran at its time; however late, unless set. Of several times at which
+    /// no node ran one request begins: for the first of them, or if that is too late, for the last one.
+    pub fn catch_up(self, within: Duration) -> Self {
+        Self { catch_up: Some(within), ..self }
+    }
+
+    /// Spreads the requests: each begins up to so much later than its time, in whole milliseconds. How much follows from
+    /// the name and the time, so it is the same on all nodes and in each run.
+    pub fn jitter(self, jitter: Duration) -> Self {
+        Self { jitter, ..self }
+    }
+
     /// The caller that its requests have.
     pub(crate) const fn caller_of_requests(&self) -> &Caller {
         &self.caller
     }
 
+    fn zoned(&self, time: Timestamp) -> Option<Zoned> {
+        let time = jiff::Timestamp::from_millisecond(i64::try_from(time.as_millis()).ok()?).ok()?;
+        Some(time.to_zoned(self.zone.clone()))
+    }
+
     /// The first time after this one.
     fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
-        let millis = i64::try_from(time.as_millis()).ok()?;
-        let now = jiff::Timestamp::from_millisecond(millis).ok()?;
-        let now: Zoned = now.to_zoned(self.zone.clone());
-        let next = self.cron.find_next_occurrence(&now, false).ok()?;
+        let next = self.cron.find_next_occurrence(&self.zoned(time)?, false).ok()?;
         u64::try_from(next.timestamp().as_millisecond()).ok().map(Timestamp::from_millis)
+    }
+
+    /// The last time that is not after this one.
+    fn last_until(&self, time: Timestamp) -> Option<Timestamp> {
+        let last = self.cron.find_previous_occurrence(&self.zoned(time)?, true).ok()?;
+        u64::try_from(last.timestamp().as_millisecond()).ok().map(Timestamp::from_millis)
     }
 }
 
@@ -173,6 +233,8 @@ pub(crate) struct ScheduledRequests {
     /// Which of the stored schedules of its name it is, one after another; a program's schedule has none, so that
     /// programs that are deployed one after another begin each request once.
     revision: Option<String>,
+    /// Its requests do not begin. Of a schedule of the program, the journal says it.
+    is_paused: AtomicBool,
     /// The next time as it was found last: for a rare one, that takes a millisecond.
     next: Mutex<Option<NextTime>>,
 }
@@ -194,6 +256,17 @@ struct StoredForm {
     parameters: serde_json::Value,
     #[serde(default)]
     revision: Option<String>,
+    #[serde(default)]
+    overlap: Overlap,
+    #[serde(default)]
+    catch_up: Option<Duration>,
+    #[serde(default)]
+    jitter: Duration,
+    #[serde(default)]
+    is_paused: bool,
+    /// The program declares it: this says only whether it is paused.
+    #[serde(default)]
+    is_of_program: bool,
 }
 
 impl StoredForm {
@@ -205,7 +278,8 @@ impl StoredForm {
 
 impl ScheduledRequests {
     pub(crate) fn new(schedule: Schedule, template: String, parameters: Value) -> Self {
-        Self { schedule, template, parameters, revision: None, next: Mutex::default() }
+        let (is_paused, next) = Default::default();
+        Self { schedule, template, parameters, revision: None, is_paused, next }
     }
 
     /// The same as one that is stored in place of others: its requests have other keys than theirs.
@@ -214,29 +288,44 @@ impl ScheduledRequests {
         Ok(Self { revision: Some(revision.to_string()), ..self })
     }
 
-    /// The same for the journal.
-    pub(crate) fn write(&self) -> Result<StoredSchedule, ValueError> {
+    /// The same for the journal, in which a schedule of the program is stored as one that is paused or not.
+    pub(crate) fn write(
+        &self,
+        is_paused: bool,
+        is_of_program: bool,
+    ) -> Result<StoredSchedule, ValueError> {
+        // what acts for a user is erased with it, and a pause is not
+        let user = caller::write(&self.schedule.caller).filter(|_| !is_of_program);
         let form = StoredForm {
             function: self.template.clone(),
             cron: self.expression().to_owned(),
             time_zone: self.time_zone().to_owned(),
-            user: caller::write(&self.schedule.caller),
+            user,
             parameters: self.parameters.decode()?,
             revision: self.revision.clone(),
+            overlap: self.schedule.overlap,
+            catch_up: self.schedule.catch_up,
+            jitter: self.schedule.jitter,
+            is_paused,
+            is_of_program,
         };
         Ok(StoredSchedule { name: self.name().to_owned(), value: Value::encode_json(&form)? })
     }
 
-    /// What the journal keeps.
-    pub(crate) fn read(stored: &ReadSchedule) -> Result<Self, String> {
-        let StoredForm { function, cron, time_zone, user, parameters, revision } =
-            StoredForm::read(stored)?;
-        let schedule = Schedule::read(stored.name.clone(), &cron)
-            .and_then(|schedule| schedule.time_zone(&time_zone))
+    /// What the journal keeps, and whether that is of a schedule of the program.
+    pub(crate) fn read(stored: &ReadSchedule) -> Result<(Self, bool), String> {
+        let form = StoredForm::read(stored)?;
+        let mut schedule = Schedule::read(stored.name.clone(), &form.cron)
+            .and_then(|schedule| schedule.time_zone(&form.time_zone))
             .map_err(|error| error.to_string())?
-            .caller(caller::read(user.as_deref())?);
-        let parameters = Value::encode_json(&parameters).map_err(|error| error.to_string())?;
-        Ok(Self { revision, ..Self::new(schedule, function, parameters) })
+            .caller(caller::read(form.user.as_deref())?)
+            .overlap(form.overlap)
+            .jitter(form.jitter);
+        schedule.catch_up = form.catch_up;
+        let parameters = Value::encode_json(&form.parameters).map_err(|error| error.to_string())?;
+        let is_paused = AtomicBool::new(form.is_paused);
+        let read = Self::new(schedule, form.function, parameters);
+        Ok((Self { revision: form.revision, is_paused, ..read }, form.is_of_program))
     }
 
     /// Whom the requests of a stored schedule act for, also if this program cannot begin them.
@@ -282,6 +371,48 @@ impl ScheduledRequests {
         found.at
     }
 
+    /// The last time that is not after this one.
+    pub(crate) fn last_until(&self, time: Timestamp) -> Option<Timestamp> {
+        self.schedule.last_until(time)
+    }
+
+    pub(crate) const fn overlap(&self) -> Overlap {
+        self.schedule.overlap
+    }
+
+    pub(crate) const fn catch_up(&self) -> Option<Duration> {
+        self.schedule.catch_up
+    }
+
+    pub(crate) const fn jitter(&self) -> Duration {
+        self.schedule.jitter
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// The journal says whether it is paused.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    /// When the request of this time begins: later by what is drawn from both (FNV-1a, the high bits).
+    pub(crate) fn due(&self, at: Timestamp) -> Timestamp {
+        let most = u64::try_from(self.schedule.jitter.as_millis()).unwrap_or(u64::MAX);
+        let text = format!("{} {}", at.as_millis(), self.name());
+        let drawn = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let spread = u128::from(drawn) * (u128::from(most) + 1) >> 64;
+        at.after(Duration::from_millis(u64::try_from(spread).unwrap_or(most)))
+    }
+
+    /// The scope of the keys of its requests: no caller has one like it.
+    pub(crate) fn scope(&self) -> String {
+        format!("schedule {}", self.name())
+    }
+
     /// The key of the request that begins at this time.
     pub(crate) fn key_at(&self, at: Timestamp) -> String {
         match &self.revision {
@@ -301,12 +432,20 @@ impl ScheduledRequests {
             trace: None,
             schedule: Some(self.schedule.name.clone()),
         };
-        // no caller has a scope like this one
-        let scope = format!("schedule {}", self.schedule.name);
-        let key = Some(CallerKey { scope, key: self.key_at(at) });
+        let key = Some(CallerKey { scope: self.scope(), key: self.key_at(at) });
         let uid = Uid::random().map_err(NotSubmitted::NoRandom)?;
-        Ok(Submit { uid, started, key, owner: FirstOwner::AnyFrom(at), quota: None })
+        Ok(Submit { uid, started, key, owner: FirstOwner::Any, quota: None })
     }
+}
+
+/// The time of a request of a schedule, and the revision of the schedule, as its key has them.
+pub(crate) fn time_of(flow: &FlowInfo) -> Option<(Timestamp, Option<&str>)> {
+    let key = flow.key.as_deref()?;
+    let (millis, revision) = match key.split_once(' ') {
+        Some((millis, revision)) => (millis, Some(revision)),
+        None => (key, None),
+    };
+    Some((Timestamp::from_millis(millis.parse().ok()?), revision))
 }
 
 #[cfg(test)]
@@ -388,7 +527,12 @@ mod tests {
         });
         let value = Value::encode_json(&stored).map_err(|error| error.to_string());
         let read = ScheduledRequests::read(&ReadSchedule { name: "old".to_owned(), value });
-        assert_eq!(read.expect("it is opened").expression(), "0 0 L * *");
+        let (read, is_of_program) = read.expect("it is opened");
+        assert_eq!((read.expression(), is_of_program), ("0 0 L * *", false));
+        assert_eq!(
+            (read.overlap(), read.catch_up(), read.is_paused()),
+            (Overlap::Skip, None, false)
+        );
     }
 
     #[test]
@@ -402,6 +546,33 @@ mod tests {
         {
             assert_eq!(scheduled.next_after(minutes(now)), Some(minutes(next)), "{now}");
         }
+    }
+
+    #[test]
+    fn the_spread_is_drawn_from_name_and_time() {
+        let none = Value::encode_json(&serde_json::json!({})).expect("it is small");
+        let of = |name: &str, seconds| {
+            let schedule = Schedule::new(name, "@hourly").expect("it is right");
+            let schedule = schedule.jitter(Duration::from_secs(seconds));
+            ScheduledRequests::new(schedule, "a.b:1:f".to_owned(), none.clone())
+        };
+        let hours = |scheduled: &ScheduledRequests| -> Vec<u64> {
+            let hours = (0..100).map(|hour| Timestamp::from_millis(hour * 3_600_000));
+            hours.map(|at| scheduled.due(at).as_millis() - at.as_millis()).collect()
+        };
+        let (a, b) = (hours(&of("a", 600)), hours(&of("b", 600)));
+        assert_eq!(a, hours(&of("a", 600)));
+        assert_ne!(a, b);
+        for spread in [a, b] {
+            assert!(spread.iter().all(|millis| *millis <= 600_000), "{spread:?}");
+            let late = spread.iter().filter(|millis| **millis > 300_000).count();
+            assert!((30..70).contains(&late), "{spread:?}");
+        }
+        assert!(hours(&of("a", 0)).iter().all(|millis| *millis == 0));
+        let stored = of("a", 600).write(true, false).expect("it is small");
+        let stored = ReadSchedule { name: stored.name, value: Ok(stored.value) };
+        let (read, _) = ScheduledRequests::read(&stored).expect("it is stored so");
+        assert_eq!((read.jitter(), read.is_paused()), (Duration::from_secs(600), true));
     }
 
     #[test]

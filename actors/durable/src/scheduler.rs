@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock as process_clock, timer};
-use asyncsteps_journal::request::{CancelledBy, FlowInfo, Query, Submitted};
+use asyncsteps_journal::limits::BATCH;
+use asyncsteps_journal::request::{CancelledBy, FirstOwner, FlowInfo, Query, Submit, Submitted};
 use asyncsteps_journal::{Epoch, Error, POLL, Refused, Timestamp, Uid};
 
 use crate::answered::answered;
 use crate::figures::ScheduledRequest;
 use crate::left::JournalClock;
-use crate::schedule::ScheduledRequests;
+use crate::schedule::{ScheduledRequests, time_of};
 use crate::shared::DurableShared;
 use crate::submit::NotSubmitted;
 
@@ -54,14 +55,19 @@ pub(crate) async fn keep_schedules(shared: &Arc<DurableShared>, clock: &JournalC
         }
         for scheduled in &all {
             let now = clock.now();
+            if scheduled.is_paused() {
+                continue;
+            }
             let Some(at) = scheduled.next_after(now) else { continue };
             let mut look = clock.until(at);
             if stored.get(scheduled.name()).map(|next| next.at) != Some(at) {
-                match store(scheduled, shared, at).await {
+                let owner = FirstOwner::AnyFrom(scheduled.due(at));
+                match store(scheduled, shared, at, owner).await {
                     Ok(uid) => {
                         let revision = scheduled.revision().map(str::to_owned);
                         if let Some(uid) = uid {
                             let function = scheduled.template().to_owned();
+                            let at = scheduled.due(at);
                             let request = ScheduledRequest { function, at, uid };
                             shared.figures.stored(scheduled.name(), request);
                         }
@@ -111,17 +117,18 @@ async fn cancel_replaced(
     is_done
 }
 
-/// Cancels the request that is stored for the next time of a schedule which is replaced or removed, if there is one and
-/// unless it has begun: the node that stored it may end before it does so. It is called before the schedule changes, for
+/// Cancels the requests of a schedule which is replaced or removed, unless they have begun: the node that stored it may end before it does so. It is called before the schedule changes, for
 /// when this process ends then, and after it, for what other nodes stored meanwhile.
 pub(crate) async fn end(
     shared: &DurableShared,
     scheduled: Option<&ScheduledRequests>,
 ) -> Result<(), Error> {
     let Some(scheduled) = scheduled else { return Ok(()) };
-    let Some(at) = scheduled.next_after(shared.now()) else { return Ok(()) };
-    let query = Query { key: Some(scheduled.key_at(at)), limit: 1, ..Query::default() };
-    for flow in shared.journal.list(query).await? {
+    let query = Query { open_in: Some(scheduled.scope()), limit: BATCH, ..Query::default() };
+    let is_of = |flow: &FlowInfo| {
+        time_of(flow).is_some_and(|(_, revision)| revision == scheduled.revision())
+    };
+    for flow in shared.journal.list(query).await?.into_iter().filter(is_of) {
         cancel_unbegun(shared, scheduled.name(), &flow).await?;
     }
     Ok(())
@@ -146,14 +153,15 @@ async fn cancel_unbegun(shared: &DurableShared, name: &str, flow: &FlowInfo) -> 
     Ok(())
 }
 
-/// Stores the request that begins at this time, unless it is stored; returns its uid, if this program has its function.
-async fn store(
+/// Stores the request of this time, unless it is stored; returns its uid, if this program has its function.
+pub(crate) async fn store(
     scheduled: &ScheduledRequests,
     shared: &DurableShared,
     at: Timestamp,
+    owner: FirstOwner,
 ) -> Result<Option<Uid>, NotSubmitted> {
     let Some(program) = shared.program(scheduled.template()) else { return Ok(None) };
-    let submit = scheduled.request_at(at, program.version)?;
+    let submit = Submit { owner, ..scheduled.request_at(at, program.version)? };
     match answered(|| shared.journal.submit(submit.clone())).await {
         // a node with another program was first
         Ok(Submitted::Known(uid)) | Err(Error::Refused(Refused::KeyInUse { uid, .. })) => {

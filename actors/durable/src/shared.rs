@@ -12,12 +12,12 @@ use asyncsteps_executor::plan::Planned;
 use asyncsteps_executor::typed::SensitiveFields;
 use asyncsteps_executor::{Caller, Executor, RequestChecks};
 use asyncsteps_journal::request::{self, Loaded, Submit, Submitted};
-use asyncsteps_journal::{Error, Incarnation, Journal, Jump, Reading, Timestamp, Uid};
+use asyncsteps_journal::{Error, Incarnation, Journal, Jump, POLL, Reading, Timestamp, Uid};
 use parking_lot::Mutex;
 use serde_json::Map;
 use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::caller::Origin;
@@ -44,6 +44,8 @@ pub(crate) struct DurableShared {
     pub(crate) settings: Mutex<DurableSettings>,
     state: Mutex<DurableState>,
     kept_schedules: KeptSchedules,
+    /// The schedules that the journal kept when the next request of one was to begin.
+    schedules_read: AsyncMutex<Option<(Clock, Vec<Arc<ScheduledRequests>>)>>,
     pub(crate) entities: EntityOwners,
     /// What its nodes have.
     pub(crate) held: HeldFlows,
@@ -204,6 +206,7 @@ impl DurableShared {
             }),
             state: Mutex::default(),
             kept_schedules: KeptSchedules::default(),
+            schedules_read: AsyncMutex::default(),
             entities: EntityOwners::default(),
             held: HeldFlows::default(),
             watched: WatchedFlows::default(),
@@ -304,6 +307,32 @@ impl DurableShared {
     ) -> Result<Option<Arc<ScheduledRequests>>, Error> {
         let kept = self.kept_schedules().await?;
         Ok(kept.into_iter().find(|scheduled| scheduled.name() == name))
+    }
+
+    /// The schedule of this name, as the journal has had it within the last second, or has it now if that has another
+    /// revision.
+    pub(crate) async fn schedule(
+        &self,
+        name: &str,
+        revision: Option<&str>,
+    ) -> Result<Option<Arc<ScheduledRequests>>, Error> {
+        let mut read = self.schedules_read.lock().await;
+        let find = |kept: &[Arc<ScheduledRequests>]| {
+            let mut all = self.schedules().into_iter().chain(kept.iter().cloned());
+            all.find(|scheduled| scheduled.name() == name)
+        };
+        if let Some((at, kept)) = read.as_ref()
+            && at.elapsed() < POLL
+            && let Some(found) = find(kept)
+            && found.revision() == revision
+        {
+            return Ok(Some(found));
+        }
+        let at = Clock::start();
+        let kept = self.kept_schedules().await?;
+        let found = find(&kept);
+        *read = Some((at, kept));
+        Ok(found)
     }
 
     /// Completes when a schedule is added or removed.

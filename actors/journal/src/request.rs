@@ -487,6 +487,8 @@ pub struct Query {
     pub user: Option<String>,
     /// Only flows with this key of a caller, in whichever scope.
     pub key: Option<String>,
+    /// Only flows that have not ended, and have a key of a caller in this scope: as they are at one moment.
+    pub open_in: Option<String>,
     /// Only flows that were submitted at this time or after it.
     pub from: Option<Timestamp>,
     /// Only flows that were submitted before this time.

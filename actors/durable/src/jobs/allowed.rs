@@ -24,13 +24,21 @@ pub enum JobsFunction {
     Schedule,
     /// `unschedule`, of operators.
     Unschedule,
+    /// `pauseSchedule`, of operators.
+    PauseSchedule,
+    /// `resumeSchedule`, of operators.
+    ResumeSchedule,
+    /// `triggerSchedule`, of operators.
+    TriggerSchedule,
+    /// `backfillSchedule`, of operators.
+    BackfillSchedule,
     /// `erase`, of operators.
     Erase,
 }
 
 impl JobsFunction {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Submit,
         Self::Cancel,
         Self::Signal,
@@ -40,17 +48,25 @@ impl JobsFunction {
         Self::Undo,
         Self::Schedule,
         Self::Unschedule,
+        Self::PauseSchedule,
+        Self::ResumeSchedule,
+        Self::TriggerSchedule,
+        Self::BackfillSchedule,
         Self::Erase,
     ];
 
     /// Those that need an operator.
-    pub const OF_OPERATORS: [Self; 7] = [
+    pub const OF_OPERATORS: [Self; 11] = [
         Self::Pause,
         Self::Resume,
         Self::Settle,
         Self::Undo,
         Self::Schedule,
         Self::Unschedule,
+        Self::PauseSchedule,
+        Self::ResumeSchedule,
+        Self::TriggerSchedule,
+        Self::BackfillSchedule,
         Self::Erase,
     ];
 }

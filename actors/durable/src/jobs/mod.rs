@@ -34,8 +34,10 @@
 //! | `settle` | `uid`, `path`, `how`: `kept`, `undone`, `result`; `result`, `why` | |
 //! | `undo` | `uid`, `path`, `why` | |
 //! | `schedules` | `after`, `most` | [`JobSchedules`], by name |
-//! | `schedule` | `name`, `function`, `params`, `cron`, `time_zone` | the `schedule` as it is stored, a [`JobSchedule`] |
-//! | `unschedule` | `name` | |
+//! | `schedule` | `name`, `function`, `params`, `cron`, `time_zone`, `overlap`, `catch_up`, `jitter` | the `schedule` as it is stored, a [`JobSchedule`] |
+//! | `unschedule`, `pauseSchedule`, `resumeSchedule` | `name` | |
+//! | `triggerSchedule` | `name` | the `uid` of the request that begins now |
+//! | `backfillSchedule` | `name`, `from`, `until` | the `uids` of the requests of this range of times, at most a hundred, which begin unless they have |
 //! | `erase` | `user` or `key` | [`JobsErased`]: how much was removed, and which jobs are left |
 //!
 //! Times are numbers of milliseconds, since 1970 where they are times of day. A `key` has 1 to 128 printable
@@ -71,8 +73,8 @@
 //! declared it last. Nodes of other processes read it within a minute. What [`Durable::schedule`](crate::Durable::schedule)
 //! says of the program's own schedules holds for these: the next request is stored before its time. When the schedule is
 //! replaced or removed, each node that knows of it cancels that request, unless it has begun: nodes of other processes
-//! within a minute. The `status` of a job names its `schedule`. Schedules of the program are listed, and cannot be
-//! replaced or removed.
+//! within a minute. The `status` of a job names its `schedule`. Schedules of the program are listed, paused
+//! and resumed, and cannot be replaced or removed.
 //!
 //! `erase` removes what has ended and acts for the `user` (a local id), or has the `key` of a caller, with all that is
 //! recorded of it, and the stored schedules of the user. Jobs that have not ended are left: `cancel` them, and erase

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::types::{JobSchedule, JobState};
+use crate::schedule::Overlap;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Submission {
@@ -111,6 +112,14 @@ pub(super) struct DeclaredSchedule {
     pub(super) cron: String,
     /// The place whose time it is, such as `Europe/Berlin`; UTC unless given.
     pub(super) time_zone: Option<String>,
+    /// What happens at a time at which an earlier request has not ended; `skip` unless given.
+    pub(super) overlap: Option<Overlap>,
+    /// How many milliseconds late a request may begin because no node ran at its time; however late unless given.
+    #[schemars(range(min = 0))]
+    pub(super) catch_up: Option<f64>,
+    /// By how many milliseconds each request may begin later than its time; none unless given.
+    #[schemars(range(min = 0))]
+    pub(super) jitter: Option<f64>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -122,6 +131,23 @@ pub(super) struct StoredJobSchedule {
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct NamedSchedule {
     pub(super) name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Backfill {
+    pub(super) name: String,
+    /// The first time of the range.
+    #[schemars(range(min = 0))]
+    pub(super) from: f64,
+    /// The last time of the range.
+    #[schemars(range(min = 0))]
+    pub(super) until: f64,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct BackfilledJobs {
+    /// The requests of the range, by time.
+    pub(super) uids: Vec<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -17,13 +17,10 @@ use serde_json::Value;
 
 use super::allowed::JobsFunction;
 use super::params::{
-    Awaited, DeclaredSchedule, Erasure, How, JobFilter, NamedJob, NamedSchedule, Page, Resumed,
-    SchedulesPage, SentSignal, Settlement, Settling, StoredJobSchedule, Submission, SubmittedJob,
-    Undoing, WatchedJob, time, whole,
+    Awaited, Erasure, How, JobFilter, NamedJob, Page, Resumed, SentSignal, Settlement, Settling,
+    Submission, SubmittedJob, Undoing, WatchedJob, time, whole,
 };
-use super::types::{
-    ClockJump, Job, JobCancel, JobList, JobResult, JobSchedules, JobStatus, JobStep, JobsErased,
-};
+use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus, JobStep, JobsErased};
 use crate::durable::{Durable, NotEnded, template_of};
 use crate::json;
 use crate::left::wall;
@@ -89,6 +86,10 @@ pub enum JobsError {
     #[error("there is no schedule {0}")]
     #[code(public)]
     UnknownSchedule(String),
+    /// The schedule has more times in a range than are begun at once.
+    #[error("{0}")]
+    #[code(public)]
+    TooManyTimes(String),
     /// The job does not wait for an operator.
     #[error("the job {0} does not wait for an operator")]
     #[code(public)]
@@ -193,13 +194,7 @@ impl Jobs {
             "UnknownStep",
             "NoUndo",
         ]);
-        let schedules = interface.function::<SchedulesPage, JobSchedules>("schedules");
-        schedules.seclvl(operators).throws([""; 0]);
-        let schedule = interface.function::<DeclaredSchedule, StoredJobSchedule>("schedule");
-        let refusals = ["NotDurable", "WrongSchedule", "DeclaredByProgram"];
-        schedule.seclvl(operators).throws(refusals);
-        let unschedule = interface.function::<NamedSchedule, bool>("unschedule");
-        unschedule.seclvl(operators).throws(["UnknownSchedule", "DeclaredByProgram"]);
+        Self::declare_schedules(&mut interface, operators);
         let erase = interface.function::<Erasure, JobsErased>("erase");
         erase.seclvl(operators).throws([""; 0]);
         interface
@@ -219,10 +214,8 @@ impl Jobs {
             .on("resume", Self::resume)
             .on("settle", Self::settle)
             .on("undo", Self::undo)
-            .on("schedules", Self::schedules)
-            .on("schedule", Self::schedule)
-            .on("unschedule", Self::unschedule)
             .on("erase", Self::erase);
+        Self::define_schedules(functions);
     }
 
     /// Refuses what this service does not allow.
@@ -230,7 +223,11 @@ impl Jobs {
         if self.allowed.contains(&function) {
             return Ok(());
         }
-        let info = format!("`{}` is not allowed here", format!("{function:?}").to_lowercase());
+        let mut name = format!("{function:?}");
+        if let Some(first) = name.get_mut(..1) {
+            first.make_ascii_lowercase();
+        }
+        let info = format!("`{name}` is not allowed here");
         Err(Error::with_info(codes::SECURITY_ERROR, info).into())
     }
 

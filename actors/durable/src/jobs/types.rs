@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::cancels::shown_by;
 use crate::held::RunningStep;
+use crate::schedule::Overlap;
 
 /// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -185,6 +186,23 @@ pub struct JobSchedule {
     /// When the next request begins, unless there is no further time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<f64>,
+    /// When its next three requests begin; none of one that is paused.
+    pub times: Vec<f64>,
+    /// What happens at a time at which an earlier request has not ended.
+    pub overlap: Overlap,
+    /// How many milliseconds late a request may begin because no node ran at its time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up: Option<f64>,
+    /// By how many milliseconds each request may begin later than its time.
+    pub jitter: f64,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// The last time for which a request has begun, if it is one of the last twenty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<f64>,
+    /// How many of the last twenty times were skipped since then.
+    #[schemars(with = "f64")]
+    pub skipped: u32,
     /// The program declares it, so it is neither replaced nor removed over the wire.
     pub by_program: bool,
 }

@@ -226,6 +226,10 @@ fn wrong_schedules_are_told_and_only_operators_have_them() {
             ("schedule", sales("sales")),
             ("unschedule", json!({ "name": "sales" })),
             ("schedules", json!({})),
+            ("pauseSchedule", json!({ "name": "sales" })),
+            ("resumeSchedule", json!({ "name": "sales" })),
+            ("triggerSchedule", json!({ "name": "sales" })),
+            ("backfillSchedule", json!({ "name": "sales", "from": 0, "until": 1 })),
         ] {
             let refused = ask(&executor, ANN, function, params).await.expect_err("for operators");
             assert_eq!(refused.code(), "PleaseReauth", "{function}");
@@ -249,12 +253,72 @@ fn wrong_schedules_are_told_and_only_operators_have_them() {
             assert_eq!(refused.code(), code, "{refused}");
             assert!(refused.info().is_some_and(|info| info.contains(text)), "{text}: {refused}");
         }
+        for function in ["pauseSchedule", "resumeSchedule", "triggerSchedule"] {
+            let refused = ask(&executor, OPERATOR, function, json!({ "name": "none" })).await;
+            assert_eq!(refused.expect_err("there is none").code(), "UnknownSchedule");
+        }
         for (name, code) in [("own", "DeclaredByProgram"), ("none", "UnknownSchedule")] {
             let refused = ask(&executor, OPERATOR, "unschedule", json!({ "name": name })).await;
             assert_eq!(refused.expect_err("it is not stored").code(), code);
         }
         let listed = ask(&executor, OPERATOR, "schedules", json!({})).await.expect("listed");
         assert_eq!(listed["schedules"].as_array().map(Vec::len), Some(1), "{listed}");
+    });
+}
+
+#[test]
+fn operators_pause_trigger_and_backfill_schedules_and_see_what_became_of_them() {
+    run(async {
+        // it is 13:46:40
+        let (executor, _node) = process(&Memory::new(TokioClock::start())).await;
+        let mut declared = sales("sales");
+        declared["overlap"] = json!("bufferOne");
+        declared["catch_up"] = json!(60_000);
+        declared["jitter"] = json!(1_000);
+        let stored = ask(&executor, OPERATOR, "schedule", declared).await.expect("stored");
+        let stored = &stored["schedule"];
+        assert_eq!((&stored["overlap"], &stored["paused"]), (&json!("bufferOne"), &json!(false)));
+        assert_eq!((&stored["catch_up"], &stored["jitter"]), (&json!(60_000), &json!(1_000)));
+        assert_eq!((&stored["last"], &stored["skipped"]), (&Value::Null, &json!(0)));
+        let times: Vec<_> = stored["times"].as_array().expect("times").iter().collect();
+        let minutes = times.iter().map(|time| time.as_f64().expect("a time") / 60_000.0);
+        let minutes: Vec<_> = minutes.map(|minutes| minutes.floor() % 60.0).collect();
+        assert_eq!(minutes, [50.0, 55.0, 0.0]);
+        let named = |name: &str| json!({ "name": name });
+        let listed = async || {
+            let page = ask(&executor, OPERATOR, "schedules", json!({})).await.expect("listed");
+            (page["schedules"][0].clone(), page["schedules"][1].clone())
+        };
+        // the program's own as well
+        for name in ["own", "sales"] {
+            ask(&executor, OPERATOR, "pauseSchedule", named(name)).await.expect("paused");
+        }
+        tokio::time::sleep(5 * MINUTE).await;
+        let (own, sales) = listed().await;
+        for schedule in [&own, &sales] {
+            assert_eq!((&schedule["paused"], &schedule["times"]), (&json!(true), &json!([])));
+        }
+        assert_eq!((&own["by_program"], &sales["skipped"]), (&json!(true), &json!(1)), "13:50");
+        let now = ask(&executor, OPERATOR, "triggerSchedule", named("sales")).await.expect("begun");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let wait = json!({ "uid": now["uid"] });
+        let ended = ask(&executor, OPERATOR, "result", wait).await.expect("it ends");
+        assert_eq!(ended["result"], "sales for eve", "{ended}");
+        for name in ["own", "sales"] {
+            ask(&executor, OPERATOR, "resumeSchedule", named(name)).await.expect("resumed");
+        }
+        // since 13:45, and up to 13:51:45
+        let (until, most) = (times[0].as_f64().expect("a time") + 100_000.0, 600_000_000.0);
+        let range = |since: f64| json!({ "name": "sales", "from": until - since, "until": until });
+        let begun = ask(&executor, OPERATOR, "backfillSchedule", range(200_000.0)).await;
+        assert_eq!(begun.expect("begun")["uids"].as_array().map(Vec::len), Some(1));
+        let refused = ask(&executor, OPERATOR, "backfillSchedule", range(most)).await;
+        assert_eq!(refused.expect_err("too many").code(), "TooManyTimes");
+        tokio::time::sleep(MINUTE).await;
+        let (own, sales) = listed().await;
+        assert_eq!((&own["paused"], &sales["paused"]), (&json!(false), &json!(false)));
+        let last = sales["last"].as_f64().expect("a time") / 60_000.0;
+        assert_eq!((last % 60.0, &sales["skipped"]), (50.0, &json!(0)));
     });
 }
 

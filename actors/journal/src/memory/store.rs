@@ -311,6 +311,11 @@ impl MemoryStore {
                 && query.from.is_none_or(|from| head.created >= from)
                 && query.before.is_none_or(|before| head.created < before)
         });
+        let wanted = wanted.filter(|flow| {
+            let scope = flow.key.as_ref().map(|key| &key.scope);
+            let is_open = flow.head.state != FlowState::Ended;
+            query.open_in.as_ref().is_none_or(|wanted| is_open && scope == Some(wanted))
+        });
         let listed = wanted.take(check::limit(query.limit)).map(|flow| FlowInfo {
             user: flow.local_id.clone(),
             key: flow.key.as_ref().map(|key| key.key.clone()),

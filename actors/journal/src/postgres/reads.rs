@@ -137,14 +137,18 @@ pub(super) async fn list(
                  AND ($5::bigint IS NULL OR created < $5) AND ($7::text IS NULL OR local_id = $7) \
                  AND ($8::text IS NULL OR key = $8) \
                  AND ($9::text IS NULL OR position($9 in template) = 0) \
-                 AND ($10::bytea IS NULL OR uid = $10) ORDER BY number LIMIT $6"
+                 AND ($10::bytea IS NULL OR uid = $10) \
+                 AND ($11::text IS NULL OR state < 7 AND scope = $11) ORDER BY number LIMIT $6"
             )
         };
     }
     // the number of the state is in the text: the server cannot know how few flows a parameter stands for
     macro_rules! of_state {
         ($state:literal) => {
-            select!("number = ANY(ARRAY(SELECT number FROM flow WHERE state = ", $state, "))")
+            of_state!("= ", $state)
+        };
+        ($is:literal, $state:literal) => {
+            select!("number = ANY(ARRAY(SELECT number FROM flow WHERE state ", $is, $state, "))")
         };
     }
     // each has the index that it needs: most flows have ended, so those are found by their numbers
@@ -152,6 +156,7 @@ pub(super) async fn list(
         Query { uid: Some(_), .. } => select!("uid = $10"),
         Query { user: Some(_), .. } => select!("local_id = $7"),
         Query { key: Some(_), .. } => select!("key = $8"),
+        Query { open_in: Some(_), .. } => of_state!("< ", 7),
         Query { state: Some(state), .. } => match state {
             FlowState::Ready => of_state!(0),
             FlowState::New => of_state!(1),
@@ -167,11 +172,12 @@ pub(super) async fn list(
     let state = query.state.map(|state| state as i64);
     let limit = int(check::limit(query.limit) as u64);
     let (from, before) = (query.from.map(millis), query.before.map(millis));
-    let Query { template, user, key, .. } = query;
+    let Query { template, user, key, open_in, .. } = query;
     let without = query.template_without.map(String::from);
     let uid = query.uid.map(|uid| uid.as_bytes().to_vec());
-    let values: [&(dyn ToSql + Sync); 10] =
-        [&int(query.after), &state, template, &from, &before, &limit, user, key, &without, &uid];
+    let after = int(query.after);
+    let values: [&(dyn ToSql + Sync); 11] =
+        [&after, &state, template, &from, &before, &limit, user, key, &without, &uid, open_in];
     let rows = session.query(sql, &values).await?;
     let now = moment(session).await?;
     let read = |row: &tokio_postgres::Row| {

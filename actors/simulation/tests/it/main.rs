@@ -8,6 +8,7 @@ mod entities;
 mod locks;
 mod lost_locks;
 mod repeated;
+mod schedules;
 mod shop;
 mod world;
 
@@ -125,6 +126,26 @@ fn entities(cluster: &mut Cluster) -> Result<(), String> {
 #[test]
 fn a_call_of_an_entity_is_in_its_state_once_and_in_its_place_under_any_of_the_seeds() {
     let figures = simulate(0..seeds().div_ceil(2), entities);
+    println!("{figures}");
+}
+
+/// Schedules of each minute under all faults but jumps of clocks, which skip times.
+fn schedules(cluster: &mut Cluster) -> Result<(), String> {
+    let world = schedules::World::new(cluster.seed());
+    schedules::add_to(cluster, &world);
+    cluster.faults(Faults::all().clock_jumps(0.0, Duration::ZERO).clock_drifts(0.0));
+    cluster.run_for(Duration::from_secs(600));
+    cluster.heal();
+    cluster.run_for(Duration::from_secs(180));
+    match world.check(cluster)? {
+        0 => Err("nothing was skipped".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn each_time_of_a_schedule_begins_one_request_or_is_skipped_under_any_of_the_seeds() {
+    let figures = simulate(0..seeds().div_ceil(2), schedules);
     println!("{figures}");
 }
 
