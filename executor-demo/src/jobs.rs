@@ -293,48 +293,10 @@ impl JobsOptions {
                 server.call("undo", json!({ "uid": uid, "path": path, "why": why })).await?;
                 Ok(format!("{path} is to be undone: {uid} goes on"))
             }
-            JobsCommand::Schedules => server.schedules().await,
-            JobsCommand::Schedule {
-                name,
-                cron,
-                function,
-                params,
-                time_zone,
-                overlap,
-                catch_up,
-                jitter,
-            } => {
-                let millis = |seconds: u32| f64::from(seconds) * 1000.0;
-                let schedule = json!({
-                    "name": name, "cron": cron, "function": function, "params": object(params)?,
-                    "time_zone": time_zone, "overlap": overlap, "catch_up": catch_up.map(millis),
-                    "jitter": millis(*jitter),
-                });
-                server.schedule(schedule).await
-            }
-            JobsCommand::Unschedule { name } => {
-                server.of_schedule("unschedule", name, "is removed").await
-            }
-            JobsCommand::PauseSchedule { name } => {
-                server.of_schedule("pauseSchedule", name, "is paused").await
-            }
-            JobsCommand::ResumeSchedule { name } => {
-                server.of_schedule("resumeSchedule", name, "goes on").await
-            }
-            JobsCommand::TriggerSchedule { name } => {
-                let begun = server.call("triggerSchedule", json!({ "name": name })).await?;
-                Ok(begun["uid"].as_str().context("the server gives no uid")?.to_owned())
-            }
-            JobsCommand::BackfillSchedule { name, from, until } => {
-                let [from, until] = [from, until].map(|time| time.as_millisecond());
-                let range = json!({ "name": name, "from": from, "until": until });
-                let begun = server.call("backfillSchedule", range).await?;
-                let uids: Vec<String> = serde_json::from_value(begun["uids"].clone())?;
-                Ok(uids.join("\n"))
-            }
             JobsCommand::Erase { user, key } => {
                 server.erase(json!({ "user": user, "key": key })).await
             }
+            command => server.of_schedules(command).await,
         }
     }
 }
@@ -452,6 +414,51 @@ impl JobsServer {
             ("", _) => Ok(ended.result.to_string()),
             (code, "") => bail!("{code}"),
             (code, text) => bail!("{code}: {text}"),
+        }
+    }
+
+    /// Carries out the commands about schedules.
+    async fn of_schedules(&self, command: &JobsCommand) -> anyhow::Result<String> {
+        match command {
+            JobsCommand::Schedule {
+                name,
+                cron,
+                function,
+                params,
+                time_zone,
+                overlap,
+                catch_up,
+                jitter,
+            } => {
+                let millis = |seconds: u32| f64::from(seconds) * 1000.0;
+                let schedule = json!({
+                    "name": name, "cron": cron, "function": function, "params": object(params)?,
+                    "time_zone": time_zone, "overlap": overlap, "catch_up": catch_up.map(millis),
+                    "jitter": millis(*jitter),
+                });
+                self.schedule(schedule).await
+            }
+            JobsCommand::Unschedule { name } => {
+                self.of_schedule("unschedule", name, "is removed").await
+            }
+            JobsCommand::PauseSchedule { name } => {
+                self.of_schedule("pauseSchedule", name, "is paused").await
+            }
+            JobsCommand::ResumeSchedule { name } => {
+                self.of_schedule("resumeSchedule", name, "goes on").await
+            }
+            JobsCommand::TriggerSchedule { name } => {
+                let begun = self.call("triggerSchedule", json!({ "name": name })).await?;
+                Ok(begun["uid"].as_str().context("the server gives no uid")?.to_owned())
+            }
+            JobsCommand::BackfillSchedule { name, from, until } => {
+                let [from, until] = [from, until].map(|time| time.as_millisecond());
+                let range = json!({ "name": name, "from": from, "until": until });
+                let begun = self.call("backfillSchedule", range).await?;
+                let uids: Vec<String> = serde_json::from_value(begun["uids"].clone())?;
+                Ok(uids.join("\n"))
+            }
+            _ => self.schedules().await,
         }
     }
 
