@@ -404,7 +404,7 @@ impl ScheduledRequests {
         let drawn = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        let spread = u128::from(drawn) * (u128::from(most) + 1) >> 64;
+        let spread = (u128::from(drawn) * (u128::from(most) + 1)) >> 64;
         at.after(Duration::from_millis(u64::try_from(spread).unwrap_or(most)))
     }
 
