@@ -4,19 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use asyncsteps::codes;
-use asyncsteps::fabric::http::{Config, HttpFabric, Remote};
-use asyncsteps::fabric::{Call, Fabric};
-use asyncsteps::iface::IfaceVer;
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use crate::jobs_server::{JobsServer, object, time};
 use crate::printable::one_line;
-
-/// The interface of durable requests.
-const JOBS: &str = "asyncsteps.jobs:1.0";
+use crate::schedules::ScheduleCommand;
 
 /// How long an answer may take beyond the time that a result is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -161,70 +156,8 @@ enum JobsCommand {
         #[arg(long)]
         why: Option<String>,
     },
-    /// Print the schedules, by name.
-    Schedules,
-    /// Store a schedule, in place of one of its name, and print when its next request begins.
-    Schedule {
-        /// The name of the schedule.
-        name: String,
-
-        /// The five fields of cron, as one argument, or @hourly, @daily, @weekly, @monthly, @yearly.
-        cron: String,
-
-        /// The function, with interface and version: demo.shop:1.0:order.
-        function: String,
-
-        /// The parameters, as JSON.
-        #[arg(default_value = "{}")]
-        params: String,
-
-        /// The place whose time it is, such as Europe/Berlin; UTC unless given.
-        #[arg(long)]
-        time_zone: Option<String>,
-
-        /// What happens at a time at which an earlier request has not ended.
-        #[arg(long, value_parser = ["skip", "bufferOne", "allow"], default_value = "skip")]
-        overlap: String,
-
-        /// How many seconds late a request may begin because no node ran at its time.
-        #[arg(long, value_name = "SECONDS")]
-        catch_up: Option<u32>,
-
-        /// By how many seconds each request may begin later than its time.
-        #[arg(long, value_name = "SECONDS", default_value = "0")]
-        jitter: u32,
-    },
-    /// Begin no requests of a schedule until it is resumed; the times that pass meanwhile are lost.
-    PauseSchedule {
-        /// The name of the schedule.
-        name: String,
-    },
-    /// Let a schedule go on, from its next time.
-    ResumeSchedule {
-        /// The name of the schedule.
-        name: String,
-    },
-    /// Begin a request of a schedule now, and print its uid.
-    TriggerSchedule {
-        /// The name of the schedule.
-        name: String,
-    },
-    /// Begin the requests of a schedule that were lost in a range of times, and print the uids of all in the range.
-    BackfillSchedule {
-        /// The name of the schedule.
-        name: String,
-
-        /// The first time: 2026-11-26T20:00:00Z.
-        from: Timestamp,
-
-        /// The last time.
-        until: Timestamp,
-    },
-    /// Remove a schedule, and cancel its next request, which is stored already, unless that has begun.
-    Unschedule {
-        /// The name of the schedule.
-        name: String,
-    },
+    #[command(flatten)]
+    OfSchedules(ScheduleCommand),
     /// Remove what is recorded about a user or under a key, of requests that have ended; print what is left.
     #[command(group(ArgGroup::new("whose").required(true)))]
     Erase {
@@ -296,15 +229,9 @@ impl JobsOptions {
             JobsCommand::Erase { user, key } => {
                 server.erase(json!({ "user": user, "key": key })).await
             }
-            command => server.of_schedules(command).await,
+            JobsCommand::OfSchedules(command) => command.run(&server).await,
         }
     }
-}
-
-/// A server with `asyncsteps.jobs:1.0`.
-struct JobsServer {
-    fabric: HttpFabric,
-    patience: Duration,
 }
 
 #[derive(Deserialize)]
@@ -336,26 +263,6 @@ struct JobRow {
 }
 
 #[derive(Deserialize)]
-struct SchedulesPage {
-    schedules: Vec<ScheduleRow>,
-    next: String,
-}
-
-#[derive(Deserialize)]
-struct ScheduleRow {
-    name: String,
-    function: String,
-    cron: String,
-    time_zone: String,
-    user: Option<String>,
-    times: Vec<f64>,
-    paused: bool,
-    last: Option<f64>,
-    skipped: u32,
-    by_program: bool,
-}
-
-#[derive(Deserialize)]
 struct ErasedJobs {
     removed: u64,
     schedules: Vec<String>,
@@ -365,13 +272,6 @@ struct ErasedJobs {
 }
 
 impl JobsServer {
-    fn new(url: &str, patience: Duration) -> anyhow::Result<Self> {
-        let fabric = HttpFabric::new(Config::new())?;
-        let interface: IfaceVer = JOBS.parse()?;
-        fabric.register(interface, Remote::new(url))?;
-        Ok(Self { fabric, patience })
-    }
-
     async fn pause(&self, uid: &str) -> anyhow::Result<String> {
         self.call("pause", json!({ "uid": uid })).await?;
         Ok(format!("{uid} is being paused"))
@@ -381,17 +281,6 @@ impl JobsServer {
         let how = if again { "again" } else { "continue" };
         self.call("resume", json!({ "uid": uid, "how": how })).await?;
         Ok(format!("{uid} goes on"))
-    }
-
-    async fn call(&self, function: &str, params: Value) -> anyhow::Result<Value> {
-        let call = Call::new(&format!("{JOBS}:{function}"), params)?.within(self.patience);
-        match self.fabric.call(call).await {
-            Ok(response) => Ok(response.into_value()),
-            Err(error) if error.code() == codes::UNKNOWN_INTERFACE => {
-                bail!("the server has no durable requests: start it with --journal")
-            }
-            Err(error) => Err(error.into()),
-        }
     }
 
     async fn submit(
@@ -417,78 +306,6 @@ impl JobsServer {
         }
     }
 
-    /// Carries out the commands about schedules.
-    async fn of_schedules(&self, command: &JobsCommand) -> anyhow::Result<String> {
-        match command {
-            JobsCommand::Schedule {
-                name,
-                cron,
-                function,
-                params,
-                time_zone,
-                overlap,
-                catch_up,
-                jitter,
-            } => {
-                let millis = |seconds: u32| f64::from(seconds) * 1000.0;
-                let schedule = json!({
-                    "name": name, "cron": cron, "function": function, "params": object(params)?,
-                    "time_zone": time_zone, "overlap": overlap, "catch_up": catch_up.map(millis),
-                    "jitter": millis(*jitter),
-                });
-                self.schedule(schedule).await
-            }
-            JobsCommand::Unschedule { name } => {
-                self.of_schedule("unschedule", name, "is removed").await
-            }
-            JobsCommand::PauseSchedule { name } => {
-                self.of_schedule("pauseSchedule", name, "is paused").await
-            }
-            JobsCommand::ResumeSchedule { name } => {
-                self.of_schedule("resumeSchedule", name, "goes on").await
-            }
-            JobsCommand::TriggerSchedule { name } => {
-                let begun = self.call("triggerSchedule", json!({ "name": name })).await?;
-                Ok(begun["uid"].as_str().context("the server gives no uid")?.to_owned())
-            }
-            JobsCommand::BackfillSchedule { name, from, until } => {
-                let [from, until] = [from, until].map(|time| time.as_millisecond());
-                let range = json!({ "name": name, "from": from, "until": until });
-                let begun = self.call("backfillSchedule", range).await?;
-                let uids: Vec<String> = serde_json::from_value(begun["uids"].clone())?;
-                Ok(uids.join("\n"))
-            }
-            _ => self.schedules().await,
-        }
-    }
-
-    async fn of_schedule(&self, function: &str, name: &str, done: &str) -> anyhow::Result<String> {
-        self.call(function, json!({ "name": name })).await?;
-        Ok(format!("{name} {done}"))
-    }
-
-    async fn schedule(&self, schedule: Value) -> anyhow::Result<String> {
-        let stored = self.call("schedule", schedule).await?["schedule"].take();
-        Ok(schedule_line(&serde_json::from_value(stored)?))
-    }
-
-    /// All schedules, a line each.
-    async fn schedules(&self) -> anyhow::Result<String> {
-        let (mut lines, mut after) = (Vec::new(), String::new());
-        loop {
-            let which = json!({ "after": after });
-            let page: SchedulesPage = serde_json::from_value(self.call("schedules", which).await?)?;
-            lines.extend(page.schedules.iter().map(schedule_line));
-            if page.next.is_empty() {
-                return Ok(lines.join("\n"));
-            }
-            if page.next <= after {
-                bail!("the server sends its schedules again, after {after:?}");
-            }
-            after = page.next;
-        }
-    }
-
     async fn erase(&self, whose: Value) -> anyhow::Result<String> {
         let erased: ErasedJobs = serde_json::from_value(self.call("erase", whose).await?)?;
         Ok(erased.to_string())
@@ -509,12 +326,6 @@ impl JobsServer {
     }
 }
 
-/// Parameters on the command line.
-fn object(params: &str) -> anyhow::Result<Map<String, Value>> {
-    serde_json::from_str(params)
-        .with_context(|| format!("the parameters are no JSON object: {params}"))
-}
-
 impl JobRow {
     /// How it is or ended, until when it waits, whose it is, and why it waits.
     fn text(&self) -> String {
@@ -528,30 +339,6 @@ impl JobRow {
         let parts = outcome.chain(took).chain(due).chain(user).chain(key).chain(reason);
         std::iter::once(state.clone()).chain(parts).collect()
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a time saturates, and is none then")]
-fn time(millis: f64) -> Option<Timestamp> {
-    Timestamp::from_millisecond(millis as i64).ok()
-}
-
-/// A schedule as one line.
-fn schedule_line(schedule: &ScheduleRow) -> String {
-    let ScheduleRow { name, function, cron, time_zone, user, times, .. } = schedule;
-    let times: Vec<_> = times.iter().filter_map(|at| time(*at)).map(|at| at.to_string()).collect();
-    let next = match (schedule.paused, times.join(", ")) {
-        (true, _) => "paused".to_owned(),
-        (false, times) if times.is_empty() => "next never".to_owned(),
-        (false, times) => format!("next {times}"),
-    };
-    let last = schedule.last.and_then(time).map_or(String::new(), |last| format!(", last {last}"));
-    let skipped = match schedule.skipped {
-        0 => String::new(),
-        skipped => format!(", {skipped} skipped since"),
-    };
-    let user = user.as_ref().map_or(String::new(), |user| format!(" for {user}"));
-    let by = if schedule.by_program { ", by the program" } else { "" };
-    one_line(&format!("{name}: {function}{user}, {cron} {time_zone}, {next}{last}{skipped}{by}"))
 }
 
 /// Where the next page begins, behind one that began after a number; `None` if that was the last one.
