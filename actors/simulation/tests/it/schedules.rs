@@ -17,8 +17,8 @@ use crate::entities::started;
 /// The functions, each with the schedule of each minute.
 const FUNCTIONS: [(&str, Overlap); 2] = [("skips", Overlap::Skip), ("waits", Overlap::BufferOne)];
 
-/// How long a request takes at the most: more than a minute.
-const LONGEST: Duration = Duration::from_secs(90);
+/// How many seconds a request takes at the most: more than a minute.
+const LONGEST: usize = 90;
 
 /// What the nodes have done, outside of the cluster.
 #[derive(Clone)]
@@ -49,8 +49,8 @@ fn serves(function: &'static str) -> impl Fn(&Steps<World, ()>) -> Returns<()> {
                     let wrong = format!("{function}: {own} begins, and {other} has not ended");
                     lock(&cx.0.wrong).get_or_insert(wrong);
                 }
-                let takes = lock(&cx.0.random).below(LONGEST.as_secs() as usize);
-                Ok(takes as u32)
+                let takes = lock(&cx.0.random).below(LONGEST);
+                Ok(u32::try_from(takes)?)
             })
             .recorded()
             .then("work", async |_, takes| {
