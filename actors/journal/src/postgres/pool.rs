@@ -1,6 +1,6 @@
 //! Connections for transactions of the application.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -59,8 +59,11 @@ impl Pool {
     pub(super) fn give_back(&self, session: JournalSession) {
         let mut reset: ResetSession = Box::pin(reset(session));
         // this sends it
-        if reset.as_mut().now_or_never().is_none() {
-            self.free.lock().push(reset);
+        match reset.as_mut().now_or_never() {
+            None => self.free.lock().push(reset),
+            // the answer was there at once
+            Some(Ok(session)) => self.free.lock().push(Box::pin(ready(Ok(session)))),
+            Some(Err(_)) => {}
         }
     }
 }
