@@ -57,8 +57,12 @@ impl Shop {
 }
 
 impl Drop for Shop {
+    #[expect(clippy::print_stderr, reason = "it is why the test has failed")]
     fn drop(&mut self) {
         let ended = self.thread.take().map(Stoppable::stop);
+        if let Some(Ok(Err(error))) = &ended {
+            eprintln!("the server has ended: {error:#}");
+        }
         assert!(thread::panicking() || !matches!(ended, Some(Err(_))), "the server panicked");
     }
 }
