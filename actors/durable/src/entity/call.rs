@@ -260,8 +260,7 @@ impl EntityCall {
             let committed = entity.commit(entity.prepare(Changes::default())?);
             return asi.success((Ended::carried_out(committed, Ok(())),));
         }
-        let (draft, call, failed) =
-            (entity.draft(self.shared.now()), Rc::clone(&self), Rc::clone(&entity));
+        let (draft, call, failed) = (entity.draft(), Rc::clone(&self), Rc::clone(&entity));
         asi.add(move |asi, ()| {
             call.add_steps(asi, Some(entity.fence()))?;
             asi.extend(draft.given.clone());
@@ -355,7 +354,7 @@ impl EntityCall {
             return Ok(self.add_steps(asi, None)?);
         };
         asi.hold(entity.enter());
-        asi.extend(entity.stored(self.shared.now()).given);
+        asi.extend(entity.stored().given);
         let (fence, failed) = (entity.fence(), Rc::clone(&entity));
         // another node may have changed it meanwhile if it is not owned any more
         asi.add(move |asi, ()| self.add_steps(asi, Some(fence)).map_err(StepError::from)).on_error(

@@ -10,7 +10,7 @@ use asyncsteps_actors::sync::FencingToken;
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_journal::record::{Done, Ended, Ending, Iteration, Keys};
 use asyncsteps_journal::request::{Disposition, Loaded, StoredSignal};
-use asyncsteps_journal::{Epoch, Event, Path, Record, RecordId, Timestamp, Uid, Value, ValueError};
+use asyncsteps_journal::{Epoch, Event, Path, Record, RecordId, Uid, Value, ValueError};
 use tokio::sync::Notify;
 
 use super::answers::{Answers, CallKey, StoredAnswer};
@@ -322,13 +322,14 @@ impl OwnedEntity {
     }
 
     /// The state for a call that may change it.
-    pub(super) fn draft(&self, now: Timestamp) -> Draft {
-        let of = (Arc::clone(&self.name.key), now);
+    pub(super) fn draft(&self) -> Draft {
+        let of = (Arc::clone(&self.name.key), self.owned.lease().clock.now());
         (self.kind.form.draft)(&self.state.borrow().latest, of, true)
     }
 
     /// The state for a call that reads it.
-    pub(super) fn stored(&self, now: Timestamp) -> Draft {
+    pub(super) fn stored(&self) -> Draft {
+        let now = self.owned.lease().clock.now();
         let mut state = self.state.borrow_mut();
         state.settle(|record| self.writer().is_stored(record));
         self.kind.for_reading((&self.name, now), Some(Rc::clone(&state.stored)))
