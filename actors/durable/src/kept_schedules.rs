@@ -13,9 +13,9 @@ use crate::schedule::ScheduledRequests;
 /// What was read last, by name. It takes a millisecond to find out that a rare expression means some time, so what has
 /// not changed is not read again.
 #[derive(Debug, Default)]
-pub(crate) struct KeptSchedules(Mutex<HashMap<String, KeptSchedule>>);
+pub(crate) struct KeptSchedules(Mutex<HashMap<String, Arc<KeptSchedule>>>);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct KeptSchedule {
     value: Result<Value, String>,
     /// `None` if it cannot be read, which the log has said.
@@ -31,10 +31,10 @@ impl KeptSchedules {
         stored: Vec<ReadSchedule>,
         own: &[Arc<ScheduledRequests>],
     ) -> Vec<Arc<ScheduledRequests>> {
-        let mut before = self.0.lock().clone();
         let (mut read, mut all) = (HashMap::new(), Vec::new());
         for stored in stored {
-            let known = before.remove(&stored.name).filter(|it| it.value == stored.value);
+            let known = self.0.lock().get(&stored.name).cloned();
+            let known = known.filter(|known| known.value == stored.value);
             let kept = match known {
                 Some(known) => known,
                 None => {
@@ -47,7 +47,7 @@ impl KeptSchedules {
                     let (scheduled, is_of_program) = scheduled.ok().unzip();
                     let is_of_program = is_of_program.unwrap_or_default();
                     let scheduled = scheduled.map(Arc::new);
-                    KeptSchedule { value: stored.value, scheduled, is_of_program }
+                    Arc::new(KeptSchedule { value: stored.value, scheduled, is_of_program })
                 }
             };
             if !kept.is_of_program && !own.iter().any(|own| own.name() == stored.name) {

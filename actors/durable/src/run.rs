@@ -23,7 +23,7 @@ use crate::records::{cut, failure_of, started};
 use crate::response::response;
 use crate::shared::{DurableFunction, DurableShared};
 use crate::suspects::{FlowBodies, Suspects};
-use crate::turn::Turn;
+use crate::turn::ScheduleTurn;
 use crate::writer::{AppendAnswer, Stopped};
 
 /// A flow that a node received, with all that it takes to run it.
@@ -170,16 +170,16 @@ impl FlowRun<'_> {
         let turn = tokio::select! {
             biased;
             _ = flow.left() => return true,
-            turn = Turn::of(self.shared, flow, schedule) => turn,
+            turn = ScheduleTurn::of(self.shared, flow, schedule) => turn,
         };
         let within = match turn {
-            Ok(Turn::Begins) => return true,
-            Ok(Turn::Skipped(reason)) => {
+            Ok(ScheduleTurn::Begins) => return true,
+            Ok(ScheduleTurn::Skipped(reason)) => {
                 tracing::info!(flow = %flow.owned.uid(), schedule, reason, "a request is skipped");
-                self.end(flow, Turn::skipped(reason)).await;
+                self.end(flow, ScheduleTurn::skipped(reason)).await;
                 return false;
             }
-            Ok(Turn::Waits(within)) => within,
+            Ok(ScheduleTurn::Waits(within)) => within,
             Err(error) => {
                 tracing::warn!(flow = %flow.owned.uid(), %error, "the schedule cannot be read");
                 POLL

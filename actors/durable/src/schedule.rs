@@ -422,7 +422,12 @@ impl ScheduledRequests {
     }
 
     /// The request that begins at this time, of a program with this version.
-    pub(crate) fn request_at(&self, at: Timestamp, version: u32) -> Result<Submit, NotSubmitted> {
+    pub(crate) fn request_at(
+        &self,
+        at: Timestamp,
+        version: u32,
+        owner: FirstOwner,
+    ) -> Result<Submit, NotSubmitted> {
         let started = Started {
             template: self.template.clone(),
             version,
@@ -434,7 +439,7 @@ impl ScheduledRequests {
         };
         let key = Some(CallerKey { scope: self.scope(), key: self.key_at(at) });
         let uid = Uid::random().map_err(NotSubmitted::NoRandom)?;
-        Ok(Submit { uid, started, key, owner: FirstOwner::Any, quota: None })
+        Ok(Submit { uid, started, key, owner, quota: None })
     }
 }
 

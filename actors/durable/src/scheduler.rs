@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_actors::{clock as process_clock, timer};
 use asyncsteps_journal::limits::BATCH;
-use asyncsteps_journal::request::{CancelledBy, FirstOwner, FlowInfo, Query, Submit, Submitted};
+use asyncsteps_journal::request::{CancelledBy, FirstOwner, FlowInfo, Query, Submitted};
 use asyncsteps_journal::{Epoch, Error, POLL, Refused, Timestamp, Uid};
 
 use crate::answered::answered;
@@ -43,8 +43,8 @@ pub(crate) async fn keep_schedules(shared: &Arc<DurableShared>, clock: &JournalC
         tokio::pin!(changed);
         changed.as_mut().enable();
         let mut wait = LOOK;
-        match shared.kept_schedules().await {
-            Ok(kept) => all = shared.schedules().into_iter().chain(kept).collect(),
+        match shared.all_schedules().await {
+            Ok(read) => all = read,
             Err(error) => {
                 tracing::warn!(%error, "the stored schedules are not read: trying again");
                 wait = POLL;
@@ -117,8 +117,9 @@ async fn cancel_replaced(
     is_done
 }
 
-/// Cancels the requests of a schedule which is replaced or removed, unless they have begun: the node that stored it may end before it does so. It is called before the schedule changes, for
-/// when this process ends then, and after it, for what other nodes stored meanwhile.
+/// Cancels the requests of a schedule which is replaced or removed, unless they have begun: the node that stored them may
+/// end before it does so. It is called before the schedule changes, for when this process ends then, and after it, for
+/// what other nodes stored meanwhile.
 pub(crate) async fn end(
     shared: &DurableShared,
     scheduled: Option<&ScheduledRequests>,
@@ -161,7 +162,7 @@ pub(crate) async fn store(
     owner: FirstOwner,
 ) -> Result<Option<Uid>, NotSubmitted> {
     let Some(program) = shared.program(scheduled.template()) else { return Ok(None) };
-    let submit = Submit { owner, ..scheduled.request_at(at, program.version)? };
+    let submit = scheduled.request_at(at, program.version, owner)?;
     match answered(|| shared.journal.submit(submit.clone())).await {
         // a node with another program was first
         Ok(Submitted::Known(uid)) | Err(Error::Refused(Refused::KeyInUse { uid, .. })) => {

@@ -71,9 +71,8 @@ impl Durable {
 
     async fn set_paused(&self, name: &str, is_paused: bool) -> Result<(), NotScheduled> {
         let scheduled = self.schedule_named(name).await?;
-        let mut own = self.shared.schedules().into_iter();
-        let is_of_program = own.any(|own| own.name() == name);
-        let stored = scheduled.write(is_paused, is_of_program).map_err(NotSubmitted::from)?;
+        let stored =
+            scheduled.write(is_paused, self.shared.declares(name)).map_err(NotSubmitted::from)?;
         answered(|| self.shared.journal.put_schedule(stored.clone())).await?;
         // nodes of this process know it at once
         self.shared.kept_schedules().await?;
@@ -137,8 +136,7 @@ impl Durable {
 
     /// The schedule of this name, of the program or in the journal.
     async fn schedule_named(&self, name: &str) -> Result<Arc<ScheduledRequests>, NotScheduled> {
-        let kept = self.shared.kept_schedules().await?;
-        let mut all = self.shared.schedules().into_iter().chain(kept);
+        let mut all = self.shared.all_schedules().await?.into_iter();
         let found = all.find(|scheduled| scheduled.name() == name);
         found.ok_or_else(|| NotScheduled::NoSchedule(name.to_owned()))
     }

@@ -44,7 +44,7 @@ pub(crate) struct DurableShared {
     pub(crate) settings: Mutex<DurableSettings>,
     state: Mutex<DurableState>,
     kept_schedules: KeptSchedules,
-    /// The schedules that the journal kept when the next request of one was to begin.
+    /// All schedules when the next request of one was to begin.
     schedules_read: AsyncMutex<Option<(Clock, Vec<Arc<ScheduledRequests>>)>>,
     pub(crate) entities: EntityOwners,
     /// What its nodes have.
@@ -300,6 +300,17 @@ impl DurableShared {
         Ok(self.kept_schedules.read(stored, &self.schedules()).await)
     }
 
+    /// The schedules of the program, and those that the journal keeps.
+    pub(crate) async fn all_schedules(&self) -> Result<Vec<Arc<ScheduledRequests>>, Error> {
+        let kept = self.kept_schedules().await?;
+        Ok(self.schedules().into_iter().chain(kept).collect())
+    }
+
+    /// Whether the program has a schedule of this name.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.state.lock().schedules.iter().any(|scheduled| scheduled.name() == name)
+    }
+
     /// The schedule that the journal keeps under this name, if this program can begin it.
     pub(crate) async fn kept_schedule(
         &self,
@@ -317,21 +328,20 @@ impl DurableShared {
         revision: Option<&str>,
     ) -> Result<Option<Arc<ScheduledRequests>>, Error> {
         let mut read = self.schedules_read.lock().await;
-        let find = |kept: &[Arc<ScheduledRequests>]| {
-            let mut all = self.schedules().into_iter().chain(kept.iter().cloned());
-            all.find(|scheduled| scheduled.name() == name)
+        let find = |all: &[Arc<ScheduledRequests>]| {
+            all.iter().find(|scheduled| scheduled.name() == name).cloned()
         };
-        if let Some((at, kept)) = read.as_ref()
+        if let Some((at, all)) = read.as_ref()
             && at.elapsed() < POLL
-            && let Some(found) = find(kept)
+            && let Some(found) = find(all)
             && found.revision() == revision
         {
             return Ok(Some(found));
         }
         let at = Clock::start();
-        let kept = self.kept_schedules().await?;
-        let found = find(&kept);
-        *read = Some((at, kept));
+        let all = self.all_schedules().await?;
+        let found = find(&all);
+        *read = Some((at, all));
         Ok(found)
     }
 

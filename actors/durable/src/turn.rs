@@ -20,7 +20,7 @@ const CLOSE: Duration = Duration::from_secs(10);
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 
 /// The turn of a request.
-pub(crate) enum Turn {
+pub(crate) enum ScheduleTurn {
     /// It begins, or goes on.
     Begins,
     /// It ends with [`SKIPPED`], for this reason.
@@ -29,14 +29,14 @@ pub(crate) enum Turn {
     Waits(Duration),
 }
 
-impl Turn {
+impl ScheduleTurn {
     /// How a request ends that is skipped for this reason.
     pub(crate) fn skipped(reason: String) -> Ending {
         Ending::Failed(Failure { code: SKIPPED.to_owned(), text: Some(reason) })
     }
 }
 
-impl Turn {
+impl ScheduleTurn {
     /// Whether a request begins that this schedule has stored. Its owner decides, with the epoch that no other node
     /// has, so whatever it decides happens once.
     ///
@@ -105,7 +105,7 @@ async fn make_up(
 }
 
 /// It looks again later, the longer it has waited.
-fn waits(own: &FlowInfo, now: Timestamp) -> Turn {
+fn waits(own: &FlowInfo, now: Timestamp) -> ScheduleTurn {
     let waited = now.as_millis().saturating_sub(own.created.as_millis());
-    Turn::Waits((Duration::from_millis(waited) / 16).clamp(POLL, LONGEST_LOOK))
+    ScheduleTurn::Waits((Duration::from_millis(waited) / 16).clamp(POLL, LONGEST_LOOK))
 }

@@ -195,7 +195,7 @@ fn not_scheduled(error: NotScheduled) -> StepError {
 
 /// Refuses the names of schedules that the program declares: it would declare them again.
 fn check_name(durable: &Durable, name: &str) -> BodyResult<()> {
-    match durable.shared.schedules().iter().any(|scheduled| scheduled.name() == name) {
+    match durable.shared.declares(name) {
         true => Err(JobsError::DeclaredByProgram(name.to_owned()).into()),
         false => Ok(()),
     }
