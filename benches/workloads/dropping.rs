@@ -143,7 +143,7 @@ impl Journal for Dropping {
         answer(Ok(EmittedPage::default()))
     }
 
-    fn cancel(&self, uid: Uid, _: CancelledBy) -> Answer<'_, Cancelled> {
+    fn cancel(&self, uid: Uid, _: CancelledBy, _: Option<Path>) -> Answer<'_, Cancelled> {
         unknown(uid)
     }
 

@@ -1,5 +1,5 @@
-//! The answer to a caller that waits no longer than the function says: the result of the request, or the error of
-//! the limit. Which of them it is, is decided once: a request that ends by the limit is cancelled with its error.
+//! The answer to a caller that waits no longer than the function says: the result of the request, what a step has
+//! answered, or the error of the limit. Which of them it is, is decided once: a request that ends by the limit is cancelled with its error.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use asyncsteps_executor::plan::AnswerWithin;
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_executor::{Executor, ServedRequest};
 use asyncsteps_journal::request::CancelledBy;
-use asyncsteps_journal::{LEASE, POLL, Repeat, Uid};
+use asyncsteps_journal::{LEASE, POLL, Path, Repeat, Uid};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
@@ -54,6 +54,8 @@ impl CallerRequest {
             return Err(Error::caused_by(codes::INTERNAL_ERROR, NoRuntime));
         }
         let (waits, end) = (within.is_some(), within.as_ref().map(|(it, at)| it.end(*at)));
+        let answers = durable.program(&function).ok().and_then(|it| it.answers.clone());
+        let answers = answers.as_ref();
         let uid = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
         let (_awaited, stored) = (durable.awaits(uid), Cell::new(None));
         let result = async {
@@ -61,7 +63,7 @@ impl CallerRequest {
             let uid = submitted.map_err(|error| error_of_submit(&error))?;
             stored.set(Some(uid));
             served.waits_for(&uid.to_string());
-            unless_left(&durable, &executor, uid, durable.answer(uid, waits)).await
+            unless_left(&durable, &executor, uid, durable.answer(uid, answers, waits)).await
         };
         let first_end = [end, limit].into_iter().flatten().min();
         tokio::select! {
@@ -74,7 +76,7 @@ impl CallerRequest {
             let info = format!("the request {uid} has not ended in time, and goes on");
             return Err(Error::with_info(OUTCOME_UNKNOWN, info));
         };
-        let decided = detached(decide(durable.clone(), uid, within.error()));
+        let decided = detached(decide(durable.clone(), uid, answers.cloned(), within.error()));
         tokio::select! {
             biased;
             decided = decided => decided,
@@ -114,12 +116,18 @@ async fn submit(
 
 /// Ends the request with the error of the limit, unless it has ended or is ended otherwise; returns the answer that
 /// all callers get.
-async fn decide(durable: Durable, uid: Uid, error: Error) -> Result<Value, Error> {
+async fn decide(
+    durable: Durable,
+    uid: Uid,
+    answers: Option<Path>,
+    error: Error,
+) -> Result<Value, Error> {
+    let answers = answers.as_ref();
     let (by, given_up) = (CancelledBy::Limit(failure_of(&error)), clock::now() + LEASE);
     loop {
-        match durable.cancelled(uid, by.clone()).await {
+        match durable.cancelled(uid, by.clone(), answers).await {
             Ok(Some(cancel)) => return Err(error_for_caller(uid, &cancel)),
-            Ok(None) => return durable.answer(uid, true).await,
+            Ok(None) => return durable.answer(uid, answers, true).await,
             Err(error) if error.repeat() == Repeat::Never || clock::now() >= given_up => {
                 tracing::warn!(flow = %uid, %error, "it is not decided whether a caller has its result in time");
                 return Err(unknown(uid));

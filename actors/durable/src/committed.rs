@@ -1,13 +1,14 @@
-//! Steps that commit their request: once one has begun, no cancel and no limit ends the request, unless the step fails.
+//! Steps that commit their request, and those that answer its callers: once one that commits has begun, no cancel and no
+//! limit ends the request, unless the step fails; once one has answered, no limit of a caller does.
 //!
-//! That it begins is recorded on the condition that the owner has seen each cancel. So of the beginning and a cancel
-//! the first one wins: a cancel that is stored while no such step is recorded ends the request.
+//! This is recorded on the condition that the owner has seen each cancel. So of the record and a cancel the first one
+//! wins: a cancel that is stored while no such step is recorded ends the request.
 
 use std::future::pending;
 use std::rc::Rc;
 
 use asyncsteps_core::Error;
-use asyncsteps_journal::record::{Ending, Outcome};
+use asyncsteps_journal::record::{Done, Ending, Outcome};
 use asyncsteps_journal::request::Condition;
 use asyncsteps_journal::{Event, Path, Record, Value};
 
@@ -25,34 +26,49 @@ fn record(step: &Path, ending: Ending) -> Record {
 impl DurableFlow {
     /// Records that the step at this path begins to commit. If the request is ended before, this never completes.
     pub(crate) async fn commits(self: Rc<Self>, path: Path) {
+        let Ok(nothing) = Value::encode(&()) else { unreachable!("nothing can be written") };
+        if !self.replay.borrow().commits_within(&path) {
+            self.decides(record(&path, Ending::Completed(nothing))).await;
+        }
+    }
+
+    /// Records that the step at this path answers the callers with its result. If the request is ended before, this never
+    /// completes.
+    pub(crate) async fn answers(self: Rc<Self>, path: Path, done: Done) {
+        let flow = Rc::clone(&self);
+        self.decides(Record::new(path, Event::Done(done))).await;
+        flow.waiters.notify(flow.owned.uid());
+    }
+
+    /// Records what no cancel ends any more. If one has ended the request before, this never completes.
+    async fn decides(self: Rc<Self>, record: Record) {
         self.deciding.set(self.deciding.get() + 1);
         let flow = Rc::clone(&self);
-        let begins = detached(async move {
-            let begins = flow.begins_to_commit(&path).await;
+        let decides = detached(async move {
+            let is_recorded = flow.records_first(record).await;
             flow.deciding.set(flow.deciding.get() - 1);
             flow.activity.happens();
-            begins
+            is_recorded
         });
-        if !begins.await {
+        if !decides.await {
             pending::<()>().await;
         }
     }
 
-    async fn begins_to_commit(&self, path: &Path) -> bool {
-        let Ok(nothing) = Value::encode(&()) else { unreachable!("nothing can be written") };
-        let begun = record(path, Ending::Completed(nothing));
-        while !self.replay.borrow().commits_within(path) {
+    async fn records_first(&self, record: Record) -> bool {
+        loop {
             if self.is_left() || self.is_interrupted() {
                 return false;
             }
             let seen = self.signals.changed.notified();
             let answer = self.owned.writer.append_last(|entry| {
-                entry.records = vec![begun.clone()];
+                entry.records = vec![record.clone()];
                 entry.condition = Condition::AllSeen;
             });
             match answer.await {
                 (AppendAnswer::Written(_), ticket) => {
-                    self.replay.borrow_mut().add_stored(vec![(ticket, begun.clone())]);
+                    self.replay.borrow_mut().add_stored(vec![(ticket, record)]);
+                    return true;
                 }
                 (AppendAnswer::Unseen, _) => {
                     // it may be a cancel
@@ -69,7 +85,6 @@ impl DurableFlow {
                 }
             }
         }
-        true
     }
 
     /// The step at this path has failed: if it was to commit, the request may be ended again.
@@ -81,7 +96,7 @@ impl DurableFlow {
         }
     }
 
-    /// Completes when it is known that no step commits the request.
+    /// Completes when it is known that no step commits the request, and none is about to answer.
     pub(crate) async fn uncommitted(&self) {
         self.activity
             .until(|| self.deciding.get() == 0 && !self.replay.borrow().is_committed())

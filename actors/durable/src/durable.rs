@@ -16,7 +16,9 @@ use asyncsteps_journal::request::{
     CallerKey, Cancelled, CancelledBy, FirstOwner, FlowInfo, FlowState, Query, Resume, Signal,
     Status, StoredCancel, Submit, Submitted,
 };
-use asyncsteps_journal::{Error, Journal, Jump, LEASE, POLL, Refused, Repeat, Uid};
+use asyncsteps_journal::{
+    Error, Event, Journal, Jump, LEASE, POLL, Path, Refused, Repeat, Uid, Value,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
@@ -252,7 +254,7 @@ impl Durable {
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
     pub async fn ended(&self, uid: Uid) -> Result<Ending, NotEnded> {
-        self.until(uid, |status| end_of(status, false)).await?
+        self.until(uid, None, |status, _| end_of(status, false)).await?
     }
 
     /// Waits for the end of a request, also while it waits for an operator, and so for ever if none comes.
@@ -263,23 +265,42 @@ impl Durable {
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
     pub async fn wait_ended(&self, uid: Uid) -> Result<Ending, Error> {
-        self.until(uid, |status| status.ending).await
+        self.until(uid, None, |status, _| status.ending).await
     }
 
-    /// Waits until it is decided how a request ends: a limit of a caller decides before what was done is undone. A request
-    /// that waits for an operator is an error, if the caller does not wait for that.
-    async fn decided(&self, uid: Uid, waits: bool) -> Result<Ending, NotEnded> {
-        let look = |status: Status| match status.flow.cancel {
-            Some(StoredCancel { by: CancelledBy::Limit(failure), .. }) => Some(Err(failure)),
-            _ => end_of(status, waits).map(Ok),
+    /// Waits until it is decided what a caller gets of a request: what a step at this path has answered, or how it ends. A
+    /// limit of a caller decides before what was done is undone. A request that waits for an operator is an error, if the
+    /// caller does not wait for that.
+    async fn decided(
+        &self,
+        uid: Uid,
+        answers: Option<&Path>,
+        waits: bool,
+    ) -> Result<Ending, NotEnded> {
+        let look = |status: Status, answer: Option<Value>| match (answer, &status.flow.cancel) {
+            (Some(answer), _) => Some(Ok(Ok(Ending::Completed(answer)))),
+            (None, Some(StoredCancel { by: CancelledBy::Limit(failure), .. })) => {
+                Some(Err(failure.clone()))
+            }
+            (None, _) => end_of(status, waits).map(Ok),
         };
-        match self.until(uid, look).await? {
+        match self.until(uid, answers, look).await? {
             Ok(end) => end,
             Err(_) if self.is_committed(uid).await? => {
-                self.until(uid, |status| end_of(status, waits)).await?
+                self.until(uid, None, |status, _| end_of(status, waits)).await?
             }
             Err(failure) => Ok(Ending::Failed(failure)),
         }
+    }
+
+    /// The result of the step at this path of a request, if it has ended well.
+    async fn answered_at(&self, uid: Uid, path: &Path) -> Result<Option<Value>, Error> {
+        let records = self.records(uid).await?.into_iter().map(|stored| stored.record);
+        let mut ended = records.filter(|record| record.path == *path);
+        Ok(ended.find_map(|record| {
+            let Event::Done(done) = record.event else { return None };
+            Some(done.value)
+        }))
     }
 
     /// Whether a step that commits a request has begun.
@@ -292,8 +313,8 @@ impl Durable {
     /// its end is not waited for any longer.
     pub(crate) async fn left_at_close(&self, uid: Uid, executor: &Executor) {
         executor.closing().await;
-        let is_left = |status: Status| is_left(status.flow.state).then_some(());
-        if self.until(uid, is_left).await.is_err() {
+        let is_left = |status: Status, _| is_left(status.flow.state).then_some(());
+        if self.until(uid, None, is_left).await.is_err() {
             // the caller waits for the end as well, and gets that error there
             pending::<()>().await;
         }
@@ -301,16 +322,29 @@ impl Durable {
 
     /// Says that the end of a request is waited for, which is stored next; until this is dropped.
     pub(crate) fn awaits(&self, uid: Uid) -> impl Sized {
-        (self.shared.end_of(uid), on_drop(move || self.shared.forget(uid)))
+        (self.shared.waiters.wait(uid), on_drop(move || self.shared.waiters.forget(uid)))
     }
 
-    /// Re-evaluates `look` whenever the request may have ended, until it returns `Some`.
-    async fn until<T>(&self, uid: Uid, look: impl Fn(Status) -> Option<T>) -> Result<T, Error> {
-        let _forget = on_drop(|| self.shared.forget(uid));
+    /// Re-evaluates `look` whenever the request may have ended, or answered at this path, until it returns `Some`.
+    async fn until<T>(
+        &self,
+        uid: Uid,
+        answers: Option<&Path>,
+        look: impl Fn(Status, Option<Value>) -> Option<T>,
+    ) -> Result<T, Error> {
+        let _forget = on_drop(|| self.shared.waiters.forget(uid));
         let begun = Clock::start();
         loop {
-            let end = self.shared.end_of(uid);
-            match self.shared.journal.status(uid).await.map(&look) {
+            let end = self.shared.waiters.wait(uid);
+            let status = async {
+                let status = self.shared.journal.status(uid).await?;
+                let answer = match answers {
+                    Some(path) => self.answered_at(uid, path).await?,
+                    None => None,
+                };
+                Ok::<_, Error>(look(status, answer))
+            };
+            match status.await {
                 Ok(Some(found)) => return Ok(found),
                 Err(error) if error.repeat() == Repeat::Never => return Err(error),
                 Ok(None) | Err(_) => {}
@@ -333,7 +367,7 @@ impl Durable {
     /// # Cancel safety
     /// Dropping the future does nothing to the request.
     pub async fn result<T: DeserializeOwned>(&self, uid: Uid) -> Result<T, asyncsteps_core::Error> {
-        let ending = self.decided(uid, false).await;
+        let ending = self.decided(uid, None, false).await;
         let ending = ending
             .map_err(|error| asyncsteps_core::Error::caused_by(codes::INTERNAL_ERROR, error))?;
         let result = result_of(ending)?;
@@ -345,10 +379,11 @@ impl Durable {
     pub(crate) async fn answer(
         &self,
         uid: Uid,
+        answers: Option<&Path>,
         waits: bool,
     ) -> Result<serde_json::Value, asyncsteps_core::Error> {
         use asyncsteps_core::Error;
-        let ending = self.decided(uid, waits).await.map_err(|error| match error {
+        let ending = self.decided(uid, answers, waits).await.map_err(|error| match error {
             // the reason is for operators
             NotEnded::Stopped { state, .. } => {
                 let info =
@@ -375,7 +410,7 @@ impl Durable {
         value: impl Serialize,
     ) -> Result<(), NotSubmitted> {
         let id = Uid::random().map_err(NotSubmitted::NoRandom)?;
-        let value = asyncsteps_journal::Value::encode(&value)?;
+        let value = Value::encode(&value)?;
         Ok(self.signal_once(uid, id, name, value).await?)
     }
 
@@ -385,7 +420,7 @@ impl Durable {
         uid: Uid,
         id: Uid,
         name: &str,
-        value: asyncsteps_journal::Value,
+        value: Value,
     ) -> Result<(), Error> {
         // names with this character are those of what operators settle
         let signal = Signal { id, name: name.replace('\u{1}', " "), value };
@@ -398,23 +433,24 @@ impl Durable {
     /// # Errors
     /// The errors of [`status`](Self::status).
     pub async fn cancel(&self, uid: Uid, by: &str) -> Result<Cancelling, Error> {
-        let cancelled = self.cancelled(uid, by.into()).await?;
+        let cancelled = self.cancelled(uid, by.into(), None).await?;
         Ok(cancelled.map_or(Cancelling::TooLate, |_| Cancelling::Requested))
     }
 
-    /// The cancel that ends a request; `None` if none does any more.
+    /// The cancel that ends a request; `None` if none does any more, or something is recorded at this path.
     pub(crate) async fn cancelled(
         &self,
         uid: Uid,
         by: CancelledBy,
+        unless: Option<&Path>,
     ) -> Result<Option<StoredCancel>, Error> {
-        match self.shared.journal.cancel(uid, by).await? {
+        match self.shared.journal.cancel(uid, by, unless.cloned()).await? {
             // no step begins to commit after a cancel that is stored, so this is not decided otherwise later
             Cancelled::Recorded(cancel) => {
                 let is_committed = self.is_committed(uid).await?;
                 Ok((!is_committed).then_some(cancel))
             }
-            Cancelled::HasEnded | _ => Ok(None),
+            Cancelled::TooLate | _ => Ok(None),
         }
     }
 

@@ -28,6 +28,7 @@ use crate::signals::Signals;
 use crate::storage_waits::StorageWaits;
 use crate::suspects::FlowBodies;
 use crate::until::until;
+use crate::waiters::Waiters;
 use crate::writer::{RecordTicket, Stopped};
 
 /// How long a flow has to wait at least to be put aside: to go on costs a claim.
@@ -62,14 +63,15 @@ pub(crate) struct DurableFlow {
     ends: Notify,
     pub(crate) signals: Signals,
     watched: WatchedFlows,
-    /// How many steps are about to commit it, which the journal decides.
+    pub(crate) waiters: Waiters,
+    /// How many steps are about to commit it or to answer, which the journal decides.
     pub(crate) deciding: Cell<usize>,
 }
 
 impl DurableFlow {
     pub(crate) fn new(
         (loaded, root): (&Loaded, Path),
-        (owned, watched): (Owned, WatchedFlows),
+        (owned, watched, waiters): (Owned, WatchedFlows, Waiters),
         bodies: FlowBodies,
     ) -> Rc<Self> {
         let mut replay = Replay::of(loaded, |id| owned.writer.loaded(id));
@@ -97,6 +99,7 @@ impl DurableFlow {
             ends: Notify::new(),
             signals: Signals::default(),
             watched,
+            waiters,
             deciding: Cell::new(0),
         });
         flow.signals.add(loaded.inbox.signals.iter());

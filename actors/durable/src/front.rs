@@ -10,6 +10,7 @@ use asyncsteps_executor::plan::{AnswerWithin, Awaits, Handler, Plans};
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
 use asyncsteps_executor::typed::SensitiveFields;
 use asyncsteps_executor::{FrontWait, Functions, RequestSteps, Service};
+use asyncsteps_journal::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use crate::answer::CallerRequest;
 use crate::durable::{Declared, Durable, template_of};
+use crate::replay::Replay;
 use crate::shared::DurableFunction;
 use crate::submit::Options;
 
@@ -51,8 +53,14 @@ impl Durable {
             // the executor is not built
             return declared;
         };
+        let mut steps = planned.function.ways().iter().flatten();
+        let answers = steps.find(|step| step.answers()).map(|step| {
+            let root = Path::template(&template);
+            Replay::default().place_of(&root, step).1
+        });
         let program = DurableFunction {
             template,
+            answers,
             function: full,
             version: 1,
             compatible: Vec::new(),

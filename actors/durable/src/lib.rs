@@ -194,6 +194,7 @@ mod undo;
 mod unfinished;
 mod until;
 mod unwinds;
+mod waiters;
 mod writer;
 
 pub use asyncsteps_journal as journal;

@@ -309,7 +309,7 @@ impl NodeState {
         }
         let count = self.count.get();
         let has = |uid: &Uid| self.flows.borrow().contains_key(uid);
-        let awaited = self.shared.awaited(AT_ONCE.saturating_sub(count), has);
+        let awaited = self.shared.waiters.some(AT_ONCE.saturating_sub(count), has);
         let room = UNAWAITED.saturating_sub(count);
         if room == 0 && awaited.is_empty() || self.suspects.is_alone() {
             return Ok(());
@@ -374,7 +374,7 @@ impl NodeState {
         term: &LeasedNode,
         GivenRequest { mut submit, answer }: GivenRequest,
     ) {
-        let room = if self.shared.is_awaited(submit.uid) { AT_ONCE } else { UNAWAITED };
+        let room = if self.shared.waiters.has(submit.uid) { AT_ONCE } else { UNAWAITED };
         let mut place = (self.count.get() < room && !self.suspects.is_alone())
             .then(|| FlowCountGuard::new(self));
         let (node, incarnation) = (Rc::clone(self), term.lease.node);

@@ -69,11 +69,11 @@ impl FlowRun<'_> {
         let (name, seen) = (program.template.as_str().into(), loaded.inbox.last);
         let held = (&self.shared.held, self.node, name);
         let owned = self.taken.clone().own(held, program.version, (&loaded, seen));
-        owned.writer.is_awaited.set(self.shared.is_awaited(owned.uid()));
+        owned.writer.is_awaited.set(self.shared.waiters.has(owned.uid()));
         let root = Path::template(&program.template);
         let has_died = self.taken.claimed.deaths > 0;
         let bodies = FlowBodies::new(has_died, Rc::clone(self.suspects));
-        let owned = (owned, self.shared.watched.clone());
+        let owned = (owned, self.shared.watched.clone(), self.shared.waiters.clone());
         let flow = DurableFlow::new((&loaded, root), owned, bodies);
         flow.take_settled();
         let compared = flow.replay.borrow().compare((&flow.root, started), &program.planned);

@@ -149,7 +149,7 @@ async fn cancel_unbegun(shared: &DurableShared, name: &str, flow: &FlowInfo) -> 
     // no node has claimed it
     if flow.epoch == Epoch::new(0) {
         let by = CancelledBy::Person(format!("the end of the schedule {name}"));
-        answered(|| shared.journal.cancel(flow.uid, by.clone())).await?;
+        answered(|| shared.journal.cancel(flow.uid, by.clone(), None)).await?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use asyncsteps_executor::plan::Planned;
 use asyncsteps_executor::typed::SensitiveFields;
 use asyncsteps_executor::{Caller, Executor, RequestChecks};
 use asyncsteps_journal::request::{self, Loaded, Submit, Submitted};
-use asyncsteps_journal::{Error, Incarnation, Journal, Jump, POLL, Reading, Timestamp, Uid};
+use asyncsteps_journal::{Error, Incarnation, Journal, Jump, POLL, Path, Reading, Timestamp, Uid};
 use parking_lot::Mutex;
 use serde_json::Map;
 use tokio::sync::futures::Notified;
@@ -31,6 +31,7 @@ use crate::left::{JournalClock, wall};
 use crate::owners::EntityOwners;
 use crate::schedule::ScheduledRequests;
 use crate::submit::{NotSubmitted, WAITING_PER_CALLER};
+use crate::waiters::Waiters;
 
 /// From this difference on, in milliseconds, a clock has jumped. Smaller ones are the work of time
 /// servers.
@@ -51,6 +52,8 @@ pub(crate) struct DurableShared {
     pub(crate) held: HeldFlows,
     /// The requests whose events are read in this process.
     pub(crate) watched: WatchedFlows,
+    /// Who waits for the end or the answer of a request.
+    pub(crate) waiters: Waiters,
     pub(crate) figures: DurableFigures,
     keeper: OnceLock<Keeper>,
     schedules_changed: Notify,
@@ -78,8 +81,6 @@ struct DurableState {
     clock_jump: Option<Jump>,
     /// The clock of the journal as a node read it last.
     clock: Option<JournalClock>,
-    /// Who waits in this process for the end of a flow.
-    waiting: BTreeMap<Uid, Vec<oneshot::Sender<()>>>,
 }
 
 /// A durable function.
@@ -97,6 +98,8 @@ pub(crate) struct DurableFunction {
     pub(crate) sensitive: SensitiveFields,
     /// Its steps.
     pub(crate) planned: Arc<Planned>,
+    /// The path of the step that answers its callers before its end, if one does.
+    pub(crate) answers: Option<Path>,
 }
 
 /// What is between interface and key in the name of an entity in the journal, and in no name of a function.
@@ -210,6 +213,7 @@ impl DurableShared {
             entities: EntityOwners::default(),
             held: HeldFlows::default(),
             watched: WatchedFlows::default(),
+            waiters: Waiters::default(),
             figures: DurableFigures::default(),
             keeper: OnceLock::new(),
             schedules_changed: Notify::new(),
@@ -422,44 +426,9 @@ impl DurableShared {
         nodes.last().cloned()
     }
 
-    /// Completes when the flow [has ended](Self::tell_ended) in this process, or when that may be.
-    pub(crate) fn end_of(&self, uid: Uid) -> oneshot::Receiver<()> {
-        let (tell, told) = oneshot::channel();
-        let waiting = &mut self.state.lock().waiting;
-        let those = waiting.entry(uid).or_default();
-        those.retain(|other| !other.is_closed());
-        those.push(tell);
-        told
-    }
-
-    /// Whether the end of the flow is waited for in this process.
-    pub(crate) fn is_awaited(&self, uid: Uid) -> bool {
-        self.state.lock().waiting.contains_key(&uid)
-    }
-
-    /// Flows whose end is waited for in this process, up to so many, without those that are left out.
-    pub(crate) fn awaited(&self, most: usize, is_left_out: impl Fn(&Uid) -> bool) -> Vec<Uid> {
-        let state = self.state.lock();
-        state.waiting.keys().filter(|uid| !is_left_out(uid)).take(most).copied().collect()
-    }
-
-    /// Forgets the waiters for the end of the flow that were dropped.
-    pub(crate) fn forget(&self, uid: Uid) {
-        let waiting = &mut self.state.lock().waiting;
-        if let Some(those) = waiting.get_mut(&uid) {
-            those.retain(|other| !other.is_closed());
-            if those.is_empty() {
-                waiting.remove(&uid);
-            }
-        }
-    }
-
     /// The flow has ended, waits for an operator, or goes back to the journal because the executor closes.
     pub(crate) fn tell_ended(&self, uid: Uid) {
         self.watched.changed(uid);
-        for waiting in self.state.lock().waiting.remove(&uid).into_iter().flatten() {
-            // a caller that no longer waits need not be notified
-            let _ = waiting.send(());
-        }
+        self.waiters.notify(uid);
     }
 }

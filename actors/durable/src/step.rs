@@ -471,6 +471,13 @@ impl DurableStep {
             Err(error) => return Box::pin(async { Err(error.outcome_unknown()) }),
         };
         let done = Done { value, attempt, millis: self.millis() };
+        if self.step.answers() {
+            let (flow, path) = (Rc::clone(&self.flow), self.path.clone());
+            return Box::pin(async move {
+                flow.answers(path, done).await;
+                Ok(result)
+            });
+        }
         self.flow.record(&self.path, [Event::Done(done)]);
         if !self.flow.has_locks.get() {
             return Box::pin(ready(Ok(result)));

@@ -218,7 +218,7 @@ impl FlowHead {
     /// on, to undo: also by a second cancel, if it stopped while it undid because of the first.
     pub(crate) fn cancel(&mut self, by: &CancelledBy, at: Timestamp) -> Cancelled {
         if self.state == FlowState::Ended {
-            return Cancelled::HasEnded;
+            return Cancelled::TooLate;
         }
         let cancel = match &self.cancel {
             Some(cancel) => cancel.clone(),

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::error::{Error, NotWritten};
 use crate::id::{Incarnation, Uid};
+use crate::path::Path;
 use crate::request::{
     Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
     FlowInfo, Inbox, Loaded, News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status,
@@ -126,11 +127,12 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`Refused::NoFlow`](crate::Refused::NoFlow); [`Error::UnknownValue`] if the keys do not open one.
     fn emitted(&self, uid: Uid, after: u64, most: usize) -> Answer<'_, EmittedPage>;
 
-    /// Cancels a flow: of a cancel and an end, the first wins. `by` says who or what cancelled it.
+    /// Cancels a flow, unless something is recorded at a path: of a cancel, that record and an end, the first wins. `by`
+    /// says who or what cancelled it.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](crate::Refused::NoFlow).
-    fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled>;
+    fn cancel(&self, uid: Uid, by: CancelledBy, unless: Option<Path>) -> Answer<'_, Cancelled>;
 
     /// Lets a flow go on that is paused or a dead letter.
     ///

@@ -346,8 +346,8 @@ impl From<&str> for CancelledBy {
 pub enum Cancelled {
     /// The flow ends by this cancel, or by an earlier one.
     Recorded(StoredCancel),
-    /// The flow has ended before.
-    HasEnded,
+    /// The flow has ended before, or has recorded what the cancel depends on.
+    TooLate,
 }
 
 /// A flow that has something new in its inbox.

@@ -16,7 +16,7 @@ use asyncsteps_journal::request::{
     StoredSchedule, Submit, Submitted,
 };
 use asyncsteps_journal::{
-    Answer, Clock, Incarnation, Journal, NotWritten, Reading, Timestamp, Uid,
+    Answer, Clock, Incarnation, Journal, NotWritten, Path, Reading, Timestamp, Uid,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
@@ -268,8 +268,8 @@ impl Journal for Disk {
         self.after_latency("emitted", self.memory.emitted(uid, after, most))
     }
 
-    fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {
-        self.after_latency("cancel", self.memory.cancel(uid, by))
+    fn cancel(&self, uid: Uid, by: CancelledBy, unless: Option<Path>) -> Answer<'_, Cancelled> {
+        self.after_latency("cancel", self.memory.cancel(uid, by, unless))
     }
 
     fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()> {

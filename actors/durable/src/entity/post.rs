@@ -96,7 +96,7 @@ pub(super) fn cancel(messages: Vec<MessageId>, journal: &Arc<dyn Journal>) {
     runtime.spawn(async move {
         for MessageId(uid) in messages {
             let by = || CancelledBy::from("the entity that has sent it");
-            if let Err(error) = answered(|| journal.cancel(uid, by())).await {
+            if let Err(error) = answered(|| journal.cancel(uid, by(), None)).await {
                 tracing::debug!(message = %uid, %error, "a message waits for its time");
             }
         }

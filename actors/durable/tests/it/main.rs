@@ -10,6 +10,7 @@ mod changed;
 mod changes;
 mod commits;
 mod deadlocks;
+mod early_answers;
 mod emits;
 mod endings;
 mod entities;

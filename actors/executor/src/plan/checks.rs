@@ -1,6 +1,8 @@
 //! The rules for plans of durable functions: each step says what a crash does to it, and each choice depends only on
 //! data that a request still has after one.
 
+use std::mem;
+
 use super::form::Form;
 use super::mistake::Mistake;
 use super::node::{Level, Node};
@@ -14,6 +16,21 @@ impl Level {
     pub(super) fn check_recorded(&self, mistakes: &mut Vec<Mistake>) {
         self.check_words(true, mistakes);
         self.check_choices(None, mistakes);
+    }
+
+    /// Collects the answers that are not the only one of the function; `may_answer` if one may be here.
+    pub(super) fn check_answers(&self, may_answer: &mut bool, mistakes: &mut Vec<Mistake>) {
+        for (_, node) in self.nodes() {
+            if node.facts.answers && !mem::take(may_answer) {
+                let what = "`answers` is said once, for the steps of the function itself and not for a part of it";
+                mistakes.push(Mistake { source: node.id.source, what: what.to_owned() });
+            }
+            match &node.inside {
+                Some(inside) if inside.is_own() => inside.check_answers(&mut false, mistakes),
+                Some(inside) => inside.check_answers(may_answer, mistakes),
+                None => {}
+            }
+        }
     }
 
     /// Collects the steps that do not say what a crash does to them, or could not be undone after one. It is known

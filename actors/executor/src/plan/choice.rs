@@ -254,6 +254,7 @@ fn defined(
     let level = Mistake::catch(source, || Level::of(nodes())).map_err(Mistake::into_error)?;
     let mut mistakes = Vec::new();
     level.complete(retried, &mut mistakes);
+    level.check_answers(&mut false, &mut mistakes);
     if is_recorded {
         level.check_recorded(&mut mistakes);
     }

@@ -48,6 +48,9 @@ fn add(node: &Node, around: &str, way: &mut Vec<PlanStep>) {
         Some(level) if level.is_rest() => (ways(level, around), Vec::new()),
         Some(level) => (Vec::new(), ways(level, &inside)),
     };
+    if node.is_answered() {
+        return way.extend(rest.into_iter().flatten());
+    }
     way.push(PlanStep {
         path,
         name: id.name.to_owned(),

@@ -62,6 +62,8 @@ pub(super) struct Facts {
     /// How the host of a request that it records treats the body.
     pub(super) kind: Option<Kind>,
     pub(super) commits: bool,
+    /// It answers the callers of its function.
+    pub(super) answers: bool,
     /// The names that it had before, the newest first.
     pub(super) was: Vec<&'static str>,
     /// Reads a stored result.
@@ -116,6 +118,7 @@ impl Facts {
             at_least: None,
             kind: None,
             commits: false,
+            answers: false,
             was: Vec::new(),
             read: None,
             input: None,

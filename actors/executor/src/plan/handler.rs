@@ -161,6 +161,7 @@ impl FunctionTypes {
         };
         let (level, mut mistakes) = (Level::of(nodes), Vec::new());
         level.complete(None, &mut mistakes);
+        level.check_answers(&mut true, &mut mistakes);
         if front.is_some() {
             level.check_recorded(&mut mistakes);
         }

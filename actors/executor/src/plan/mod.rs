@@ -79,6 +79,6 @@ pub use retired::Retired;
 pub use returns::IntoReturns;
 pub use sender::{MaySend, Sender, SenderOf};
 pub use service::Service;
-pub use step::{Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
+pub use step::{Answers, Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
 pub use step_view::Planned;
 pub use steps::Steps;

@@ -286,6 +286,11 @@ impl Level {
         &self.steps
     }
 
+    /// Its steps are a level of their own.
+    pub(super) fn is_own(&self) -> bool {
+        self.extent == Extent::Own
+    }
+
     /// The level around goes on in it.
     pub(super) fn is_rest(&self) -> bool {
         self.extent == Extent::Rest
@@ -433,6 +438,12 @@ impl Node {
 
     pub(super) fn is_retired(&self) -> bool {
         self.facts.kind == Some(Kind::Retired)
+    }
+
+    /// It has the steps behind an answer inside.
+    pub(super) fn is_answered(&self) -> bool {
+        let has_rest = self.inside.as_ref().is_some_and(|inside| inside.is_rest());
+        has_rest && self.facts.form == Form::Group
     }
 
     pub(super) fn has_undo(&self) -> bool {

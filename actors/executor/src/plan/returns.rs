@@ -28,9 +28,9 @@ where
     T: 'static,
     E: EndsAs<T>,
 {
-    type Result = T;
+    type Result = E::Result;
 
-    fn into_returns(self) -> Returns<T> {
+    fn into_returns(self) -> Returns<E::Result> {
         self.returns()
     }
 }

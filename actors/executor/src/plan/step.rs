@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use asyncsteps_core::sync::StepLock;
 use asyncsteps_core::{
-    AsyncSteps, BodyResult, Error, Replayable, Retry, StepResult, Undo, UndoPolicy,
+    Args, AsyncSteps, BodyResult, Error, Replayable, Retry, StepResult, Undo, UndoPolicy,
 };
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::cx::{Cx, CxBody};
@@ -48,15 +51,15 @@ pub(super) struct Last<A: 'static, T: 'static> {
 
 /// Steps of which nothing more can be said.
 pub(super) struct Chain {
-    /// The possible last steps, each with the steps before it.
+    /// The possible last steps, and the answer, each with the steps before it.
     ends: Vec<End>,
     nodes: Vec<Node>,
 }
 
-/// The steps in front of an early end, and that end.
+/// The steps in front of an early end or an answer, and that.
 type End = (Vec<Node>, EarlyEnd);
 
-/// A step that may end the steps early, made of the steps with which they go on otherwise.
+/// A step that may end the steps early, or has their result, made of the steps with which they go on.
 type EarlyEnd = Box<dyn FnOnce(Arc<Level>) -> Node>;
 
 /// The result of a function, or of a part of one: the `R` of its last step, by [`Step::returns`].
@@ -70,6 +73,9 @@ pub struct Returns<R> {
     types: PhantomData<fn() -> R>,
 }
 
+/// The name of the step that answers.
+const ANSWERS: &str = "answers";
+
 /// No step before ends the steps early.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "it has no values")]
@@ -80,18 +86,35 @@ pub enum Never {}
 #[debug("Early")]
 pub struct Early<B>(PhantomData<fn() -> B>);
 
-/// How steps that return `T` may end: only with that.
+/// A step before [answers](Step::answers) the callers of the function with `R`: that is its result.
+#[derive(derive_more::Debug)]
+#[debug("Answers")]
+pub struct Answers<R>(PhantomData<fn() -> R>);
+
+/// How steps may end of which the last one returns `T`: only with that, or with what they have answered.
 #[diagnostic::on_unimplemented(
     message = "these steps return `{T}`, and a step before ends them early with another type",
     label = "`or_end` and `unless_some` end the steps with what the last step returns",
     note = "the early end is {Self}"
 )]
-pub trait EndsAs<T> {}
+pub trait EndsAs<T> {
+    /// What they return.
+    type Result: 'static;
+}
 
-impl<T> EndsAs<T> for Never {}
+impl<T: 'static> EndsAs<T> for Never {
+    type Result = T;
+}
 
 #[diagnostic::do_not_recommend]
-impl<T> EndsAs<T> for Early<T> {}
+impl<T: 'static> EndsAs<T> for Early<T> {
+    type Result = T;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, R: 'static> EndsAs<T> for Answers<R> {
+    type Result = R;
+}
 
 /// How steps may end that another step before may end with `B`.
 #[diagnostic::on_unimplemented(
@@ -109,6 +132,11 @@ impl<B> OrEnd<B> for Never {
 
 #[diagnostic::do_not_recommend]
 impl<B> OrEnd<B> for Early<B> {
+    type Ends = Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<B, R> OrEnd<B> for Answers<R> {
     type Ends = Self;
 }
 
@@ -161,7 +189,14 @@ impl Chain {
         Step { before: self, last, types: PhantomData }
     }
 
-    /// All steps; those behind an early end are inside of it.
+    /// The steps that follow are inside of `end`.
+    fn ends_with(self, end: impl FnOnce(Arc<Level>) -> Node + 'static) -> Self {
+        let Self { mut ends, nodes } = self;
+        ends.push((nodes, Box::new(end)));
+        Self { ends, nodes: Vec::new() }
+    }
+
+    /// All steps; those behind an early end or an answer are inside of it.
     fn into_nodes(self) -> Vec<Node> {
         let Self { ends, nodes } = self;
         ends.into_iter().rfold(nodes, |rest, (mut before, end)| {
@@ -203,8 +238,9 @@ where
     A: 'static,
     T: 'static,
 {
-    /// Ends the steps: the function, or the part of it, returns what the last of them does.
-    pub fn returns(self) -> Returns<T>
+    /// Ends the steps: the function, or the part of it, returns what the last of them does, or what it has
+    /// [answered](Self::answers).
+    pub fn returns(self) -> Returns<E::Result>
     where
         E: EndsAs<T>,
     {
@@ -247,7 +283,7 @@ where
     #[track_caller]
     pub fn as_one(self) -> Step<S, P, I, I, T>
     where
-        E: EndsAs<T>,
+        E: EndsAs<T, Result = T>,
     {
         let level = Level::of(self.into_chain().into_nodes());
         group(Chain::new(), "", level)
@@ -258,7 +294,7 @@ where
     #[track_caller]
     pub fn as_result(self) -> Step<S, P, I, I, Result<T, Error>>
     where
-        E: EndsAs<T>,
+        E: EndsAs<T, Result = T>,
     {
         let level = Level::of(self.into_chain().into_nodes());
         let inside = Some(Arc::clone(&level));
@@ -270,6 +306,39 @@ where
         Chain::new()
             .substeps("", Form::Group, inside, body)
             .recover(async |_, error| Ok(Err(error.clone())))
+    }
+
+    /// Answers the callers of the function with the result of the steps up to here, and goes on.
+    ///
+    /// In a [durable](crate::recorder) request that is a step of its own with the name `answers`: once it is recorded,
+    /// callers wait no longer, each later call with the same key gets the same answer, and no limit of a caller
+    /// ([`answer_within`](super::Steps::answer_within)) ends the request. What follows runs as it does without a caller: if
+    /// it fails, everything is undone, also what was answered, and the [status](crate::recorder) of the request says so.
+    /// The answer is the result of the function, whatever the last step returns. A client that is to follow the request
+    /// gets [its id](Cx::id) in it. In other requests the callers get the answer when the steps have ended.
+    ///
+    /// It is for the steps of the function itself, once, and not for a part of it.
+    #[track_caller]
+    pub fn answers(self) -> Step<S, P, I, T, T, Answers<T>>
+    where
+        T: Clone + Serialize + DeserializeOwned,
+        E: OrEnd<T>,
+    {
+        let mut answers = self.then(ANSWERS, async |_, answer: T| Ok(answer)).recorded();
+        answers.last.facts.answers = true;
+        let id = StepId::new("", Location::caller());
+        let end = move |rest: Arc<Level>| {
+            let inside = Some(Arc::clone(&rest));
+            let body = move |asi: &mut AsyncSteps, cx: Context, answer: T, _: &_| {
+                rest.go_on(asi, &cx, answer.clone())?;
+                asi.add_inner(move |asi, _: Args| asi.success((answer,)));
+                Ok(())
+            };
+            let facts = Facts::new::<S, T, T>(Form::Group);
+            let body: Box<dyn IntoWork<T, T>> = Box::new(Substeps(body));
+            Last { id, facts, body, inside, said: Said::default() }.into_node()
+        };
+        pass(answers.into_chain().ends_with(end))
     }
 
     /// The steps go on with what `split` returns of the result of the last one, or end with it.
@@ -291,9 +360,7 @@ where
             let body: Box<dyn IntoWork<T, ()>> = Box::new(Substeps(body));
             Last { id, facts, body, inside, said: Said::default() }.into_node()
         };
-        let Chain { mut ends, nodes } = self.into_chain();
-        ends.push((nodes, Box::new(end)));
-        Chain { ends, nodes: Vec::new() }
+        self.into_chain().ends_with(end)
     }
 }
 

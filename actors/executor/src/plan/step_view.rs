@@ -88,6 +88,12 @@ impl StepView {
         self.step.facts.commits
     }
 
+    /// Whether it [answers](crate::Step::answers) the callers of its function.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        self.step.facts.answers
+    }
+
     /// Whether it can be undone.
     #[must_use]
     pub fn can_be_undone(&self) -> bool {

@@ -347,3 +347,41 @@ async fn an_end_inside_of_a_group_ends_the_group_and_one_behind_it_all_steps() {
     )
     .await;
 }
+
+/// It answers, ends early behind that with another type, and is undone if what follows fails.
+fn answer(steps: &Steps<Walk, Way>) -> Returns<String> {
+    steps
+        .run("first", async |cx, ()| Ok(end(cx, "first")))
+        .unless_some()
+        .then("found", rest)
+        .undo(async |cx, _| undone(cx).await)
+        .answers()
+        .then("on", async |cx, _| Ok(end(cx, "on").map(|_| 7)))
+        .unless_some()
+        .then("last", async |cx, ()| if cx.params.fails { Err(Lost.into()) } else { Ok(1) })
+        .returns()
+}
+
+#[actix::test]
+async fn a_function_returns_what_it_has_answered_whatever_follows() {
+    let walk = Walk::default();
+    let interface = Interface::new("acme.walk:1.0".parse().expect("a name"));
+    let executor = Executor::builder()
+        .service(interface, walk.clone(), |functions| _ = functions.on("answer", answer))
+        .build()
+        .expect("it is complete");
+    for (ends, fails, answer) in [
+        ("first", false, Ok("[first]")),
+        ("on", true, Ok("+")),
+        ("", false, Ok("+")),
+        ("", true, Err("Lost")),
+    ] {
+        let called: Result<String, Error> = executor
+            .call_as_system("acme.walk:1.0:answer", json!({ "ends": ends, "fails": fails }))
+            .await;
+        let called = called.as_deref().map_err(|error| error.code());
+        assert_eq!(called, answer, "{ends} {fails}");
+    }
+    let notes = walk.0.lock().expect("nothing panics").clone();
+    assert_eq!(notes.iter().filter(|note| note.starts_with("undo")).count(), 1, "{notes:?}");
+}

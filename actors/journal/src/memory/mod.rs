@@ -18,6 +18,7 @@ use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
 use crate::moment::Moment;
+use crate::path::Path;
 use crate::request::{
     Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
     FlowInfo, Inbox, Loaded, News, POLL, Query, ReadSchedule, Registered, Resume, Signal, Status,
@@ -235,8 +236,10 @@ impl Journal for Memory {
         self.answer(Operation::Load, move |store, _| store.emitted(uid, after, most))
     }
 
-    fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {
-        self.answer(Operation::Cancel, move |store, now| store.cancel(uid, &by, now))
+    fn cancel(&self, uid: Uid, by: CancelledBy, unless: Option<Path>) -> Answer<'_, Cancelled> {
+        self.answer(Operation::Cancel, move |store, now| {
+            store.cancel(uid, &by, unless.as_ref(), now)
+        })
     }
 
     fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()> {

@@ -11,6 +11,7 @@ use crate::head::{FlowHead, InFlight, OpenEffect, Turns, WaitingSignals};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::{BATCH, COUNTED, Limits, TAKEN_SIGNALS};
 use crate::moment::{ClockState, Look, Moment};
+use crate::path::Path;
 use crate::quota::{CallerRange, WaitingCounts};
 use crate::record::{Event, Record, StoredRecord};
 use crate::request::{
@@ -379,10 +380,15 @@ impl MemoryStore {
         &mut self,
         uid: Uid,
         by: &CancelledBy,
+        unless: Option<&Path>,
         now: Moment,
     ) -> Result<Cancelled, Error> {
         check::cancel(by)?;
-        Ok(self.flow(uid)?.head.cancel(by, now.now))
+        let flow = self.flow(uid)?;
+        if unless.is_some_and(|path| flow.records.values().any(|record| record.path == *path)) {
+            return Ok(Cancelled::TooLate);
+        }
+        Ok(flow.head.cancel(by, now.now))
     }
 
     pub(super) fn resume(&mut self, uid: Uid, how: Resume) -> Result<(), Error> {

@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 use crate::coding::Encoded;
 use crate::error::{Error, NotWritten, Refused};
 use crate::id::Uid;
+use crate::path::Path;
 use crate::request::{
     Append, Appended, Cancelled, CancelledBy, Claim, Claimed, Emit, FirstOwner, Resume, Signal,
     Submit, Submitted,
@@ -17,7 +18,7 @@ pub(super) enum Change {
     Signal(AskedChange<(Uid, Signal), ()>),
     /// With its value as it is stored.
     Emit(AskedChange<(Emit, Vec<u8>), Result<(), NotWritten>>),
-    Cancel(AskedChange<(Uid, CancelledBy), Cancelled>),
+    Cancel(AskedChange<(Uid, CancelledBy, Option<Path>), Cancelled>),
     Resume(AskedChange<(Uid, Resume), ()>),
     Claim(AskedChange<Claim, Vec<Claimed>>),
 }

@@ -16,7 +16,8 @@ use crate::head::{FlowHead, WaitingSignals};
 use crate::id::{RecordId, Uid};
 use crate::limits::{Limits, TAKEN_SIGNALS};
 use crate::moment::Moment;
-use crate::request::{Append, Appended, Resume, Signal};
+use crate::path::Path;
+use crate::request::{Append, Appended, Cancelled, Resume, Signal};
 use crate::sealed::Place;
 use crate::stored::{int, unsigned};
 
@@ -124,9 +125,18 @@ impl Group<'_> {
                     }));
                 }
                 Change::Cancel(asked) => {
-                    let (uid, by) = &asked.request;
+                    let (uid, by, unless) = &asked.request;
                     asked.answer = Some(match heads.get_mut(uid) {
-                        Some((_, new)) => Ok(new.cancel(by, now.now)),
+                        Some((head, new)) => {
+                            let is_recorded = match unless {
+                                Some(path) => self.has_record(head, path, &pending).await?,
+                                None => false,
+                            };
+                            match is_recorded {
+                                true => Ok(Cancelled::TooLate),
+                                false => Ok(new.cancel(by, now.now)),
+                            }
+                        }
                         None => Err(Refused::NoFlow(*uid).into()),
                     });
                 }
@@ -226,6 +236,21 @@ impl Group<'_> {
         let rows = self.session.query(sql, &[&flow, &epoch, &int(entry.first), &int(end)]).await?;
         let row = rows.first().ok_or_else(super::tables::foreign)?;
         Ok(unsigned(row.try_get(0)?))
+    }
+
+    /// Whether something is recorded at a path, or is about to be.
+    async fn has_record(
+        &self,
+        flow: &FlowHead,
+        path: &Path,
+        pending: &PendingRows,
+    ) -> Result<bool, SessionFailure> {
+        let number = int(flow.number);
+        if pending.ids.0.iter().zip(&pending.paths).any(|it| it == (&number, &path.to_string())) {
+            return Ok(true);
+        }
+        let sql = "SELECT FROM record WHERE flow = $1 AND path = $2 LIMIT 1";
+        Ok(!self.session.query(sql, &[&number, &path.as_str()]).await?.is_empty())
     }
 
     async fn signal(

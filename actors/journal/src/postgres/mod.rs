@@ -65,6 +65,7 @@ use crate::error::{Error, NotWritten, Refused};
 use crate::id::{Incarnation, Uid};
 use crate::journal::{Answer, Journal};
 use crate::limits::Limits;
+use crate::path::Path;
 use crate::request::{
     Append, Appended, CallerKey, Cancelled, CancelledBy, Claim, Claimed, Counts, Emit, EmittedPage,
     FlowInfo, Inbox, Loaded, News, Query, ReadSchedule, Registered, Resume, Signal, Status,
@@ -383,9 +384,9 @@ impl Journal for Postgres {
         })
     }
 
-    fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {
+    fn cancel(&self, uid: Uid, by: CancelledBy, unless: Option<Path>) -> Answer<'_, Cancelled> {
         match check::cancel(&by) {
-            Ok(()) => self.change(Change::Cancel, (uid, by)),
+            Ok(()) => self.change(Change::Cancel, (uid, by, unless)),
             Err(refused) => refuse(refused),
         }
     }

@@ -12,6 +12,7 @@ use crate::head::{FlowHead, WaitingSignals};
 use crate::id::{Incarnation, RecordId, Uid};
 use crate::limits::TAKEN_SIGNALS;
 use crate::moment::{Look, Moment};
+use crate::path::Path;
 use crate::request::{
     Append, Appended, CallerQuota, Cancelled, CancelledBy, FirstOwner, Registered, Resume, Signal,
     Submit, Submitted,
@@ -233,10 +234,18 @@ impl SqliteTables {
         &self,
         uid: Uid,
         by: &CancelledBy,
+        unless: Option<&Path>,
         now: Timestamp,
     ) -> Result<Cancelled, Error> {
         check::cancel(by)?;
         let old = self.flow(uid)?;
+        if let Some(path) = unless {
+            let sql = "SELECT 1 FROM record WHERE flow = ?1 AND path = ?2";
+            let row = params![int(old.number), path.as_str()];
+            if self.prepare(sql)?.exists(row).map_err(db_error)? {
+                return Ok(Cancelled::TooLate);
+            }
+        }
         let mut new = old.clone();
         let cancelled = new.cancel(by, now);
         self.update(&old, &new)?;

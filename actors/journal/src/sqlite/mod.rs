@@ -304,8 +304,13 @@ impl Journal for Sqlite {
         self.read(move |tables, _| tables.emitted(uid, after, most))
     }
 
-    fn cancel(&self, uid: Uid, by: CancelledBy) -> Answer<'_, Cancelled> {
-        self.change(move |tables, now| tables.cancel(uid, &by, now.now))
+    fn cancel(
+        &self,
+        uid: Uid,
+        by: CancelledBy,
+        unless: Option<crate::Path>,
+    ) -> Answer<'_, Cancelled> {
+        self.change(move |tables, now| tables.cancel(uid, &by, unless.as_ref(), now.now))
     }
 
     fn resume(&self, uid: Uid, how: Resume) -> Answer<'_, ()> {

@@ -313,7 +313,7 @@ fn only_an_own_message_is_taken_back() {
         let waits = journal.list(query()).await.expect("they are listed");
         assert_eq!(waits.iter().map(|flow| flow.uid).collect::<Vec<_>>(), [sent]);
         // an operator ends it, and it is not carried out
-        journal.cancel(sent, "an operator".into()).await.expect("it is there");
+        journal.cancel(sent, "an operator".into(), None).await.expect("it is there");
         sleep(Duration::from_secs(5)).await;
         assert_eq!(in_state(&journal, FlowState::Ended).await, 1);
         assert_eq!(call(&executor, "count").await.expect("it is read"), 1);

@@ -141,7 +141,7 @@ fn an_entity_that_an_operator_cancels_while_it_is_given_back_is_not_kept() {
         let fails = json!({ "name": "a", "add": 1, "fails": "yes" });
         one.call::<i32>("add", fails).await.expect_err("it fails");
         let entity = flows(&journal).await[0].uid;
-        journal.cancel(entity, "an operator".into()).await.expect("it is there");
+        journal.cancel(entity, "an operator".into(), None).await.expect("it is there");
         one.stop().await;
         assert_eq!(flows(&journal).await, []);
         let begun = Instant::now();

@@ -132,6 +132,28 @@ async fn a_wait_for_a_signal_in_an_attempt_of_a_retry_is_a_mistake() {
         acme.travel:1.0:wrong: `checked` waits for a signal where `pay` says `retry`: an attempt takes the signal, and the next one waits for ever. Wait in front of `pay`; where each attempt needs a signal of its own, use `then_repeat`"#]].assert_eq(&mistake(waits_in_an_attempt));
 }
 
+/// A part of it answers, and it answers twice.
+fn answers_too_often(steps: &Steps<Travel, Trip>) -> Returns<i32> {
+    steps
+        .nested("part", |part| {
+            part.run("price", async |_, ()| Ok(1)).recorded().answers().returns()
+        })
+        .answers()
+        .then("other", async |_, price| Ok(price))
+        .recorded()
+        .answers()
+        .then("last", async |_, _| Ok("all"))
+        .repeatable()
+        .returns()
+}
+
+#[actix::test]
+async fn a_function_answers_once_and_as_a_whole() {
+    expect![[r#"
+        acme.travel:1.0:wrong: `answers` is said once, for the steps of the function itself and not for a part of it
+        acme.travel:1.0:wrong: `answers` is said once, for the steps of the function itself and not for a part of it"#]].assert_eq(&mistake_in_durable(answers_too_often));
+}
+
 async fn takes_raw(steps: &RawInput) -> bool {
     steps.length().is_some()
 }

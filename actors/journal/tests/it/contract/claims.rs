@@ -424,7 +424,7 @@ pub(super) async fn a_delayed_start_waits_for_its_time(journal: &dyn Journal) {
     journal.signal(uids.0, signal("s")).await.unwrap();
     let [claimed] = claim(journal, node, 9).await[..] else { panic!("one is due") };
     assert_eq!(claimed.uid, uids.1);
-    journal.cancel(uids.0, "me".into()).await.unwrap();
+    journal.cancel(uids.0, "me".into(), None).await.unwrap();
     let [claimed] = claim(journal, node, 9).await[..] else { panic!("a cancel does not wait") };
     assert_eq!(claimed.uid, uids.0);
     let after = submit(FirstOwner::AnyAfter(Duration::ZERO));

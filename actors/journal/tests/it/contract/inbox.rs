@@ -18,29 +18,52 @@ const FAR: Duration = Duration::from_secs(366 * 86_400);
 pub(super) async fn the_first_of_cancel_and_end_wins(journal: &dyn Journal) {
     let node = node(journal).await;
     let mut flow = Owned::start(journal, node).await;
-    let cancelled = journal.cancel(flow.uid, "me".into()).await.unwrap();
+    let cancelled = journal.cancel(flow.uid, "me".into(), None).await.unwrap();
     let Cancelled::Recorded(cancel) = &cancelled else { panic!("it has not ended") };
     let end = flow.write(vec![completed()]).await;
     assert_eq!(end, Err(NotWritten::Unseen { inbox: cancel.number }));
     assert_eq!(journal.inbox(flow.uid).await.unwrap().cancel.as_ref(), Some(cancel));
-    let again = journal.cancel(flow.uid, "another".into()).await.unwrap();
+    let again = journal.cancel(flow.uid, "another".into(), None).await.unwrap();
     assert_eq!(again, cancelled, "the first one counts");
     flow.seen = cancel.number;
     flow.write(vec![done("refund"), ended(Ending::Cancelled)]).await.unwrap();
 
     let mut flow = Owned::start(journal, node).await;
     flow.write(vec![completed()]).await.unwrap();
-    let late = journal.cancel(flow.uid, "me".into()).await.unwrap();
-    assert_eq!(late, Cancelled::HasEnded);
+    let late = journal.cancel(flow.uid, "me".into(), None).await.unwrap();
+    assert_eq!(late, Cancelled::TooLate);
 }
 
 pub(super) async fn a_cancel_is_seen_at_the_next_append(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
     assert_eq!(flow.write(vec![done("a")]).await.unwrap().inbox, 0);
-    journal.cancel(flow.uid, "me".into()).await.unwrap();
+    journal.cancel(flow.uid, "me".into(), None).await.unwrap();
     assert_eq!(flow.write(vec![done("b")]).await.unwrap().inbox, 1);
     let cancel = journal.load(flow.uid).await.unwrap().inbox.cancel.expect("it is kept");
     assert_eq!((cancel.number, &cancel.by), (1, &"me".into()));
+}
+
+pub(super) async fn of_a_cancel_and_a_record_the_first_wins(journal: &dyn Journal) {
+    let node = node(journal).await;
+    let path = |name: &str| Some(done(name).path);
+    for _ in 0..8 {
+        let mut flow = Owned::start(journal, node).await;
+        let mut entry = flow.entry(vec![done("answers")]);
+        entry.condition = Condition::AllSeen;
+        let cancel = journal.cancel(flow.uid, "me".into(), path("answers"));
+        let (written, cancelled) = join(append(journal, entry), cancel).await;
+        let is_late = cancelled.unwrap() == Cancelled::TooLate;
+        assert_eq!(written.is_ok(), is_late, "one of them wins");
+        if is_late {
+            flow.next += 1;
+            let cancel = journal.status(flow.uid).await.unwrap().flow.cancel;
+            assert_eq!(cancel, None, "it is not stored");
+        }
+        let cancel = journal.cancel(flow.uid, "me".into(), path("answer")).await.unwrap();
+        assert!(matches!(cancel, Cancelled::Recorded(_)), "nothing is recorded there");
+        let cancel = journal.cancel(flow.uid, "me".into(), None).await.unwrap();
+        assert!(matches!(cancel, Cancelled::Recorded(_)), "it depends on nothing");
+    }
 }
 
 pub(super) async fn a_cancel_says_who_or_what_it_was(journal: &dyn Journal) {
@@ -52,14 +75,14 @@ pub(super) async fn a_cancel_says_who_or_what_it_was(journal: &dyn Journal) {
     // a name that looks like an error is a name
     for by in [limit(None), limit(Some("")), limit(Some("two\nlines")), "\u{1}Slow".into()] {
         let flow = Owned::start(journal, node).await;
-        journal.cancel(flow.uid, by.clone()).await.unwrap();
+        journal.cancel(flow.uid, by.clone(), None).await.unwrap();
         let cancel = journal.status(flow.uid).await.unwrap().flow.cancel.expect("it is kept");
         assert_eq!(cancel.by, by);
         assert_eq!(journal.inbox(flow.uid).await.unwrap().cancel, Some(cancel));
     }
     let flow = Owned::start(journal, node).await;
     for by in [limit(Some(&"x".repeat(TEXT_BYTES + 1))), limit(Some("a\0b"))] {
-        let refused = journal.cancel(flow.uid, by).await;
+        let refused = journal.cancel(flow.uid, by, None).await;
         assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
     }
     assert_eq!(journal.status(flow.uid).await.unwrap().flow.cancel, None);
@@ -70,8 +93,8 @@ pub(super) async fn a_cancel_races_with_an_end(journal: &dyn Journal) {
     for _ in 0..8 {
         let flow = Owned::start(journal, node).await;
         let end = append(journal, flow.entry(vec![completed()]));
-        let (end, cancelled) = join(end, journal.cancel(flow.uid, "me".into())).await;
-        let has_ended = cancelled.unwrap() == Cancelled::HasEnded;
+        let (end, cancelled) = join(end, journal.cancel(flow.uid, "me".into(), None)).await;
+        let has_ended = cancelled.unwrap() == Cancelled::TooLate;
         assert_eq!(end.is_ok(), has_ended, "one of them wins");
     }
 }
@@ -177,7 +200,7 @@ pub(super) async fn a_parked_flow_is_woken_by_time_and_by_signals(journal: &dyn 
     assert!(journal.status(late.uid).await.unwrap().flow.due.is_some());
     journal.signal(silent.uid, signal("s")).await.unwrap();
     assert_eq!(given(claim(journal, node, 9).await), [silent.uid]);
-    journal.cancel(late.uid, "me".into()).await.unwrap();
+    journal.cancel(late.uid, "me".into(), None).await.unwrap();
     assert_eq!(given(claim(journal, node, 9).await), [late.uid]);
 }
 

@@ -102,6 +102,7 @@ rules! {
     inbox:
         the_first_of_cancel_and_end_wins
         a_cancel_is_seen_at_the_next_append
+        of_a_cancel_and_a_record_the_first_wins
         a_cancel_says_who_or_what_it_was
         a_cancel_races_with_an_end
         a_signal_before_its_wait_is_kept_until_it_is_taken

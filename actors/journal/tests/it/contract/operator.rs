@@ -139,7 +139,7 @@ pub(super) async fn a_cancel_lets_a_paused_flow_undo(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
     flow.write(vec![done("a")]).await.unwrap();
     flow.leave(Disposition::Pause("changed".to_owned())).await;
-    journal.cancel(flow.uid, "operator".into()).await.unwrap();
+    journal.cancel(flow.uid, "operator".into(), None).await.unwrap();
     let (mut flow, ..) = take_over(journal).await;
     let cancel = journal.inbox(flow.uid).await.unwrap().cancel.expect("it is cancelled");
     flow.seen = cancel.number;
@@ -150,14 +150,14 @@ pub(super) async fn a_cancel_lets_a_paused_flow_undo(journal: &dyn Journal) {
 
 pub(super) async fn a_cancel_lets_a_cancelled_flow_go_on(journal: &dyn Journal) {
     let mut flow = Owned::start(journal, node(journal).await).await;
-    let first = journal.cancel(flow.uid, "first".into()).await.unwrap();
+    let first = journal.cancel(flow.uid, "first".into(), None).await.unwrap();
     flow.write(vec![done("a")]).await.unwrap();
     flow.leave(Disposition::Pause("the undo of `a` is gone".to_owned())).await;
-    assert_eq!(journal.cancel(flow.uid, "second".into()).await.unwrap(), first);
+    assert_eq!(journal.cancel(flow.uid, "second".into(), None).await.unwrap(), first);
     let status = journal.status(flow.uid).await.unwrap().flow;
     assert_eq!((status.state, status.reason), (FlowState::Ready, None));
     let (flow, ..) = take_over(journal).await;
-    let again = journal.cancel(flow.uid, "third".into()).await.unwrap();
+    let again = journal.cancel(flow.uid, "third".into(), None).await.unwrap();
     assert_eq!((again, flow.state().await), (first, FlowState::Running));
 }
 

@@ -76,7 +76,7 @@ pub(super) async fn what_runs_or_has_ended_is_not_counted(journal: &dyn Journal)
     }
     // one is parked, one paused, and one waits for a node
     assert_eq!(store_as(journal, of("ann", owner)).await, too_many("ann", MOST));
-    journal.cancel(flows[1].uid, "me".into()).await.unwrap();
+    journal.cancel(flows[1].uid, "me".into(), None).await.unwrap();
     assert_eq!(store_as(journal, of("ann", owner)).await, too_many("ann", MOST), "it waits to end");
     let claimed = claim(journal, node(journal).await, 1).await;
     let mut oldest = Owned::load(journal, claimed[0]).await;

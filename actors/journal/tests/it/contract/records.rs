@@ -379,5 +379,5 @@ pub(super) async fn a_flow_that_is_not_there_is_named(journal: &dyn Journal) {
     assert_eq!(refused(journal.inbox(gone.uid).await.unwrap_err()), expected);
     assert_eq!(refused(journal.status(gone.uid).await.unwrap_err()), expected);
     assert_eq!(refused(journal.signal(gone.uid, signal("s")).await.unwrap_err()), expected);
-    assert_eq!(refused(journal.cancel(gone.uid, "me".into()).await.unwrap_err()), expected);
+    assert_eq!(refused(journal.cancel(gone.uid, "me".into(), None).await.unwrap_err()), expected);
 }

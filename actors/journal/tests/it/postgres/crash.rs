@@ -78,7 +78,7 @@ async fn signals_and_submits_are_repeated_too(journal: &Postgres, server: &mut S
     let later_uid = later.uid;
     let changes = async {
         asked.fetch_add(1, Ordering::Relaxed);
-        let cancel = journal.cancel(uid, "me".into());
+        let cancel = journal.cancel(uid, "me".into(), None);
         let (cancelled, submitted) = join(cancel, journal.submit(later)).await;
         cancelled.expect("it is repeated");
         submitted.expect("it is repeated");
