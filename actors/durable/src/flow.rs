@@ -35,7 +35,7 @@ use crate::writer::{RecordTicket, Stopped};
 const PARKED_FOR: Duration = Duration::from_secs(10);
 
 /// How long a flow waits before it looks again how long it is until its deadline: the clock may be set meanwhile.
-const LOOK: Duration = Duration::from_secs(60);
+pub(crate) const LOOK: Duration = Duration::from_secs(60);
 
 /// A flow that this node owns.
 #[derive(derive_more::Debug)]

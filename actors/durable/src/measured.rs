@@ -4,12 +4,14 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use asyncsteps_actors::clock;
+use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::Time;
 use asyncsteps_core::replay::Limit;
+use asyncsteps_executor::recorder::WaitEnd;
+use asyncsteps_journal::record::Timer;
 use asyncsteps_journal::{Event, Path};
 
-use crate::flow::DurableFlow;
+use crate::flow::{DurableFlow, LOOK};
 
 /// The times by which the time limits of a step are measured.
 #[derive(Default)]
@@ -54,10 +56,33 @@ impl Measured {
 pub(crate) const LIMIT: u32 = 1;
 
 impl DurableFlow {
-    /// The time that is left of a wait of length `within` at this path: its end is recorded when it
-    /// begins.
-    pub(crate) fn left_of_wait(&self, path: &Path, within: Duration) -> Duration {
-        self.left_at(path, within, 0)
+    /// The time that is left of a wait at this path: its end is recorded when it begins.
+    pub(crate) fn left_of_wait(&self, path: &Path, end: WaitEnd) -> Duration {
+        let at = match end {
+            WaitEnd::After(within) => return self.left_at(path, within, 0),
+            WaitEnd::At(at) => at.into(),
+        };
+        let recorded = self.replay.borrow().at(path).and_then(|at| at.timer);
+        let timer = recorded.unwrap_or_else(|| {
+            let timer = Timer { at, attempt: 0, ends: None };
+            self.record(path, [Event::Timer(timer)]);
+            timer
+        });
+        self.clock().left(&timer)
+    }
+
+    /// Completes when a wait at this path ends, which is at `until` unless the clock is set.
+    pub(crate) async fn wait_ends(&self, path: &Path, end: WaitEnd, mut until: Time) {
+        loop {
+            let WaitEnd::At(_) = end else { return timer::sleep_until(until).await };
+            // the clock may be set meanwhile
+            timer::sleep_until(until.min(clock::now() + LOOK)).await;
+            let left = self.left_of_wait(path, end);
+            if left.is_zero() {
+                return;
+            }
+            until = clock::now() + left;
+        }
     }
 
     fn left_at(&self, path: &Path, within: Duration, attempt: u32) -> Duration {

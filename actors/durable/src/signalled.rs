@@ -3,8 +3,8 @@
 use std::future::pending;
 use std::rc::Rc;
 
-use asyncsteps_actors::timer;
 use asyncsteps_core::Time;
+use asyncsteps_executor::recorder::WaitEnd;
 use asyncsteps_journal::record::{Done, TakenSignal};
 use asyncsteps_journal::request::{Condition, StoredSignal};
 use asyncsteps_journal::{Event, Path, Record, Value};
@@ -24,7 +24,7 @@ impl DurableFlow {
         self: Rc<Self>,
         path: &Path,
         names: &[&str],
-        until: Option<Time>,
+        until: Option<(WaitEnd, Time)>,
     ) -> Value {
         loop {
             let signalled = self.signals.changed.notified();
@@ -34,14 +34,14 @@ impl DurableFlow {
                 self.record(path, [Event::Signal(taken)]);
                 return value;
             }
-            let Some(until) = until else {
+            let Some((end, until)) = until else {
                 signalled.await;
                 continue;
             };
             tokio::select! {
                 biased;
                 () = signalled => {}
-                () = timer::sleep_until(until) => {
+                () = self.wait_ends(path, end, until) => {
                     let times_out = Rc::clone(&self).times_out(path.clone());
                     if let Some(nothing) = detached(times_out).await {
                         return nothing;

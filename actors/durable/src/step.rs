@@ -9,14 +9,14 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use asyncsteps_actors::clock;
 use asyncsteps_actors::sync::deadlock;
-use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::replay::{Limit, LimitTurn, Replay, ReplayHooks, Then};
 use asyncsteps_core::{Error, StepError, Time, codes};
 use asyncsteps_executor::plan::{Form, StepView};
 use asyncsteps_executor::recorder::{
     BodyEnd, Kind, Later, LevelEnd, Part, Recalled, RecordedStep, RecordedSteps, Run, Running,
-    StepRecorder, Stored, Sublevel, Work, WrongSteps,
+    StepRecorder, Stored, Sublevel, WaitEnd, Work, WrongSteps,
 };
 use asyncsteps_journal::record::{Done, Effect, Ending, Failed, Iteration, Keys, Outcome};
 use asyncsteps_journal::{Event, Path, PathPart, Value};
@@ -506,18 +506,18 @@ impl DurableStep {
         })
     }
 
-    fn wait(&self, within: Option<Duration>, is_signal: bool) -> Later<Result<Stored, Error>> {
-        let until = within.map(|within| clock::now() + self.flow.left_of_wait(&self.path, within));
+    fn wait(&self, end: Option<WaitEnd>, is_signal: bool) -> Later<Result<Stored, Error>> {
+        let until = end.map(|end| (end, clock::now() + self.flow.left_of_wait(&self.path, end)));
         let (flow, path) = (Rc::clone(&self.flow), self.path.clone());
         let names: Vec<_> = self.step.names().map(|(name, _)| name).collect();
-        flow.activity.wait(&path, until);
+        flow.activity.wait(&path, until.map(|(_, until)| until));
         Box::pin(async move {
             let _waiting = on_drop(|| flow.activity.end_wait(&path));
-            let Some(until) = until.filter(|_| !is_signal) else {
+            let Some((end, until)) = until.filter(|_| !is_signal) else {
                 return Ok(stored(&Rc::clone(&flow).signal(&path, &names, until).await));
             };
             flow.stored().await;
-            timer::sleep_until(until).await;
+            flow.wait_ends(&path, end, until).await;
             // it has ended also if the clock is set back
             flow.record(&path, [Event::Done(nothing())]);
             Ok([].into())

@@ -18,6 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use asyncsteps_actors::clock;
 use asyncsteps_core::replay::ReplayHooks;
 use asyncsteps_core::{BodyResult, Error};
 use serde_json::Value;
@@ -230,11 +231,31 @@ pub enum BodyEnd {
     Done(Stored),
     /// With work, which the host does and stores the result with it.
     Transacts(Work),
-    /// It has no body: the host waits for so long, from the first time that it begins; the result is `()`.
-    Pauses(Duration),
+    /// It has no body: the host waits until then; the result is `()`.
+    Pauses(WaitEnd),
     /// It has no body: the host waits for a signal with the name of the step, no longer than this; the result is its value,
     /// or null after the time.
-    AwaitsSignal(Option<Duration>),
+    AwaitsSignal(Option<WaitEnd>),
+}
+
+/// When a wait ends.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a host has to tell all of them apart")]
+pub enum WaitEnd {
+    /// After so long, from the first time that the step begins.
+    After(Duration),
+    /// At this time of day, which is kept from the first time that the step begins.
+    At(SystemTime),
+}
+
+impl WaitEnd {
+    /// How long it is until then, by the clock of this process.
+    pub(crate) fn left(self) -> Duration {
+        match self {
+            Self::After(within) => within,
+            Self::At(time) => time.duration_since(clock::wall()).unwrap_or_default(),
+        }
+    }
 }
 
 /// How sub-steps end normally.

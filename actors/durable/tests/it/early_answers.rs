@@ -44,7 +44,7 @@ fn drive(steps: &Steps<Lab, Nothing>) -> Returns<Ride> {
             Ok(())
         })
         .answers()
-        .then("meet", async |cx, ride| {
+        .then("meet", async |_, ride| {
             soon().await;
             Ok(ride.car)
         })
@@ -170,7 +170,7 @@ fn of_a_limit_and_the_answer_the_first_one_is_what_all_callers_get() {
             let ending = durable.ended(uid).await;
             let last = call(&other, HURRY, "a").await;
             let answer = |answer: &Result<Ride, Error>| {
-                answer.as_ref().map(Ride::clone).map_err(|error| error.code().to_owned())
+                answer.clone().map_err(|error| error.code().to_owned())
             };
             let what = format!("{slow} ms: {first:?} {ending:?}");
             for other in [elsewhere, again, last] {

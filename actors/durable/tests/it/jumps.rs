@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use asyncsteps_core::{Error, Retry, codes};
 use asyncsteps_durable::{Durable, Node, Options, journal};
@@ -23,6 +23,8 @@ use crate::node::run;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+const SOON: Duration = Duration::from_secs(8);
 
 /// How long each wait of the functions takes.
 const WAIT: Duration = Duration::from_secs(30);
@@ -83,6 +85,16 @@ fn signal(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
     wait.then("end", async |_, _| Ok(())).recorded().returns()
 }
 
+/// Until a time of day.
+fn pause_until(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
+    steps.pause_until("pause", |cx, ()| cx.soon()).returns()
+}
+
+fn signal_until(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
+    let wait = steps.wait_signal_until::<()>("never", |cx, ()| cx.soon());
+    wait.then("end", async |_, _| Ok(())).recorded().returns()
+}
+
 /// It is in time limits, and does not end by itself.
 fn limit(steps: &Steps<Waiter, Nothing>) -> Returns<()> {
     let stay = async |_: &Cx<_, _>, ()| {
@@ -130,6 +142,12 @@ impl Waiter {
         (Self { clock, is_away: Arc::new(AtomicBool::new(true)) }, journal)
     }
 
+    /// A time of day that is too close for a request to be put aside.
+    fn soon(&self) -> SystemTime {
+        let now = Duration::from_millis(self.clock.now().as_millis());
+        SystemTime::UNIX_EPOCH + now + SOON
+    }
+
     async fn start(&self, journal: &Memory) -> (Durable, Node) {
         let durable = Durable::new(journal.clone()).remembers(3 * HOUR);
         let interface = Interface::new("test.waiter:1.0".parse().expect("it is a name"));
@@ -139,6 +157,8 @@ impl Waiter {
             durable.on(functions, "signal", signal);
             durable.on(functions, "limit", limit);
             durable.on(functions, "own", own);
+            durable.on(functions, "pauseUntil", pause_until);
+            durable.on(functions, "signalUntil", signal_until);
             durable.on(functions, "forever", forever);
             durable.on(functions, "booked", booked);
         });
@@ -174,6 +194,43 @@ fn a_wait_that_began_while_the_clock_was_ahead_ends_within_its_time() {
             waiter.clock.is_ahead(Duration::ZERO);
             let (durable, _node) = waiter.start(&journal).await;
             assert!(ended(&durable, uid, LEASE + WAIT).await.is_some(), "{function}");
+        });
+    }
+}
+
+#[test]
+fn a_wait_until_a_time_of_day_follows_the_clock() {
+    for (function, dies) in ["pauseUntil", "signalUntil"].into_iter().zip([false, true]) {
+        run(async {
+            let (waiter, journal) = Waiter::new();
+            waiter.clock.is_ahead(DAY);
+            let (mut durable, mut node) = waiter.start(&journal).await;
+            let uid = submit(&durable, function, Options::default()).await;
+            tokio::time::sleep(SECOND).await;
+            waiter.clock.is_ahead(Duration::ZERO);
+            if dies {
+                drop(node);
+                tokio::time::sleep(2 * LEASE).await;
+                (durable, node) = waiter.start(&journal).await;
+            }
+            let early = ended(&durable, uid, 2 * SOON).await;
+            assert_eq!(early, None, "{function}: it is yesterday");
+            assert!(ended(&durable, uid, DAY).await.is_some(), "{function}");
+            drop(node);
+        });
+    }
+}
+
+#[test]
+fn a_wait_until_a_time_of_day_ends_then() {
+    for function in ["pauseUntil", "signalUntil"] {
+        run(async {
+            let (waiter, journal) = Waiter::new();
+            let (durable, _node) = waiter.start(&journal).await;
+            let uid = submit(&durable, function, Options::default()).await;
+            assert_eq!(ended(&durable, uid, SOON - SECOND / 2).await, None, "{function}");
+            let ending = ended(&durable, uid, SECOND).await;
+            assert!(matches!(ending, Some(Ending::Completed(_))), "{function}: {ending:?}");
         });
     }
 }

@@ -1,6 +1,6 @@
 //! Steps that only wait: for a time, or for a signal that others send to the request.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use asyncsteps_core::{Error, codes, sleep};
 use serde::de::DeserializeOwned;
@@ -11,7 +11,7 @@ use super::sender::{MaySend, Senders};
 use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
-use crate::recorder::{BodyEnd, Kind};
+use crate::recorder::{BodyEnd, Kind, WaitEnd};
 use crate::stored::Codec;
 
 impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
@@ -19,7 +19,31 @@ impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
     /// the same time of day whatever crashes meanwhile.
     #[track_caller]
     pub fn pause(&self, name: &'static str, pause: Duration) -> Step<S, P, I, I, I> {
-        self::pause(Chain::new(), name, pause)
+        pauses(Chain::new(), name, move |_, _| WaitEnd::After(pause))
+    }
+
+    /// A step that completes at the time of day that `until` returns, at once if that has passed, and returns its input.
+    /// In a [durable](crate::recorder) request the time is recorded when the step begins.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use asyncsteps_executor::{Returns, Steps};
+    ///
+    /// struct Ride { at: u32 }
+    ///
+    /// fn remind(steps: &Steps<(), Ride>) -> Returns<()> {
+    ///     let before = |at: u32| SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(at) - 3600);
+    ///     steps.pause_until("an hour before", move |cx, ()| before(cx.params.at)).returns()
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn pause_until(
+        &self,
+        name: &'static str,
+        until: impl Fn(&Cx<S, P>, &I) -> SystemTime + Send + Sync + 'static,
+    ) -> Step<S, P, I, I, I> {
+        pauses(Chain::new(), name, move |cx, input| WaitEnd::At(until(cx, input)))
     }
 }
 
@@ -37,7 +61,7 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     where
         T: DeserializeOwned + 'static,
     {
-        signal(Chain::new(), name, None)
+        signal(Chain::new(), name, |_, _| None)
     }
 
     /// The same for so long at the most; then it returns `None`. A value that is itself null counts as none.
@@ -50,7 +74,20 @@ impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     where
         T: DeserializeOwned + 'static,
     {
-        signal(Chain::new(), name, Some(within))
+        signal(Chain::new(), name, move |_, _| Some(WaitEnd::After(within)))
+    }
+
+    /// The same until the time of day that `until` returns at the latest.
+    #[track_caller]
+    pub fn wait_signal_until<T>(
+        &self,
+        name: &'static str,
+        until: impl Fn(&Cx<S, P>, &I) -> SystemTime + Send + Sync + 'static,
+    ) -> Step<S, P, I, I, Option<T>>
+    where
+        T: DeserializeOwned + 'static,
+    {
+        signal(Chain::new(), name, move |cx, input| Some(WaitEnd::At(until(cx, input))))
     }
 }
 
@@ -68,7 +105,20 @@ where
     where
         T: Clone,
     {
-        self::pause(self.into_chain(), name, pause)
+        pauses(self.into_chain(), name, move |_, _| WaitEnd::After(pause))
+    }
+
+    /// [`pause_until`](Steps::pause_until) that passes on what the step before returns.
+    #[track_caller]
+    pub fn then_pause_until(
+        self,
+        name: &'static str,
+        until: impl Fn(&Cx<S, P>, &T) -> SystemTime + Send + Sync + 'static,
+    ) -> Step<S, P, I, T, T, E>
+    where
+        T: Clone,
+    {
+        pauses(self.into_chain(), name, move |cx, input| WaitEnd::At(until(cx, input)))
     }
 
     /// Which callers from outside of the program may send the signal that the step [waits](Steps::wait_signal) for: those
@@ -110,7 +160,7 @@ where
     where
         U: DeserializeOwned + 'static,
     {
-        signal(self.into_chain(), name, None)
+        signal(self.into_chain(), name, |_, _| None)
     }
 
     /// [`wait_signal_within`](Steps::wait_signal_within) behind a step.
@@ -123,23 +173,41 @@ where
     where
         U: DeserializeOwned + 'static,
     {
-        signal(self.into_chain(), name, Some(within))
+        signal(self.into_chain(), name, move |_, _| Some(WaitEnd::After(within)))
+    }
+
+    /// [`wait_signal_until`](Steps::wait_signal_until) behind a step.
+    #[track_caller]
+    pub fn then_wait_signal_until<U>(
+        self,
+        name: &'static str,
+        until: impl Fn(&Cx<S, P>, &T) -> SystemTime + Send + Sync + 'static,
+    ) -> Step<S, P, I, T, Option<U>, E>
+    where
+        U: DeserializeOwned + 'static,
+    {
+        signal(self.into_chain(), name, move |cx, input| Some(WaitEnd::At(until(cx, input))))
     }
 }
 
 #[track_caller]
-fn pause<S, P, I, A, E>(chain: Chain, name: &'static str, pause: Duration) -> Step<S, P, I, A, A, E>
+fn pauses<S, P, I, A, E>(
+    chain: Chain,
+    name: &'static str,
+    until: impl Fn(&Cx<S, P>, &A) -> WaitEnd + Send + Sync + 'static,
+) -> Step<S, P, I, A, A, E>
 where
     S: Service,
     P: 'static,
     A: Clone + 'static,
 {
     let mut step = chain.body(name, async move |cx: &Cx<S, P>, input: A| {
+        let until = until(cx, &input);
         match cx.context.recorded() {
             Some(step) => {
-                step.ends(cx.attempt(), BodyEnd::Pauses(pause)).await?;
+                step.ends(cx.attempt(), BodyEnd::Pauses(until)).await?;
             }
-            None => sleep(pause).await,
+            None => sleep(until.left()).await,
         }
         Ok(input)
     });
@@ -154,7 +222,7 @@ where
 fn signal<S, P, I, A, T, E>(
     chain: Chain,
     name: &'static str,
-    within: Option<Duration>,
+    until: impl Fn(&Cx<S, P>, &A) -> Option<WaitEnd> + Send + Sync + 'static,
 ) -> Step<S, P, I, A, T, E>
 where
     S: Service,
@@ -162,12 +230,13 @@ where
     A: 'static,
     T: DeserializeOwned + 'static,
 {
-    let mut step = chain.body(name, async move |cx: &Cx<S, P>, _: A| {
+    let mut step = chain.body(name, async move |cx: &Cx<S, P>, input: A| {
+        let until = until(cx, &input);
         if let Some(step) = cx.context.recorded() {
-            let stored = step.ends(cx.attempt(), BodyEnd::AwaitsSignal(within)).await?;
+            let stored = step.ends(cx.attempt(), BodyEnd::AwaitsSignal(until)).await?;
             return Ok((Codec::<T>::of_others().read)(&stored)?);
         }
-        let value = cx.context.signal(name, within).await?;
+        let value = cx.context.signal(name, until.map(WaitEnd::left)).await?;
         T::deserialize(value).map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error).into())
     });
     step.last.facts.senders = Some(Senders::default());

@@ -4,8 +4,9 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use asyncsteps_actors::clock::wall;
 use asyncsteps_core::{BodyResult, Retry};
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Cx, Executor, NotSignalled, Returns, Service, Steps};
@@ -42,6 +43,16 @@ impl Post {
                 (both.pass(), both.wait_signal_within::<String>("word", SECOND))
             })
             .then("end", async |_, both: (i32, Option<String>)| Ok(json!(both)))
+            .returns()
+    }
+
+    /// Waits for times of day: one that has passed, and one to come.
+    fn until(steps: &Steps<Self, ()>) -> Returns<Value> {
+        steps
+            .run("begin", Self::begin)
+            .then_pause_until("passed", |_, ()| SystemTime::UNIX_EPOCH)
+            .then_wait_signal_until::<i32>("number", |_, ()| wall() + SECOND)
+            .then("end", async |_, number| Ok(json!(number)))
             .returns()
     }
 
@@ -113,6 +124,7 @@ fn world() -> (Executor, Post) {
     let builder = Executor::builder().service(interface, post.clone(), |functions| {
         functions
             .on("several", Post::several)
+            .on("until", Post::until)
             .on("dynamic", Post::dynamic)
             .on("dynamicAttempt", Post::dynamic_attempt)
             .on("limited", Post::limited)
@@ -146,6 +158,17 @@ async fn signals_wait_for_their_steps_in_their_order() {
     assert_eq!(request.await.expect("no panic").expect("it ends"), json!([1, "one"]));
     let late = executor.signal(&id, "number", 3).expect_err("the request has ended");
     assert!(matches!(&late, NotSignalled::NoRequest(of) if *of == id), "{late}");
+}
+
+#[actix::test]
+async fn a_step_waits_until_a_time_of_day() {
+    tokio::time::pause();
+    let (executor, post) = world();
+    let late = begin(&executor, "until").await;
+    assert_eq!(late.await.expect("no panic").expect("it ends"), Value::Null);
+    let signalled = begin(&executor, "until").await;
+    executor.signal(&post.last(), "number", 7).expect("the request is known");
+    assert_eq!(signalled.await.expect("no panic").expect("it ends"), 7);
 }
 
 #[actix::test]
