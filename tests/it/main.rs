@@ -53,6 +53,7 @@ mod wire_balancers;
 mod wire_beside;
 mod wire_calls;
 mod wire_credentials;
+mod wire_events;
 mod wire_flood;
 mod wire_h2;
 mod wire_http;

@@ -1,14 +1,16 @@
 //! The answer to a caller that waits no longer than the function says: the result of the request, what a step has
-//! answered, or the error of the limit. Which of them it is, is decided once: a request that ends by the limit is cancelled with its error.
+//! answered, or the error of the limit. Which of them it is, is decided once: a request that ends by the limit is
+//! cancelled with its error.
 
 use std::cell::Cell;
+use std::pin::pin;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, Time, codes};
 use asyncsteps_executor::plan::AnswerWithin;
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
-use asyncsteps_executor::{Executor, ServedRequest};
+use asyncsteps_executor::{EventSender, Executor, ServedRequest};
 use asyncsteps_journal::request::CancelledBy;
 use asyncsteps_journal::{LEASE, POLL, Path, Repeat, Uid};
 use serde_json::{Map, Value};
@@ -17,6 +19,8 @@ use tokio::runtime::Handle;
 use crate::cancels::error_for_caller;
 use crate::detached::detached;
 use crate::durable::Durable;
+use crate::event_reader::EventReader;
+use crate::events::text_of;
 use crate::records::failure_of;
 use crate::submit::{NotSubmitted, Options, error_of_submit};
 use crate::until::end_at;
@@ -60,10 +64,15 @@ impl CallerRequest {
         let (_awaited, stored) = (durable.awaits(uid), Cell::new(None));
         let result = async {
             let submitted = submit(&durable, &function, params, options.uid(uid)).await;
-            let uid = submitted.map_err(|error| error_of_submit(&error))?;
-            stored.set(Some(uid));
-            served.waits_for(&uid.to_string());
-            unless_left(&durable, &executor, uid, durable.answer(uid, answers, waits)).await
+            let known = submitted.map_err(|error| error_of_submit(&error))?;
+            stored.set(Some(known));
+            served.waits_for(&known.to_string());
+            let answer =
+                unless_left(&durable, &executor, known, durable.answer(known, answers, waits));
+            let Some(events) = served.events() else { return answer.await };
+            // of a request that is new its caller has none
+            let after = if known == uid { 0 } else { events.after() };
+            watched(durable.event_reader(known, after), events, answer).await
         };
         let first_end = [end, limit].into_iter().flatten().min();
         tokio::select! {
@@ -83,6 +92,32 @@ impl CallerRequest {
             () = timer::sleep_until(clock::now() + DECISION) => Err(unknown(uid)),
         }
     }
+}
+
+/// Waits for the answer of a request, and sends what it emits until then.
+async fn watched(
+    mut reader: EventReader,
+    events: &EventSender,
+    answer: impl Future<Output = Result<Value, Error>>,
+) -> Result<Value, Error> {
+    let mut answer = pin!(answer);
+    let answer = loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => break answer,
+            read = reader.next() => match read {
+                Ok(read) if !read.is_empty() => events.send(text_of(&read)?).await,
+                // it has ended, or cannot be read: the answer says more
+                Ok(_) | Err(_) => break answer.await,
+            },
+        }
+    };
+    while let Ok(read) = reader.rest().await
+        && !read.is_empty()
+    {
+        events.send(text_of(&read)?).await;
+    }
+    answer
 }
 
 /// The answer of a request, unless the executor closes and no node has the request: it ends after the next start, or on

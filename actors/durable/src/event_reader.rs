@@ -140,6 +140,14 @@ pub(crate) struct EventReader {
 }
 
 impl EventReader {
+    /// The next events of those that are there now, if there are any.
+    pub(crate) async fn rest(&mut self) -> Result<Vec<Emitted>, Error> {
+        self.watched.change();
+        let events = self.watched.read(self.after, self.watched.changes()).await?.events;
+        self.after = events.last().map_or(self.after, |event| event.number);
+        Ok(events)
+    }
+
     /// The next events, as soon as there are some; none at the end.
     pub(crate) async fn next(&mut self) -> Result<Vec<Emitted>, Error> {
         let watched = &self.watched;

@@ -1,7 +1,9 @@
 //! The events that a request emits, as a stream.
 
+use asyncsteps_core::codes;
+use asyncsteps_executor::event_text;
 use asyncsteps_journal::request::Emitted;
-use asyncsteps_journal::{Error, Timestamp, Uid};
+use asyncsteps_journal::{Error, Timestamp, Uid, ValueError};
 use futures_util::{Stream, StreamExt, stream};
 use serde::de::DeserializeOwned;
 
@@ -52,6 +54,16 @@ impl Durable {
     pub(crate) fn event_reader(&self, uid: Uid, after: u64) -> EventReader {
         self.shared.watched.reader(uid, after, &self.shared.journal)
     }
+}
+
+/// Events as their readers over HTTP get them.
+pub(crate) fn text_of(events: &[Emitted]) -> Result<String, asyncsteps_core::Error> {
+    let text = |Emitted { number, value, .. }: &Emitted| {
+        let event: serde_json::Value = value.decode()?;
+        Ok(format!("id: {number}\n{}", event_text("emit", &event.to_string())))
+    };
+    let text: Result<_, ValueError> = events.iter().map(text).collect();
+    text.map_err(|cause| asyncsteps_core::Error::caused_by(codes::INTERNAL_ERROR, cause))
 }
 
 fn typed<T: DeserializeOwned>(uid: Uid, emitted: Emitted) -> Result<EmittedEvent<T>, Error> {

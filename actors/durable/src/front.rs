@@ -104,12 +104,16 @@ fn front(durable: &Durable) -> Template {
                 options = options.key(key);
             }
             let (params, arrived, executor) = (info.take_params(), info.begun(), info.executor());
-            let (served, limit) = (info.handle(), info.handle().time_left());
+            let (served, is_watched) = (info.handle(), info.handle().events().is_some());
+            let limit = info.handle().time_left().filter(|_| !is_watched);
             let within = asi.extension::<AnswerWithin>().cloned().map(|within| (within, arrived));
             if let Some(left) = limit {
                 // the answer in its place names the request
                 asi.cancel_after(left + ANSWER)?;
                 asi.request_mut()?.wait(Rc::new(Overslept));
+            } else {
+                // who watches waits for the end
+                asi.cancel_after(Duration::ZERO)?;
             }
             let limit = limit.map(|left| clock::now() + left);
             let called =

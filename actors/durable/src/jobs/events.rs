@@ -1,17 +1,15 @@
 //! The function `events` of `asyncsteps.jobs:1.0`: a stream of server-sent events (HTML §9.2).
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{BodyResult, Error, codes};
-use asyncsteps_executor::Cx;
 use asyncsteps_executor::raw::RawOutput;
-use asyncsteps_journal::request::Emitted;
-use serde_json::Value;
+use asyncsteps_executor::{Cx, event_text};
 
 use super::params::{WatchedJob, whole};
 use super::service::{Jobs, job_error, visible};
+use crate::events::text_of;
 
 /// The longest time without a word: proxies end connections on which nothing comes for a minute. The request's own limit,
 /// which counts from the last chunk, may be shorter.
@@ -43,21 +41,10 @@ impl Jobs {
                 }
             };
             if events.is_empty() {
-                output.write("event: end\ndata: null\n\n").await?;
+                output.write(event_text("end", "null")).await?;
                 return Ok(output);
             }
-            output.write(written(&events)?).await?;
+            output.write(text_of(&events)?).await?;
         }
     }
-}
-
-fn written(events: &[Emitted]) -> Result<String, Error> {
-    let mut text = String::new();
-    for Emitted { number, value, .. } in events {
-        let event: Value =
-            value.decode().map_err(|cause| Error::caused_by(codes::INTERNAL_ERROR, cause))?;
-        // writing to a `String` does not fail, and JSON has no line ends
-        let _ = write!(text, "id: {number}\nevent: emit\ndata: {event}\n\n");
-    }
-    Ok(text)
 }

@@ -12,6 +12,7 @@ use serde_json::Map;
 
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
+use super::events::EventReceiver;
 use super::invoker::Invocation;
 use super::key::IDEMPOTENCY_KEY;
 use super::refused::Refused;
@@ -69,6 +70,7 @@ impl Incoming {
                 credentials: None,
                 headers: None,
                 input: None,
+                events: None,
                 client_permit: ClientPermit::default(),
                 permit: None,
                 call: None,
@@ -115,6 +117,15 @@ impl Incoming {
     ) -> Self {
         self.0.parts.credentials = credentials.into();
         self
+    }
+
+    /// The same for a caller that watches it and has the events up to this number, with what its function
+    /// [emits](crate::Cx::emit). Who asks for the reply takes them.
+    #[must_use]
+    pub fn watched(mut self, after: u64) -> (Self, EventReceiver) {
+        let (sender, events) = EventReceiver::after(after);
+        self.0.parts.events = Some(Box::new(sender));
+        (self, events)
     }
 
     /// The same with the time of this arbiter until which its caller waits: the request ends then, unless its own

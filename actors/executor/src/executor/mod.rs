@@ -5,7 +5,7 @@
 //! 3. `check`, `authenticate`, `registry`: the checks
 //! 4. `admission`, `client_limits`, `hashing`: limits
 //! 5. `exchange`, `time_limit`: the request while its flow runs
-//! 6. `request`, `received`, `served`, `signals`, `result_draft`, `call`, `invoker`, `forward`: what steps see of it
+//! 6. `request`, `received`, `events`, `served`, `signals`, `result_draft`, `call`, `invoker`, `forward`: what steps see of it
 //! 7. `result`, `request_flow_owner`, `reply_context`, `reply`: from the last step of the flow to the reply
 //! 8. `over`, `recording`, `refusals`, `hooks`: reporting the end
 //!
@@ -33,6 +33,7 @@ mod dispatch;
 mod dynamic_limits;
 mod error_text;
 mod estimate;
+mod events;
 mod exchange;
 mod failed_call;
 mod forward;
@@ -90,6 +91,7 @@ pub use close::Closed;
 pub use config_error::ConfigError;
 pub use declaration::Declaration;
 pub use dynamic_limits::AssignError;
+pub use events::{EventReceiver, EventSender, event_text};
 pub use failed_call::FailedCall;
 pub use functions::Functions;
 pub use handle::{Executor, ExecutorActor};

@@ -96,6 +96,15 @@ impl Reply {
         (self.head, self.body)
     }
 
+    /// The code of its error, if it is one.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        match &self.body {
+            ReplyBody::Message(message) => message.response.code(),
+            ReplyBody::Nothing | ReplyBody::Raw(_) => None,
+        }
+    }
+
     pub(super) fn into_body(self) -> ReplyBody {
         self.body
     }

@@ -11,6 +11,7 @@ use asyncsteps_futoin::message::{Headers, Request};
 
 use super::caller::Caller;
 use super::client_limits::ClientPermit;
+use super::events::EventSender;
 use super::received_parts::ReceivedParts;
 use super::registry::HostedFunction;
 use crate::channel::Channel;
@@ -32,6 +33,8 @@ pub(super) struct RequestParts {
     pub(super) credentials: Option<Result<Credentials, Refusal>>,
     pub(super) headers: Option<Rc<dyn Headers>>,
     pub(super) input: Option<RawInput>,
+    /// Where its events go, if its caller watches.
+    pub(super) events: Option<Box<EventSender>>,
     pub(super) client_permit: ClientPermit,
     /// Its permit of the budget, if it needed one before its parameters were known.
     pub(super) permit: Option<Permit>,
@@ -57,6 +60,6 @@ pub(super) struct RequestParts {
 impl RequestParts {
     /// What steps see of it later, which is taken out.
     pub(super) fn received(&mut self) -> ReceivedParts {
-        ReceivedParts::new(self.headers.take(), self.input.take())
+        ReceivedParts::new(self.headers.take(), self.input.take(), self.events.take())
     }
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::caller::Caller;
+use super::events::EventSender;
 use super::exchange::Exchange;
 use super::handle::Executor;
 use super::received::Received;
@@ -52,6 +53,12 @@ impl ServedRequest {
     /// Says that the request waits for one that a host records by this id, for those who look at what is in flight.
     pub fn waits_for(&self, recorded: &str) {
         self.exchange.waits_for(recorded.into());
+    }
+
+    /// Where the events of the request go, if its caller watches it.
+    #[must_use]
+    pub fn events(&self) -> Option<&EventSender> {
+        self.exchange.received.events.as_deref()
     }
 
     /// The tokens of the locks that the caller holds.

@@ -18,8 +18,10 @@ impl<S: Service, P: Emits> Cx<S, P> {
     /// failed or its process died, emits nothing again: the first value stays, and so does its place among the events. The
     /// undo of the step is another step.
     ///
-    /// The host of a [durable](crate::recorder) request keeps its events, outside of the history of the request. In
-    /// others nothing is emitted.
+    /// The host of a [durable](crate::recorder) request keeps its events, outside of the history of the request. Of
+    /// others only a caller that [watches](crate::Incoming::watched) gets them, such as with `text/event-stream` over
+    /// HTTP, and those of each attempt: nothing is kept, and no body waits for the caller, which loses events if it is slow,
+    /// and those over 16 KiB.
     ///
     /// ```
     /// # use asyncsteps_executor::plan::Emits;
@@ -50,7 +52,8 @@ impl<S: Service, P: Emits> Cx<S, P> {
     /// ```
     ///
     /// # Errors
-    /// InternalError if the event cannot be written as JSON, is too large, or the request has emitted as much as it may.
+    /// InternalError if the event cannot be written as JSON; and of a durable request if it is too large, or the request has
+    /// emitted as much as it may.
     ///
     /// # Cancel safety
     /// If the future is dropped, the event may be stored or not.
@@ -63,9 +66,13 @@ impl<S: Service, P: Emits> Cx<S, P> {
     /// # Errors
     /// Those of [`emit`](Self::emit).
     pub async fn emit_as(&self, key: &str, event: &P::Event) -> Result<(), Error> {
-        let Some(recorder) = self.context.recorder() else { return Ok(()) };
-        let event = serde_json::to_value(event)
-            .map_err(|cause| Error::caused_by(codes::INTERNAL_ERROR, cause))?;
-        recorder.emit(key, event).await
+        let failed = |cause| Error::caused_by(codes::INTERNAL_ERROR, cause);
+        if let Some(recorder) = self.context.recorder() {
+            return recorder.emit(key, serde_json::to_value(event).map_err(failed)?).await;
+        }
+        if let Some(events) = self.request().events() {
+            events.emit(&serde_json::to_string(event).map_err(failed)?);
+        }
+        Ok(())
     }
 }

@@ -1,9 +1,12 @@
 //! The answers of the end point, for any server to send.
 
 use bytes::Bytes;
+use futures_util::future::Either;
+use futures_util::stream::LocalBoxStream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
+use asyncsteps_core::Error;
 use asyncsteps_futoin::message::{Coding, MediaType, Response as Message};
 
 use crate::websocket::WebSocket;
@@ -14,11 +17,14 @@ use asyncsteps_server::PageBody;
 /// An answer: its head, and a body that the server sends in its own way.
 pub(super) type Answer = http::Response<AnswerBody>;
 
+/// Raw data, or the events of a call that is watched.
+pub(super) type Chunks = Either<RawBody, LocalBoxStream<'static, Result<Bytes, Error>>>;
+
 /// The body of an answer.
 pub(super) enum AnswerBody {
     Whole(Bytes),
     /// Chunks as a function makes them; an error breaks the connection off.
-    Raw(RawBody),
+    Raw(Chunks),
     /// From a service behind the end point.
     #[cfg(feature = "mcp")]
     Page(PageBody),

@@ -6,6 +6,9 @@
 //! - an upgrade to a [WebSocket](super::websocket) there;
 //! - `GET`, `HEAD` or `POST /ftn/{interface}/{version}/{function}[/{sec}]?name=value`, a function by its URL.
 //!   The body of a POST is a JSON object with further parameters (`application/json`), or the raw data of an upload.
+//!   With `Accept: text/event-stream` the answer has what the function [emits](asyncsteps_executor::Cx::emit), as it comes,
+//!   and at the end its `result` or `error`, unless it fails before its first event; a comment comes when nothing else
+//!   does for 15 s.
 //!
 //! [`openapi`](openapi()) describes that to tools that do not know FutoIn.
 

@@ -11,7 +11,6 @@ use asyncsteps_actors::pool::ArbiterPool;
 use asyncsteps_actors::stuck;
 use asyncsteps_executor::Closed;
 use asyncsteps_executor::observe::{self, OpenConnection};
-use asyncsteps_executor::raw::RawBody;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
@@ -19,7 +18,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
 
 use super::Service;
-use super::answer::AnswerBody;
+use super::answer::{AnswerBody, Chunks};
 use super::body::Body;
 use super::end_point::Route;
 use super::head::RequestHead;
@@ -96,7 +95,7 @@ impl Threads for Arbiters {
 
 impl LocalService for Service {
     type Route = Route;
-    type Chunks = RawBody;
+    type Chunks = Chunks;
     type Traffic = Traffic;
     type Threads = Arbiters;
     type Closed = Closed;
@@ -135,7 +134,7 @@ impl LocalService for Service {
         request: Arrived,
         route: Route,
         connection: &ConnectionState,
-    ) -> impl Future<Output = Response<Content<RawBody>>> {
+    ) -> impl Future<Output = Response<Content<Chunks>>> {
         let Arrived { head, fields, body, connection: of } = request;
         let head = Rc::new(RequestHead::own(head, fields, of));
         let answer = self.end_point.serve(head, route, Body::Own(body));
@@ -177,7 +176,7 @@ impl LocalService for Service {
 
 impl Service {
     /// The content of an answer of the end point.
-    fn content(&self, body: AnswerBody, connection: &ConnectionState) -> Content<RawBody> {
+    fn content(&self, body: AnswerBody, connection: &ConnectionState) -> Content<Chunks> {
         match body {
             AnswerBody::Whole(bytes) => Content::Whole(bytes),
             AnswerBody::Raw(body) => Content::Chunks(body),

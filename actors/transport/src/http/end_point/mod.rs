@@ -1,11 +1,13 @@
 //! The end point of an executor: it answers HTTP requests, whichever server took them.
 
 mod cors;
+mod events;
 mod origin;
 mod problem;
 mod reply;
 mod route;
 
+use std::future::ready;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use asyncsteps_futoin::message::{Coding, MediaType, Request, Response};
 use asyncsteps_futoin::net::TrustedProxies;
 use asyncsteps_futoin::url::FunctionUrl;
 use bytes::Bytes;
+use futures_util::TryFutureExt as _;
 #[cfg(feature = "mcp")]
 use futures_util::future::LocalBoxFuture;
 use http::header::{
@@ -36,6 +39,7 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::raw::RawInput;
 use asyncsteps_executor::{ClientPermit, Direction, Executor, Incoming, Reply};
 
+use events::WatchedCall;
 use problem::Problems;
 
 pub use cors::Cors;
@@ -210,6 +214,9 @@ impl EndPoint {
             return refused;
         }
         let too_large = if has_params { StatusCode::PAYLOAD_TOO_LARGE } else { problem::TOO_LARGE };
+        let function = definition.as_deref().zip(url.as_ref().ok());
+        let function = function.and_then(|(it, url)| it.function(url.function().func()));
+        let watches = function.is_some_and(|function| events::are_wanted(head, function));
         let reply = match (self.executor.admit(&channel).await, url) {
             (Err(refused), _) => Reply::refused(&refused, None, Coding::Json),
             (Ok(_), Err(refusal)) => self.executor.refuse(refusal.into(), &channel),
@@ -224,8 +231,15 @@ impl EndPoint {
             }
             (Ok(permit), Ok(url)) => {
                 let called = self.called(head, url, definition.as_deref(), body, &channel);
-                match called.await {
-                    Ok(call) => self.executor.dispatch(call.with_client_permit(permit)).await,
+                match called.await.map(|call| call.with_client_permit(permit)) {
+                    Ok(call) if watches => {
+                        let call = WatchedCall::new(&self.executor, &channel, head, call);
+                        match ready(call).and_then(WatchedCall::answer).await {
+                            Ok(answer) => return answer,
+                            Err(reply) => reply,
+                        }
+                    }
+                    Ok(call) => self.executor.dispatch(call).await,
                     Err(BodyError::Refused(reply)) => reply,
                     Err(BodyError::Status(status)) => return unread(status, problems.as_ref()),
                 }

@@ -1,5 +1,6 @@
 //! From a reply of the executor to an HTTP answer.
 
+use futures_util::StreamExt as _;
 use http::header::{
     CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, SET_COOKIE,
 };
@@ -71,7 +72,7 @@ pub(super) fn answer(
             answer
         }
         ReplyBody::Raw(body) => {
-            let mut answer = Answer::new(AnswerBody::Raw(body));
+            let mut answer = Answer::new(AnswerBody::Raw(body.left_stream()));
             answer.headers_mut().insert(CONTENT_TYPE, BYTES);
             add_head(&mut answer, head);
             answer
