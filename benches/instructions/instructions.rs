@@ -159,6 +159,7 @@ fn template_workloads() -> impl Iterator<Item = Counted> {
 fn recorded_workloads() -> impl Iterator<Item = Counted> {
     const TEN: &str = "function of ten steps, in process";
     const TEN_DURABLE: &str = "ten durable steps without storage";
+    const SILENT: &str = "ten durable steps that emit nothing";
     let row = |id, more_than, run: fn(u32)| Counted {
         id,
         run: Box::new(run),
@@ -171,6 +172,10 @@ fn recorded_workloads() -> impl Iterator<Item = Counted> {
         row(TEN_DURABLE, None, |calls| recorded::durable(calls, false)),
         row("durable step without storage", Some((TEN_DURABLE, STEPS)), |calls| {
             recorded::durable(calls, true);
+        }),
+        row(SILENT, None, |calls| recorded::emitting(calls, false)),
+        row("event of a durable step", Some((SILENT, STEPS)), |calls| {
+            recorded::emitting(calls, true);
         }),
     ]
     .into_iter()
