@@ -24,6 +24,7 @@ impl Flow {
             deadline: None,
             trace: None,
             schedule: None,
+            parent: None,
         };
         let uid = Uid::random().expect("random bytes");
         let owner = FirstOwner::Node(node);

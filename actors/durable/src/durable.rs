@@ -125,6 +125,7 @@ impl Durable {
             deadline,
             trace,
             schedule: None,
+            parent: None,
         };
         let owner = start.map_or(FirstOwner::Any, FirstOwner::AnyFrom);
         let most = self.shared.settings.lock().waiting_per_caller;

@@ -436,6 +436,7 @@ impl ScheduledRequests {
             deadline: None,
             trace: None,
             schedule: Some(self.schedule.name.clone()),
+            parent: None,
         };
         let key = Some(CallerKey { scope: self.scope(), key: self.key_at(at) });
         let uid = Uid::random().map_err(NotSubmitted::NoRandom)?;

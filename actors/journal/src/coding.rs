@@ -228,6 +228,7 @@ mod tests {
                 deadline: Some(at),
                 trace: None,
                 schedule: None,
+                parent: None,
             }),
             Event::Intent(Intent {
                 at,

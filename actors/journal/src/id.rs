@@ -5,11 +5,17 @@ use std::str::FromStr;
 
 use asyncsteps_core::sim::fill_seeded;
 use minicbor::{Decode, Encode};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The name of a flow: 128 random bits, so that no two journals ever assign the same one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Debug, Encode, Decode)]
 #[debug("{self}")]
-pub struct Uid([u8; 16]);
+#[cbor(transparent)]
+pub struct Uid(
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    [u8; 16],
+);
 
 impl Uid {
     /// A new name; in a [simulation](asyncsteps_core::sim::seed_thread) of the seed of the thread.
@@ -40,6 +46,18 @@ impl Uid {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl Serialize for Uid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Uid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

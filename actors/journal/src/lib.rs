@@ -23,6 +23,7 @@
 //!     deadline: None,
 //!     trace: None,
 //!     schedule: None,
+//!     parent: None,
 //! };
 //! let owner = FirstOwner::Node(node);
 //! journal.submit(Submit { uid, started, key: None, owner, quota: None }).await?;

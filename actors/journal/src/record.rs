@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::id::{Epoch, RecordId};
+use crate::id::{Epoch, RecordId, Uid};
 use crate::path::Path;
 use crate::time::Timestamp;
 use crate::value::Value;
@@ -81,6 +81,20 @@ pub struct Started {
     /// The schedule that began it.
     #[n(6)]
     pub schedule: Option<String>,
+    /// The flow that began it, if one did.
+    #[n(7)]
+    pub parent: Option<Parent>,
+}
+
+/// The flow that began another one.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Parent {
+    /// Its name.
+    #[n(0)]
+    pub uid: Uid,
+    /// The step of it.
+    #[n(1)]
+    pub step: Path,
 }
 
 impl Started {

@@ -28,6 +28,7 @@ fn submit() -> Submit {
         deadline: None,
         trace: None,
         schedule: None,
+        parent: None,
     };
     let uid = Uid::random().expect("random bytes");
     Submit { uid, started, key: None, owner: FirstOwner::Any, quota: None }

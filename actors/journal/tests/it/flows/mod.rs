@@ -18,6 +18,7 @@ pub(crate) fn submit(owner: FirstOwner) -> Submit {
         deadline: None,
         trace: None,
         schedule: None,
+        parent: None,
     };
     Submit { uid: Uid::random().expect("random bytes"), started, key: None, owner, quota: None }
 }
