@@ -85,8 +85,9 @@ function box(step, report, left) {
 /** What is said about a step. */
 function said(step) {
     const several = (word, count) => count > 0 && (count > 1 ? `${word} \u00d7${count}` : word);
+    const child = step.child && `begins ${step.child.function}${step.child.policy === 'cancel' ? ', cancelled with it' : ''}`;
     return [
-        several('locked', step.locks), several('limited', step.limiters), step.at_once && `${step.at_once} at once`,
+        child, several('locked', step.locks), several('limited', step.limiters), step.at_once && `${step.at_once} at once`,
         step.first && `first ${step.first}`, step.at_least !== undefined && `at least ${step.at_least}`, step.durable,
         step.timeout !== undefined && `limit ${time(step.timeout)}`, step.retry && `${step.retry.attempts} attempts`,
         step.undo && (step.undo === 'of_result' ? 'undo' : 'undo with input'), step.recovers && 'recovers', step.is_shielded && 'shielded', step.commits && 'commits',

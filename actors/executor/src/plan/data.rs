@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::form::{Form, UndoForm};
+use super::form::{ChildPolicy, Form, UndoForm};
 
 /// A function that an executor hosts, with the steps of its requests if it has a plan. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -76,6 +76,9 @@ pub struct PlanStep {
     /// Its kind in a durable function, in the word of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<String>,
+    /// The durable request that it begins, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub child: Option<PlanChild>,
     /// Whether it waits for a signal with its name.
     pub is_signal: bool,
     /// How many items it carries out at once, if it has items.
@@ -93,6 +96,16 @@ pub struct PlanStep {
     /// The steps inside: branches of a join, ways of which one is taken, or else one list.
     #[schemars(with = "Vec<Vec<serde_json::Value>>")]
     pub ways: Vec<Vec<Self>>,
+}
+
+/// A durable request that a step begins.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct PlanChild {
+    /// The full name of its function.
+    pub function: String,
+    /// What becomes of it when the step is undone.
+    pub policy: ChildPolicy,
 }
 
 /// When a step is tried again.
@@ -201,7 +214,12 @@ impl PlanStep {
             UndoForm::OfResult => "undo".to_owned(),
             UndoForm::OfInputAndResult => "undo taking".to_owned(),
         });
+        let child = self.child.as_ref().map(|PlanChild { function, policy }| match policy {
+            ChildPolicy::Cancel => format!("begins {function}, cancelled with it"),
+            ChildPolicy::Leave => format!("begins {function}"),
+        });
         [
+            child,
             self.at_once.map(|most| format!("{most} at once")),
             self.first.map(|count| format!("first {count}")),
             self.at_least.map(|count| format!("at least {count}")),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::data::{FunctionKind, Plan, PlanRetry, PlanStep, cut};
+use super::data::{FunctionKind, Plan, PlanChild, PlanRetry, PlanStep, cut};
 use super::form::Form;
 use super::node::{Level, Node};
 use super::work::AT_ONCE;
@@ -71,6 +71,9 @@ fn add(node: &Node, around: &str, way: &mut Vec<PlanStep>) {
         is_shielded: facts.is_shielded,
         commits: facts.commits,
         durable: facts.kind.map(|kind| word_of(kind).to_owned()),
+        child: facts
+            .child
+            .map(|(function, policy)| PlanChild { function: function.to_owned(), policy }),
         is_signal: facts.senders.is_some(),
         at_once: (facts.form == Form::Each).then(|| facts.at_once.unwrap_or(AT_ONCE)),
         first: (facts.form == Form::Race).then(|| facts.first.unwrap_or(1)),

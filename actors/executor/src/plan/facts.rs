@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use asyncsteps_core::{Error, Retry};
 
-use super::form::{Form, UndoForm};
+use super::form::{ChildPolicy, Form, UndoForm};
 use super::place::StepId;
 use super::read::Read;
 use super::sender::Senders;
@@ -80,6 +80,8 @@ pub(super) struct Facts {
     pub(super) define: Option<Define>,
     /// Who may send the signal that it waits for, if it waits for one.
     pub(super) senders: Option<Senders>,
+    /// The function of the durable request that it begins.
+    pub(super) child: Option<(&'static str, ChildPolicy)>,
     /// It returns its input.
     pub(super) passes: bool,
     /// Its result has no information.
@@ -127,6 +129,7 @@ impl Facts {
             read_state: None,
             define: None,
             senders: None,
+            child: None,
             passes: form == Form::Pass,
             returns_unit: TypeId::of::<T>() == TypeId::of::<()>(),
             misplaced: Vec::new(),

@@ -48,6 +48,17 @@ pub enum UndoForm {
     OfInputAndResult,
 }
 
+/// What becomes of the durable request that a step has begun when that step is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ChildPolicy {
+    /// It is cancelled unless it has ended, and its own undo ends before the steps in front are undone.
+    Cancel,
+    /// It goes on.
+    Leave,
+}
+
 impl Form {
     /// The first steps inside take what such a step takes.
     pub(super) fn passes_inside(self) -> bool {

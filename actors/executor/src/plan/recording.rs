@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::form::Form;
+use super::form::{ChildPolicy, Form};
 use super::read::Read;
 use super::service::Service;
 use super::step::Step;
@@ -82,6 +82,12 @@ where
     pub fn commits(mut self) -> Self {
         self.last.facts.needs_body("commits");
         self.last.facts.commits = true;
+        self
+    }
+
+    /// Says that the step begins a durable request of this function, for those who look at the plan.
+    pub fn begins_child(mut self, function: &'static str, policy: ChildPolicy) -> Self {
+        self.last.facts.child = Some((function, policy));
         self
     }
 

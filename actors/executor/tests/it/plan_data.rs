@@ -221,6 +221,7 @@ fn a_step_is_described_with_all_that_is_said_of_it() {
             is_shielded: false,
             commits: false,
             durable: None,
+            child: None,
             is_signal: false,
             at_once: None,
             first: None,
