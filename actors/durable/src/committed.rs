@@ -37,7 +37,7 @@ impl DurableFlow {
     pub(crate) async fn answers(self: Rc<Self>, path: Path, done: Done) {
         let flow = Rc::clone(&self);
         self.decides(Record::new(path, Event::Done(done))).await;
-        flow.waiters.notify(flow.owned.uid());
+        flow.shared.waiters.notify(flow.owned.uid());
     }
 
     /// Records what no cancel ends any more. If one has ended the request before, this never completes.

@@ -108,7 +108,7 @@ impl Durable {
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
         let (template, version) = (program.template.clone(), program.version);
-        let Options { caller, key, deadline, start, uid, origin } = options;
+        let Options { caller, key, deadline, start, uid, origin, parent } = options;
         let uid = match uid {
             Some(uid) => uid,
             None => Uid::random().map_err(NotSubmitted::NoRandom)?,
@@ -125,7 +125,7 @@ impl Durable {
             deadline,
             trace,
             schedule: None,
-            parent: None,
+            parent,
         };
         let owner = start.map_or(FirstOwner::Any, FirstOwner::AnyFrom);
         let most = self.shared.settings.lock().waiting_per_caller;

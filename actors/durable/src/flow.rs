@@ -11,24 +11,23 @@ use std::time::Duration;
 use asyncsteps_actors::{clock, timer};
 use asyncsteps_core::{Error, codes};
 use asyncsteps_journal::request::{Inbox, Loaded};
-use asyncsteps_journal::{Event, Path, Record, Timestamp, Value};
+use asyncsteps_journal::{Event, Path, Record, Timestamp, Uid, Value};
 use serde_json::Value as Json;
 use tokio::sync::Notify;
 
 use crate::activity::FlowActivity;
 use crate::cancels::error_of_cancel;
-use crate::event_reader::WatchedFlows;
 use crate::left::JournalClock;
 use crate::life::{LeaveReason, Life, Turn};
 use crate::marks::OVERDUE;
 use crate::owned::Owned;
 use crate::records::started;
 use crate::replay::Replay;
+use crate::shared::DurableShared;
 use crate::signals::Signals;
 use crate::storage_waits::StorageWaits;
 use crate::suspects::FlowBodies;
 use crate::until::until;
-use crate::waiters::Waiters;
 use crate::writer::{RecordTicket, Stopped};
 
 /// How long a flow has to wait at least to be put aside: to go on costs a claim.
@@ -62,8 +61,9 @@ pub(crate) struct DurableFlow {
     /// It was left, or is ended from outside.
     ends: Notify,
     pub(crate) signals: Signals,
-    watched: WatchedFlows,
-    pub(crate) waiters: Waiters,
+    pub(crate) shared: Arc<DurableShared>,
+    /// The request that waits for it.
+    pub(crate) parent: Option<Uid>,
     /// How many steps are about to commit it or to answer, which the journal decides.
     pub(crate) deciding: Cell<usize>,
 }
@@ -71,11 +71,12 @@ pub(crate) struct DurableFlow {
 impl DurableFlow {
     pub(crate) fn new(
         (loaded, root): (&Loaded, Path),
-        (owned, watched, waiters): (Owned, WatchedFlows, Waiters),
+        (owned, shared): (Owned, Arc<DurableShared>),
         bodies: FlowBodies,
     ) -> Rc<Self> {
         let mut replay = Replay::of(loaded, |id| owned.writer.loaded(id));
-        let deadline = started(loaded).and_then(|started| started.deadline);
+        let started = started(loaded);
+        let deadline = started.and_then(|started| started.deadline);
         let is_over = |deadline| owned.lease().clock.until(deadline).is_zero();
         let was_overdue = replay.at(&root.branch(OVERDUE)).is_some();
         let is_overdue = was_overdue || deadline.is_some_and(is_over);
@@ -98,8 +99,8 @@ impl DurableFlow {
             is_cancelled: Cell::new(false),
             ends: Notify::new(),
             signals: Signals::default(),
-            watched,
-            waiters,
+            shared,
+            parent: started.and_then(|started| Some(started.parent.as_ref()?.uid)),
             deciding: Cell::new(0),
         });
         flow.signals.add(loaded.inbox.signals.iter());
@@ -241,7 +242,7 @@ impl DurableFlow {
         self.stored().await;
         match self.owned.writer.emit(path, &key, event).await {
             Ok(stored) => {
-                self.watched.changed(self.owned.uid());
+                self.shared.watched.changed(self.owned.uid());
                 stored.map_err(|refused| internal(&refused))
             }
             Err(stopped) => {

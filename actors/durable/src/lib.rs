@@ -130,6 +130,8 @@ mod away;
 mod caller;
 mod cancels;
 mod causes;
+mod child;
+mod children;
 mod commit;
 mod committed;
 mod compare;
@@ -198,6 +200,7 @@ mod waiters;
 mod writer;
 
 pub use asyncsteps_journal as journal;
+pub use children::{Child, ThenCalls};
 pub use durable::{Declared, Durable, NotEnded};
 pub use erase::{Erase, Erased};
 pub use events::EmittedEvent;
@@ -213,10 +216,10 @@ pub use submit::{Cancelling, NotSubmitted, Options, WAITING_PER_CALLER};
 pub use transact::{ThenTransacts, Transacts};
 
 /// The methods of durable functions beside the methods of [`Steps`](asyncsteps_executor::Steps): `transact` and
-/// `then_transact`; and `entity`, which the bodies of an entity's functions have.
+/// `then_transact`, `then_child` and `then_submit`; and `entity`, which the bodies of an entity's functions have.
 pub mod prelude {
     pub use crate::entity::EntityCx as _;
-    pub use crate::{ThenTransacts as _, Transacts as _};
+    pub use crate::{ThenCalls as _, ThenTransacts as _, Transacts as _};
 }
 
 #[doc = include_str!("docs/failover.md")]

@@ -28,7 +28,7 @@ use crate::writer::{AppendAnswer, Stopped};
 
 /// A flow that a node received, with all that it takes to run it.
 pub(crate) struct FlowRun<'a> {
-    pub(crate) shared: &'a DurableShared,
+    pub(crate) shared: &'a Arc<DurableShared>,
     pub(crate) executor: &'a Executor,
     /// The number of the node in this process.
     pub(crate) node: u64,
@@ -73,7 +73,7 @@ impl FlowRun<'_> {
         let root = Path::template(&program.template);
         let has_died = self.taken.claimed.deaths > 0;
         let bodies = FlowBodies::new(has_died, Rc::clone(self.suspects));
-        let owned = (owned, self.shared.watched.clone(), self.shared.waiters.clone());
+        let owned = (owned, Arc::clone(self.shared));
         let flow = DurableFlow::new((&loaded, root), owned, bodies);
         flow.take_settled();
         let compared = flow.replay.borrow().compare((&flow.root, started), &program.planned);
@@ -234,7 +234,11 @@ impl FlowRun<'_> {
         }
         let ended = Record::new(flow.root.clone(), Event::Ended(Ended { ending }));
         match flow.owned.writer.append_last(|entry| entry.records = vec![ended]).await.0 {
-            AppendAnswer::Written(_) => self.shared.tell_ended(flow.owned.uid()),
+            AppendAnswer::Written(_) => {
+                let is_known = self.shared.is_awaited(flow.owned.uid());
+                self.shared.tell_ended(flow.owned.uid());
+                flow.wake_parent(is_known).await;
+            }
             AppendAnswer::Unseen => {
                 // a cancel came first: the flow runs once more, and is undone
                 flow.leave(LeaveReason::Released);
@@ -269,6 +273,7 @@ impl FlowRun<'_> {
         let last = then.clone();
         let append = flow.owned.writer.append_last(|entry| {
             entry.then = last;
+            entry.takes.extend(flow.signals.of_children.take());
             if is_paused {
                 entry.takes.extend(flow.signals.pauses.take());
             }

@@ -23,6 +23,7 @@ use asyncsteps_journal::{Event, Path, PathPart, Value};
 use serde_json::Value as Json;
 
 use crate::causes::{cause_of, recalled};
+use crate::child::ChildWork;
 use crate::flow::DurableFlow;
 use crate::forms::{form_of, intent};
 use crate::inside::InsideSteps;
@@ -359,6 +360,14 @@ impl StepRecorder for DurableStep {
     fn emit(&self, key: &str, event: Json) -> Later<Result<(), Error>> {
         let path = if self.undoes.get() { self.path.undo() } else { self.path.clone() };
         Box::pin(Rc::clone(&self.flow).emit(path, key.to_owned(), event))
+    }
+
+    fn carry_out(&self, work: Work) -> Later<Result<Stored, Error>> {
+        let work = match work.downcast::<ChildWork>() {
+            Ok(work) => *work,
+            Err(_) => unreachable!("the steps of this crate ask for their children"),
+        };
+        Box::pin(Rc::clone(&self.flow).child(self.path.clone(), work))
     }
 
     fn now(&self, at: &Sublevel) -> SystemTime {

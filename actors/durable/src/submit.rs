@@ -3,6 +3,7 @@
 use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
 use asyncsteps_executor::{Caller, Refused};
+use asyncsteps_journal::record::Parent;
 use asyncsteps_journal::{Error, Repeat, Timestamp, Uid, ValueError};
 
 use crate::caller::Origin;
@@ -18,13 +19,15 @@ pub struct Options {
     pub(crate) uid: Option<Uid>,
     /// Where the request came from, if it counts for its caller.
     pub(crate) origin: Option<Origin>,
+    /// The step that begins it, if one does.
+    pub(crate) parent: Option<Parent>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let (key, deadline, start, uid, origin) = Default::default();
+        let (key, deadline, start, uid, origin, parent) = Default::default();
         // its message never leaves the process, as if it were signed
-        Self { caller: Caller::anonymous(), key, deadline, start, uid, origin }
+        Self { caller: Caller::anonymous(), key, deadline, start, uid, origin, parent }
     }
 }
 
@@ -58,6 +61,11 @@ impl Options {
     /// The request came from a caller, over this channel, and counts for its quota.
     pub(crate) fn counted_from(self, channel: &Channel) -> Self {
         Self { origin: Some(Origin::of(channel)), ..self }
+    }
+
+    /// This step begins it, of which it is a child.
+    pub(crate) fn child_of(self, parent: Parent) -> Self {
+        Self { parent: Some(parent), ..self }
     }
 
     /// Its name, if the caller chooses it: the same name and parameters again are the same request. By

@@ -124,6 +124,9 @@ pub trait StepRecorder: ReplayHooks {
     /// The body, or the undo, emits an event, which is the only one of the step with this key: completes when it is
     /// stored.
     fn emit(&self, key: &str, event: Value) -> Later<Result<(), Error>>;
+
+    /// The body, or the undo, has the host do work of its own.
+    fn carry_out(&self, work: Work) -> Later<Result<Stored, Error>>;
 }
 
 /// The recorders of sub-steps, or the error of the step that they are in.

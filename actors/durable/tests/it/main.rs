@@ -8,6 +8,7 @@ mod blocked;
 mod catching_up;
 mod changed;
 mod changes;
+mod children;
 mod commits;
 mod deadlocks;
 mod early_answers;

@@ -16,6 +16,7 @@ use super::context::Context;
 use super::service::Service;
 use crate::executor::ServedRequest;
 use crate::raw::{Head, RawInput, RawOutput};
+use crate::recorder::{Stored, Work};
 
 /// The context that the body of a step gets: the state of the service, to which it dereferences, the
 /// parameters, and facts of the request and of the step.
@@ -135,6 +136,17 @@ impl<S: Service, P> Cx<S, P> {
     #[must_use]
     pub fn key(&self) -> &str {
         self.context.key()
+    }
+
+    /// Has the host of a durable request do work of its own for the step, and returns what it stores.
+    ///
+    /// # Errors
+    /// InternalError in other requests, and those of the host.
+    pub async fn by_host(&self, work: Work) -> Result<Stored, Error> {
+        match self.context.recorder() {
+            Some(recorder) => recorder.carry_out(work).await,
+            None => Err(Error::unexpected("only a durable request has such a step")),
+        }
     }
 
     /// The id of the request: random, and the same for all of its steps and attempts. A [durable](crate::recorder)

@@ -11,7 +11,7 @@ use super::sender::{MaySend, Senders};
 use super::service::Service;
 use super::step::{Chain, Step};
 use super::steps::Steps;
-use crate::recorder::{BodyEnd, Kind, WaitEnd};
+use crate::recorder::{BodyEnd, Kind, WaitEnd, Work};
 use crate::stored::Codec;
 
 impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
@@ -161,6 +161,25 @@ where
         U: DeserializeOwned + 'static,
     {
         signal(self.into_chain(), name, |_, _| None)
+    }
+
+    /// A step without a body, in which the host of a durable request waits as `work` of the result of this one says.
+    #[track_caller]
+    pub fn then_host_wait<U>(
+        self,
+        name: &'static str,
+        codec: Codec<U>,
+        work: fn(T) -> Work,
+    ) -> Step<S, P, I, T, U, E>
+    where
+        U: 'static,
+    {
+        let waits =
+            async move |cx: &Cx<S, P>, input: T| Ok((codec.read)(&cx.by_host(work(input)).await?)?);
+        let mut step = self.into_chain().body(name, waits);
+        step.last.facts.kind = Some(Kind::Wait);
+        step.last.facts.read = Some(Read::of(codec));
+        step
     }
 
     /// [`wait_signal_within`](Steps::wait_signal_within) behind a step.
