@@ -1,7 +1,7 @@
 //! Durable requests: their state in the journal, and the actions of an operator.
 
 use asyncsteps_durable::Durable;
-use asyncsteps_durable::jobs::{Job, JobState, JobStep};
+use asyncsteps_durable::jobs::{Job, JobChild, JobState, JobStep};
 use asyncsteps_durable::journal::record::{Ending, Event, Failure, StoredRecord};
 use asyncsteps_durable::journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_durable::journal::{Error, Record, Refused, Uid};
@@ -46,6 +46,8 @@ pub(crate) struct DurableRequest {
     kept: Vec<String>,
     /// How many there are of these.
     all_kept: usize,
+    /// The requests that its steps have begun.
+    children: Vec<JobChild>,
 }
 
 /// A record in a few words.
@@ -164,7 +166,10 @@ pub(crate) async fn find(durable: &Durable, uid: Uid) -> Result<Option<DurableRe
     });
     let running = durable.running(uid).await?.into_iter().take(bounds::KEPT);
     let running = running.map(|step| JobStep::from(step).bounded()).collect();
-    Ok(Some(DurableRequest { request, running, records, all, kept: kept.collect(), all_kept }))
+    let kept = kept.collect();
+    let children = durable.children(uid).await?.into_iter().take(bounds::KEPT);
+    let children = children.map(|child| JobChild::from(child).bounded()).collect();
+    Ok(Some(DurableRequest { request, running, records, all, kept, all_kept, children }))
 }
 
 /// Does what an operator wants.
@@ -211,6 +216,9 @@ impl RecordRow {
             Event::Outcome(it) => Self { what: "decided", text: ending(&it.ending), ..row },
             Event::Timer(it) => Self { what: "waits", at: Some(it.at.as_millis()), ..row },
             Event::Signal(it) => Self { what: "signal", text: Some(it.name.clone()), ..row },
+            Event::Keys(it) if row.path.ends_with("|child") => {
+                Self { what: "child", text: it.keys.first().cloned(), ..row }
+            }
             Event::Keys(it) => Self { what: "items", text: Some(it.keys.len().to_string()), ..row },
             Event::Iteration(it) => {
                 Self { what: "iteration", text: Some(it.index.to_string()), ..row }
@@ -238,6 +246,13 @@ impl Bounded for Job {
 impl Bounded for JobStep {
     fn bounded(mut self) -> Self {
         cut(&mut self.path);
+        self
+    }
+}
+
+impl Bounded for JobChild {
+    fn bounded(mut self) -> Self {
+        cut(&mut self.step);
         self
     }
 }

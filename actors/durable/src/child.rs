@@ -126,10 +126,10 @@ impl DurableFlow {
     }
 
     async fn await_child(self: &Rc<Self>, path: &Path, uid: Uid) -> Result<Value, Error> {
-        let _forget = on_drop(|| self.shared.forget(uid));
+        let _forget = on_drop(|| self.shared.waiters.forget(uid));
         let _waiting = on_drop(|| self.activity.end_wait(path));
         let ending = loop {
-            let (news, ended) = (self.signals.changed.notified(), self.shared.end_of(uid));
+            let (news, ended) = (self.signals.changed.notified(), self.shared.waiters.wait(uid));
             match self.shared.journal.status(uid).await {
                 Ok(status) => {
                     if let Some(ending) = status.ending {
@@ -179,7 +179,7 @@ impl DurableFlow {
         let journal = &self.shared.journal;
         let by = || CancelledBy::Person(format!("the request {} that began it", self.owned.uid()));
         let away = |error| Error::caused_by(codes::COMM_ERROR, error);
-        match answered(|| journal.cancel(uid, by())).await {
+        match answered(|| journal.cancel(uid, by(), None)).await {
             Err(JournalError::Refused(Refused::NoFlow(_))) => {
                 if end_at(path).is_some() {
                     return Err(unknown(uid));
@@ -189,7 +189,7 @@ impl DurableFlow {
                     Err(NotSubmitted::Journal(error)) => return Err(away(error)),
                     // nothing can store it
                     Err(_) => return Ok(None),
-                    Ok(()) => answered(|| journal.cancel(uid, by())).await.map_err(away)?,
+                    Ok(()) => answered(|| journal.cancel(uid, by(), None)).await.map_err(away)?,
                 }
             }
             cancelled => cancelled.map_err(away)?,
@@ -229,6 +229,11 @@ impl DurableFlow {
 /// The key of a child, by which it is known in lists whose it is.
 fn key_of(parent: Uid, child: Uid) -> String {
     format!("{CHILD_ENDED} {parent} {child}")
+}
+
+/// The parent of a child with this key.
+pub(crate) fn parent_in(key: &str) -> Option<Uid> {
+    key.strip_prefix(CHILD_ENDED)?.split(' ').nth(1)?.parse().ok()
 }
 
 /// The error of a step whose child was forgotten.

@@ -138,7 +138,7 @@ function list({ requests, next }) {
             { title: 'Submitted', class: 'quiet fixed', cell: (it) => moment(it.created) },
             { title: 'Function', cell: (it) => functionName(it.function) },
             { title: 'User', class: 'quiet rest', cell: (it) => it.user ?? 'anonymous' },
-            { title: 'Key', class: 'key-cell rest', cell: (it) => el('span', { title: it.key }, it.key ?? '') },
+            { title: 'Key', class: 'key-cell rest', cell: (it) => it.parent ? ['of ', link(it.parent)] : el('span', { title: it.key }, it.key ?? '') },
             { title: 'State', cell: (it) => tag(it) },
             { title: 'Took', class: 'number', cell: (it) => it.ended !== undefined && time(it.ended - it.created) },
             { title: 'Why it waits', class: 'wide line', cell: (it) => el('span', { title: it.reason }, it.reason ?? '') },
@@ -158,15 +158,16 @@ function tag({ state: name, outcome: end, due, cancelled_by: by }) {
 }
 
 /** A request, with what is recorded of it. */
-function details({ request, running = [], records, all, kept = [], all_kept: allKept = 0 }) {
+function details({ request, running = [], records, all, kept = [], all_kept: allKept = 0, children = [] }) {
     const close = el('button', { type: 'button', key: 'close', onclick: () => open({}) }, 'Close');
     return el('section', { class: 'card', key: `opened-${request.uid}` },
         el('h2', {}, functionName(request.function ?? ''), ' ', tag(request)),
         el('p', { class: 'quiet' }, [request.uid, request.version && `version ${request.version}`, request.created && `submitted at ${moment(request.created)}`,
-            request.ended && `took ${time(request.ended - request.created)}`, request.user && `for ${request.user}`, request.key && `key ${request.key}`].filter(Boolean).join(', ')),
+            request.ended && `took ${time(request.ended - request.created)}`, request.user && `for ${request.user}`, request.key && `key ${request.key}`].filter(Boolean).join(', '), request.parent && [', begun by ', link(request.parent)]),
         HINTS[request.state] && el('p', { class: 'hint' }, HINTS[request.state]),
         request.reason && el('p', { class: 'alarm' }, request.reason),
         running.map((it) => el('p', { class: it.running >= 60000 ? 'alarm' : 'hint', key: `runs-${it.path}` }, 'Runs: ', el('code', {}, it.path), ` attempt ${it.attempt}, since ${clock(it.since)}, for ${time(it.running)}`)),
+        children.length > 0 && el('p', { class: 'hint' }, 'Began: ', children.map((it) => [link(it.uid, it.step), ' '])),
         kept.length > 0 && el('p', { class: 'hint' }, 'Done, or perhaps done, and not undone, because there is no undo: ', kept.map((path) => [el('code', { key: path }, path), ' ']), allKept > kept.length && `and ${grouped(allKept - kept.length)} more`),
         el('div', { class: 'tools' }, orders(request), close),
         all > records.length && el('p', { class: 'hint' }, `The last ${records.length} of ${grouped(all)} records.`),
@@ -179,6 +180,11 @@ function details({ request, running = [], records, all, kept = [], all_kept: all
             { title: 'More', class: 'wide', cell: (it) => it.text ?? '' },
             { title: '', class: 'fixed', cell: (it) => waits(request) && it.number > 0 && el('button', { type: 'button', class: 'link', title: 'Resume it without this record and those after it', onclick: () => { order = `from/${it.number}`; redraw(); scrollTo({ top: 0 }); } }, 'From here') },
         ], records, { nothing: empty('Its records are asked for\u2026') }));
+}
+
+/** Opens another request. */
+function link(uid, title = uid.slice(0, 8)) {
+    return el('button', { type: 'button', class: 'link', key: uid, title: uid, onclick: (event) => { event.stopPropagation(); open({ uid }); } }, title);
 }
 
 /** Whether a request waits for an operator. */

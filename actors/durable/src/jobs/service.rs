@@ -20,7 +20,9 @@ use super::params::{
     Awaited, Erasure, How, JobFilter, NamedJob, Page, Resumed, SentSignal, Settlement, Settling,
     Submission, SubmittedJob, Undoing, WatchedJob, time, whole,
 };
-use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus, JobStep, JobsErased};
+use super::types::{
+    ClockJump, Job, JobCancel, JobChild, JobList, JobResult, JobStatus, JobStep, JobsErased,
+};
 use crate::durable::{Durable, NotEnded, template_of};
 use crate::json;
 use crate::left::wall;
@@ -271,7 +273,9 @@ impl Jobs {
         let kept = cx.durable.kept(uid).await?;
         let shown = kept.iter().take(MOST.into()).map(Path::to_string).collect();
         let job = Job { clock_jump, place, schedule, ..Job::from(&flow) };
-        Ok(JobStatus { job, running, kept: shown, kept_count: kept.len() })
+        let children = cx.durable.children(uid).await?.into_iter().take(MOST.into());
+        let children = children.map(JobChild::from).collect();
+        Ok(JobStatus { job, running, kept: shown, kept_count: kept.len(), children })
     }
 
     async fn result(cx: &Cx<Self, Awaited>) -> BodyResult<JobResult> {

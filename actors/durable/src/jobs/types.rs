@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cancels::shown_by;
+use crate::child::parent_in;
+use crate::children::Child;
 use crate::held::RunningStep;
 use crate::schedule::Overlap;
 
@@ -61,6 +63,9 @@ pub struct Job {
     /// The local id of the user that it acts for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The job that began it, if a step of one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// The key of its caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -97,6 +102,24 @@ pub struct JobStatus {
     /// How many such steps there are.
     #[schemars(with = "f64")]
     pub kept_count: usize,
+    /// The jobs that its steps have begun, in order: at most a hundred.
+    pub children: Vec<JobChild>,
+}
+
+/// A job that a step of another one has begun.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct JobChild {
+    /// Its name.
+    pub uid: String,
+    /// The path of the step.
+    pub step: String,
+}
+
+impl From<Child> for JobChild {
+    fn from(Child { uid, step }: Child) -> Self {
+        Self { uid: uid.to_string(), step: step.to_string() }
+    }
 }
 
 /// A body that runs.
@@ -261,6 +284,7 @@ impl From<JobState> for FlowState {
 
 impl From<&FlowInfo> for Job {
     fn from(flow: &FlowInfo) -> Self {
+        let parent = flow.key.as_deref().and_then(parent_in);
         Self {
             uid: flow.uid.to_string(),
             function: flow.template.clone(),
@@ -271,7 +295,8 @@ impl From<&FlowInfo> for Job {
             ended: flow.ended.map(number),
             outcome: flow.outcome.clone(),
             user: flow.user.clone(),
-            key: flow.key.clone(),
+            key: flow.key.clone().filter(|_| parent.is_none()),
+            parent: parent.map(|parent| parent.to_string()),
             reason: flow.reason.clone(),
             place: None,
             cancelled_by: flow.cancel.as_ref().map(|cancel| shown_by(&cancel.by)),

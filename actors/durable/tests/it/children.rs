@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use asyncsteps_core::{BodyResult, Error, Retry};
+use asyncsteps_durable::jobs::Job;
 use asyncsteps_durable::prelude::*;
 use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::{Cx, Functions, Returns, Steps, TypedCall};
 use asyncsteps_journal::record::{Ending, Parent, Started};
-use asyncsteps_journal::request::FlowState;
+use asyncsteps_journal::request::{FlowState, Query};
 use asyncsteps_journal::{Event, Uid};
 use expect_test::expect;
 use schemars::JsonSchema;
@@ -352,5 +353,22 @@ fn the_plan_shows_the_child() {
             ├─ pay  () -> Uid  [begins test.lab:1.0:pay, recorded, undo]
             └─ end  Uid -> ()  [recorded]"#]]
         .assert_eq(&text(":forgets"));
+    });
+}
+
+#[test]
+fn a_list_of_jobs_names_the_parent_of_a_child() {
+    run(async {
+        let lab = lab();
+        let journal = lab.journal();
+        let (durable, executor) = lab.process(journal.clone());
+        let _node = durable.start(&executor).await.unwrap();
+        let uid = lab.submit(&journal, "ends", Options::default().key("order 4711")).await;
+        durable.ended(uid).await.unwrap();
+        let all = durable.list(Query { limit: 10, ..Query::default() }).await.unwrap();
+        let jobs: Vec<_> = all.iter().map(Job::from).collect();
+        let named = |job: &Job| (job.parent.clone(), job.key.clone());
+        assert_eq!(named(&jobs[0]), (None, Some("order 4711".to_owned())));
+        assert_eq!(named(&jobs[1]), (Some(uid.to_string()), None));
     });
 }
