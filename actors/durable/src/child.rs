@@ -176,35 +176,50 @@ impl DurableFlow {
         if let Some(RecordedEnd::Done(result)) = wait.and_then(|wait| end_at(&wait)) {
             return Ok(Some(result));
         }
-        let journal = &self.shared.journal;
-        let by = || CancelledBy::Person(format!("the request {} that began it", self.owned.uid()));
-        let away = |error| Error::caused_by(codes::COMM_ERROR, error);
-        match answered(|| journal.cancel(uid, by(), None)).await {
-            Err(JournalError::Refused(Refused::NoFlow(_))) => {
-                if end_at(path).is_some() {
-                    return Err(unknown(uid));
-                }
-                // an owner of the past may store it yet: so it is stored, and ends before it begins
-                match self.submit_child(uid, path, call).await {
-                    Err(NotSubmitted::Journal(error)) => return Err(away(error)),
-                    // nothing can store it
-                    Err(_) => return Ok(None),
-                    Ok(()) => answered(|| journal.cancel(uid, by(), None)).await.map_err(away)?,
-                }
-            }
-            cancelled => cancelled.map_err(away)?,
-        };
+        let is_stored = matches!(end_at(path), Some(RecordedEnd::Done(_)));
         let durable = Durable { shared: Arc::clone(&self.shared) };
-        tokio::select! {
+        let ended = async {
+            if !self.cancel_child((uid, is_stored), path, call).await? {
+                return Ok(Ending::Cancelled);
+            }
+            durable.wait_ended(uid).await
+        };
+        let why = tokio::select! {
             biased;
-            ending = durable.wait_ended(uid) => match ending.map_err(away)? {
-                Ending::Completed(result) => Ok(Some(result)),
-                Ending::Failed(_) | Ending::Cancelled | _ => Ok(None),
+            ended = ended => match ended {
+                Ok(Ending::Completed(result)) => return Ok(Some(result)),
+                Ok(Ending::Failed(_) | Ending::Cancelled | _) => return Ok(None),
+                Err(JournalError::Refused(Refused::NoFlow(_))) => return Err(unknown(uid)),
+                Err(error) => format!("{path} does not end the request {uid}: {error}"),
             },
             () = timer::sleep_until(clock::now() + POLL) => {
-                self.leave(self.tries_again(path, format!("{path} waits for the request {uid}")));
-                pending().await
+                format!("{path} waits for the request {uid}")
             }
+        };
+        // an error would let the steps in front be undone
+        self.leave(self.tries_again(path, why));
+        pending().await
+    }
+
+    /// Cancels the child, if there is one or an owner of the past may store one yet: that is stored, and ends before it
+    /// begins. Returns whether there is one.
+    async fn cancel_child(
+        self: &Rc<Self>,
+        (uid, is_stored): (Uid, bool),
+        step: &Path,
+        call: ChildCall,
+    ) -> Result<bool, JournalError> {
+        let by = || CancelledBy::Person(format!("the request {} that began it", self.owned.uid()));
+        let cancel = || answered(|| self.shared.journal.cancel(uid, by(), None));
+        match cancel().await {
+            Err(JournalError::Refused(Refused::NoFlow(_))) if !is_stored => {}
+            cancelled => return cancelled.map(|_| true),
+        }
+        match self.submit_child(uid, step, call).await {
+            Ok(()) => cancel().await.map(|_| true),
+            Err(NotSubmitted::Journal(error)) => Err(error),
+            // nothing can store it
+            Err(_) => Ok(false),
         }
     }
 

@@ -136,6 +136,20 @@ fn patient(steps: &Steps<Lab, Nothing>) -> Returns<String> {
         .returns()
 }
 
+/// A function that the program does not have.
+#[derive(Serialize)]
+struct Missing {}
+
+impl TypedCall for Missing {
+    const FUNCTION: &'static str = "test.lab:1.0:missing";
+    type Result = String;
+    type Errors = std::convert::Infallible;
+}
+
+fn misses(steps: &Steps<Lab, Nothing>) -> Returns<String> {
+    reserves(steps).then_child("call", |_, _| Missing {}).returns()
+}
+
 /// The child is not waited for.
 fn forgets(steps: &Steps<Lab, Nothing>) -> Returns<()> {
     steps
@@ -163,6 +177,7 @@ fn functions(durable: &Durable, functions: &mut Functions<Lab>) {
         durable.on(functions, name, move |steps: &Steps<Lab, Nothing>| order(steps, way));
     }
     durable.on(functions, "patient", patient);
+    durable.on(functions, "misses", misses);
     durable.on(functions, "forgets", forgets);
     let of_child = durable.clone();
     durable.on(functions, "pay", move |steps: &Steps<Lab, Pay>| pay(steps, &of_child));
@@ -240,6 +255,14 @@ fn a_step_whose_time_is_over_ends_its_child_and_a_further_attempt_begins_another
         assert_eq!(result::<String>(ending), "Timeout");
         assert!(all(lab, "refunded") >= 2, "{:?}", lab.all_counted());
         assert_eq!(all(lab, "paid"), 0);
+    }));
+}
+
+#[test]
+fn a_child_that_cannot_be_stored_is_an_error_of_its_step() {
+    run(each_crash("misses", |lab, ending| {
+        assert_eq!(code(ending), "InternalError");
+        assert_eq!(lab.counted("released").min(1), 1, "{:?}", lab.all_counted());
     }));
 }
 
