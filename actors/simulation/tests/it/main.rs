@@ -3,6 +3,7 @@
 
 mod bank;
 mod calls;
+mod children;
 mod crossing;
 mod entities;
 mod locks;
@@ -146,6 +147,30 @@ fn schedules(cluster: &mut Cluster) -> Result<(), String> {
 #[test]
 fn each_time_of_a_schedule_begins_one_request_or_is_skipped_under_any_of_the_seeds() {
     let figures = simulate(0..seeds().div_ceil(2), schedules);
+    println!("{figures}");
+}
+
+/// Orders whose payment is a request of its own under all faults.
+fn children(cluster: &mut Cluster) -> Result<(), String> {
+    let world = children::World::new(cluster.seed());
+    children::add_to(cluster, &world);
+    cluster.faults(Faults::all().disk_errors(0.3));
+    cluster.run_for(Duration::from_secs(120));
+    world.close();
+    cluster.heal();
+    // what is away is tried again after a while
+    cluster.run_for(Duration::from_secs(300));
+    match world.check(cluster)? {
+        [0, _] | [_, 0] => {
+            Err("no order was complete, or none was undone with its payment".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn no_child_goes_on_after_its_parent_under_any_of_the_seeds() {
+    let figures = simulate(0..seeds().div_ceil(2), children);
     println!("{figures}");
 }
 
