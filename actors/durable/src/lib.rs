@@ -117,6 +117,7 @@
 //! - [`Schedule`]: requests that begin again and again
 //! - [`Node`]: what runs the requests of a journal on an arbiter
 //! - [`Transacts`]: steps that commit in the journal's database
+//! - [`ThenCalls`]: steps that begin other durable requests
 //! - [`Replayed`]: whether open requests go on with a program, before it is deployed
 //! - [`entity`]: actors by key, with a state that the journal keeps
 //! - [`jobs`]: requests for callers that do not wait, over the wire
