@@ -213,6 +213,10 @@ pub mod first_service {}
 #[doc = include_str!("docs/guide.md")]
 pub mod guide {}
 
+#[cfg(all(feature = "durable", feature = "mcp", feature = "sim"))]
+#[doc = include_str!("docs/long_work.md")]
+pub mod long_work {}
+
 #[doc = include_str!("docs/slow.md")]
 pub mod slow {}
 
