@@ -28,10 +28,7 @@ impl Flow {
         };
         let uid = Uid::random().expect("random bytes");
         let owner = FirstOwner::Node(node);
-        journal
-            .submit(Submit { uid, started, key: None, owner, quota: None })
-            .await
-            .expect("a flow");
+        journal.submit(Submit::new(uid, started, owner)).await.expect("a flow");
         Self { uid, next: 1 }
     }
 

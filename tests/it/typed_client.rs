@@ -178,7 +178,7 @@ const KEYS: &str = r#"{
 fn keys() -> Executor {
     let key = Template::build(|asi| {
         asi.add(|asi, ()| {
-            let key = asi.request()?.idempotency_key()?.unwrap_or("none").to_owned();
+            let key = asi.request()?.idempotency_key()?.map_or("none", |(key, _)| key).to_owned();
             asi.reply(key)
         });
     });

@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
@@ -48,31 +49,35 @@ pub(crate) struct CallerRequest {
     pub(crate) within: Option<(AnswerWithin, Time)>,
     /// When the executor would answer in its place.
     pub(crate) limit: Option<Time>,
+    /// Set to the earlier request whose answer it gets, which has its key.
+    pub(crate) earlier: Rc<Cell<Option<Uid>>>,
 }
 
 impl CallerRequest {
     /// Submits the request and waits for its answer.
     pub(crate) async fn answer(self, durable: Durable) -> Result<Value, Error> {
-        let Self { served, executor, function, params, options, within, limit } = self;
+        let Self { served, executor, function, params, options, within, limit, earlier } = self;
         if Handle::try_current().is_err() {
             return Err(Error::caused_by(codes::INTERNAL_ERROR, NoRuntime));
         }
         let (waits, end) = (within.is_some(), within.as_ref().map(|(it, at)| it.end(*at)));
         let answers = durable.program(&function).ok().and_then(|it| it.answers.clone());
         let answers = answers.as_ref();
-        let uid = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
-        let (_awaited, stored) = (durable.awaits(uid), Cell::new(None));
+        let own = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
+        let (_awaited, stored) = (durable.awaits(own), Cell::new(None));
         let result = async {
-            let submitted = submit(&durable, &function, params, options.uid(uid)).await;
-            let known = submitted.map_err(|error| error_of_submit(&error))?;
-            stored.set(Some(known));
-            served.waits_for(&known.to_string());
-            let answer =
-                unless_left(&durable, &executor, known, durable.answer(known, answers, waits));
+            let submitted = submit(&durable, &function, params, options.uid(own)).await;
+            let uid = submitted.map_err(|error| error_of_submit(&error))?;
+            stored.set(Some(uid));
+            served.waits_for(&uid.to_string());
+            if uid != own {
+                earlier.set(Some(uid));
+            }
+            let answer = unless_left(&durable, &executor, uid, durable.answer(uid, answers, waits));
             let Some(events) = served.events() else { return answer.await };
             // of a request that is new its caller has none
-            let after = if known == uid { 0 } else { events.after() };
-            watched(durable.event_reader(known, after), events, answer).await
+            let after = if uid == own { 0 } else { events.after() };
+            watched(durable.event_reader(uid, after), events, answer).await
         };
         let first_end = [end, limit].into_iter().flatten().min();
         tokio::select! {
@@ -80,7 +85,7 @@ impl CallerRequest {
             result = result => return result,
             () = end_at(first_end) => {}
         }
-        let Some(uid) = stored.get() else { return Err(unknown(uid)) };
+        let Some(uid) = stored.get() else { return Err(unknown(own)) };
         let Some((within, _)) = within.filter(|_| end == first_end) else {
             let info = format!("the request {uid} has not ended in time, and goes on");
             return Err(Error::with_info(OUTCOME_UNKNOWN, info));

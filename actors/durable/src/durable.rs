@@ -9,7 +9,7 @@ use asyncsteps_actors::clock::Clock;
 use asyncsteps_core::codes;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::message::Request;
-use asyncsteps_executor::{Caller, Executor};
+use asyncsteps_executor::{Caller, Executor, KeyPolicy};
 use asyncsteps_journal::limits::BATCH;
 use asyncsteps_journal::record::{Ending, Started, StoredRecord};
 use asyncsteps_journal::request::{
@@ -108,8 +108,8 @@ impl Durable {
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
         let (template, version) = (program.template.clone(), program.version);
-        let Options { caller, key, deadline, start, uid, origin, parent } = options;
-        let uid = match uid {
+        let Options { caller, key, policy, deadline, start, uid, origin, parent } = options;
+        let own = match uid {
             Some(uid) => uid,
             None => Uid::random().map_err(NotSubmitted::NoRandom)?,
         };
@@ -130,35 +130,41 @@ impl Durable {
         let owner = start.map_or(FirstOwner::Any, FirstOwner::AnyFrom);
         let most = self.shared.settings.lock().waiting_per_caller;
         let quota = origin.and_then(|origin| caller::quota(&caller, origin, most));
-        let submit = Submit { uid, started, key, owner, quota };
-        match self.store(submit).await {
-            Ok(Submitted::Known(uid)) => Ok(uid),
-            Ok(Submitted::New | _) => Ok(uid),
-            Err(error @ Error::Refused(Refused::KeyInUse { uid, .. })) => {
-                match self.is_equal(uid, &program, (params, &caller)).await? {
-                    true => Ok(uid),
-                    false => Err(error.into()),
-                }
+        let reruns = policy == KeyPolicy::RerunFailed;
+        let mut submit = Submit { key, reruns, quota, ..Submit::new(own, started, owner) };
+        let mut stored = self.store(submit.clone()).await;
+        if let Err(Error::Refused(Refused::KeyInUse { uid, .. })) = stored
+            && let Some(equal) = self.equal(uid, &program, (params, &caller)).await?
+        {
+            submit.started.parameters = equal;
+            stored = self.store(submit).await;
+        }
+        match stored? {
+            Submitted::Known(uid) if uid != own && policy == KeyPolicy::Reject => {
+                let outcome = self.shared.journal.status(uid).await?.flow.outcome;
+                Err(NotSubmitted::KeyTaken { uid, outcome })
             }
-            Err(error) => Err(error.into()),
+            Submitted::Known(uid) => Ok(uid),
+            Submitted::New | _ => Ok(own),
         }
     }
 
-    /// Whether a request that is stored is one of the same function with equal parameters, though in another form: it was
-    /// stored under an earlier version of the interface, or with fields that say nothing.
-    async fn is_equal(
+    /// The parameters of a request that is stored, if it is one of the same function with equal parameters, though in
+    /// another form: it was stored under an earlier version of the interface, or with fields that say nothing.
+    async fn equal(
         &self,
         uid: Uid,
         program: &DurableFunction,
         (params, caller): (Map<String, serde_json::Value>, &Caller),
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Value>, Error> {
         let loaded = self.shared.journal.load(uid).await?;
         let started = records::started(&loaded).filter(|it| it.template == program.template);
         let stored = started.and_then(|started| started.parameters.decode().ok());
         let request = |params| Request::new(&program.function, params);
         let canonical = |params| program.checks.canonical(request(params), caller);
         let stored = stored.and_then(canonical);
-        Ok(stored.is_some() && stored == canonical(params))
+        let is_equal = stored.is_some() && stored == canonical(params);
+        Ok(started.filter(|_| is_equal).map(|started| started.parameters.clone()))
     }
 
     /// Stores a request; one that begins at once is passed to a node of this process, if there is

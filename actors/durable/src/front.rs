@@ -22,6 +22,9 @@ use crate::replay::Replay;
 use crate::shared::DurableFunction;
 use crate::submit::Options;
 
+/// The header of an answer that is of an earlier request with the same key: its name.
+const REPLAYED: &str = "idempotency-replayed";
+
 /// How much longer than its limit a request may take, which is answered by then that it goes on.
 const ANSWER: Duration = Duration::from_secs(1);
 
@@ -100,8 +103,8 @@ fn front(durable: &Durable) -> Template {
             let info = asi.request_mut()?;
             let function = info.function().to_string();
             let mut options = Options::default().caller(info.caller()).counted_from(info.channel());
-            if let Some(key) = info.idempotency_key()? {
-                options = options.key(key);
+            if let Some((key, policy)) = info.idempotency_key()? {
+                options = options.key(key).key_policy(policy);
             }
             let (params, arrived, executor) = (info.take_params(), info.begun(), info.executor());
             let (served, is_watched) = (info.handle(), info.handle().events().is_some());
@@ -116,16 +119,29 @@ fn front(durable: &Durable) -> Template {
                 asi.cancel_after(Duration::ZERO)?;
             }
             let limit = limit.map(|left| clock::now() + left);
-            let called =
-                CallerRequest { served, executor, function, params, options, within, limit };
+            let earlier = Rc::default();
+            let called = CallerRequest {
+                served,
+                executor,
+                function,
+                params,
+                options,
+                within,
+                limit,
+                earlier: Rc::clone(&earlier),
+            };
             // boxed where it is made: it is moved several times before it runs
             let answer = Box::pin(called.answer(durable.clone()));
-            asi.await_(async move { answer.await.map(|result| (result,)) }).named("durable");
-            asi.add(
-                |asi, (result,): (Value,)| {
-                    if result.is_null() { Ok(()) } else { asi.reply(result) }
-                },
-            );
+            asi.await_(async move { Ok::<_, Error>((answer.await,)) }).named("durable");
+            asi.add(move |asi, (answer,): (Result<Value, Error>,)| {
+                if let Some(uid) = earlier.get() {
+                    // where there are headers
+                    let head = asi.head_mut();
+                    _ = head.and_then(|head| head.set_header(REPLAYED, uid.to_string()).map(drop));
+                }
+                let result = answer?;
+                if result.is_null() { Ok(()) } else { asi.reply(result) }
+            });
             Ok(())
         });
     })

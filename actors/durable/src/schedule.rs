@@ -440,7 +440,7 @@ impl ScheduledRequests {
         };
         let key = Some(CallerKey { scope: self.scope(), key: self.key_at(at) });
         let uid = Uid::random().map_err(NotSubmitted::NoRandom)?;
-        Ok(Submit { uid, started, key, owner, quota: None })
+        Ok(Submit { key, ..Submit::new(uid, started, owner) })
     }
 }
 

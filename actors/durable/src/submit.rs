@@ -2,7 +2,7 @@
 
 use asyncsteps_core::codes;
 use asyncsteps_executor::channel::Channel;
-use asyncsteps_executor::{Caller, Refused};
+use asyncsteps_executor::{Caller, KeyPolicy, Refused};
 use asyncsteps_journal::record::Parent;
 use asyncsteps_journal::{Error, Repeat, Timestamp, Uid, ValueError};
 
@@ -14,6 +14,7 @@ use crate::caller::Origin;
 pub struct Options {
     pub(crate) caller: Caller,
     pub(crate) key: Option<String>,
+    pub(crate) policy: KeyPolicy,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) start: Option<Timestamp>,
     pub(crate) uid: Option<Uid>,
@@ -25,9 +26,9 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let (key, deadline, start, uid, origin, parent) = Default::default();
+        let (key, policy, deadline, start, uid, origin, parent) = Default::default();
         // its message never leaves the process, as if it were signed
-        Self { caller: Caller::anonymous(), key, deadline, start, uid, origin, parent }
+        Self { caller: Caller::anonymous(), key, policy, deadline, start, uid, origin, parent }
     }
 }
 
@@ -43,9 +44,15 @@ impl Options {
     }
 
     /// A key of the caller: the same key again, of the same user for the same function, returns the
-    /// first request instead of a second one, until that is trimmed.
+    /// first request instead of a second one, until that is trimmed. It is the first one if it has not the
+    /// [uid](Self::uid) of this one.
     pub fn key(self, key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..self }
+    }
+
+    /// What it does if an earlier request has its key; by default it is that one.
+    pub fn key_policy(self, policy: KeyPolicy) -> Self {
+        Self { policy, ..self }
     }
 
     /// When it fails with `Timeout`, and is undone, unless it has ended. By default never.
@@ -96,6 +103,14 @@ pub enum NotSubmitted {
     /// The function would refuse it, such as for the level of the caller or for a parameter.
     #[error("the function refuses the request: {0}")]
     Refused(#[source] Refused),
+    /// An earlier request has its key, which [refuses](KeyPolicy::Reject) this one.
+    #[error("the request {uid} has the key already, and {}", ended(.outcome.as_deref()))]
+    KeyTaken {
+        /// The earlier request.
+        uid: Uid,
+        /// How that ended, as [`FlowInfo::outcome`](asyncsteps_journal::request::FlowInfo::outcome) has it.
+        outcome: Option<String>,
+    },
     /// The parameters cannot be stored.
     #[error("the parameters cannot be stored: {0}")]
     Parameters(#[from] ValueError),
@@ -105,6 +120,11 @@ pub enum NotSubmitted {
     /// The journal did not take it.
     #[error(transparent)]
     Journal(#[from] Error),
+}
+
+fn ended(outcome: Option<&str>) -> String {
+    outcome
+        .map_or_else(|| "has not ended".to_owned(), |outcome| format!("has ended with {outcome}"))
 }
 
 /// The error of a caller while the journal is unreachable, full, or locked by another process.
@@ -122,7 +142,9 @@ pub(crate) fn error_of_submit(error: &NotSubmitted) -> asyncsteps_core::Error {
         NotSubmitted::Journal(Error::Refused(No::TooManyWaiting { .. })) => {
             asyncsteps_core::Error::with_info(codes::DEFENSE_REJECTED, error.to_string())
         }
-        NotSubmitted::Parameters(_) | NotSubmitted::Journal(Error::Refused(_)) => {
+        NotSubmitted::KeyTaken { .. }
+        | NotSubmitted::Parameters(_)
+        | NotSubmitted::Journal(Error::Refused(_)) => {
             asyncsteps_core::Error::with_info(codes::INVALID_REQUEST, error.to_string())
         }
         NotSubmitted::Journal(cause) if cause.repeat() == Repeat::Later => {

@@ -153,7 +153,7 @@ fn read(DumpedFlow { uid, version, run, records }: DumpedFlow) -> Result<Loaded,
         }
     });
     let started = started.ok_or_else(|| wrong("it has no beginning".to_owned()))?;
-    let submit = Submit { uid, started, key: None, owner: FirstOwner::Any, quota: None };
+    let submit = Submit::new(uid, started, FirstOwner::Any);
     let mut head = FlowHead::new(&submit, Moment::default());
     (head.version, head.run) = (version, run);
     Ok(Loaded { flow: head.info(), records, inbox: Inbox::default() })

@@ -260,6 +260,15 @@ impl FlowHead {
         Ok(())
     }
 
+    /// The scope that its key has from now on, if it leaves the key to this submit. A submit that is repeated takes no key
+    /// from itself. How it ended is not known if a program before format 4 has ended it.
+    pub(crate) fn left_scope(&self, submit: &Submit) -> Option<String> {
+        let has_failed = self.state == FlowState::Ended
+            && self.reason.as_ref().is_some_and(|outcome| !outcome.is_empty());
+        let leaves = submit.reruns && submit.uid != self.uid && has_failed;
+        leaves.then(|| format!("earlier {}", self.uid))
+    }
+
     /// Whether the node has a program for it.
     pub(crate) fn suits(&self, claim: &Claim) -> bool {
         claim.programs.iter().any(|program| {

@@ -26,7 +26,7 @@
 //!     parent: None,
 //! };
 //! let owner = FirstOwner::Node(node);
-//! journal.submit(Submit { uid, started, key: None, owner, quota: None }).await?;
+//! journal.submit(Submit::new(uid, started, owner)).await?;
 //!
 //! let pay = Path::template("demo.shop:order").step("pay");
 //! let receipt = Done { value: Value::encode(&4711)?, attempt: 1, millis: 12 };

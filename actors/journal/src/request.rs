@@ -18,11 +18,22 @@ pub struct Submit {
     pub started: Started,
     /// The caller's key: the same key again returns the first flow, until that is trimmed.
     pub key: Option<CallerKey>,
+    /// The flow takes the key of one that has ended without a result, in the transaction that stores it: that one is
+    /// listed by the key as before, and no longer found by it.
+    pub reruns: bool,
     /// Who has it.
     pub owner: FirstOwner,
     /// How many flows may wait on behalf of its caller; without one it counts for no caller. A flow that is stored
     /// already is not refused.
     pub quota: Option<CallerQuota>,
+}
+
+impl Submit {
+    /// A flow without a key, which counts for no caller.
+    #[must_use]
+    pub const fn new(uid: Uid, started: Started, owner: FirstOwner) -> Self {
+        Self { uid, started, key: None, reruns: false, owner, quota: None }
+    }
 }
 
 /// How many flows may wait on behalf of a caller: flows that have not ended, and that no node runs. A further one is

@@ -11,7 +11,7 @@ use asyncsteps_actors::{clock, trace};
 use asyncsteps_core::{AsyncSteps, Error, StepError, StepResult, Template, Time, codes};
 use asyncsteps_executor::message::{Request, Response};
 use asyncsteps_executor::recorder::OUTCOME_UNKNOWN;
-use asyncsteps_executor::{FrontWait, RequestChecks, RequestSteps};
+use asyncsteps_executor::{FrontWait, KeyPolicy, RequestChecks, RequestSteps};
 use asyncsteps_journal::{Error as JournalError, Refused};
 use futures_util::future::OptionFuture;
 use serde_json::{Map, Value};
@@ -87,7 +87,14 @@ impl EntityCall {
     ) -> Result<Self, Error> {
         let fences = asi.extension().map(|CallerFences(fences)| fences.clone()).unwrap_or_default();
         let info = asi.request_mut()?;
-        let key = info.idempotency_key()?.map(str::to_owned);
+        let key = match info.idempotency_key()? {
+            Some((key, KeyPolicy::Return)) => Some(key.to_owned()),
+            Some(_) => {
+                let info = "an entity answers a key as before: it has no other policy";
+                return Err(Error::with_info(codes::INVALID_REQUEST, info));
+            }
+            None => None,
+        };
         let limit = info.handle().time_left().map(|left| clock::now() + left);
         let message = info.transport().and_then(|headers: &CallHeaders| headers.message);
         let (params, steps) = (info.take_params(), info.own_steps());

@@ -242,7 +242,7 @@ fn new_entity(lease: &Lease, kind: &EntityKind, name: &EntityName) -> Result<Sub
         parent: None,
     };
     let (key, owner) = (Some(key_of(name)), FirstOwner::Node(lease.node));
-    Ok(Submit { uid: random()?, started, key, owner, quota: None })
+    Ok(Submit { key, ..Submit::new(random()?, started, owner) })
 }
 
 /// The key by which an entity is found.

@@ -61,7 +61,7 @@ pub(super) fn requests(
             true => FirstOwner::Any,
             false => FirstOwner::AnyAfter(*after),
         };
-        Ok(Submit { uid: id.0, started, key: None, owner, quota: None })
+        Ok(Submit::new(id.0, started, owner))
     };
     mail.messages().iter().map(request).collect()
 }

@@ -21,7 +21,7 @@
 //!
 //! | function | parameters | result |
 //! |---|---|---|
-//! | `submit` | `function`, `params`, `key`, `start`, `deadline` | the `uid` of the job, which runs to an end from now on |
+//! | `submit` | `function`, `params`, `key`, `policy`, `start`, `deadline` | the `uid` of the job, which runs to an end from now on; whether it is an `earlier` one with the key, and the `outcome` of that, empty if it has not ended |
 //! | `status` | `uid` | [`JobStatus`]: what it does, and which effects stay although it did not come to a result |
 //! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
 //! | `events` | `uid`, `after` | what the job emits, as `text/event-stream` |
@@ -41,7 +41,9 @@
 //! | `erase` | `user` or `key` | [`JobsErased`]: how much was removed, and which jobs are left |
 //!
 //! Times are numbers of milliseconds, since 1970 where they are times of day. A `key` has 1 to 128 printable
-//! ASCII characters; the header `Idempotency-Key` is one, and both are refused. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
+//! ASCII characters; the header `Idempotency-Key` is one, and both are refused. Its `policy`, or the parameter of that
+//! name in the header, says what is done if an earlier job has it: `return` answers with that, `rerun_failed` with a new
+//! job if it has failed or was cancelled, and `reject` with the error `KeyTaken`, which names it. A `start` is at most 366 days ahead: a later one is rather a time in another unit, and
 //! would stay in the journal.
 //!
 //! `events` is called by its URL, and answers with server-sent events (HTML §9.2) for who may see the `status`: `id` is the
@@ -97,6 +99,7 @@ mod params;
 mod schedules;
 mod service;
 mod signals;
+mod submit;
 mod types;
 
 pub use allowed::JobsFunction;

@@ -1,5 +1,6 @@
 //! The parameters of calls of `asyncsteps.jobs:1.0`.
 
+use asyncsteps_executor::KeyPolicy;
 use asyncsteps_journal::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,8 @@ pub(super) struct Submission {
     /// The same key again returns the first job: printable ASCII characters, without spaces around them.
     #[schemars(length(min = 1, max = 128))]
     pub(super) key: Option<String>,
+    /// What it does if an earlier job has the key: `return` unless given, or as the header says.
+    pub(super) policy: Option<KeyPolicy>,
     /// When it begins: at most 366 days ahead.
     #[schemars(range(min = 0))]
     pub(super) start: Option<f64>,
@@ -28,6 +31,15 @@ pub(super) struct Submission {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SubmittedJob {
     pub(super) uid: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct KeyedJob {
+    pub(super) uid: String,
+    /// Whether it is an earlier one, which has the key.
+    pub(super) earlier: bool,
+    /// How the earlier one ended: `success`, `Cancelled`, or the code of its error; empty if it has not.
+    pub(super) outcome: String,
 }
 
 #[derive(Deserialize, JsonSchema)]

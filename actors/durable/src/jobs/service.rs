@@ -8,7 +8,7 @@ use asyncsteps_executor::Cx;
 use asyncsteps_executor::iface::FunctionName;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Builder, Functions, Service, checked_key};
+use asyncsteps_executor::{Builder, Functions, Service};
 use asyncsteps_journal::record::Ending;
 use asyncsteps_journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_journal::{self as journal, Path, Refused, Uid};
@@ -17,19 +17,18 @@ use serde_json::Value;
 
 use super::allowed::JobsFunction;
 use super::params::{
-    Awaited, Erasure, How, JobFilter, NamedJob, Page, Resumed, SentSignal, Settlement, Settling,
-    Submission, SubmittedJob, Undoing, WatchedJob, time, whole,
+    Awaited, Erasure, How, JobFilter, KeyedJob, NamedJob, Page, Resumed, SentSignal, Settlement,
+    Settling, Submission, Undoing, WatchedJob, time, whole,
 };
 use super::types::{
     ClockJump, Job, JobCancel, JobChild, JobList, JobResult, JobStatus, JobStep, JobsErased,
 };
 use crate::durable::{Durable, NotEnded, template_of};
 use crate::json;
-use crate::left::wall;
 use crate::settle::NotSettled;
 use crate::settled::Settle;
 use crate::shared::KEY;
-use crate::submit::{Cancelling, NotSubmitted, Options, error_of_submit};
+use crate::submit::{Cancelling, NotSubmitted, error_of_submit};
 use crate::{caller, records};
 
 /// How many jobs are on a page at the most, and unless a caller asks for fewer.
@@ -37,9 +36,6 @@ const MOST: u16 = 100;
 
 /// How long a caller waits for a result at the most: less than clients and proxies wait for an answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(25);
-
-/// How far ahead a job may start: a later one is rather a time in another unit.
-const LATEST_START: Duration = Duration::from_secs(366 * 24 * 3_600);
 
 /// The part of a request's time that is kept for its answer.
 const ANSWER: Duration = Duration::from_millis(250);
@@ -68,6 +64,10 @@ pub enum JobsError {
     #[error("there is no durable function {0}")]
     #[code(public)]
     NotDurable(String),
+    /// An earlier job has the key, and the policy is to reject the second one.
+    #[error("{0}")]
+    #[code(public)]
+    KeyTaken(String),
     /// The job has ended: it takes no signal.
     #[error("the job {0} has ended")]
     #[code(public)]
@@ -171,8 +171,8 @@ impl Jobs {
         }
         let (callers, operators) = (self.callers, self.operators);
         let unknown = ["UnknownJob", "Unreadable"];
-        let submit = interface.function::<Submission, SubmittedJob>("submit");
-        submit.seclvl(callers).throws(["NotDurable"]);
+        let submit = interface.function::<Submission, KeyedJob>("submit");
+        submit.seclvl(callers).throws(["NotDurable", "KeyTaken"]);
         interface.function::<NamedJob, JobStatus>("status").seclvl(callers).throws(unknown);
         interface.function::<Awaited, JobResult>("result").seclvl(callers).throws(unknown);
         let events = interface.function::<WatchedJob, ()>("events").rawresult();
@@ -231,34 +231,6 @@ impl Jobs {
         }
         let info = format!("`{name}` is not allowed here");
         Err(Error::with_info(codes::SECURITY_ERROR, info).into())
-    }
-
-    async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<SubmittedJob> {
-        cx.check(JobsFunction::Submit)?;
-        let Submission { function, params, key, start, deadline } = &*cx.params;
-        let request = cx.request();
-        let options = Options::default().caller(request.caller()).counted_from(request.channel());
-        let key = match (key.as_deref(), request.received()?.idempotency_key()?) {
-            (Some(_), Some(_)) => {
-                let info =
-                    "the job has a `key` and a header Idempotency-Key: one of them is enough";
-                return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
-            }
-            (Some(key), None) => Some(checked_key(key)?),
-            (None, header) => header,
-        };
-        let options = key.into_iter().fold(options, Options::key);
-        if start.is_some_and(|at| time(at) > wall().after(LATEST_START)) {
-            let info = "`start` is more than 366 days ahead";
-            return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
-        }
-        let options = start.iter().fold(options, |options, at| options.start(time(*at)));
-        let options = deadline.iter().fold(options, |options, at| options.deadline(time(*at)));
-        match cx.durable.submit(function, params, options).await {
-            Ok(uid) => Ok(SubmittedJob { uid: uid.to_string() }),
-            Err(NotSubmitted::NoFunction(name)) => Err(JobsError::NotDurable(name).into()),
-            Err(error) => Err(error_of_submit(&error).into()),
-        }
     }
 
     async fn status(cx: &Cx<Self, NamedJob>) -> BodyResult<JobStatus> {

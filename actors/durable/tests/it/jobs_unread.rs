@@ -113,7 +113,7 @@ fn a_job_that_cannot_be_read_says_so_and_keeps_its_cancel() {
             (BOB, "status", "an operator knows why"),
         ] {
             let params = json!({ "uid": uid["uid"], "name": "any" });
-            let params = if function == "signal" { params } else { uid.clone() };
+            let params = if function == "signal" { params } else { json!({ "uid": uid["uid"] }) };
             let refused = ask(&executor, user, function, params).await.expect_err(function);
             let info = refused.info().unwrap_or_default();
             assert_eq!(refused.code(), "Unreadable", "{function} of {user:?}: {refused}");

@@ -2,20 +2,25 @@
 
 use std::any::Any;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use asyncsteps_core::Error;
 use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Caller, Executor, Incoming, ReplyBody, Returns, Service, Steps};
+use asyncsteps_executor::{
+    Caller, Executor, Incoming, KeyPolicy, ReplyBody, Returns, Service, Steps,
+};
 use asyncsteps_journal::memory::Memory;
 use asyncsteps_journal::request::Query;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::jobs::ask as ask_jobs;
 use crate::lab::Nothing;
 use crate::node::run;
 use asyncsteps_journal::TokioClock;
@@ -239,7 +244,7 @@ fn equal_parameters_are_one_request_on_all_ways_and_in_later_versions() {
                     let Value::Object(job) = job else { panic!("an object") };
                     let job = Request::new("asyncsteps.jobs:1.0:submit", job);
                     let answer = ask(executor, job, Key(Some("k"))).await;
-                    assert_eq!(answer, json!({ "uid": uid.to_string() }), "{cart}");
+                    assert_eq!(answer["uid"], json!(uid.to_string()), "{cart}");
                 }
                 let other = json!({ "lines": [{ "sku": "a", "qty": 2 }] });
                 let other = durable.submit("test.counter:1.0:buy", other, options()).await;
@@ -250,4 +255,100 @@ fn equal_parameters_are_one_request_on_all_ways_and_in_later_versions() {
             assert_eq!(programs[0].0.list(all).await.expect("a list").len(), 1);
         });
     }
+}
+
+/// It fails twice.
+#[derive(Default)]
+struct Flaky(AtomicU32);
+
+impl Service for Flaky {
+    type Errors = ();
+}
+
+fn try_it(steps: &Steps<Flaky, Cart>) -> Returns<i32> {
+    let tried = steps.run("try", async |cx, ()| match cx.0.fetch_add(1, Ordering::Relaxed) {
+        0..2 => Err(Error::new("Busy").into()),
+        tries => Ok(i32::try_from(tries).expect("a few")),
+    });
+    tried.recorded().returns()
+}
+
+/// A call with this header; returns the answer, and the name of the earlier request that it is of.
+async fn try_with(executor: &Executor, header: &'static str) -> (String, Option<String>) {
+    let ann = User::new("ann", SecurityLevel::SafeOps);
+    let params = equal_carts()[0].as_object().cloned().expect("an object");
+    let request = Request::new("test.flaky:1.0:try", params);
+    let channel = Channel::new(ChannelKind::Http);
+    let incoming = Incoming::new(request, channel).with_caller(Caller::from(&ann));
+    let reply = executor.dispatch(incoming.with_headers(Rc::new(Key(Some(header))))).await;
+    let (head, ReplyBody::Message(message)) = reply.into_parts() else { panic!("no message") };
+    let replayed = head.and_then(|head| {
+        let mut headers = head.headers().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        headers.find(|(name, _)| name == "idempotency-replayed").map(|(_, value)| value)
+    });
+    let answer = match message.response().clone().into_result() {
+        Ok(result) => json!(result).to_string(),
+        Err(error) => format!("{}: {}", error.code, error.description.unwrap_or_default()),
+    };
+    (answer, replayed)
+}
+
+#[test]
+fn a_policy_says_what_becomes_of_a_key_whose_request_has_failed() {
+    run(async {
+        let durable = Durable::new(Memory::new(TokioClock::start()));
+        let interface = Interface::new("test.flaky:1.0".parse().expect("it is a name"));
+        let executor = Executor::builder().service(interface, Flaky::default(), |functions| {
+            durable.on(functions, "try", try_it);
+        });
+        let jobs = Jobs::new(durable.clone()).allow([JobsFunction::Submit]);
+        let executor = jobs.host(executor).build().expect("the interface is complete");
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        let failed = "InternalError: Not expected error";
+        let job = async |policy: Option<&str>| {
+            let job = json!({
+                "function": "test.flaky:1.0:try", "params": equal_carts()[1], "key": "k",
+                "policy": policy,
+            });
+            ask_jobs(&executor, crate::jobs::ANN, "submit", job).await
+        };
+
+        assert_eq!(try_with(&executor, "k").await, (failed.to_owned(), None));
+        let known = job(None).await.expect("it is known");
+        let first = known["uid"].as_str().expect("a name").to_owned();
+        assert_eq!(known, json!({ "uid": first, "earlier": true, "outcome": "InternalError" }));
+        assert_eq!(try_with(&executor, "k").await, (failed.to_owned(), Some(first.clone())));
+        let (refused, _) = try_with(&executor, "k; policy=reject").await;
+        let taken =
+            format!("the request {first} has the key already, and has ended with InternalError");
+        assert_eq!(refused, format!("InvalidRequest: {taken}"));
+        let refused = job(Some("reject")).await.expect_err("it is taken");
+        assert_eq!((refused.code(), refused.info()), ("KeyTaken", Some(&*taken)));
+
+        // again, in another form of the parameters, and from the program
+        let second = job(Some("rerun_failed")).await.expect("it is new");
+        assert_eq!((&second["earlier"], &second["outcome"]), (&json!(false), &json!("")));
+        let second = second["uid"].as_str().and_then(|uid| uid.parse().ok()).expect("a name");
+        let failure = durable.result::<u32>(second).await.expect_err("it fails again");
+        assert_eq!(failure.code(), "InternalError");
+        let ann = User::new("ann", SecurityLevel::SafeOps);
+        let rerun = async |cart: &Value| {
+            let options = Options::default().caller(&ann).key("k");
+            let options = options.key_policy(KeyPolicy::RerunFailed);
+            durable.submit("test.flaky:1.0:try", cart, options).await.expect("it is stored")
+        };
+        let third = rerun(&equal_carts()[2]).await;
+        assert_eq!(durable.result::<u32>(third).await.expect("it has a result"), 2);
+        assert_eq!(rerun(&equal_carts()[3]).await, third);
+        for header in ["k", "k;policy=rerun_failed", "k; policy=return"] {
+            let answer = ("2".to_owned(), Some(third.to_string()));
+            assert_eq!(try_with(&executor, header).await, answer, "{header}");
+        }
+        for wrong in ["k; policy=other", "k; policy=", "; policy=reject", " ;policy=return"] {
+            let (refused, _) = try_with(&executor, wrong).await;
+            assert!(refused.starts_with("InvalidRequest: The "), "{wrong}: {refused}");
+        }
+        let all = Query { key: Some("k".to_owned()), limit: 9, ..Query::default() };
+        assert_eq!(durable.list(all).await.expect("a list").len(), 3);
+    });
 }

@@ -9,6 +9,7 @@ use asyncsteps_futoin::iface::{Definition, FunctionName, Loader, Source};
 use serde_json::Value;
 
 use super::invoker::{Invocation, Invoker};
+use super::key::IDEMPOTENCY_KEY;
 use super::not_hosted::NotHosted;
 use super::registry::{HostedFunction, Registry};
 use super::request::RequestSteps;
@@ -47,7 +48,8 @@ fn forward(asi: &mut AsyncSteps, invoker: Arc<dyn Invoker>) -> StepResult {
     let called = asi.request()?.function().clone();
     let calling = Calling::of_step(asi, called.as_str());
     let info = asi.request_mut()?;
-    let key = info.idempotency_key()?.map(Arc::from);
+    // with its policy
+    let key = info.idempotency_key()?.and_then(|_| info.header(IDEMPOTENCY_KEY)).map(Arc::from);
     let executor = info.executor();
     let invocation = Invocation {
         function: called.clone(),

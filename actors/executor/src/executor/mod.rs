@@ -100,7 +100,7 @@ pub use hooks::{Direction, Hooks};
 pub use in_flight::{InFlightFilter, InFlightRequest, RequestOfFlow, RequestState};
 pub use incoming::Incoming;
 pub use invoker::{Invocation, Invoker, Invoking};
-pub use key::{IDEMPOTENCY_KEY, checked_key};
+pub use key::{IDEMPOTENCY_KEY, KeyPolicy, checked_key};
 pub use messages::{Answer, CancelRequest, CancelRequests, Dispatch, InspectSteps};
 pub use not_hosted::NotHosted;
 pub use outcome::{RequestOutcome, RequestOver};

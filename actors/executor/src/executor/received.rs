@@ -7,7 +7,7 @@ use asyncsteps_futoin::message::header_name;
 use asyncsteps_futoin::net::SourceAddress;
 
 use super::exchange::Exchange;
-use super::key::{IDEMPOTENCY_KEY, key_of_header};
+use super::key::{IDEMPOTENCY_KEY, KeyPolicy, key_of_header};
 use super::received_parts::ReceivedParts;
 use crate::channel::ChannelKind;
 use crate::raw::{RawFlow, RawInput};
@@ -62,12 +62,12 @@ impl<'a> Received<'a> {
         self.parts().headers.iter().flat_map(|headers| headers.headers())
     }
 
-    /// The [key](super::IDEMPOTENCY_KEY) of its caller, if it has one. The headers of a WebSocket belong to the connection,
+    /// The [key](super::IDEMPOTENCY_KEY) of its caller with its policy, if it has one. The headers of a WebSocket belong to the connection,
     /// and not to each request that comes over it.
     ///
     /// # Errors
     /// InvalidRequest with a header that is [no key](super::checked_key), and with several of them.
-    pub fn idempotency_key(self) -> Result<Option<&'a str>, Error> {
+    pub fn idempotency_key(self) -> Result<Option<(&'a str, KeyPolicy)>, Error> {
         let kind = self.0.reply_to.channel.kind();
         if kind == ChannelKind::WebSocket || !self.has_header(IDEMPOTENCY_KEY) {
             return Ok(None);

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::caller::Caller;
 use super::exchange::Exchange;
 use super::handle::Executor;
+use super::key::KeyPolicy;
 use super::received::Received;
 use super::request_parts::RequestParts;
 use super::result_draft::ResultDraft;
@@ -212,12 +213,12 @@ impl RequestInfo {
         self.received().has_header(name)
     }
 
-    /// The [key](super::IDEMPOTENCY_KEY) of its caller, if it has one. The headers of a WebSocket belong to the connection,
+    /// The [key](super::IDEMPOTENCY_KEY) of its caller with its policy, if it has one. The headers of a WebSocket belong to the connection,
     /// and not to each request that comes over it.
     ///
     /// # Errors
     /// InvalidRequest with a header that is [no key](super::checked_key), and with several of them.
-    pub fn idempotency_key(&self) -> Result<Option<&str>, Error> {
+    pub fn idempotency_key(&self) -> Result<Option<(&str, KeyPolicy)>, Error> {
         self.received().idempotency_key()
     }
 

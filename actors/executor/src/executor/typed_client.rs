@@ -161,7 +161,8 @@ impl TypedClient {
     ///
     /// A service at a URL tells users apart only if it is registered with `on_behalf_of_users`: else all calls of it are of one
     /// user, and a key has to be different for each. Over a WebSocket to such a service there are no keys: the call fails with
-    /// InvalidRequest. The [key of a step](crate::Cx::key) can be longer than 128 characters.
+    /// InvalidRequest. The [key of a step](crate::Cx::key) can be longer than 128 characters. `order-17; policy=rerun_failed` is the
+    /// key `order-17` with a [policy](crate::KeyPolicy) for an earlier call that has failed.
     ///
     /// ```
     /// # use asyncsteps_executor::{TypedCall, TypedCallError, TypedClient};

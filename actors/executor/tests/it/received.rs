@@ -9,7 +9,7 @@ use asyncsteps_executor::channel::{Channel, ChannelKind};
 use asyncsteps_executor::message::{Headers, Request};
 use asyncsteps_executor::raw::RawInput;
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Cx, Executor, Incoming, ReplyBody};
+use asyncsteps_executor::{Cx, Executor, Incoming, KeyPolicy, ReplyBody};
 use bytes::Bytes;
 use futures_util::stream;
 use schemars::JsonSchema;
@@ -31,7 +31,7 @@ async fn note(cx: &Cx<(), Note>) -> BodyResult<String> {
     assert_eq!((received.header("x-trial"), received.has_header("x-other")), (Some("one"), false));
     assert_eq!(received.headers().count(), 3);
     assert_eq!((received.cookie("seat"), received.cookie("row")), (Some("7"), None));
-    assert_eq!(received.idempotency_key()?, Some("a key"));
+    assert_eq!(received.idempotency_key()?, Some(("a key", KeyPolicy::Return)));
     assert_eq!(received.transport::<Upgrade>().map(|it| it.0), Some("certificate"));
     assert!(!received.expects_raw_output());
     let message = cx.request().raw_request().await?;

@@ -91,10 +91,15 @@ impl MemoryStore {
     pub(super) fn submit(&mut self, submit: Submit, now: Moment) -> Result<Submitted, Error> {
         let started = check::submit(&submit, &self.seal)?;
         let by_key = submit.key.as_ref().and_then(|key| self.keys.get(key));
-        if let Some(number) = by_key.or_else(|| self.numbers.get(&submit.uid)) {
-            let known = &self.flows[number];
-            let first = known.records.values().next();
-            return check::known(&submit, known.head.uid, first, &self.seal);
+        let known = self.numbers.get(&submit.uid).or(by_key).copied();
+        let known = known.and_then(|number| self.flows.get(&number));
+        let mut left = None;
+        if let Some(StoredFlow { head, records, .. }) = known {
+            let answer = check::known(&submit, head.uid, records.values().next(), &self.seal)?;
+            left = head.left_scope(&submit).map(|scope| (head.number, scope));
+            if left.is_none() {
+                return Ok(answer);
+            }
         }
         if let Some(quota) = &submit.quota {
             let mut waiting = WaitingCounts::default();
@@ -103,6 +108,10 @@ impl MemoryStore {
         }
         if let FirstOwner::Node(node) = submit.owner {
             self.check_lease(node, now)?;
+        }
+        if let Some((earlier, scope)) = left {
+            let key = self.flows.get_mut(&earlier).and_then(|flow| flow.key.as_mut());
+            key.into_iter().for_each(|key| key.scope.clone_from(&scope));
         }
         self.last_flow += 1;
         let head = FlowHead { number: self.last_flow, ..FlowHead::new(&submit, now) };

@@ -81,8 +81,11 @@ impl SubmitPlace<'_> {
         waiting: &mut WaitingCounts,
     ) -> Result<Submitted, SessionFailure> {
         let Self { session, program, alive, now } = *self;
-        if let Some(known) = known(session, submit).await? {
-            return Ok(known);
+        let known_before = known(session, submit).await?;
+        if let Some((answer, earlier)) = &known_before
+            && earlier.left_scope(submit).is_none()
+        {
+            return Ok(*answer);
         }
         let quota = submit.quota.as_ref();
         if let Some(quota) = quota {
@@ -92,6 +95,13 @@ impl SubmitPlace<'_> {
             && !alive.contains(&node)
         {
             return Err(Refused::NoLease(node).into());
+        }
+        if let Some((_, earlier)) = known_before {
+            // unless another transaction was earlier by a moment: then its flow is known below
+            let sql = "UPDATE flow SET scope = $3 WHERE number = $1 AND scope = $2";
+            let scope = submit.key.as_ref().map(|key| key.scope.as_str());
+            let left = (int(earlier.number), earlier.left_scope(submit));
+            session.execute(sql, &[&left.0, &scope, &left.1]).await?;
         }
         let sql = "WITH new AS (INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, \
          run, claims, deaths, inbox, seen, removed, created, due, scope, key, caller, local_id, due_passed) \
@@ -126,27 +136,29 @@ impl SubmitPlace<'_> {
             return Ok(Submitted::New);
         }
         // another transaction was earlier by a moment
-        known(session, submit).await?.ok_or_else(super::tables::foreign)
+        let (answer, _) = known(session, submit).await?.ok_or_else(super::tables::foreign)?;
+        Ok(answer)
     }
 }
 
-/// The answer, if there is a flow with the key or the uid.
+/// The flow with the uid or the key, if there is one, and the answer about it.
 async fn known(
     session: &JournalSession,
     submit: &Submit,
-) -> Result<Option<Submitted>, SessionFailure> {
+) -> Result<Option<(Submitted, FlowHead)>, SessionFailure> {
     let sql = concat!(
         "SELECT ",
         head_columns!(),
         ", r.path, r.kind, r.body FROM (SELECT * FROM flow WHERE scope = $2 AND key = $3 \
          UNION ALL SELECT * FROM flow WHERE uid = $1) AS f LEFT JOIN LATERAL \
          (SELECT * FROM record WHERE flow = f.number AND epoch = 0 AND sequence = 0 OFFSET 0) AS r \
-         ON true ORDER BY f.uid = $1 LIMIT 1"
+         ON true ORDER BY f.uid <> $1 LIMIT 1"
     );
     let key = submit.key.as_ref();
     let (scope, key) = (key.map(|key| key.scope.as_str()), key.map(|key| key.key.as_str()));
     let rows = session.query(sql, &[&submit.uid.as_bytes().as_slice(), &scope, &key]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let (head, first) = (head(row)?, encoded(row, 26)?);
-    Ok(Some(check::known(submit, head.uid, Some(&first), &session.seal)?))
+    let answer = check::known(submit, head.uid, Some(&first), &session.seal)?;
+    Ok(Some((answer, head)))
 }

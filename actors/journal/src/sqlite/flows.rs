@@ -28,12 +28,16 @@ impl SqliteTables {
         started: &Encoded,
         now: Moment,
     ) -> Result<Submitted, Error> {
-        if let Some(known) = self.known(submit)? {
+        let known = self.known(submit)?;
+        if let Some(known) = &known {
             let sql = "SELECT path, kind, body FROM record \
                        WHERE flow = ?1 AND epoch = 0 AND sequence = 0";
             let first = self.prepare(sql)?.query_row([int(known.number)], |row| encoded(row, 0));
             let first = first.optional().map_err(db_error)?;
-            return check::known(submit, known.uid, first.as_ref(), &self.seal);
+            let answer = check::known(submit, known.uid, first.as_ref(), &self.seal)?;
+            if known.left_scope(submit).is_none() {
+                return Ok(answer);
+            }
         }
         let quota = submit.quota.as_ref();
         if let Some(quota) = quota {
@@ -41,6 +45,11 @@ impl SqliteTables {
         }
         if let FirstOwner::Node(node) = submit.owner {
             self.check_lease(node, now)?;
+        }
+        if let Some(earlier) = known {
+            let left = params![int(earlier.number), earlier.left_scope(submit)];
+            let sql = "UPDATE flow SET scope = ?2 WHERE number = ?1";
+            self.prepare(sql)?.execute(left).map_err(db_error)?;
         }
         let new = FlowHead::new(submit, now);
         let sql = "INSERT INTO flow (uid, template, version, pinned, state, epoch, owner, run, \
@@ -90,20 +99,17 @@ impl SqliteTables {
         Ok(cache.waiting().check(quota)?)
     }
 
-    /// The flow with the key or the uid.
+    /// The flow with the uid or the key.
     fn known(&self, submit: &Submit) -> Result<Option<FlowHead>, Error> {
-        if let Some(key) = &submit.key {
-            let sql = format!("SELECT {HEAD} FROM flow WHERE scope = ?1 AND key = ?2");
-            let found = self.prepare(&sql)?.query_row([&key.scope, &key.key], head).optional();
-            if let Some(found) = found.map_err(db_error)? {
-                return Ok(Some(found));
-            }
-        }
         match self.flow(submit.uid) {
-            Ok(found) => Ok(Some(found)),
-            Err(Error::Refused(_)) => Ok(None),
-            Err(error) => Err(error),
+            Ok(found) => return Ok(Some(found)),
+            Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error),
         }
+        let Some(key) = &submit.key else { return Ok(None) };
+        let sql = format!("SELECT {HEAD} FROM flow WHERE scope = ?1 AND key = ?2");
+        let found = self.prepare(&sql)?.query_row([&key.scope, &key.key], head).optional();
+        found.map_err(db_error)
     }
 
     pub(super) fn append(

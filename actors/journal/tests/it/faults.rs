@@ -31,7 +31,7 @@ fn submit() -> Submit {
         parent: None,
     };
     let uid = Uid::random().expect("random bytes");
-    Submit { uid, started, key: None, owner: FirstOwner::Any, quota: None }
+    Submit::new(uid, started, FirstOwner::Any)
 }
 
 fn count(journal: &Memory) -> usize {

@@ -20,6 +20,9 @@ fn a_call_that_comes_again_with_its_key_is_carried_out_once() {
         assert_eq!(one.keyed("ann", "k", add.clone()).await, Ok(json!(1)));
         let other = json!({ "name": "a", "add": 2 });
         assert_eq!(one.keyed("ann", "k", other).await, Err("InvalidRequest".to_owned()));
+        let wrong = one.keyed("ann", "k; policy=reject", add.clone()).await;
+        assert_eq!(wrong, Err("InvalidRequest".to_owned()), "it is not `k` of another policy");
+        assert_eq!(one.keyed("ann", "k; policy=return", add.clone()).await, Ok(json!(1)));
         assert_eq!(one.keyed("bob", "k", add.clone()).await, Ok(json!(2)), "another user");
         one.stop().await;
         let next = Process::start(journal.clone()).await;

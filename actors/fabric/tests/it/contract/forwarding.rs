@@ -106,7 +106,7 @@ pub(super) async fn a_front_forwards_keys(nodes: &Nodes) {
     let front = front.build().expect("an executor");
     let mut seen = Vec::new();
     for (kind, key) in [
-        (ChannelKind::Http, Some("order 7")),
+        (ChannelKind::Http, Some("order 7; policy=reject")),
         (ChannelKind::Http, None),
         (ChannelKind::WebSocket, Some("of the connection")),
     ] {
@@ -120,7 +120,7 @@ pub(super) async fn a_front_forwards_keys(nodes: &Nodes) {
         let ReplyBody::Message(answer) = answer.into_parts().1 else { panic!("no answer") };
         seen.push(answer.response().clone().into_result().expect("it is answered"));
     }
-    assert_eq!(seen, ["order 7", "none", "none"]);
+    assert_eq!(seen, ["order 7; policy=reject", "none", "none"]);
     guard.drain(GRACE).await;
 }
 

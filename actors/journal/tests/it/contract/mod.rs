@@ -74,6 +74,7 @@ rules! {
         open_flows_are_counted_by_state
         a_flow_that_is_not_there_is_named;
     removal:
+        a_failed_flow_leaves_its_key_to_one_that_reruns_it
         flows_of_a_user_and_of_a_key_are_listed
         what_has_ended_is_removed_with_its_key;
     schedules:

@@ -1,9 +1,10 @@
 //! Whom flows act for, and what is removed before its time.
 
 use asyncsteps_journal::limits::BATCH;
-use asyncsteps_journal::record::Started;
+use asyncsteps_journal::record::{Ending, Started};
 use asyncsteps_journal::request::{CallerKey, FirstOwner, FlowState, Query, Submit, Submitted};
 use asyncsteps_journal::{Error, Incarnation, Journal, Refused, Uid};
+use futures_util::future::join_all;
 
 use super::world::*;
 
@@ -34,6 +35,46 @@ async fn listed(journal: &dyn Journal, user: Option<&str>, key: Option<&str>) ->
             None => return found,
         }
     }
+}
+
+pub(super) async fn a_failed_flow_leaves_its_key_to_one_that_reruns_it(journal: &dyn Journal) {
+    let owner = FirstOwner::Node(node(journal).await);
+    let keyed = || flow_of("ann", "a", "k", owner);
+    let again = || Submit { reruns: true, ..keyed() };
+    let known = async |submit: Submit| match journal.submit(submit).await.unwrap() {
+        Submitted::Known(uid) => uid,
+        Submitted::New | _ => panic!("it is new"),
+    };
+    let earlier = again();
+    let mut last = stored(journal, earlier.clone()).await;
+    assert_eq!(known(again()).await, last, "it has not ended");
+    let endings = [Ending::Failed(failure("Busy")), Ending::Cancelled];
+    for ending in endings {
+        Owned::of(journal, last).write(vec![ended(ending)]).await.unwrap();
+        assert_eq!(known(keyed()).await, last, "it is not said that it runs again");
+        let mut other = again();
+        other.started.parameters = value("other");
+        let refused = journal.submit(other).await.unwrap_err();
+        assert!(matches!(refused, Error::Refused(Refused::KeyInUse { uid, .. }) if uid == last));
+        // of several at once one is new
+        let submits: Vec<_> = (0..9).map(|_| again()).collect();
+        let answers = join_all(submits.iter().map(|it| journal.submit(it.clone()))).await;
+        let new = answers.iter().position(|it| *it.as_ref().unwrap() == Submitted::New);
+        let new = submits[new.expect("one is new")].uid;
+        let others = answers.iter().filter(|it| *it.as_ref().unwrap() == Submitted::Known(new));
+        assert_eq!(others.count(), 8);
+        last = new;
+    }
+    assert_eq!(known(earlier.clone()).await, earlier.uid, "a submit that is repeated");
+    let key = CallerKey { scope: "a".to_owned(), key: "k".to_owned() };
+    assert_eq!(journal.find(key.clone()).await.unwrap(), Some(last));
+    Owned::of(journal, last).write(vec![completed()]).await.unwrap();
+    assert_eq!(known(again()).await, last, "it has a result");
+    // the earlier ones are listed by the key, and take it from no other when they go
+    assert_eq!(listed(journal, None, Some("k")).await.len(), 3);
+    journal.remove(vec![earlier.uid]).await.unwrap();
+    assert_eq!(journal.find(key).await.unwrap(), Some(last));
+    assert_eq!(listed(journal, None, Some("k")).await.len(), 2);
 }
 
 pub(super) async fn flows_of_a_user_and_of_a_key_are_listed(journal: &dyn Journal) {

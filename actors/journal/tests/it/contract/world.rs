@@ -80,7 +80,7 @@ pub(super) fn started() -> Started {
 }
 
 pub(super) fn submit(owner: FirstOwner) -> Submit {
-    Submit { uid: uid(), started: started(), key: None, owner, quota: None }
+    Submit::new(uid(), started(), owner)
 }
 
 pub(super) fn uid() -> Uid {

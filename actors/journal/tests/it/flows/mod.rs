@@ -20,7 +20,7 @@ pub(crate) fn submit(owner: FirstOwner) -> Submit {
         schedule: None,
         parent: None,
     };
-    Submit { uid: Uid::random().expect("random bytes"), started, key: None, owner, quota: None }
+    Submit::new(Uid::random().expect("random bytes"), started, owner)
 }
 
 pub(crate) async fn start(journal: &dyn Journal, node: Incarnation) -> Uid {

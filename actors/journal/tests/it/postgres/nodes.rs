@@ -7,7 +7,8 @@ use std::time::Duration;
 use asyncsteps_journal::postgres::{Config, Options, Postgres};
 use asyncsteps_journal::record::{Ended, Ending, Started};
 use asyncsteps_journal::request::{
-    Append, CallerQuota, Claim, Claimed, Disposition, FirstOwner, FlowState, Program, Query, Submit,
+    Append, CallerKey, CallerQuota, Claim, Claimed, Disposition, FirstOwner, FlowState, Program,
+    Query, Submit, Submitted,
 };
 use asyncsteps_journal::{
     Clock, Error, Event, Incarnation, Journal, Path, Record, Refused, Repeat, SystemClock,
@@ -37,6 +38,7 @@ fn several_nodes_share_a_journal() {
         a_claim_that_is_dropped_leaves_nothing_locked(&server).await;
         a_jump_of_the_server_moves_no_lease_and_no_wait(&server).await;
         nodes_that_submit_at_once_keep_a_quota(&server).await;
+        of_nodes_that_rerun_a_failed_flow_at_once_one_does(&server).await;
         tables_of_the_first_format_are_taken_over(&server).await;
         requests_of_the_format_before_go_on(&server).await;
         what_cannot_be_used_is_named(&server).await;
@@ -311,6 +313,32 @@ async fn nodes_that_submit_at_once_keep_a_quota(server: &Server) {
     let more = Submit { quota: Some(quota("ann")), ..submit(FirstOwner::Any) };
     let refused = nodes[0].submit(more).await;
     assert!(matches!(refused, Err(Error::Refused(Refused::TooManyWaiting { .. }))), "{refused:?}");
+}
+
+async fn of_nodes_that_rerun_a_failed_flow_at_once_one_does(server: &Server) {
+    let nodes = [connect(server, "reruns").await, connect(server, "reruns").await];
+    let node = nodes[0].register(HOUR).await.expect("a node").node;
+    let keyed = |number: usize| {
+        let key = CallerKey { scope: "a".to_owned(), key: number.to_string() };
+        Submit { key: Some(key), reruns: true, ..submit(FirstOwner::Node(node)) }
+    };
+    const KEYS: usize = 20;
+    for number in 0..KEYS {
+        let first = keyed(number);
+        nodes[0].submit(first.clone()).await.expect("a new flow");
+        let ended = Ended { ending: Ending::Cancelled };
+        let record = Record::new(Path::template(&first.started.template), Event::Ended(ended));
+        let ended = Append { records: vec![record], ..entry(first.uid, 1, "") };
+        nodes[0].append(vec![ended]).await.expect("an answer")[0].as_ref().expect("it is written");
+    }
+    // each node in another order
+    let submits =
+        (0..2 * KEYS).map(|at| (at % 2, if at % 2 == 0 { at / 2 } else { KEYS - 1 - at / 2 }));
+    let answers =
+        join_all(submits.map(async |(node, number)| nodes[node].submit(keyed(number)).await)).await;
+    let answers: Vec<_> = answers.into_iter().map(|answer| answer.expect("an answer")).collect();
+    let new = answers.iter().filter(|answer| **answer == Submitted::New);
+    assert_eq!(new.count(), KEYS, "{answers:?}");
 }
 
 /// Takes away what format 4 has added.
