@@ -41,6 +41,14 @@ enum JobsCommand {
         /// The same key again returns the first request instead of a second one.
         #[arg(long)]
         key: Option<String>,
+
+        /// What it does if an earlier request has the key: return, rerun_failed or reject.
+        #[arg(long)]
+        policy: Option<String>,
+
+        /// Names by which it is listed.
+        #[arg(long = "tag")]
+        tags: Vec<String>,
     },
     /// Print the status of a request.
     Status {
@@ -94,6 +102,10 @@ enum JobsCommand {
         /// Only requests with this key of a caller.
         #[arg(long)]
         key: Option<String>,
+
+        /// Only requests with this tag.
+        #[arg(long)]
+        tag: Option<String>,
 
         /// Only those that were submitted at this time or after it: 2026-11-26T20:00:00Z.
         #[arg(long, value_name = "TIME")]
@@ -181,8 +193,12 @@ impl JobsOptions {
         let patience = PATIENCE + Duration::from_secs(wait.into());
         let server = JobsServer::new(&self.url, patience)?;
         match &self.command {
-            JobsCommand::Submit { function, params, key } => {
-                server.submit(function, params, key.as_deref()).await
+            JobsCommand::Submit { function, params, key, policy, tags } => {
+                let params = object(params)?;
+                let submission = json!({
+                    "function": function, "params": params, "key": key, "policy": policy, "tags": tags,
+                });
+                server.submit(submission).await
             }
             JobsCommand::Status { uid } => {
                 let status = server.call("status", json!({ "uid": uid })).await?;
@@ -202,10 +218,10 @@ impl JobsOptions {
                 server.call("signal", signal).await?;
                 Ok(format!("{uid} has the signal {name}"))
             }
-            JobsCommand::List { state, function, user, key, from, before, entities } => {
+            JobsCommand::List { state, function, user, key, tag, from, before, entities } => {
                 let [from, before] = [from, before].map(|time| time.map(Timestamp::as_millisecond));
                 let which = json!({
-                    "state": state, "function": function, "user": user, "key": key,
+                    "state": state, "function": function, "user": user, "key": key, "tag": tag,
                     "from": from, "before": before, "entities": entities,
                 });
                 Ok(JobTable(server.list("list", which).await?).to_string())
@@ -283,13 +299,7 @@ impl JobsServer {
         Ok(format!("{uid} goes on"))
     }
 
-    async fn submit(
-        &self,
-        function: &str,
-        params: &str,
-        key: Option<&str>,
-    ) -> anyhow::Result<String> {
-        let submission = json!({ "function": function, "params": object(params)?, "key": key });
+    async fn submit(&self, submission: Value) -> anyhow::Result<String> {
         let submitted = self.call("submit", submission).await?;
         let uid = submitted["uid"].as_str().context("the server gives no uid")?;
         Ok(uid.to_owned())

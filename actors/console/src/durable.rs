@@ -102,7 +102,7 @@ impl OperatorAction {
 }
 
 /// The requests that a query is for: `state`, `after` as [`DurableRequests::next`] has it, and `text`, which is a uid, the
-/// key of a caller, or a user. Entities are no requests.
+/// key of a caller, a tag, or a user. Entities are no requests.
 pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
     let (mut state, mut after, mut text) = (None, 0, String::new());
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -131,7 +131,7 @@ pub(crate) async fn list(durable: &Durable, query: &str) -> DurableRequests {
     }
 }
 
-/// The requests of this uid, or else of this key, or else of this user; all without a text.
+/// The requests of this uid, or else of this key, this tag, or this user; all without a text.
 async fn find_all(durable: &Durable, query: Query, text: String) -> Result<Vec<FlowInfo>, Error> {
     if text.is_empty() {
         return durable.list(query).await;
@@ -142,6 +142,10 @@ async fn find_all(durable: &Durable, query: Query, text: String) -> Result<Vec<F
     let of_key = durable.list(Query { key: Some(text.clone()), ..query.clone() }).await?;
     if !of_key.is_empty() {
         return Ok(of_key);
+    }
+    let of_tag = durable.list(Query { tag: Some(text.clone()), ..query.clone() }).await?;
+    if !of_tag.is_empty() {
+        return Ok(of_tag);
     }
     durable.list(Query { user: Some(text), ..query }).await
 }
@@ -238,6 +242,7 @@ impl Bounded for Job {
         self.reason.as_mut().map(cut);
         self.user.as_mut().map(cut);
         self.key.as_mut().map(cut);
+        self.tags.iter_mut().for_each(cut);
         self.cancelled_by.as_mut().map(cut);
         self
     }

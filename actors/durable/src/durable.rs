@@ -108,7 +108,7 @@ impl Durable {
         options: Options,
     ) -> Result<Uid, NotSubmitted> {
         let (template, version) = (program.template.clone(), program.version);
-        let Options { caller, key, policy, deadline, start, uid, origin, parent } = options;
+        let Options { caller, key, policy, tags, deadline, start, uid, origin, parent } = options;
         let own = match uid {
             Some(uid) => uid,
             None => Uid::random().map_err(NotSubmitted::NoRandom)?,
@@ -131,7 +131,7 @@ impl Durable {
         let most = self.shared.settings.lock().waiting_per_caller;
         let quota = origin.and_then(|origin| caller::quota(&caller, origin, most));
         let reruns = policy == KeyPolicy::RerunFailed;
-        let mut submit = Submit { key, reruns, quota, ..Submit::new(own, started, owner) };
+        let mut submit = Submit { key, reruns, tags, quota, ..Submit::new(own, started, owner) };
         let mut stored = self.store(submit.clone()).await;
         if let Err(Error::Refused(Refused::KeyInUse { uid, .. })) = stored
             && let Some(equal) = self.equal(uid, &program, (params, &caller)).await?
@@ -233,8 +233,8 @@ impl Durable {
     pub async fn status(&self, uid: Uid) -> Result<Status, Error> {
         let mut status = self.shared.journal.status(uid).await?;
         let query = Query { uid: Some(uid), limit: 1, ..Query::default() };
-        if let Some(FlowInfo { user, key, .. }) = self.list(query).await?.pop() {
-            (status.flow.user, status.flow.key) = (user, key);
+        if let Some(FlowInfo { user, key, tags, .. }) = self.list(query).await?.pop() {
+            (status.flow.user, status.flow.key, status.flow.tags) = (user, key, tags);
         }
         if status.flow.state == FlowState::Running && status.flow.cancel.is_none() {
             status.flow.due = due_of(&self.records(uid).await?, self.shared.now());

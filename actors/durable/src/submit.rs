@@ -15,6 +15,7 @@ pub struct Options {
     pub(crate) caller: Caller,
     pub(crate) key: Option<String>,
     pub(crate) policy: KeyPolicy,
+    pub(crate) tags: Vec<String>,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) start: Option<Timestamp>,
     pub(crate) uid: Option<Uid>,
@@ -26,9 +27,19 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let (key, policy, deadline, start, uid, origin, parent) = Default::default();
+        let (key, policy, tags, deadline, start, uid, origin, parent) = Default::default();
         // its message never leaves the process, as if it were signed
-        Self { caller: Caller::anonymous(), key, policy, deadline, start, uid, origin, parent }
+        Self {
+            caller: Caller::anonymous(),
+            key,
+            policy,
+            tags,
+            deadline,
+            start,
+            uid,
+            origin,
+            parent,
+        }
     }
 }
 
@@ -53,6 +64,13 @@ impl Options {
     /// What it does if an earlier request has its key; by default it is that one.
     pub fn key_policy(self, policy: KeyPolicy) -> Self {
         Self { policy, ..self }
+    }
+
+    /// Names by which it is listed, see [`Query::tag`](asyncsteps_journal::request::Query::tag): up to
+    /// [`TAGS`](asyncsteps_journal::limits::TAGS) of [`TAG_BYTES`](asyncsteps_journal::limits::TAG_BYTES). An earlier
+    /// request with the key keeps its own.
+    pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { tags: tags.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// When it fails with `Timeout`, and is undone, unless it has ended. By default never.

@@ -4,7 +4,7 @@ use crate::coding::{Encoded, at_most, encoded};
 use crate::error::{Error, NotWritten, Refused};
 use crate::head::FlowHead;
 use crate::id::{RecordId, Uid};
-use crate::limits::{BATCH, EVENT_BYTES, LIST_ITEMS, PATH_BYTES, TEXT_BYTES};
+use crate::limits::{BATCH, EVENT_BYTES, LIST_ITEMS, PATH_BYTES, TAG_BYTES, TAGS, TEXT_BYTES};
 use crate::path::Path;
 use crate::record::{Event, Failure, Record};
 use crate::request::{Append, Appended, CancelledBy, Disposition, Emit, Resume, Submit, Submitted};
@@ -51,6 +51,11 @@ pub(crate) fn submit(submit: &Submit, seal: &Seal) -> Result<Encoded, Refused> {
     if let Some(key) = &submit.key {
         text("scope", &key.scope)?;
         text("key", &key.key)?;
+    }
+    at_most("list of tags", submit.tags.len(), TAGS)?;
+    for tag in &submit.tags {
+        text("tag", tag)?;
+        at_most("tag", tag.len(), TAG_BYTES)?;
     }
     if let Some(quota) = &submit.quota {
         text("caller", &quota.caller)?;

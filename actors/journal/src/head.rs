@@ -396,6 +396,7 @@ impl FlowHead {
             outcome: outcome.map(|code| if code.is_empty() { SUCCESS.to_owned() } else { code }),
             user: None,
             key: None,
+            tags: Vec::new(),
         }
     }
 }

@@ -25,7 +25,7 @@ const LONGEST_ID: usize = 64;
 /// is an error that names the record and the key, and a request with such a record is paused.
 ///
 /// Not sealed are names (of functions, steps, items of `each_by`, signals, schedules, operators), the local ids of
-/// users, callers and their keys, times, sizes, and reasons for which a request waits.
+/// users, callers and their keys, tags, times, sizes, and reasons for which a request waits.
 ///
 /// ```
 /// use asyncsteps_journal::Keys;

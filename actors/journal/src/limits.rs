@@ -11,6 +11,12 @@ pub const PATH_BYTES: usize = 4096;
 /// Bytes of any other text: names of templates, users, keys, signals, error codes and texts.
 pub const TEXT_BYTES: usize = 4096;
 
+/// Tags of a flow: some names by which people look for it, each of which costs a row and two entries of an index.
+pub const TAGS: usize = 16;
+
+/// Bytes of a tag.
+pub const TAG_BYTES: usize = 128;
+
 /// Bytes of the trace of a request: `traceparent`, 512 bytes of `tracestate` and 8,192 of `baggage`.
 pub const TRACE_BYTES: usize = 9 * 1024;
 

@@ -21,6 +21,8 @@ pub struct Submit {
     /// The flow takes the key of one that has ended without a result, in the transaction that stores it: that one is
     /// listed by the key as before, and no longer found by it.
     pub reruns: bool,
+    /// Names by which people look for it, up to [`TAGS`](crate::limits::TAGS).
+    pub tags: Vec<String>,
     /// Who has it.
     pub owner: FirstOwner,
     /// How many flows may wait on behalf of its caller; without one it counts for no caller. A flow that is stored
@@ -32,7 +34,7 @@ impl Submit {
     /// A flow without a key, which counts for no caller.
     #[must_use]
     pub const fn new(uid: Uid, started: Started, owner: FirstOwner) -> Self {
-        Self { uid, started, key: None, reruns: false, owner, quota: None }
+        Self { uid, started, key: None, reruns: false, tags: Vec::new(), owner, quota: None }
     }
 }
 
@@ -441,6 +443,8 @@ pub struct FlowInfo {
     pub user: Option<String>,
     /// In a list: the key of its caller.
     pub key: Option<String>,
+    /// In a list: its tags, in their order as bytes.
+    pub tags: Vec<String>,
 }
 
 /// The state of a flow. The numbers are also on disk.
@@ -498,6 +502,8 @@ pub struct Query {
     pub user: Option<String>,
     /// Only flows with this key of a caller, in whichever scope.
     pub key: Option<String>,
+    /// Only flows with this tag.
+    pub tag: Option<String>,
     /// Only flows that have not ended, and have a key of a caller in this scope: as they are at one moment.
     pub open_in: Option<String>,
     /// Only flows that were submitted at this time or after it.

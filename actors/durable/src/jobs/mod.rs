@@ -21,13 +21,13 @@
 //!
 //! | function | parameters | result |
 //! |---|---|---|
-//! | `submit` | `function`, `params`, `key`, `policy`, `start`, `deadline` | the `uid` of the job, which runs to an end from now on; whether it is an `earlier` one with the key, and the `outcome` of that, empty if it has not ended |
+//! | `submit` | `function`, `params`, `key`, `policy`, `tags`, `start`, `deadline` | the `uid` of the job, which runs to an end from now on; whether it is an `earlier` one with the key, and the `outcome` of that, empty if it has not ended |
 //! | `status` | `uid` | [`JobStatus`]: what it does, and which effects stay although it did not come to a result |
 //! | `result` | `uid`, `wait` | [`JobResult`]: how it ended, if it does so within the time |
 //! | `events` | `uid`, `after` | what the job emits, as `text/event-stream` |
 //! | `cancel` | `uid` | [`JobCancel`]: `requested`, or `tooLate` if it has ended or has begun what commits it |
 //! | `signal` | `uid`, `name`, `value`, `id` | |
-//! | `list` | `function`, `state`, `entities`, `user`, `from`, `before`, `after`, `most` | [`JobList`], the oldest first |
+//! | `list` | `function`, `state`, `entities`, `user`, `key`, `tag`, `from`, `before`, `after`, `most` | [`JobList`], the oldest first |
 //! | `deadLetters` | `after`, `most` | [`JobList`] of the jobs that wait for an operator |
 //! | `pause` | `uid` | |
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |

@@ -20,6 +20,9 @@ pub(super) struct Submission {
     pub(super) key: Option<String>,
     /// What it does if an earlier job has the key: `return` unless given, or as the header says.
     pub(super) policy: Option<KeyPolicy>,
+    /// Names by which it is listed: up to 16 of 128 bytes.
+    #[schemars(length(max = 16))]
+    pub(super) tags: Option<Vec<String>>,
     /// When it begins: at most 366 days ahead.
     #[schemars(range(min = 0))]
     pub(super) start: Option<f64>,
@@ -73,6 +76,8 @@ pub(super) struct JobFilter {
     pub(super) user: Option<String>,
     /// Only jobs with this key of a caller.
     pub(super) key: Option<String>,
+    /// Only jobs with this tag.
+    pub(super) tag: Option<String>,
     /// Only jobs that were submitted at this time or after it.
     #[schemars(range(min = 0))]
     pub(super) from: Option<f64>,

@@ -323,7 +323,7 @@ impl Jobs {
     }
 
     async fn list(cx: &Cx<Self, JobFilter>) -> BodyResult<JobList> {
-        let JobFilter { function, state, entities, user, key, from, before, after, most } =
+        let JobFilter { function, state, entities, user, key, tag, from, before, after, most } =
             &*cx.params;
         let template = function.as_ref().map(|name| match name.parse::<FunctionName>() {
             Ok(name) => template_of(name.iface(), name.version().major, name.func()),
@@ -345,6 +345,7 @@ impl Jobs {
             template_without,
             user,
             key: key.clone(),
+            tag: tag.clone(),
             from,
             before,
             after,

@@ -18,9 +18,10 @@ const LATEST_START: Duration = Duration::from_secs(366 * 24 * 3_600);
 impl Jobs {
     pub(super) async fn submit(cx: &Cx<Self, Submission>) -> BodyResult<KeyedJob> {
         cx.check(JobsFunction::Submit)?;
-        let Submission { function, params, key, policy, start, deadline } = &*cx.params;
+        let Submission { function, params, key, policy, tags, start, deadline } = &*cx.params;
         let request = cx.request();
         let options = Options::default().caller(request.caller()).counted_from(request.channel());
+        let options = options.tags(tags.iter().flatten());
         let key = match (key.as_deref(), request.received()?.idempotency_key()?) {
             (Some(_), Some(_)) => {
                 let info =

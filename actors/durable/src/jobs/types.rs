@@ -69,6 +69,8 @@ pub struct Job {
     /// The key of its caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
     /// Why it waits for an operator, is a suspect, or is tried again later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -297,6 +299,7 @@ impl From<&FlowInfo> for Job {
             user: flow.user.clone(),
             key: flow.key.clone().filter(|_| parent.is_none()),
             parent: parent.map(|parent| parent.to_string()),
+            tags: flow.tags.clone(),
             reason: flow.reason.clone(),
             place: None,
             cancelled_by: flow.cancel.as_ref().map(|cancel| shown_by(&cancel.by)),

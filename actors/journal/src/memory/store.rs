@@ -47,6 +47,7 @@ pub(super) struct StoredFlow {
     key: Option<CallerKey>,
     /// Whom it acts for.
     local_id: Option<String>,
+    tags: BTreeSet<String>,
     records: BTreeMap<RecordId, Encoded>,
     /// By number.
     signals: BTreeMap<u64, KeptSignal>,
@@ -127,6 +128,7 @@ impl MemoryStore {
         let flow = StoredFlow {
             key: submit.key,
             local_id,
+            tags: submit.tags.into_iter().collect(),
             records,
             signals: BTreeMap::new(),
             events: FlowEvents::default(),
@@ -311,6 +313,7 @@ impl MemoryStore {
             let key = flow.key.as_ref().map(|key| &key.key);
             query.user.as_ref().is_none_or(|user| flow.local_id.as_ref() == Some(user))
                 && query.key.as_ref().is_none_or(|wanted| key == Some(wanted))
+                && query.tag.as_ref().is_none_or(|tag| flow.tags.contains(tag))
         });
         let wanted = whose.filter(|StoredFlow { head, .. }| {
             head.number > query.after
@@ -329,6 +332,7 @@ impl MemoryStore {
         let listed = wanted.take(check::limit(query.limit)).map(|flow| FlowInfo {
             user: flow.local_id.clone(),
             key: flow.key.as_ref().map(|key| key.key.clone()),
+            tags: flow.tags.iter().cloned().collect(),
             ..flow.head.listed(now)
         });
         listed.collect()

@@ -49,6 +49,7 @@ mod schema;
 mod session;
 mod submits;
 mod tables;
+mod tags;
 mod tasks;
 mod transaction;
 mod writer;

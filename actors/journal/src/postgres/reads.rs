@@ -130,7 +130,8 @@ pub(super) async fn list(
             concat!(
                 "SELECT ",
                 head_columns!(),
-                ", f.local_id, f.key FROM flow f WHERE ",
+                ", f.local_id, f.key, ARRAY(SELECT tag FROM flow_tag WHERE flow = f.number ORDER BY tag) \
+                 FROM flow f WHERE ",
                 $($index,)*
                 " AND number > $1 AND ($2::bigint IS NULL OR state = $2) \
                  AND ($3::text IS NULL OR template = $3) AND ($4::bigint IS NULL OR created >= $4) \
@@ -138,7 +139,8 @@ pub(super) async fn list(
                  AND ($8::text IS NULL OR key = $8) \
                  AND ($9::text IS NULL OR position($9 in template) = 0) \
                  AND ($10::bytea IS NULL OR uid = $10) \
-                 AND ($11::text IS NULL OR state < 7 AND scope = $11) ORDER BY number LIMIT $6"
+                 AND ($11::text IS NULL OR state < 7 AND scope = $11) AND ($12::text IS NULL OR EXISTS \
+                 (SELECT 1 FROM flow_tag WHERE flow = f.number AND tag = $12)) ORDER BY number LIMIT $6"
             )
         };
     }
@@ -154,8 +156,11 @@ pub(super) async fn list(
     // each has the index that it needs: most flows have ended, so those are found by their numbers
     let sql = match query {
         Query { uid: Some(_), .. } => select!("uid = $10"),
-        Query { user: Some(_), .. } => select!("local_id = $7"),
         Query { key: Some(_), .. } => select!("key = $8"),
+        Query { tag: Some(_), .. } => {
+            select!("number = ANY(ARRAY(SELECT flow FROM flow_tag WHERE tag = $12))")
+        }
+        Query { user: Some(_), .. } => select!("local_id = $7"),
         Query { open_in: Some(_), .. } => of_state!("< ", 7),
         Query { state: Some(state), .. } => match state {
             FlowState::Ready => of_state!(0),
@@ -172,16 +177,17 @@ pub(super) async fn list(
     let state = query.state.map(|state| state as i64);
     let limit = int(check::limit(query.limit) as u64);
     let (from, before) = (query.from.map(millis), query.before.map(millis));
-    let Query { template, user, key, open_in, .. } = query;
+    let Query { template, user, key, open_in, tag, .. } = query;
     let without = query.template_without.map(String::from);
     let uid = query.uid.map(|uid| uid.as_bytes().to_vec());
     let after = int(query.after);
-    let values: [&(dyn ToSql + Sync); 11] =
-        [&after, &state, template, &from, &before, &limit, user, key, &without, &uid, open_in];
+    let values: [&(dyn ToSql + Sync); 12] =
+        [&after, &state, template, &from, &before, &limit, user, key, &without, &uid, open_in, tag];
     let rows = session.query(sql, &values).await?;
     let now = moment(session).await?;
     let read = |row: &tokio_postgres::Row| {
-        Ok(FlowInfo { user: row.try_get(26)?, key: row.try_get(27)?, ..head(row)?.listed(now) })
+        let (user, key, tags) = (row.try_get(26)?, row.try_get(27)?, row.try_get(28)?);
+        Ok(FlowInfo { user, key, tags, ..head(row)?.listed(now) })
     };
     rows.iter().map(read).collect()
 }
@@ -218,7 +224,8 @@ pub(super) async fn count(
     let flows = try_join_all(wanted.map(count)).await?.into_iter().flatten().collect();
     let sql = "SELECT (SELECT max(number) - min(number) + 1 FROM flow), \
                pg_total_relation_size('flow') + pg_total_relation_size('record') \
-               + pg_total_relation_size('signal') + pg_total_relation_size('emitted')";
+               + pg_total_relation_size('signal') + pg_total_relation_size('emitted') \
+               + pg_total_relation_size('flow_tag')";
     let rows = session.query(sql, &[]).await?;
     let row = rows.first().ok_or_else(foreign)?;
     let (stored, bytes) = (row.try_get::<_, Option<i64>>(0)?, Some(unsigned(row.try_get(1)?)));

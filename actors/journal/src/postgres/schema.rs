@@ -2,7 +2,7 @@
 
 use super::session::{JournalSession, SessionFailure};
 use super::tables::{encoded, uid};
-use super::{emits, presence, schedules};
+use super::{emits, presence, schedules, tags};
 use crate::error::Error;
 use crate::id::RecordId;
 use crate::limits::BATCH;
@@ -140,6 +140,7 @@ pub(super) async fn set_up(
             }
             session.batch(schedules::TABLE).await?;
             session.batch(emits::TABLE).await?;
+            session.batch(tags::TABLE).await?;
             presence::set_up(session, schema).await?;
             session.execute("UPDATE format SET number = $1", &[&FORMAT]).await?;
             let insert = "INSERT INTO program (name) VALUES ($1) ON CONFLICT DO NOTHING";

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::change::Change;
-use super::quotas;
 use super::session::{JournalSession, SessionFailure};
 use super::tables::{encoded, head, head_columns};
+use super::{quotas, tags};
 use crate::check;
 use crate::coding::Encoded;
 use crate::error::{Error, Refused};
@@ -130,6 +130,7 @@ impl SubmitPlace<'_> {
             &new.due_passed.map(millis),
         ];
         if session.execute(sql, &values).await? > 0 {
+            tags::insert(session, submit.uid, &submit.tags).await?;
             if let Some(quota) = quota {
                 waiting.add(quota, new.state);
             }

@@ -72,6 +72,7 @@ impl SqliteTables {
             new.due_passed.map(millis),
         ];
         let number = self.prepare(sql)?.insert(values).map_err(db_error)?;
+        self.insert_tags(number, &submit.tags)?;
         let first = RecordId::FIRST;
         self.insert_record(unsigned(number), first.epoch, first.sequence, started)?;
         if let (Some(cache), Some(quota)) = (&self.cache, quota) {

@@ -10,8 +10,8 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 pub(super) const SAVEPOINT: &str = "asyncsteps_body";
 
 /// The tables of the journal.
-const TABLES: [&str; 8] =
-    ["emitted", "flow", "journal", "node", "program", "record", "schedule", "signal"];
+const TABLES: [&str; 9] =
+    ["emitted", "flow", "flow_tag", "journal", "node", "program", "record", "schedule", "signal"];
 
 /// Whether a body of the application uses the connection.
 pub(super) struct Guest(Arc<AtomicBool>);

@@ -47,6 +47,7 @@ mod reads;
 mod schedules;
 mod schema;
 mod tables;
+mod tags;
 mod transaction;
 mod worker;
 

@@ -109,8 +109,9 @@ impl SqliteTables {
         // each has the index that it needs: most flows have ended, so those are found by their numbers
         let index = match query {
             Query { uid: Some(_), .. } => "uid = ?10",
-            Query { user: Some(_), .. } => "local_id = ?7",
             Query { key: Some(_), .. } => "key = ?8",
+            Query { tag: Some(_), .. } => "number IN (SELECT flow FROM flow_tag WHERE tag = ?12)",
+            Query { user: Some(_), .. } => "local_id = ?7",
             Query { open_in: Some(_), .. } => "state < 7 AND scope = ?11",
             Query { state: Some(state), .. } if *state != FlowState::Ended => "state = ?2",
             _ => "true",
@@ -121,13 +122,15 @@ impl SqliteTables {
              AND (?4 IS NULL OR created >= ?4) AND (?5 IS NULL OR created < ?5) \
              AND (?7 IS NULL OR local_id = ?7) AND (?8 IS NULL OR key = ?8) \
              AND (?9 IS NULL OR instr(template, ?9) = 0) AND (?10 IS NULL OR uid = ?10) \
-             AND (?11 IS NULL OR state < 7 AND scope = ?11) ORDER BY number LIMIT ?6"
+             AND (?11 IS NULL OR state < 7 AND scope = ?11) AND (?12 IS NULL \
+             OR EXISTS (SELECT 1 FROM flow_tag WHERE flow = number AND tag = ?12)) \
+             ORDER BY number LIMIT ?6"
         );
         let mut statement = self.prepare(&sql)?;
         let state = query.state.map(|state| state as i64);
         let limit = int(check::limit(query.limit) as u64);
         let (from, before) = (query.from.map(millis), query.before.map(millis));
-        let Query { template, user, key, after, uid, open_in, .. } = query;
+        let Query { template, user, key, after, uid, open_in, tag, .. } = query;
         let (without, uid) =
             (query.template_without.map(String::from), uid.as_ref().map(Uid::as_bytes));
         let values = params![
@@ -141,12 +144,18 @@ impl SqliteTables {
             key,
             without,
             uid,
-            open_in
+            open_in,
+            tag
         ];
         let heads = statement.query_map(values, |row| {
             Ok(FlowInfo { user: row.get(26)?, key: row.get(27)?, ..head(row)?.listed(now) })
         });
-        heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)
+        let mut flows: Vec<FlowInfo> =
+            heads.and_then(Iterator::collect::<Result<_, _>>).map_err(db_error)?;
+        for flow in &mut flows {
+            flow.tags = self.tags(flow.number)?;
+        }
+        Ok(flows)
     }
 
     pub(super) fn count(&self, templates: &[String], now: Moment) -> Result<Counts, Error> {

@@ -12,7 +12,7 @@ use super::guard::{FileLock, beside};
 use super::guest::Guest;
 use super::log::{LOG_BYTES, WriteAheadLog};
 use super::tables::{SqliteTables, db_error, encoded};
-use super::{Durability, Options, emits, schedules};
+use super::{Durability, Options, emits, schedules, tags};
 use crate::error::Error;
 use crate::id::{RecordId, Uid};
 use crate::record::{Event, Record};
@@ -229,6 +229,7 @@ fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
     }
     change.execute_batch(schedules::TABLE)?;
     change.execute_batch(emits::TABLE)?;
+    change.execute_batch(tags::TABLE)?;
     change.pragma_update(None, "user_version", FORMAT)?;
     change.execute("INSERT OR IGNORE INTO program (name) VALUES (?1)", [&options.program])?;
     // this process has locked the file, so no other node lives

@@ -35,7 +35,7 @@ pub struct Transaction<T, F> {
 
 impl Sqlite {
     /// Does something with the application's own tables, which are in the journal's file next to its
-    /// own (`emitted`, `flow`, `journal`, `node`, `program`, `record`, `schedule` and `signal`).
+    /// own (`emitted`, `flow`, `flow_tag`, `journal`, `node`, `program`, `record`, `schedule` and `signal`).
     ///
     /// A step of a durable request [commits](crate::Transaction) it together with its record: exactly once.
     /// Awaited by itself it is a transaction without a record, to make tables or to read.

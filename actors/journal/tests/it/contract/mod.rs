@@ -76,6 +76,7 @@ rules! {
     removal:
         a_failed_flow_leaves_its_key_to_one_that_reruns_it
         flows_of_a_user_and_of_a_key_are_listed
+        flows_are_listed_by_their_tags
         what_has_ended_is_removed_with_its_key;
     schedules:
         schedules_are_kept_by_name

@@ -1,6 +1,6 @@
 //! Whom flows act for, and what is removed before its time.
 
-use asyncsteps_journal::limits::BATCH;
+use asyncsteps_journal::limits::{BATCH, TAG_BYTES, TAGS};
 use asyncsteps_journal::record::{Ending, Started};
 use asyncsteps_journal::request::{CallerKey, FirstOwner, FlowState, Query, Submit, Submitted};
 use asyncsteps_journal::{Error, Incarnation, Journal, Refused, Uid};
@@ -125,6 +125,51 @@ pub(super) async fn flows_of_a_user_and_of_a_key_are_listed(journal: &dyn Journa
     let wrong = flow_of("ann\\u0000", "a", "", FirstOwner::Any);
     let refused = journal.submit(wrong).await.unwrap_err();
     assert!(matches!(refused, Error::Refused(Refused::NulCharacter(_))), "{refused}");
+}
+
+pub(super) async fn flows_are_listed_by_their_tags(journal: &dyn Journal) {
+    let owner = FirstOwner::Node(node(journal).await);
+    let tagged = |tags: &[&str]| {
+        let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+        Submit { tags, ..flow_of("ann", "a", "", owner) }
+    };
+    let with = async |tag: &str, after, limit| {
+        let query = Query { tag: Some(tag.to_owned()), after, limit, ..Query::default() };
+        let flows = journal.list(query).await.unwrap();
+        flows.into_iter().map(|flow| (flow.uid, flow.number, flow.tags)).collect::<Vec<_>>()
+    };
+    let long = "x".repeat(TAG_BYTES);
+    let first = tagged(&["b", "a\n\u{e4}", "b", &long]);
+    let one = stored(journal, first.clone()).await;
+    let two = stored(journal, tagged(&["b"])).await;
+    stored(journal, tagged(&[])).await;
+    let other = Submit { tags: vec!["c".to_owned()], ..first };
+    assert_eq!(journal.submit(other).await.unwrap(), Submitted::Known(one), "with its own tags");
+    let found = with("b", 0, 9).await;
+    let [(_, number, tags), (second, ..)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((tags, *second), (&vec!["a\n\u{e4}".to_owned(), "b".to_owned(), long.clone()], two));
+    assert_eq!(with("b", 0, 1).await[0].0, one);
+    assert_eq!(with("b", *number, 9).await.len(), 1);
+    for (tag, count) in [("a\n\u{e4}", 1), (&*long, 1), ("c", 0), ("a", 0), ("", 0)] {
+        assert_eq!(with(tag, 0, 9).await.len(), count, "{tag:?}");
+    }
+    for (state, user, count) in [
+        (FlowState::Running, "ann", 2),
+        (FlowState::Ended, "ann", 0),
+        (FlowState::Running, "bob", 0),
+    ] {
+        let (tag, user) = (Some("b".to_owned()), Some(user.to_owned()));
+        let query = Query { state: Some(state), tag, user, limit: 9, ..Query::default() };
+        assert_eq!(journal.list(query).await.unwrap().len(), count);
+    }
+    let many = vec!["x".to_owned(); TAGS + 1];
+    for wrong in [many, vec![format!("{long}x")], vec!["\0".to_owned()]] {
+        let refused = journal.submit(Submit { tags: wrong, ..tagged(&[]) }).await.unwrap_err();
+        assert!(matches!(refused, Error::Refused(_)), "{refused}");
+    }
+    Owned::of(journal, one).write(vec![completed()]).await.unwrap();
+    journal.remove(vec![one]).await.unwrap();
+    assert_eq!(with("b", 0, 9).await.len(), 1, "the tags of the other one stay");
 }
 
 pub(super) async fn what_has_ended_is_removed_with_its_key(journal: &dyn Journal) {

@@ -69,7 +69,8 @@ async fn crowd(journal: &Postgres, node: Incarnation) {
         new.started.user = Some(format!(r#"{{"lid":"{}"}}"#, new.uid));
         new.key = Some(CallerKey { scope: "s".to_owned(), key: new.uid.to_string() });
         let quota = CallerQuota { caller: format!("c{number}"), most: 9, group: None };
-        Submit { quota: Some(quota), ..new }
+        let tags = vec!["all".to_owned(), new.uid.to_string()];
+        Submit { quota: Some(quota), tags, ..new }
     });
     let submits: Vec<Submit> = submits.collect();
     let uids: Vec<Uid> = submits.iter().map(|submit| submit.uid).collect();
@@ -140,8 +141,9 @@ async fn reads(journal: &Postgres, uid: &Uid) {
     journal.status(*uid).await.expect("the flow");
     let key = CallerKey { scope: "s".to_owned(), key: uid.to_string() };
     assert_eq!(journal.find(key).await.expect("an answer"), Some(*uid));
-    for (user, key) in [(Some(uid.to_string()), None), (None, Some(uid.to_string()))] {
-        let query = Query { user, key, limit: 9, ..Query::default() };
+    let own = || Some(uid.to_string());
+    for (user, key, tag) in [(own(), None, None), (None, own(), None), (None, None, own())] {
+        let query = Query { user, key, tag, limit: 9, ..Query::default() };
         assert_eq!(journal.list(query).await.expect("an answer").len(), 1);
     }
 }
