@@ -128,6 +128,7 @@ mod activity;
 mod answer;
 mod answered;
 mod away;
+mod bulk;
 mod caller;
 mod cancels;
 mod causes;
@@ -201,6 +202,7 @@ mod waiters;
 mod writer;
 
 pub use asyncsteps_journal as journal;
+pub use bulk::Bulk;
 pub use children::{Child, ThenCalls};
 pub use durable::{Declared, Durable, NotEnded};
 pub use erase::{Erase, Erased};

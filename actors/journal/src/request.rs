@@ -494,6 +494,8 @@ pub struct Query {
     pub uid: Option<Uid>,
     /// Only flows in this state.
     pub state: Option<FlowState>,
+    /// Only flows that have not ended.
+    pub open: bool,
     /// Only flows of this template.
     pub template: Option<String>,
     /// Only flows of templates without this character.

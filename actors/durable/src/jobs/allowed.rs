@@ -7,14 +7,14 @@ pub enum JobsFunction {
     /// `submit`: stores a request of any durable function that is not
     /// [internal](asyncsteps_executor::Functions::internal) and that the caller may call.
     Submit,
-    /// `cancel`: ends a job of the caller, for operators any.
+    /// `cancel`: ends a job of the caller, for operators any; and `cancelAll`.
     Cancel,
     /// `signal`: sends a signal for which a step names the caller, with
     /// [`from`](asyncsteps_executor::plan::Step::from).
     Signal,
     /// `pause`, of operators.
     Pause,
-    /// `resume`, of operators.
+    /// `resume` and `resumeAll`, of operators.
     Resume,
     /// `settle`, of operators.
     Settle,
@@ -34,11 +34,13 @@ pub enum JobsFunction {
     BackfillSchedule,
     /// `erase`, of operators.
     Erase,
+    /// `purge`, of operators.
+    Purge,
 }
 
 impl JobsFunction {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Submit,
         Self::Cancel,
         Self::Signal,
@@ -53,10 +55,11 @@ impl JobsFunction {
         Self::TriggerSchedule,
         Self::BackfillSchedule,
         Self::Erase,
+        Self::Purge,
     ];
 
     /// Those that need an operator.
-    pub const OF_OPERATORS: [Self; 11] = [
+    pub const OF_OPERATORS: [Self; 12] = [
         Self::Pause,
         Self::Resume,
         Self::Settle,
@@ -68,5 +71,6 @@ impl JobsFunction {
         Self::TriggerSchedule,
         Self::BackfillSchedule,
         Self::Erase,
+        Self::Purge,
     ];
 }

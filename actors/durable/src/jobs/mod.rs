@@ -28,6 +28,7 @@
 //! | `cancel` | `uid` | [`JobCancel`]: `requested`, or `tooLate` if it has ended or has begun what commits it |
 //! | `signal` | `uid`, `name`, `value`, `id` | |
 //! | `list` | `function`, `state`, `entities`, `user`, `key`, `tag`, `from`, `before`, `after`, `most` | [`JobList`], the oldest first |
+//! | `cancelAll`, `resumeAll`, `purge` | as `list` without `entities`; `dry_run` | [`JobsChanged`]: to how many jobs it was done |
 //! | `deadLetters` | `after`, `most` | [`JobList`] of the jobs that wait for an operator |
 //! | `pause` | `uid` | |
 //! | `resume` | `uid`, `how`: `continue`, `onItsVersion`, `again` | |
@@ -71,6 +72,12 @@
 //! What the caller may not see, and jobs of others than the `user` (a local id), are left out of them, so a page that is
 //! not the last one may have fewer jobs, or none.
 //!
+//! `cancelAll` cancels those that have not ended, `resumeAll` lets go on those that wait for an operator, and `purge` removes
+//! those that have ended, for the callers of `cancel`, `resume` and `erase`: see [`Durable::bulk`](crate::Durable::bulk). A
+//! call changes up to 1,000 jobs, the oldest first, or `most` if that is less, in pieces between which the journal serves others;
+//! the next call goes on behind `next`. With `dry_run`, which is always said, nothing is changed, and an operator gets the
+//! `count` of up to 10,000.
+//!
 //! A `schedule` is kept in the journal, in place of one of its name, and its requests act for the operator who has
 //! declared it last. Nodes of other processes read it within a minute. What [`Durable::schedule`](crate::Durable::schedule)
 //! says of the program's own schedules holds for these: the next request is stored before its time. When the schedule is
@@ -93,6 +100,7 @@
 //! [`callers`](Jobs::callers) admits `SecurityLevel::Anonymous`; then they count as one user.
 
 mod allowed;
+mod bulk;
 mod erase;
 mod events;
 mod params;
@@ -106,5 +114,5 @@ pub use allowed::JobsFunction;
 pub use service::{Jobs, JobsError};
 pub use types::{
     ClockJump, Job, JobCancel, JobChild, JobList, JobResult, JobSchedule, JobSchedules, JobState,
-    JobStatus, JobStep, JobsErased,
+    JobStatus, JobStep, JobsChanged, JobsErased,
 };

@@ -70,8 +70,6 @@ pub(super) struct WatchedJob {
 pub(super) struct JobFilter {
     pub(super) function: Option<String>,
     pub(super) state: Option<JobState>,
-    /// The entities as well, which are flows of the journal too.
-    pub(super) entities: Option<bool>,
     /// Only jobs of the user with this local id.
     pub(super) user: Option<String>,
     /// Only jobs with this key of a caller.
@@ -87,6 +85,22 @@ pub(super) struct JobFilter {
     #[schemars(range(min = 0))]
     pub(super) after: Option<f64>,
     pub(super) most: Option<u16>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ListFilter {
+    #[serde(flatten)]
+    pub(super) filter: JobFilter,
+    /// The entities as well, which are flows of the journal too.
+    pub(super) entities: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct BulkFilter {
+    #[serde(flatten)]
+    pub(super) filter: JobFilter,
+    /// Only count the jobs.
+    pub(super) dry_run: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]

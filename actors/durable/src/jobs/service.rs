@@ -17,12 +17,13 @@ use serde_json::Value;
 
 use super::allowed::JobsFunction;
 use super::params::{
-    Awaited, Erasure, How, JobFilter, KeyedJob, NamedJob, Page, Resumed, SentSignal, Settlement,
-    Settling, Submission, Undoing, WatchedJob, time, whole,
+    Awaited, Erasure, How, JobFilter, KeyedJob, ListFilter, NamedJob, Page, Resumed, SentSignal,
+    Settlement, Settling, Submission, Undoing, WatchedJob, time, whole,
 };
 use super::types::{
     ClockJump, Job, JobCancel, JobChild, JobList, JobResult, JobStatus, JobStep, JobsErased,
 };
+use crate::bulk::Bulk;
 use crate::durable::{Durable, NotEnded, template_of};
 use crate::json;
 use crate::settle::NotSettled;
@@ -32,7 +33,7 @@ use crate::submit::{Cancelling, NotSubmitted, error_of_submit};
 use crate::{caller, records};
 
 /// How many jobs are on a page at the most, and unless a caller asks for fewer.
-const MOST: u16 = 100;
+pub(super) const MOST: u16 = 100;
 
 /// How long a caller waits for a result at the most: less than clients and proxies wait for an answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(25);
@@ -180,7 +181,7 @@ impl Jobs {
         interface.function::<NamedJob, JobCancel>("cancel").seclvl(callers).throws(unknown);
         let signal = interface.function::<SentSignal, bool>("signal");
         signal.seclvl(callers).throws(["UnknownJob", "Unreadable", "HasEnded", "TooManySignals"]);
-        interface.function::<JobFilter, JobList>("list").seclvl(callers).throws([""; 0]);
+        interface.function::<ListFilter, JobList>("list").seclvl(callers).throws([""; 0]);
         interface.function::<Page, JobList>("deadLetters").seclvl(callers).throws([""; 0]);
         let pause = interface.function::<NamedJob, bool>("pause");
         pause.seclvl(operators).throws(["UnknownJob", "Unreadable", "HasEnded", "TooManySignals"]);
@@ -196,6 +197,7 @@ impl Jobs {
             "UnknownStep",
             "NoUndo",
         ]);
+        Self::declare_bulk(&mut interface, callers, operators);
         Self::declare_schedules(&mut interface, operators);
         let erase = interface.function::<Erasure, JobsErased>("erase");
         erase.seclvl(operators).throws([""; 0]);
@@ -210,6 +212,9 @@ impl Jobs {
             .on("events", Self::events)
             .on("cancel", Self::cancel)
             .on("signal", Self::signal)
+            .on("cancelAll", Self::cancel_all)
+            .on("resumeAll", Self::resume_all)
+            .on("purge", Self::purge)
             .on("list", Self::list)
             .on("deadLetters", Self::dead_letters)
             .on("pause", Self::pause)
@@ -285,9 +290,7 @@ impl Jobs {
     async fn cancel(cx: &Cx<Self, NamedJob>) -> BodyResult<JobCancel> {
         cx.check(JobsFunction::Cancel)?;
         let uid = visible(cx, &cx.params.uid).await?;
-        let user = cx.request().user();
-        let by = user.map_or("an anonymous caller", |user| user.local_id());
-        let cancelled = cx.durable.cancel(uid, by).await.map_err(|error| {
+        let cancelled = cx.durable.cancel(uid, &name_of(cx)).await.map_err(|error| {
             if !is_unreadable(&error) {
                 return StepError::from(error);
             }
@@ -317,56 +320,22 @@ impl Jobs {
     async fn pause(cx: &Cx<Self, NamedJob>) -> BodyResult<bool> {
         cx.check(JobsFunction::Pause)?;
         let uid = visible(cx, &cx.params.uid).await?;
-        let user = cx.request().user();
-        let by = user.map_or("an anonymous caller", |user| user.local_id());
-        signalled(cx.durable.pause(uid, by).await)
+        signalled(cx.durable.pause(uid, &name_of(cx)).await)
     }
 
-    async fn list(cx: &Cx<Self, JobFilter>) -> BodyResult<JobList> {
-        let JobFilter { function, state, entities, user, key, tag, from, before, after, most } =
-            &*cx.params;
-        let template = function.as_ref().map(|name| match name.parse::<FunctionName>() {
-            Ok(name) => template_of(name.iface(), name.version().major, name.func()),
-            Err(_) => name.clone(),
-        });
-        let state = state.map(FlowState::from);
-        let (after, limit) = (whole(*after), limit(*most));
-        let (from, before) = (from.map(time), before.map(time));
-        let own = own_id(cx);
-        if !sees_all(cx) && user.is_some() && *user != own {
-            // a page of others would say how many they have, and when
-            return Ok(JobList::default());
-        }
-        let user = user.clone().or_else(|| own.filter(|_| !sees_all(cx)));
-        let template_without = (!entities.unwrap_or_default()).then_some(KEY);
-        let query = Query {
-            state,
-            template,
-            template_without,
-            user,
-            key: key.clone(),
-            tag: tag.clone(),
-            from,
-            before,
-            after,
-            limit,
-            ..Query::default()
-        };
+    async fn list(cx: &Cx<Self, ListFilter>) -> BodyResult<JobList> {
+        let ListFilter { filter, entities } = &*cx.params;
+        let limit = limit(filter.most);
+        let Some(mut query) = query_of(cx, filter, limit) else { return Ok(JobList::default()) };
+        query.template_without = query.template_without.filter(|_| !entities.unwrap_or_default());
         listed(cx, cx.durable.list(query).await?, limit).await
     }
 
     async fn dead_letters(cx: &Cx<Self, Page>) -> BodyResult<JobList> {
         let (after, limit) = (whole(cx.params.after), limit(cx.params.most));
         let user = own_id(cx).filter(|_| !sees_all(cx));
-        let query = |state| {
-            let (state, user) = (Some(state), user.clone());
-            Query { state, user, after, limit, ..Query::default() }
-        };
-        let mut flows = cx.durable.list(query(FlowState::Paused)).await?;
-        flows.extend(cx.durable.list(query(FlowState::Dead)).await?);
-        flows.sort_by_key(|flow| flow.number);
-        flows.truncate(limit);
-        listed(cx, flows, limit).await
+        let query = Query { user, after, limit, ..Query::default() };
+        listed(cx, cx.durable.found(&Bulk::Resume, query).await?, limit).await
     }
 
     async fn settle(cx: &Cx<Self, Settlement>) -> BodyResult<bool> {
@@ -453,9 +422,7 @@ async fn settled<P>(
     let uid = visible(cx, uid).await?;
     let no_path = |_| JobsError::UnknownStep(format!("`{path}` is no path of a step"));
     let step: Path = path.parse().map_err(no_path)?;
-    let user = cx.request().user();
-    let by = user.map_or("an anonymous caller", |user| user.local_id());
-    match cx.durable.settle(uid, &step, how, by, why.unwrap_or_default()).await {
+    match cx.durable.settle(uid, &step, how, &name_of(cx), why.unwrap_or_default()).await {
         Ok(()) => Ok(true),
         Err(error @ NotSettled::NoStep { .. }) => {
             Err(JobsError::UnknownStep(error.to_string()).into())
@@ -521,24 +488,68 @@ async fn is_own<P>(cx: &Cx<Jobs, P>, uid: Uid) -> Result<bool, journal::Error> {
     Ok(caller::is_same(started.user.as_deref(), own.as_deref()))
 }
 
-/// The jobs in `flows` that the caller may see; `limit` of them were asked for.
-async fn listed<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>, limit: usize) -> BodyResult<JobList> {
-    let next = flows.last().filter(|_| flows.len() == limit).map_or(0, |flow| flow.number);
-    let mut jobs = Vec::new();
-    for flow in &flows {
-        let is_seen = sees_all(cx)
-            || match is_own(cx, flow.uid).await {
-                // it was trimmed meanwhile, or does not say whose it is
-                Err(
-                    journal::Error::Refused(Refused::NoFlow(_))
-                    | journal::Error::UnknownRecord { .. }
-                    | journal::Error::UnknownValue { .. },
-                ) => false,
-                seen => seen?,
-            };
-        jobs.extend(is_seen.then(|| Job::from(flow)));
+/// Whoever acts, by a name for people.
+pub(super) fn name_of<P>(cx: &Cx<Jobs, P>) -> String {
+    cx.request().user().map_or("an anonymous caller", |user| user.local_id()).to_owned()
+}
+
+/// The jobs that a filter is for, of those that the caller may see; `None` if it names another user, because a page of others
+/// would say how many they have, and when. Those of the caller have its local id, and some may be of another user with it.
+pub(super) fn query_of<P>(cx: &Cx<Jobs, P>, filter: &JobFilter, limit: usize) -> Option<Query> {
+    let JobFilter { function, state, user, key, tag, from, before, after, .. } = filter;
+    let template = function.as_ref().map(|name| match name.parse::<FunctionName>() {
+        Ok(name) => template_of(name.iface(), name.version().major, name.func()),
+        Err(_) => name.clone(),
+    });
+    let own = own_id(cx);
+    if !sees_all(cx) && user.is_some() && *user != own {
+        return None;
     }
-    Ok(JobList { jobs, next })
+    Some(Query {
+        state: state.map(FlowState::from),
+        template,
+        template_without: Some(KEY),
+        user: user.clone().or_else(|| own.filter(|_| !sees_all(cx))),
+        key: key.clone(),
+        tag: tag.clone(),
+        from: from.map(time),
+        before: before.map(time),
+        after: whole(*after),
+        limit,
+        ..Query::default()
+    })
+}
+
+/// `after` of the next page; `limit` flows were asked for.
+pub(super) fn next(flows: &[FlowInfo], limit: usize) -> u64 {
+    flows.last().filter(|_| flows.len() == limit).map_or(0, |flow| flow.number)
+}
+
+/// The jobs in `flows` that the caller may see.
+pub(super) async fn seen<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>) -> BodyResult<Vec<FlowInfo>> {
+    if sees_all(cx) {
+        return Ok(flows);
+    }
+    let mut seen = Vec::new();
+    for flow in flows {
+        let is_seen = match is_own(cx, flow.uid).await {
+            // it was trimmed meanwhile, or does not say whose it is
+            Err(
+                journal::Error::Refused(Refused::NoFlow(_))
+                | journal::Error::UnknownRecord { .. }
+                | journal::Error::UnknownValue { .. },
+            ) => false,
+            seen => seen?,
+        };
+        seen.extend(is_seen.then_some(flow));
+    }
+    Ok(seen)
+}
+
+/// A page with the jobs in `flows` that the caller may see; `limit` of them were asked for.
+async fn listed<P>(cx: &Cx<Jobs, P>, flows: Vec<FlowInfo>, limit: usize) -> BodyResult<JobList> {
+    let next = next(&flows, limit);
+    Ok(JobList { jobs: seen(cx, flows).await?.iter().map(Job::from).collect(), next })
 }
 
 /// The place of a job among the suspects that wait, if it is one.

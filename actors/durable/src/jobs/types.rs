@@ -242,6 +242,20 @@ pub struct JobSchedules {
     pub next: String,
 }
 
+/// What was done to many jobs, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct JobsChanged {
+    /// To how many jobs it was done, or would be done.
+    #[schemars(with = "f64")]
+    pub count: usize,
+    /// The names of those that were found, the oldest first: at most a hundred.
+    pub uids: Vec<String>,
+    /// `after` for the next call; 0 if no further job was found.
+    #[schemars(with = "f64")]
+    pub next: u64,
+}
+
 /// What was removed, and what is left.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]

@@ -23,6 +23,7 @@ mod hung;
 mod idle;
 mod jobs;
 mod jobs_allowed;
+mod jobs_bulk;
 mod jobs_erase;
 mod jobs_events;
 mod jobs_schedules;

@@ -319,6 +319,7 @@ impl MemoryStore {
             head.number > query.after
                 && query.uid.is_none_or(|uid| uid == head.uid)
                 && query.state.is_none_or(|state| state == head.state)
+                && !(query.open && head.state == FlowState::Ended)
                 && query.template.as_ref().is_none_or(|template| *template == head.template)
                 && query.template_without.is_none_or(|letter| !head.template.contains(letter))
                 && query.from.is_none_or(|from| head.created >= from)

@@ -133,7 +133,7 @@ pub(super) async fn list(
                 ", f.local_id, f.key, ARRAY(SELECT tag FROM flow_tag WHERE flow = f.number ORDER BY tag) \
                  FROM flow f WHERE ",
                 $($index,)*
-                " AND number > $1 AND ($2::bigint IS NULL OR state = $2) \
+                " AND number > $1 AND ($2::bigint IS NULL OR state = $2) AND (NOT $13::boolean OR state < 7) \
                  AND ($3::text IS NULL OR template = $3) AND ($4::bigint IS NULL OR created >= $4) \
                  AND ($5::bigint IS NULL OR created < $5) AND ($7::text IS NULL OR local_id = $7) \
                  AND ($8::text IS NULL OR key = $8) \
@@ -172,17 +172,20 @@ pub(super) async fn list(
             FlowState::Dead => of_state!(6),
             FlowState::Ended => select!("true"),
         },
+        Query { open: true, .. } => of_state!("< ", 7),
         _ => select!("true"),
     };
     let state = query.state.map(|state| state as i64);
     let limit = int(check::limit(query.limit) as u64);
     let (from, before) = (query.from.map(millis), query.before.map(millis));
-    let Query { template, user, key, open_in, tag, .. } = query;
+    let Query { template, user, key, open_in, tag, open, .. } = query;
     let without = query.template_without.map(String::from);
     let uid = query.uid.map(|uid| uid.as_bytes().to_vec());
     let after = int(query.after);
-    let values: [&(dyn ToSql + Sync); 12] =
-        [&after, &state, template, &from, &before, &limit, user, key, &without, &uid, open_in, tag];
+    let values: [&(dyn ToSql + Sync); 13] = [
+        &after, &state, template, &from, &before, &limit, user, key, &without, &uid, open_in, tag,
+        open,
+    ];
     let rows = session.query(sql, &values).await?;
     let now = moment(session).await?;
     let read = |row: &tokio_postgres::Row| {

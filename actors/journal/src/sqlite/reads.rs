@@ -114,11 +114,12 @@ impl SqliteTables {
             Query { user: Some(_), .. } => "local_id = ?7",
             Query { open_in: Some(_), .. } => "state < 7 AND scope = ?11",
             Query { state: Some(state), .. } if *state != FlowState::Ended => "state = ?2",
+            Query { open: true, .. } => "state < 7",
             _ => "true",
         };
         let sql = format!(
             "SELECT {HEAD}, local_id, key FROM flow WHERE {index} AND number > ?1 \
-             AND (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR template = ?3) \
+             AND (?2 IS NULL OR state = ?2) AND (NOT ?13 OR state < 7) AND (?3 IS NULL OR template = ?3) \
              AND (?4 IS NULL OR created >= ?4) AND (?5 IS NULL OR created < ?5) \
              AND (?7 IS NULL OR local_id = ?7) AND (?8 IS NULL OR key = ?8) \
              AND (?9 IS NULL OR instr(template, ?9) = 0) AND (?10 IS NULL OR uid = ?10) \
@@ -130,7 +131,7 @@ impl SqliteTables {
         let state = query.state.map(|state| state as i64);
         let limit = int(check::limit(query.limit) as u64);
         let (from, before) = (query.from.map(millis), query.before.map(millis));
-        let Query { template, user, key, after, uid, open_in, tag, .. } = query;
+        let Query { template, user, key, after, uid, open_in, tag, open, .. } = query;
         let (without, uid) =
             (query.template_without.map(String::from), uid.as_ref().map(Uid::as_bytes));
         let values = params![
@@ -145,7 +146,8 @@ impl SqliteTables {
             without,
             uid,
             open_in,
-            tag
+            tag,
+            open
         ];
         let heads = statement.query_map(values, |row| {
             Ok(FlowInfo { user: row.get(26)?, key: row.get(27)?, ..head(row)?.listed(now) })

@@ -168,6 +168,13 @@ pub(super) async fn flows_are_listed_by_their_tags(journal: &dyn Journal) {
         assert!(matches!(refused, Error::Refused(_)), "{refused}");
     }
     Owned::of(journal, one).write(vec![completed()]).await.unwrap();
+    for (state, tag, count) in
+        [(None, None, 2), (None, Some("b"), 1), (Some(FlowState::Ended), None, 0)]
+    {
+        let tag = tag.map(str::to_owned);
+        let query = Query { open: true, state, tag, limit: 9, ..Query::default() };
+        assert_eq!(journal.list(query).await.unwrap().len(), count);
+    }
     journal.remove(vec![one]).await.unwrap();
     assert_eq!(with("b", 0, 9).await.len(), 1, "the tags of the other one stay");
 }
