@@ -24,6 +24,7 @@ impl Flow {
             deadline: None,
             trace: None,
             schedule: None,
+            is_asked_for: false,
             parent: None,
         };
         let uid = Uid::random().expect("random bytes");

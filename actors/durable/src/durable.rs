@@ -125,6 +125,7 @@ impl Durable {
             deadline,
             trace,
             schedule: None,
+            is_asked_for: false,
             parent,
         };
         let owner = start.map_or(FirstOwner::Any, FirstOwner::AnyFrom);

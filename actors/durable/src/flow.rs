@@ -64,6 +64,9 @@ pub(crate) struct DurableFlow {
     pub(crate) shared: Arc<DurableShared>,
     /// The request that waits for it.
     pub(crate) parent: Option<Uid>,
+    /// The schedule that has stored it, and whether it was asked for.
+    pub(crate) schedule: Option<String>,
+    pub(crate) is_asked_for: bool,
     /// How many steps are about to commit it or to answer, which the journal decides.
     pub(crate) deciding: Cell<usize>,
 }
@@ -101,6 +104,8 @@ impl DurableFlow {
             signals: Signals::default(),
             shared,
             parent: started.and_then(|started| Some(started.parent.as_ref()?.uid)),
+            schedule: started.and_then(|started| started.schedule.clone()),
+            is_asked_for: started.is_some_and(|started| started.is_asked_for),
             deciding: Cell::new(0),
         });
         flow.signals.add(loaded.inbox.signals.iter());

@@ -42,8 +42,6 @@ pub(crate) struct ReadyFlow {
     incoming: Incoming,
     /// Nothing is recorded of it but that it was submitted.
     is_new: bool,
-    /// The schedule that has stored it.
-    schedule: Option<String>,
 }
 
 /// The codes of a request that is wrong by itself: it would be refused again.
@@ -78,10 +76,7 @@ impl FlowRun<'_> {
         flow.take_settled();
         let compared = flow.replay.borrow().compare((&flow.root, started), &program.planned);
         match compared.and_then(|()| incoming(started, &program, &flow)) {
-            Ok(incoming) => {
-                let (is_new, schedule) = (loaded.records.len() == 1, started.schedule.clone());
-                Some(ReadyFlow { flow, incoming, is_new, schedule })
-            }
+            Ok(incoming) => Some(ReadyFlow { flow, incoming, is_new: loaded.records.len() == 1 }),
             Err(reason) => {
                 flow.leave(LeaveReason::Paused(reason));
                 self.give_up(&flow).await;
@@ -111,11 +106,11 @@ impl FlowRun<'_> {
     }
 
     /// Runs the flow to its end, or until this node leaves it.
-    pub(crate) async fn run(&self, ReadyFlow { flow, incoming, is_new, schedule }: ReadyFlow) {
+    pub(crate) async fn run(&self, ReadyFlow { flow, incoming, is_new }: ReadyFlow) {
         let flow = &flow;
-        let schedule = schedule.filter(|_| is_new && !flow.is_cancelled());
+        let schedule = flow.schedule.as_deref().filter(|_| is_new && !flow.is_cancelled());
         if let Some(schedule) = schedule
-            && !self.comes_to_its_turn(flow, &schedule).await
+            && !self.comes_to_its_turn(flow, schedule).await
         {
             return;
         }

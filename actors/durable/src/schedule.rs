@@ -426,7 +426,7 @@ impl ScheduledRequests {
         &self,
         at: Timestamp,
         version: u32,
-        owner: FirstOwner,
+        (owner, is_asked_for): (FirstOwner, bool),
     ) -> Result<Submit, NotSubmitted> {
         let started = Started {
             template: self.template.clone(),
@@ -436,6 +436,7 @@ impl ScheduledRequests {
             deadline: None,
             trace: None,
             schedule: Some(self.schedule.name.clone()),
+            is_asked_for,
             parent: None,
         };
         let key = Some(CallerKey { scope: self.scope(), key: self.key_at(at) });

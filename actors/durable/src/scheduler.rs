@@ -61,7 +61,7 @@ pub(crate) async fn keep_schedules(shared: &Arc<DurableShared>, clock: &JournalC
             let Some(at) = scheduled.next_after(now) else { continue };
             let mut look = clock.until(at);
             if stored.get(scheduled.name()).map(|next| next.at) != Some(at) {
-                let owner = FirstOwner::AnyFrom(scheduled.due(at));
+                let owner = (FirstOwner::AnyFrom(scheduled.due(at)), false);
                 match store(scheduled, shared, at, owner).await {
                     Ok(uid) => {
                         let revision = scheduled.revision().map(str::to_owned);
@@ -154,12 +154,12 @@ async fn cancel_unbegun(shared: &DurableShared, name: &str, flow: &FlowInfo) -> 
     Ok(())
 }
 
-/// Stores the request of this time, unless it is stored; returns its uid, if this program has its function.
+/// Stores the request of this time, which is asked for or not, unless it is stored; returns its uid, if this program has its function.
 pub(crate) async fn store(
     scheduled: &ScheduledRequests,
     shared: &DurableShared,
     at: Timestamp,
-    owner: FirstOwner,
+    owner: (FirstOwner, bool),
 ) -> Result<Option<Uid>, NotSubmitted> {
     let Some(program) = shared.program(scheduled.template()) else { return Ok(None) };
     let submit = scheduled.request_at(at, program.version, owner)?;

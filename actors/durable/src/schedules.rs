@@ -129,7 +129,7 @@ impl Durable {
         scheduled: &ScheduledRequests,
         at: Timestamp,
     ) -> Result<Uid, NotScheduled> {
-        let stored = store(scheduled, &self.shared, at, FirstOwner::Any).await?;
+        let stored = store(scheduled, &self.shared, at, (FirstOwner::Any, true)).await?;
         let unknown = || NotSubmitted::NoFunction(scheduled.template().to_owned());
         Ok(stored.ok_or_else(unknown)?)
     }

@@ -12,10 +12,6 @@ use crate::schedule::{Overlap, SKIPPED, ScheduledRequests, time_of};
 use crate::scheduler::store;
 use crate::shared::DurableShared;
 
-/// A request was asked for if it was stored less than this time before its own: nodes read the clock of the journal a
-/// bit fast, and store others when the time before it has come.
-const CLOSE: Duration = Duration::from_secs(10);
-
 /// The longest pause between two looks at whether the request before it has ended.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 
@@ -40,8 +36,8 @@ impl ScheduleTurn {
     /// Whether a request begins that this schedule has stored. Its owner decides, with the epoch that no other node
     /// has, so whatever it decides happens once.
     ///
-    /// A request that was stored behind its time was asked for: it makes up for others, or an operator has begun it. It
-    /// waits for its turn where others are skipped.
+    /// A request that was asked for makes up for others, or an operator has begun it. It waits for its turn where others are
+    /// skipped.
     pub(crate) async fn of(
         shared: &DurableShared,
         flow: &DurableFlow,
@@ -62,7 +58,7 @@ impl ScheduleTurn {
         if revision.is_some() && revision != scheduled.revision() {
             return skipped(format!("the schedule {schedule} is replaced"));
         }
-        let (now, was_asked_for) = (shared.now(), own.created.after(CLOSE) >= at);
+        let (now, was_asked_for) = (shared.now(), flow.is_asked_for);
         if !was_asked_for && scheduled.is_paused() {
             return skipped(format!("the schedule {schedule} is paused"));
         }
@@ -98,7 +94,7 @@ async fn make_up(
     if scheduled.catch_up().is_some_and(is_late) {
         return;
     }
-    if let Err(error) = store(scheduled, shared, last, FirstOwner::Any).await {
+    if let Err(error) = store(scheduled, shared, last, (FirstOwner::Any, true)).await {
         let name = scheduled.name();
         tracing::warn!(%error, name, "the request that makes up for others is not stored");
     }

@@ -228,6 +228,7 @@ mod tests {
                 deadline: Some(at),
                 trace: None,
                 schedule: None,
+                is_asked_for: false,
                 parent: None,
             }),
             Event::Intent(Intent {

@@ -23,6 +23,7 @@
 //!     deadline: None,
 //!     trace: None,
 //!     schedule: None,
+//!     is_asked_for: false,
 //!     parent: None,
 //! };
 //! let owner = FirstOwner::Node(node);

@@ -81,6 +81,10 @@ pub struct Started {
     /// The schedule that began it.
     #[n(6)]
     pub schedule: Option<String>,
+    /// It was asked for, and the schedule did not begin it by itself.
+    #[n(8)]
+    #[cbor(default)]
+    pub is_asked_for: bool,
     /// The flow that began it, if one did.
     #[n(7)]
     pub parent: Option<Parent>,

@@ -239,6 +239,7 @@ fn new_entity(lease: &Lease, kind: &EntityKind, name: &EntityName) -> Result<Sub
         deadline: None,
         trace: None,
         schedule: None,
+        is_asked_for: false,
         parent: None,
     };
     let (key, owner) = (Some(key_of(name)), FirstOwner::Node(lease.node));

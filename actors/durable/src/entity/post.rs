@@ -55,6 +55,7 @@ pub(super) fn requests(
             deadline: None,
             trace: asyncsteps_actors::trace::current().map(carried::to_record),
             schedule: None,
+            is_asked_for: false,
             parent: None,
         };
         let owner = match after.is_zero() {

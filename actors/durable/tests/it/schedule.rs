@@ -280,6 +280,22 @@ fn a_paused_schedule_begins_nothing_on_any_node() {
 }
 
 #[test]
+fn a_request_that_is_stored_just_before_its_time_was_not_asked_for() {
+    run(async {
+        let reports = Reports::new();
+        let (durable, executor) = reports.scheduled(Memory::new(reports.clock), "*/5 * * * *");
+        // it is 13:49:55
+        tokio::time::sleep(3 * MINUTE + MINUTE / 4).await;
+        let _node = durable.start(&executor).await.expect("the journal gives a lease");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        durable.pause_schedule("reports").await.expect("it is declared");
+        tokio::time::sleep(4 * MINUTE).await;
+        assert_eq!(reports.minutes(), [0_u64; 0]);
+        assert_eq!(skipped(&durable).await, 1);
+    });
+}
+
+#[test]
 fn lost_times_are_backfilled_once_and_one_after_the_other() {
     run(async {
         let reports = Reports::slow();

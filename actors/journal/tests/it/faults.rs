@@ -28,6 +28,7 @@ fn submit() -> Submit {
         deadline: None,
         trace: None,
         schedule: None,
+        is_asked_for: false,
         parent: None,
     };
     let uid = Uid::random().expect("random bytes");

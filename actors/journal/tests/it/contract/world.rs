@@ -75,6 +75,7 @@ pub(super) fn started() -> Started {
         deadline: Some(Timestamp::from_millis(7)),
         trace: None,
         schedule: None,
+        is_asked_for: false,
         parent: None,
     }
 }

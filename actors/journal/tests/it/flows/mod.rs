@@ -18,6 +18,7 @@ pub(crate) fn submit(owner: FirstOwner) -> Submit {
         deadline: None,
         trace: None,
         schedule: None,
+        is_asked_for: false,
         parent: None,
     };
     Submit::new(Uid::random().expect("random bytes"), started, owner)
