@@ -19,7 +19,7 @@ use crate::answered::answered;
 use crate::cancels::error_of_cancelled;
 use crate::durable::Durable;
 use crate::flow::DurableFlow;
-use crate::marks::{CHILD, CHILD_ENDED};
+use crate::marks::{CHILD, HAS_ENDED};
 use crate::on_drop::on_drop;
 use crate::records::error_of;
 use crate::replay::RecordedEnd;
@@ -150,7 +150,7 @@ impl DurableFlow {
         };
         match ending {
             Ending::Completed(value) => {
-                let number = self.signals.of_children.borrow_mut().pop().unwrap_or_default();
+                let number = self.signals.wake.borrow_mut().pop().unwrap_or_default();
                 let (name, result) = (CHILD.to_owned(), value.clone());
                 self.record(path, [Event::Signal(TakenSignal { number, name, value })]);
                 Ok(result)
@@ -232,23 +232,28 @@ impl DurableFlow {
         if status.ending.is_some() || is_known && !is_parked {
             return;
         }
+        self.wake(parent).await;
+    }
+
+    /// Wakes another flow, which looks by itself as well whether this one has ended.
+    pub(crate) async fn wake(&self, other: Uid) {
         let Ok(value) = Value::encode(&()) else { unreachable!("nothing can be written") };
-        let id = self.owned.uid();
-        let signal = Signal { id, name: CHILD_ENDED.to_owned(), value };
-        if let Err(error) = answered(|| journal.signal(parent, signal.clone())).await {
-            tracing::debug!(flow = %parent, %error, "it looks by itself whether its child has ended");
+        let signal = Signal { id: self.owned.uid(), name: HAS_ENDED.to_owned(), value };
+        let journal = &self.shared.journal;
+        if let Err(error) = answered(|| journal.signal(other, signal.clone())).await {
+            tracing::debug!(flow = %other, %error, "it looks by itself whether another one has ended");
         }
     }
 }
 
 /// The key of a child, by which it is known in lists whose it is.
 fn key_of(parent: Uid, child: Uid) -> String {
-    format!("{CHILD_ENDED} {parent} {child}")
+    format!("{HAS_ENDED} {parent} {child}")
 }
 
 /// The parent of a child with this key.
 pub(crate) fn parent_in(key: &str) -> Option<Uid> {
-    key.strip_prefix(CHILD_ENDED)?.split(' ').nth(1)?.parse().ok()
+    key.strip_prefix(HAS_ENDED)?.split(' ').nth(1)?.parse().ok()
 }
 
 /// The error of a step whose child was forgotten.

@@ -14,9 +14,9 @@ pub(crate) const COMMITTED: &str = "committed";
 /// The branch of a step at which the request that it begins is named, before that is stored.
 pub(crate) const CHILD: &str = "child";
 
-/// The name of the signal which says that a child has ended, and how the keys of children begin: names of steps and
-/// keys of people have no such character.
-pub(crate) const CHILD_ENDED: &str = "\u{1}child";
+/// The name of the signal which says that a request has ended for which the flow waits, and how the keys of children begin:
+/// names of steps and keys of people have no such character.
+pub(crate) const HAS_ENDED: &str = "\u{1}ended";
 
 /// The branch of a request at which it is recorded that its deadline has passed.
 pub(crate) const OVERDUE: &str = "overdue";

@@ -23,7 +23,7 @@ use crate::records::{cut, failure_of, started};
 use crate::response::response;
 use crate::shared::{DurableFunction, DurableShared};
 use crate::suspects::{FlowBodies, Suspects};
-use crate::turn::ScheduleTurn;
+use crate::turn::{ScheduleTurn, wake_next};
 use crate::writer::{AppendAnswer, Stopped};
 
 /// A flow that a node received, with all that it takes to run it.
@@ -233,6 +233,7 @@ impl FlowRun<'_> {
                 let is_known = self.shared.waiters.has(flow.owned.uid());
                 self.shared.tell_ended(flow.owned.uid());
                 flow.wake_parent(is_known).await;
+                wake_next(flow).await;
             }
             AppendAnswer::Unseen => {
                 // a cancel came first: the flow runs once more, and is undone
@@ -268,7 +269,7 @@ impl FlowRun<'_> {
         let last = then.clone();
         let append = flow.owned.writer.append_last(|entry| {
             entry.then = last;
-            entry.takes.extend(flow.signals.of_children.take());
+            entry.takes.extend(flow.signals.wake.take());
             if is_paused {
                 entry.takes.extend(flow.signals.pauses.take());
             }

@@ -12,7 +12,7 @@ use crate::durable::{Durable, is_stopped};
 use crate::flow::DurableFlow;
 use crate::held::RunningStep;
 use crate::life::LeaveReason;
-use crate::marks::CHILD_ENDED;
+use crate::marks::HAS_ENDED;
 use crate::shared::KEY;
 use crate::submit::NotSubmitted;
 
@@ -95,8 +95,8 @@ fn begun(records: &[StoredRecord]) -> BTreeMap<&Path, (u32, Timestamp)> {
 impl DurableFlow {
     /// Leaves the flow if an operator pauses it, and notes which signals only wake it.
     pub(crate) fn obey(&self) {
-        let ended = self.signals.take_all(|signal| signal.name == CHILD_ENDED);
-        self.signals.of_children.borrow_mut().extend(ended.iter().map(|it| it.number));
+        let ended = self.signals.take_all(|signal| signal.name == HAS_ENDED);
+        self.signals.wake.borrow_mut().extend(ended.iter().map(|it| it.number));
         let orders = self.signals.take_all(|signal| signal.name == PAUSE);
         for StoredSignal { number, value, .. } in orders {
             let by: String = value.decode().unwrap_or_default();

@@ -408,9 +408,9 @@ impl ScheduledRequests {
         at.after(Duration::from_millis(u64::try_from(spread).unwrap_or(most)))
     }
 
-    /// The scope of the keys of its requests: no caller has one like it.
+    /// The scope of the keys of its requests.
     pub(crate) fn scope(&self) -> String {
-        format!("schedule {}", self.name())
+        scope_of(self.name())
     }
 
     /// The key of the request that begins at this time.
@@ -443,6 +443,11 @@ impl ScheduledRequests {
         let uid = Uid::random().map_err(NotSubmitted::NoRandom)?;
         Ok(Submit { key, ..Submit::new(uid, started, owner) })
     }
+}
+
+/// The scope of the keys of the requests of a schedule: no caller has one like it.
+pub(crate) fn scope_of(schedule: &str) -> String {
+    format!("schedule {schedule}")
 }
 
 /// The time of a request of a schedule, and the revision of the schedule, as its key has them.

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use asyncsteps_journal::limits::BATCH;
 use asyncsteps_journal::record::{Ending, Failure};
-use asyncsteps_journal::request::{FirstOwner, FlowInfo, Query};
-use asyncsteps_journal::{Error, POLL, Timestamp};
+use asyncsteps_journal::request::{FirstOwner, FlowInfo, FlowState, Query};
+use asyncsteps_journal::{Error, Timestamp};
 
 use crate::flow::DurableFlow;
-use crate::schedule::{Overlap, SKIPPED, ScheduledRequests, time_of};
+use crate::schedule::{Overlap, SKIPPED, ScheduledRequests, scope_of, time_of};
 use crate::scheduler::store;
 use crate::shared::DurableShared;
 
-/// The longest pause between two looks at whether the request before it has ended.
-const LONGEST_LOOK: Duration = Duration::from_secs(60);
+/// How often a request that waits for its turn looks whether those before it have ended, if none of these wakes it.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// The turn of a request.
 pub(crate) enum ScheduleTurn {
@@ -75,8 +75,8 @@ impl ScheduleTurn {
         match (before, scheduled.overlap()) {
             (0, _) => Ok(Self::Begins),
             (_, Overlap::Allow) if (before as u64) < most => Ok(Self::Begins),
-            (1, Overlap::BufferOne) => Ok(waits(&own, now)),
-            _ if was_asked_for => Ok(waits(&own, now)),
+            (1, Overlap::BufferOne) => Ok(Self::Waits(LOOK)),
+            _ if was_asked_for => Ok(Self::Waits(LOOK)),
             _ => skipped(format!("an earlier request of the schedule {schedule} has not ended")),
         }
     }
@@ -100,8 +100,13 @@ async fn make_up(
     }
 }
 
-/// It looks again later, the longer it has waited.
-fn waits(own: &FlowInfo, now: Timestamp) -> ScheduleTurn {
-    let waited = now.as_millis().saturating_sub(own.created.as_millis());
-    ScheduleTurn::Waits((Duration::from_millis(waited) / 16).clamp(POLL, LONGEST_LOOK))
+/// A request has ended: wakes the first one of its schedule that waits, for its turn or for something else.
+pub(crate) async fn wake_next(flow: &DurableFlow) {
+    let Some(schedule) = &flow.schedule else { return };
+    let open = Query { open_in: Some(scope_of(schedule)), limit: BATCH, ..Query::default() };
+    let Ok(open) = flow.shared.journal.list(open).await else { return };
+    let parked = open.iter().filter(|other| other.state == FlowState::Parked);
+    if let Some(next) = parked.min_by_key(|other| time_of(other).map(|(time, _)| time)) {
+        flow.wake(next.uid).await;
+    }
 }
