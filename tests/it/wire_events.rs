@@ -11,6 +11,7 @@ use actix_web::body::MessageBody;
 use actix_web::test::{TestRequest, call_service, init_service};
 use asyncsteps_core::{Code, Error, Retry, codes};
 use asyncsteps_durable::{Durable, Node};
+use asyncsteps_executor::iface::{Loader, Source};
 use asyncsteps_executor::plan::Emits;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Service, Steps};
@@ -47,6 +48,7 @@ struct Count {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 enum Counted {
     One(i32),
     Undone,
@@ -97,6 +99,7 @@ fn executor(gate: &Arc<Semaphore>) -> (Executor, Node) {
         |functions| {
             functions.on("count", count).on("quiet", quiet);
             durable.on(functions, "order", count);
+            functions.emits::<Count>("count").emits::<Count>("order");
         },
     );
     let executor = executor.build().expect("it is complete");
@@ -145,23 +148,23 @@ fn until(client: &mut Connection, last: &str) -> String {
 fn events_come_while_a_function_runs_and_its_result_at_the_end(front: Front) {
     let (host, gate) = host(front);
     let mut client = ask(&host, "count", "", r#"{"n":2}"#);
-    let begins = until(&mut client, r#"data: {"One":1}"#);
+    let begins = until(&mut client, r#"data: {"one":1}"#);
     expect![[r#"
         content-type: text/event-stream
         event: emit
-        data: {"One":0}
+        data: {"one":0}
         event: emit
-        data: {"One":1}
+        data: {"one":1}
     "#]]
     .assert_eq(&begins);
     gate.add_permits(1);
     expect![[r#"
         event: emit
-        data: {"One":0}
+        data: {"one":0}
         event: emit
-        data: {"One":1}
+        data: {"one":1}
         event: emit
-        data: {"One":2}
+        data: {"one":2}
         event: result
         data: {"r":2}
     "#]]
@@ -171,9 +174,9 @@ fn events_come_while_a_function_runs_and_its_result_at_the_end(front: Front) {
     expect![[r#"
         content-type: text/event-stream
         event: emit
-        data: {"One":0}
+        data: {"one":0}
         event: emit
-        data: "Undone"
+        data: "undone"
         event: error
         data: {"e":"TooMany","edesc":"too many"}
     "#]]
@@ -204,17 +207,17 @@ fn a_client_goes_on_behind_the_last_event_of_a_durable_request(front: Front) {
     drop(client);
     let again = format!("{key}Last-Event-ID: 1\r\n");
     let mut client = ask(&host, "order", &again, r#"{"n":2}"#);
-    let begins = until(&mut client, r#"data: {"One":1}"#);
+    let begins = until(&mut client, r#"data: {"one":1}"#);
     gate.add_permits(1);
     let rest = begins + &until(&mut client, "0");
     expect![[r#"
         content-type: text/event-stream
         id: 2
         event: emit
-        data: {"One":1}
+        data: {"one":1}
         id: 3
         event: emit
-        data: {"One":2}
+        data: {"one":2}
         event: result
         data: {"r":2}
     "#]]
@@ -297,7 +300,7 @@ async fn a_slow_client_is_told_what_it_lost_and_holds_nothing_up() {
         tokio::task::yield_now().await;
     }
     let text = read(body).await;
-    let first = (0..32).map(|number| format!("event: emit\ndata: {{\"One\":{number}}}\n\n"));
+    let first = (0..32).map(|number| format!("event: emit\ndata: {{\"one\":{number}}}\n\n"));
     let end = "event: lost\ndata: 19\n\nevent: result\ndata: {\"r\":50}\n\n";
     assert_eq!(text, first.collect::<String>() + end);
 }
@@ -308,7 +311,7 @@ async fn a_stream_is_not_silent_and_a_durable_one_lasts_as_long_as_its_request()
     let gate = Arc::new(Semaphore::new(0));
     let (executor, _node) = executor(&gate);
     let plain = body(&executor, "count", r#"{"n":0}"#).await;
-    let end = "event: emit\ndata: \"Undone\"\n\nevent: error\ndata: {\"e\":\"InternalError\"}\n\n";
+    let end = "event: emit\ndata: \"undone\"\n\nevent: error\ndata: {\"e\":\"InternalError\"}\n\n";
     assert_eq!(read(plain).await, ":\n\n:\n\n".to_owned() + end);
     let opens = async {
         tokio::time::sleep(Duration::from_secs(100)).await;
@@ -316,6 +319,48 @@ async fn a_stream_is_not_silent_and_a_durable_one_lasts_as_long_as_its_request()
     };
     let durable = async { read(body(&executor, "order", r#"{"n":0}"#).await).await };
     let (durable, ()) = tokio::join!(durable, opens);
-    let end = "id: 1\nevent: emit\ndata: {\"One\":0}\n\nevent: result\ndata: {\"r\":0}\n\n";
+    let end = "id: 1\nevent: emit\ndata: {\"one\":0}\n\nevent: result\ndata: {\"r\":0}\n\n";
     assert_eq!(durable, ":\n\n".repeat(6) + end);
+}
+
+#[actix::test]
+async fn the_document_has_the_events_of_functions() {
+    let (executor, _node) = executor(&Arc::new(Semaphore::new(0)));
+    let document =
+        http::openapi(&http::service("/ftn/", executor.clone()), "Events", "1").document();
+    let content = |function: &str| {
+        let operation = &document["paths"][format!("/ftn/test.events/1.0/{function}")]["post"];
+        operation["responses"]["200"]["content"].clone()
+    };
+    let events = content("order");
+    let kinds: Vec<_> = events.as_object().expect("an object").keys().collect();
+    assert_eq!(kinds, ["application/futoin+json", "text/event-stream"]);
+    let of = events["text/event-stream"]["x-event"]["$ref"].as_str().expect("a reference");
+    let schema = document.pointer(of.trim_start_matches('#')).expect("it is there");
+    expect![[r##"{"anyOf":[{"$ref":"#/components/schemas/testEvents.OrderEvent1"},{"$ref":"#/components/schemas/testEvents.OrderEvent2"}]}"##]]
+        .assert_eq(&schema.to_string());
+    assert_eq!(content("quiet").get("text/event-stream"), None);
+    let written = executor.written_interfaces().remove(0).to_json().expect("a definition");
+    expect![[r#"["OrderEvent1","OrderEvent2"]"#]]
+        .assert_eq(&written["types"]["OrderEvent"].to_string());
+}
+
+#[test]
+fn events_that_the_definition_has_otherwise_are_an_error() {
+    let text = |types: &str| {
+        let file = format!(
+            r#"{{ "iface": "a.b", "version": "1.0", "ftn3rev": "1.9", {types}
+                "funcs": {{ "count": {{ "params": {{ "n": "integer" }}, "result": "integer" }} }} }}"#
+        );
+        let loaded = Loader::new([Source::texts([("a.b-1.0-iface.json", file)])]);
+        let interface = { loaded }.load(&"a.b:1.0".parse().expect("a name")).expect("a definition");
+        let of_gate = Gate(Arc::new(Semaphore::new(0)));
+        let built = Executor::builder().service(interface, of_gate, |functions| {
+            functions.on("count", count).emits::<Count>("count");
+        });
+        let error = built.build().expect_err("it differs").to_string();
+        error.lines().find(|line| line.contains("event")).expect("it says so").to_owned()
+    };
+    expect!["a.b:1.0:count, event: the definition has no CountEvent"].assert_eq(&text(""));
+    expect![[r#"a.b:1.0:count, event: the Rust type has enum of "undone" or map, the definition has integer from -2147483648 to 2147483647"#]].assert_eq(&text(r#""types": { "CountEvent": "integer" },"#));
 }

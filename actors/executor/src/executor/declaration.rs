@@ -7,6 +7,7 @@ use asyncsteps_futoin::iface::{Definition, IfaceVer};
 use asyncsteps_futoin::typed::Interface;
 
 use super::config_error::ConfigError;
+use super::handler_types::EventTypes;
 use super::implementation::Implementation;
 
 /// The declaration of an interface, for [`Builder::service`](super::Builder): a definition that was
@@ -57,6 +58,7 @@ impl Declaration {
     pub(super) fn complete(
         &mut self,
         implementations: &Implementations,
+        events: &BTreeMap<Box<str>, EventTypes>,
     ) -> Result<Arc<Definition>, ConfigError> {
         match &mut self.0 {
             Kind::Loaded(definition) => Ok(Arc::clone(definition)),
@@ -66,6 +68,9 @@ impl Declaration {
                     if let Some(types) = types {
                         (types.declare)(interface, name);
                     }
+                }
+                for (name, types) in events {
+                    interface.declared(name).map(types.declare);
                 }
                 let iface = interface.id().clone();
                 interface

@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use asyncsteps_core::Template;
 use asyncsteps_futoin::iface::{Definition, IfaceVer};
+use schemars::JsonSchema;
 
 use super::config_error::ConfigError;
 use super::declaration::{Declaration, Implementations};
+use super::handler_types::EventTypes;
 use super::implementation::Implementation;
 use super::request_checks::RequestChecks;
 use super::tool::ToolInfo;
-use crate::plan::Mistake;
+use crate::plan::{Emits, Mistake};
 
 /// Why a declared function has no template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,7 @@ pub struct Functions<S = ()> {
     implementations: Implementations,
     internal: BTreeSet<Box<str>>,
     tools: BTreeMap<Box<str>, Arc<str>>,
+    events: BTreeMap<Box<str>, EventTypes>,
     others: Others,
     /// The codes that errors of the service have, if it has handlers.
     pub(super) codes: BTreeSet<&'static str>,
@@ -52,6 +55,7 @@ impl<S> Functions<S> {
             implementations: Implementations::new(),
             internal: BTreeSet::new(),
             tools: BTreeMap::new(),
+            events: BTreeMap::new(),
             others: Others::Forgotten,
             codes: BTreeSet::new(),
             checks,
@@ -141,6 +145,33 @@ impl<S> Functions<S> {
         self
     }
 
+    /// Says that the function, which takes a `P`, [emits](crate::Cx::emit) events, so that clients know their type: it is
+    /// that of the interface which is named after the function, such as `OrderEvent` of `order`. One that is written down
+    /// from types gets it.
+    ///
+    /// ```
+    /// # use asyncsteps_executor::{Emits, Executor, Returns, Steps};
+    /// # use asyncsteps_executor::typed::Interface;
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Book {}
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)] enum Progress { Found, Paid }
+    /// # fn book(steps: &Steps<(), Book>) -> Returns<()> { steps.pass().returns() }
+    /// impl Emits for Book {
+    ///     type Event = Progress;
+    /// }
+    ///
+    /// # actix::System::new().block_on(async {
+    /// let interface = Interface::new("acme.rides:1.0".parse()?);
+    /// let executor = Executor::builder()
+    ///     .service(interface, (), |functions| _ = functions.on("book", book).emits::<Book>("book"))
+    ///     .build()?;
+    /// assert_eq!(executor.definitions()[0].event_type("book"), Some("BookEvent"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn emits<P: Emits<Event: JsonSchema>>(&mut self, function: &str) -> &mut Self {
+        self.events.insert(function.into(), EventTypes::of::<P::Event>());
+        self
+    }
+
     /// A host of the function finds a mistake in it, at this place in the source: an error when the executor is built.
     pub fn mistake(&mut self, function: &str, source: &'static Location<'static>, what: String) {
         self.mistakes(function, vec![Mistake { source, what }]);
@@ -174,7 +205,7 @@ impl<S> Functions<S> {
 
     /// The definition and its functions, if they fit, and which of these are internal.
     pub(super) fn finish(mut self) -> Result<Finished, ConfigError> {
-        let definition = self.declaration.complete(&self.implementations)?;
+        let definition = self.declaration.complete(&self.implementations, &self.events)?;
         let mut errors = mem::take(&mut self.errors);
         let iface = || definition.id().clone();
         for (name, implementation) in &self.implementations {
@@ -185,7 +216,10 @@ impl<S> Functions<S> {
                 errors.extend(implementation.differences(&definition, name));
             }
         }
-        let named = self.internal.iter().chain(self.tools.keys());
+        for (name, types) in &self.events {
+            errors.extend(types.differences(&definition, name));
+        }
+        let named = self.internal.iter().chain(self.tools.keys()).chain(self.events.keys());
         for name in named.filter(|name| definition.function(name).is_none()) {
             let function = name.to_string();
             errors.push(ConfigError::NoSuchFunction { iface: iface(), function });

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use asyncsteps_core::{Args, Codes, Error, codes};
 use asyncsteps_futoin::iface::{Definition, Function};
-use asyncsteps_futoin::typed::{DeclaredFunction, Interface, Mismatch, differences};
+use asyncsteps_futoin::typed::{
+    DeclaredFunction, Interface, Mismatch, differences, event_differences,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -61,6 +63,24 @@ impl HandlerTypes {
             ));
         }
         errors
+    }
+}
+
+/// The operations on the type of what a function emits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EventTypes {
+    pub(super) declare: fn(&mut DeclaredFunction) -> &mut DeclaredFunction,
+    differences: fn(&Definition, &str) -> Vec<Mismatch>,
+}
+
+impl EventTypes {
+    pub(super) fn of<E: JsonSchema>() -> Self {
+        Self { declare: DeclaredFunction::emits::<E>, differences: event_differences::<E> }
+    }
+
+    /// The points in which the type differs from the definition.
+    pub(super) fn differences(self, definition: &Definition, function: &str) -> Vec<ConfigError> {
+        config_errors(definition, function, (self.differences)(definition, function))
     }
 }
 
@@ -173,14 +193,21 @@ fn differences_of<P: JsonSchema, R: JsonSchema>(
     definition: &Definition,
     function: &str,
 ) -> Vec<ConfigError> {
-    let found = differences::<P, R>(definition, function).into_iter();
+    config_errors(definition, function, differences::<P, R>(definition, function))
+}
+
+fn config_errors(
+    definition: &Definition,
+    function: &str,
+    found: Vec<Mismatch>,
+) -> Vec<ConfigError> {
     let error = |Mismatch { at, what, .. }| ConfigError::Type {
         iface: definition.id().clone(),
         function: function.to_owned(),
         at,
         what,
     };
-    found.map(error).collect()
+    found.into_iter().map(error).collect()
 }
 
 fn declare<P: JsonSchema, R: FunctionResult, E: Codes>(interface: &mut Interface, function: &str) {

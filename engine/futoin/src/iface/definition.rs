@@ -73,6 +73,13 @@ impl Definition {
         self.types.iter().map(|(name, custom)| (&**name, &custom.written))
     }
 
+    /// The type of what a function emits while it runs, for which FTN3 has no word: the custom type named after it, such
+    /// as `OrderEvent` of `order`, if there is one.
+    #[must_use]
+    pub fn event_type(&self, function: &str) -> Option<&str> {
+        self.types.get_key_value(event_type(function).as_str()).map(|(name, _)| &**name)
+    }
+
     /// The conditions of a call, such as `AllowAnonymous` (FTN3 §2.4), in the order of the file.
     pub fn constraints(&self) -> impl Iterator<Item = &str> {
         self.requires.iter().map(AsRef::as_ref)
@@ -92,4 +99,10 @@ impl Definition {
     pub fn inherits(&self) -> &[Arc<Self>] {
         &self.inherits
     }
+}
+
+/// The name of the type of what a function emits.
+pub(crate) fn event_type(function: &str) -> String {
+    let (first, rest) = function.split_at(function.len().min(1));
+    format!("{}{rest}Event", first.to_ascii_uppercase())
 }

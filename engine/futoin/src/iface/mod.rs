@@ -54,6 +54,7 @@ mod fixture;
 pub(crate) use self::check::Check;
 pub(crate) use self::declared_type::DeclaredType;
 pub use self::definition::Definition;
+pub(crate) use self::definition::event_type;
 pub use self::error::{Difference, LoadError, Rule};
 pub(crate) use self::function::ResultCheck;
 pub use self::function::{Function, Parameter};

@@ -18,6 +18,9 @@ const STANDARD: [&str; 6] = [
     INTERNAL_ERROR,
 ];
 
+const EVENTS: &str = "Server-sent events, if the request accepts them: `emit` with what the function emits while it \
+    runs (`x-event`), `lost` with a number of events, and at the end `result` or `error` with a message";
+
 /// What 431 says, from the function or from the server.
 const HEAD_TOO_LARGE: &str =
     "The path and the query are too large; without a body if they are with the headers";
@@ -101,6 +104,11 @@ impl Interface<'_> {
         let mut content = Map::new();
         if let Some(schema) = schema {
             content.insert("application/futoin+json".to_owned(), json!({ "schema": schema }));
+        }
+        if let Some(event) = self.definition.event_type(function.name()) {
+            let schema = json!({ "type": "string", "description": EVENTS });
+            let event = json!({ "schema": schema, "x-event": reference(&self.key(event)) });
+            content.insert("text/event-stream".to_owned(), event);
         }
         if function.rawresult() {
             content.insert("*/*".to_owned(), json!({}));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Mismatch;
 use super::declared::{Missing, Types};
 use super::value_type::{Field, Length, Range, ValueType};
-use crate::iface::{Definition, Function};
+use crate::iface::{Definition, Function, event_type};
 
 /// Which side of a comparison is the Rust type.
 #[derive(Clone, Copy)]
@@ -90,6 +90,20 @@ pub(super) fn result(
         }
         Some(whole) => compare.values("result", writes, &types.values(whole)),
     }
+}
+
+/// The differences between what `function` emits and the Rust type that is written for it.
+pub(super) fn event(definition: &Definition, function: &str, writes: &ValueType) -> Vec<Mismatch> {
+    let mut found = Vec::new();
+    let mut compare = Comparison { rust: Rust::Writes, found: &mut found };
+    match definition.event_type(function) {
+        Some(name) => {
+            let types = Types { definition, missing: Missing::Stays };
+            compare.values("event", writes, &types.values(&name.into()));
+        }
+        None => compare.report("event", format!("the definition has no {}", event_type(function))),
+    }
+    found
 }
 
 /// A comparison of two types, and its findings.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::value_type::{Field, Length, Range, ValueType};
 use super::{names, schema};
-use crate::iface::{Definition, IfaceVer, LoadError, Loader, Source};
+use crate::iface::{Definition, IfaceVer, LoadError, Loader, Source, event_type};
 use crate::security::SecurityLevel;
 
 /// A definition (FTN3) that is written down from the Rust types of its functions.
@@ -62,6 +62,8 @@ pub struct Interface {
 pub struct DeclaredFunction {
     params: ValueType,
     result: ValueType,
+    /// What it emits.
+    event: Option<ValueType>,
     /// `None` unless it is said.
     throws: Option<Vec<String>>,
     seclvl: Option<SecurityLevel>,
@@ -124,6 +126,12 @@ impl DeclaredFunction {
         self
     }
 
+    /// It emits such events while it runs: the [type](Definition::event_type) that is named after it.
+    pub fn emits<E: JsonSchema>(&mut self) -> &mut Self {
+        self.event = Some(schema::written::<E>());
+        self
+    }
+
     /// Requests take long (FTN3 §2.8).
     pub fn heavy(&mut self) -> &mut Self {
         self.heavy = true;
@@ -155,6 +163,7 @@ impl Interface {
         let declared = DeclaredFunction {
             params: schema::read::<P>(),
             result: schema::written::<R>(),
+            event: None,
             throws: None,
             seclvl: None,
             heavy: false,
@@ -291,6 +300,14 @@ impl TypeEntries {
             whole => {
                 let kind = self.write(&at("result", "result"), whole, false)?;
                 declared.insert("result".to_owned(), kind);
+            }
+        }
+        if let Some(event) = &function.event {
+            let place = At { text: "events".to_owned(), function: name, name: event_type(name) };
+            let kind = self.write(&place, event, false)?;
+            // a type of FTN3 gets a name, too
+            if kind != place.name.as_str() {
+                self.declare(&place, kind)?;
             }
         }
         let throws = function.throws.as_deref().unwrap_or_default();

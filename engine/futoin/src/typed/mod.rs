@@ -93,3 +93,9 @@ pub fn differences<P: JsonSchema, R: JsonSchema>(
     compare::result(definition, function, &schema::written::<R>(), &mut found);
     found
 }
+
+/// The same for what a function emits while it runs: the [type](Definition::event_type) that is named after it.
+#[must_use]
+pub fn event_differences<E: JsonSchema>(definition: &Definition, function: &str) -> Vec<Mismatch> {
+    compare::event(definition, function, &schema::written::<E>())
+}
