@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use asyncsteps::iface::{FunctionName, Source};
-use asyncsteps::{Code, Error, codes};
+use asyncsteps::{Code, Emits, Error, codes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,26 @@ impl Ordered {
     pub(crate) fn items(&self) -> impl Iterator<Item = (Arc<str>, i64)> {
         self.0.items.iter().map(|(sku, qty)| (Arc::clone(sku), *qty))
     }
+}
+
+/// How far an order is.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OrderStep {
+    Reserved,
+    Paid,
+}
+
+/// What `order` emits.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct OrderEvent {
+    pub(crate) step: OrderStep,
+    /// Of what is reserved.
+    pub(crate) sku: Option<Arc<str>>,
+}
+
+impl Emits for Ordered {
+    type Event = OrderEvent;
 }
 
 impl Deref for Ordered {

@@ -28,7 +28,9 @@ use asyncsteps::{
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
-use crate::interface::{OrderOf, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf};
+use crate::interface::{
+    OrderEvent, OrderOf, OrderStep, Ordered, Orders, OrdersOf, Restock, ShopError, Stock, StockOf,
+};
 use crate::number::whole;
 use crate::payments::{CALL, PAUSE, Payments, again, not_repaid, until_repaid};
 use crate::shelf::{Release, Reserve, ShelfError};
@@ -80,6 +82,7 @@ impl Shop {
             Some(durable) => _ = durable.on(functions, "order", order),
             None => _ = functions.on("order", order),
         }
+        functions.emits::<Ordered>("order");
     }
 
     async fn restock(cx: &Cx<Self, Restock>) -> BodyResult<Stock> {
@@ -124,7 +127,11 @@ impl Shop {
             .limited(|cx| cx.payments.calls_for(&cx.params))
             .limited(|cx| cx.payments.calls.clone())
             .retry(again())
-            .then("capture", async |cx, payment| cx.payments.capture(payment).await)
+            .then("capture", async |cx, payment| {
+                let payment = cx.payments.capture(payment).await?;
+                Self::say(cx, OrderEvent { step: OrderStep::Paid, sku: None }).await;
+                Ok(payment)
+            })
             .recorded()
             .timeout(CALL)
             .limited(|cx| cx.payments.calls_for(&cx.params))
@@ -149,9 +156,19 @@ impl Shop {
     async fn reserve(cx: &Cx<Self, Ordered>, (sku, qty): (Arc<str>, i64)) -> BodyResult<()> {
         let reserve = Reserve { sku: sku.to_string(), order: cx.id().to_owned(), qty };
         match cx.request().client().as_system().call(reserve).await {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                Self::say(cx, OrderEvent { step: OrderStep::Reserved, sku: Some(sku) }).await;
+                Ok(())
+            }
             Err(TypedCallError::Declared(refused)) => Err(refused.into()),
             Err(TypedCallError::Other(error)) => Err(ShopError::ShelfUnavailable(error).into()),
+        }
+    }
+
+    /// Says how far the order is, which does not depend on that.
+    async fn say(cx: &Cx<Self, Ordered>, event: OrderEvent) {
+        if let Err(error) = cx.emit(&event).await {
+            tracing::warn!(%error, ?event, "an order does not say how far it is");
         }
     }
 

@@ -4,7 +4,9 @@ import createClient from 'openapi-fetch';
 import type { paths } from './schema.js';
 
 export async function sell(host: string, sku: string) {
-    const shop = createClient<paths>({ baseUrl: `http://${host}` });
+    // a function that emits can also answer with events
+    type Media = 'application/futoin+json' | 'application/problem+json';
+    const shop = createClient<paths, Media>({ baseUrl: `http://${host}` });
     const restock = '/ftn/demo.shop/1.0/restock';
     const restocked = await shop.POST(restock, { body: { sku, count: 10, price: 30 } });
     const order = (qty: number, customer = 'ann') =>
