@@ -7,8 +7,10 @@ use std::{env, fs};
 use asyncsteps_futoin::iface::{Loader, Source};
 use asyncsteps_futoin::typescript;
 use asyncsteps_support::server::TestServer;
-use asyncsteps_support::shop::{Data, Shop};
+use asyncsteps_support::shop::{self, Data, Shop};
 use asyncsteps_support::{conform, npm};
+use executor_demo::Config;
+use executor_demo::journal::JournalPlace;
 use serde_json::{Value, json};
 
 /// Folders with the definitions of the repository.
@@ -43,7 +45,9 @@ fn seen(name: &str, browser: Option<&str>) -> Value {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     write_modules(&folder);
     let data = Data::new();
-    let shop = Shop::start(&data);
+    // orders are durable, so that one whose connection is lost goes on
+    let journal = Some(JournalPlace::File(data.file().with_extension("journal")));
+    let shop = Shop::serve(Config { journal, ..shop::config(&data) });
     let host = TestServer::start(1, conform::executor);
     let (shop_at, host_at) = (shop.address.to_string(), host.address.to_string());
     let folder = folder.to_str().expect("a text");
@@ -71,11 +75,25 @@ fn expected() -> Value {
         "p": { "x": 1, "y": 2, "label": null }, "cm": { "a": 1 }, "e": 7, "f": ["r", 1], "id": "word",
         "uid": null, "m": null, "a": null, "x": [null],
     });
+    let (reserved, paid) =
+        (json!({ "step": "reserved", "sku": "watched" }), json!({ "step": "paid", "sku": null }));
+    let result =
+        |order: u32| json!({ "type": "result", "result": { "order": order, "total": 250 } });
     json!({
         "sell": {
             "http": business(1, "over-http"),
             "ws": business(2, "over-ws"),
             "closed": "ConnectError: the WebSocket is closed",
+        },
+        "watch": {
+            "whole": [reserved, paid, result(3)],
+            "lost": [reserved, paid, result(4)],
+            "behind": [null, "1", "2", null],
+            "lostWithoutKey": [reserved, "CommError: the events ended without a result"],
+            "slow": [{ "type": "lost", "count": 3 }, { "type": "result", "result": 7 }],
+            "known": [reserved, paid, result(4)],
+            "refused": ["InvalidRequest: Type mismatch for parameter: demo.shop:1.0:order(customer) = \"\""],
+            "aborted": ["Late"],
         },
         "talk": {
             "echo": { "msg": "hé", "n": 1, "opt": null },

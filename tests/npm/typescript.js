@@ -39,8 +39,9 @@ function compile() {
 /** Runs it under Node.js, in a process that has WebSocket: before Node.js 22 that is an option. */
 function underNode() {
     const main = JSON.stringify(pathToFileURL(path.resolve(folder, 'out/main.js')));
-    const run = `import { sell, talk } from ${main};
-        console.log(JSON.stringify({ sell: await sell('${shop}'), talk: await talk('${conform}') }));`;
+    const run = `import { sell, talk, watch } from ${main};
+        const seen = { sell: await sell('${shop}'), watch: await watch('${shop}'), talk: await talk('${conform}') };
+        console.log(JSON.stringify(seen));`;
     const options = typeof WebSocket === 'undefined' ? ['--experimental-websocket', '--no-warnings'] : [];
     const args = [...options, '--input-type=module', '--eval', run];
     return JSON.parse(execFileSync(process.execPath, args, { stdio: ['ignore', 'pipe', 2], timeout: 60_000 }));
@@ -68,7 +69,7 @@ async function inBrowser() {
                 [host, name],
             );
         };
-        return { sell: await run(shop, 'sell'), talk: await run(conform, 'talk') };
+        return { sell: await run(shop, 'sell'), watch: await run(shop, 'watch'), talk: await run(conform, 'talk') };
     } finally {
         await browser.close();
     }

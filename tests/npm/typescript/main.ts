@@ -2,7 +2,7 @@
 // `@ts-expect-error` are programs that must not compile.
 
 import { CallError, HttpConnection, SocketConnection, codeOf } from './futoin.js';
-import type { Connection } from './futoin.js';
+import type { Connection, WatchOptions } from './futoin.js';
 import * as shop from './demo.shop-1.js';
 import * as bidi from './conform.bidi-1.js';
 import * as events from './conform.events-1.js';
@@ -69,6 +69,55 @@ export async function sell(host: string) {
     await socket.close();
     const closed = await failure(shop.client(socket).stock({ sku: 'apple' }));
     return { ...seen, closed };
+}
+
+/** Orders that are watched, over connections that are lost behind each event, and without an end. */
+export async function watch(host: string) {
+    const http = new HttpConnection(`http://${host}/ftn`);
+    const sku = 'watched';
+    await shop.client(http).restock({ sku, count: 5, price: 250 });
+    const order = async (customer: string, options?: WatchOptions) => {
+        const seen: unknown[] = [];
+        try {
+            for await (const it of shop.events(http).order({ customer, items: [{ sku, qty: 1 }] }, options)) {
+                // @ts-expect-error: not each has a result
+                void it.result;
+                seen.push(it.type === 'emit' ? it.event : it);
+            }
+        } catch (error) {
+            seen.push(error instanceof CallError ? error.message : `no CallError: ${error}`);
+        }
+        return seen;
+    };
+    const real = globalThis.fetch;
+    const behind: (string | null)[] = [];
+    /** The answer until its first event, for the next `times` calls. */
+    const cut = (times: number) => async (...args: Parameters<typeof fetch>) => {
+        const response = await real(...args);
+        behind.push(new Headers(args[1]?.headers).get('last-event-id'));
+        if (--times < 0) return response;
+        const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+        let text = '';
+        while (!text.includes('\n\n')) text += (await reader.read()).value ?? '';
+        await reader.cancel();
+        return new Response(`${text.split('\n\n')[0]}\n\nid: 9`, { headers: response.headers });
+    };
+    const whole = await order('ann');
+    globalThis.fetch = cut(2);
+    const lost = await order('bob', { key: 'one' });
+    globalThis.fetch = cut(1);
+    const lostWithoutKey = await order('ann');
+    const headers = { 'content-type': 'text/event-stream' };
+    globalThis.fetch = async () => new Response('event: lost\ndata: 3\n\n:\n\nevent: result\ndata: {"r":7}\n\n', { headers });
+    const slow = await order('ann');
+    globalThis.fetch = real;
+    const known = await order('bob', { key: 'one' });
+    const refused = await order('');
+    const aborted = await order('ann', { signal: AbortSignal.abort(new CallError('Late')) });
+    for await (const it of shop.events(http).order({ customer: 'ann', items: [{ sku, qty: 1 }] })) {
+        if (it.type === 'emit') break;
+    }
+    return { whole, lost, behind, lostWithoutKey, slow, known, refused, aborted };
 }
 
 /** What calls come to while a service is away for some attempts, and how many each takes. */

@@ -51,6 +51,29 @@ export type Called<Functions> = {
         : never;
 };
 
+/** What a call that is watched may have beside its parameters. */
+export interface WatchOptions extends CallOptions {
+    /** Names a call of a durable function, so that one which is broken off can be made again and goes on. */
+    key?: string;
+}
+
+/** What comes of a call that is watched: its events, how many were lost because we were slow, and at the end its result. */
+export type Watched<Event, Result> =
+    | { type: 'emit'; event: Event }
+    | { type: 'lost'; count: number }
+    | { type: 'result'; result: Result };
+
+/** Functions as they are watched. */
+export type Watching<Functions, Events> = {
+    [Name in keyof Functions & keyof Events]:
+        Functions[Name] extends (...params: infer Params) => Promise<infer Result>
+            ? (...params: [...Params, options?: WatchOptions]) => AsyncGenerator<Watched<Events[Name], Result>, void>
+            : never;
+};
+
+/** How long nothing may come of a call that is watched, in milliseconds: the server writes each 15 seconds. */
+const SILENCE = 45_000;
+
 /** How long a call may take, in milliseconds. */
 const TIMEOUT = 65_000;
 
@@ -106,6 +129,90 @@ export class HttpConnection implements Connection {
         return repeated(timeout, signal, (left) => this.#exchange(name, params, left, signal));
     }
 
+    /**
+     * Calls `interface:version:function`, and yields what it emits and its result; fails with a CallError. A call with a key
+     * that is broken off is made again behind its last event, up to three times in a row. To stop early is to leave.
+     */
+    async *events<Event, Result>(
+        name: string, params: object, { signal, key }: WatchOptions = {},
+    ): AsyncGenerator<Watched<Event, Result>, void> {
+        const own: Record<string, string> = key === undefined ? {} : { 'idempotency-key': key };
+        for (let failed = 0; ; failed++) {
+            try {
+                for await (const { id, event, data = '' } of this.#stream(name, params, own, signal)) {
+                    failed = 0;
+                    if (event === 'lost') {
+                        yield { type: event, count: Number(data) };
+                    } else if (event === 'emit') {
+                        yield { type: event, event: resultOf({ r: JSON.parse(data), ...flawOf(data) }) as Event };
+                        if (id !== undefined) own['last-event-id'] = id;
+                    } else if (event !== undefined) {
+                        yield { type: 'result', result: resultOf(messageOf(data)) as Result };
+                        return;
+                    }
+                }
+                throw new CallError('CommError', 'the events ended without a result');
+            } catch (error) {
+                const code = codeOf<'OutcomeUnknown'>(error);
+                const goesOn = key !== undefined && (code === 'CommError' || code === 'OutcomeUnknown');
+                const pause = goesOn || code === 'ConnectError' ? PAUSES[failed] : undefined;
+                if (pause === undefined) throw error;
+                await passed(pause * (1 + Math.random()));
+            }
+        }
+    }
+
+    /** The server-sent events of a call, comments too; a message in their place is a result. */
+    async *#stream(
+        name: string, params: object, own: Record<string, string>, signal?: AbortSignal,
+    ): AsyncGenerator<{ id?: string; event?: string; data?: string }, void> {
+        const ends = new AbortController();
+        let timer: ReturnType<typeof setTimeout> | undefined;
+        const listen = () => {
+            clearTimeout(timer);
+            timer = setTimeout(() => ends.abort(), SILENCE);
+        };
+        try {
+            listen();
+            const accept = 'text/event-stream';
+            const response = await fetch(`${this.#url.replace(/\/?$/, '/')}${name.replaceAll(':', '/')}`, {
+                method: 'POST',
+                headers: { accept, 'content-type': 'application/json', ...own, ...(await this.#options.headers?.()) },
+                body: written(params),
+                signal: AbortSignal.any([ends.signal, ...(signal ? [signal] : [])]),
+            });
+            if (!response.headers.get('content-type')?.startsWith(accept)) {
+                yield { event: 'result', data: await response.text() };
+                return;
+            }
+            const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+            for (let text = ''; ;) {
+                const { done, value } = await reader.read();
+                if (done) return;
+                listen();
+                const events = (text + value).split('\n\n');
+                text = events.pop() ?? '';
+                for (const event of events) {
+                    yield Object.fromEntries(event.split('\n').map((line) => line.split(/: ?(.*)/)));
+                }
+            }
+        } catch (error) {
+            signal?.throwIfAborted();
+            resultOf(error instanceof CallError ? { e: error.code, edesc: error.description } : this.#away(error));
+        } finally {
+            clearTimeout(timer);
+            ends.abort();
+        }
+    }
+
+    /** The message in place of an answer that did not come. */
+    #away(error: unknown): Message {
+        // Node.js has the cause, and browsers do not say it
+        const cause = (error as { cause?: { code?: string } }).cause;
+        const edesc = `${this.#url}: ${cause ?? error}`;
+        return { e: cause?.code === 'ECONNREFUSED' ? 'ConnectError' : 'CommError', edesc };
+    }
+
     async #exchange(name: string, params: object, timeout: number, signal?: AbortSignal): Promise<unknown> {
         const { headers } = this.#options;
         const signals = [AbortSignal.timeout(timeout), ...(signal ? [signal] : [])];
@@ -122,17 +229,14 @@ export class HttpConnection implements Connection {
         } catch (error) {
             signal?.throwIfAborted();
             if (error instanceof DOMException && error.name === 'TimeoutError') throw new CallError('Timeout');
-            // Node.js has the cause, and browsers do not say it
-            const cause = (error as { cause?: { code?: string } }).cause;
-            const edesc = `${this.#url}: ${cause ?? error}`;
-            return { e: cause?.code === 'ECONNREFUSED' ? 'ConnectError' : 'CommError', edesc };
+            return this.#away(error);
         }
     }
 }
 
 const CLOSED = 'the WebSocket is closed';
 
-type Message = { f?: unknown; p?: unknown; r?: unknown; e?: unknown; edesc?: unknown; rid?: unknown };
+type Message = { f?: unknown; p?: unknown; r?: unknown; e?: unknown; edesc?: unknown; rid?: unknown; code?: unknown; detail?: unknown };
 type Waiting = { resolve: (message: Message) => void; reject: (error: unknown) => void };
 type Served = Record<string, (params: never) => unknown>;
 
@@ -359,7 +463,8 @@ function written(message: object): string {
 }
 
 function resultOf(message: unknown): unknown {
-    const { r, e, edesc } = (message ?? {}) as Message;
+    // problem details have other names for the same
+    const { r, code, detail, e = code, edesc = detail } = (message ?? {}) as Message;
     if (typeof e === 'string') {
         throw new CallError(e, typeof edesc === 'string' ? edesc : undefined);
     }

@@ -39,6 +39,16 @@
 //! const socket = await SocketConnection.open('wss://shop.example/ftn/', { opened });
 //! ```
 //!
+//! A function that [emits](Definition::event_type) can be watched over HTTP. With a key a call of a durable one goes on
+//! behind its last event when the connection or the server is lost:
+//!
+//! ```ts
+//! for await (const it of shop.events(http).order({ customer: 'ann', items }, { key: crypto.randomUUID() })) {
+//!     if (it.type === 'emit') show(it.event);
+//!     if (it.type === 'result') paid(it.result.total);
+//! }
+//! ```
+//!
 //! Each call takes a signal that ends the wait for it, and connections take a token:
 //!
 //! ```ts
@@ -52,7 +62,7 @@ use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
-use crate::iface::{Definition, Function, Parameter};
+use crate::iface::{Definition, Function, IfaceVer, Parameter};
 
 /// The module `futoin.ts`, which those of [`interface`] import: connections over HTTP and WebSocket.
 pub const CLIENT: &str = include_str!("futoin.ts");
@@ -103,9 +113,11 @@ fn write(definition: &Definition, text: &mut String) -> fmt::Result {
         text,
         "// The interface {id}: written by ftn3-typescript, to be written again rather than edited."
     )?;
+    let emits: Vec<_> = definition.functions().filter_map(|it| emitted(definition, it)).collect();
+    let of_events = if emits.is_empty() { "" } else { ", HttpConnection, Watching" };
     writeln!(
         text,
-        "\nimport type {{ Called, Connection, SocketConnection }} from './futoin.js';\n"
+        "\nimport type {{ Called, Connection, SocketConnection{of_events} }} from './futoin.js';\n"
     )?;
     let types = Types(definition.types().collect());
     for (name, kind) in &types.0 {
@@ -131,16 +143,22 @@ fn write(definition: &Definition, text: &mut String) -> fmt::Result {
     writeln!(text, "}}\n\n/** Calls {id}. */")?;
     writeln!(text, "export const client = (connection: Connection): Called<Functions> => ({{")?;
     for function in &functions {
-        let name = function.name();
-        let (taken, sent) = match function.params() {
-            [] => ("", "{}"),
-            params if has_required(params) => ("params, ", "params"),
-            _ => ("params, ", "params ?? {}"),
-        };
+        writeln!(text, "{}", made("call", id, function))?;
+    }
+    if !emits.is_empty() {
         writeln!(
             text,
-            "    {name}: ({taken}options) => connection.call('{id}:{name}', {sent}, options),"
+            "}});\n\n/** What functions emit while they run. */\nexport interface Events {{"
         )?;
+        for (function, event) in &emits {
+            writeln!(text, "    {}: {};", function.name(), type_name(event))?;
+        }
+        writeln!(text, "}}\n\n/** Calls {id}, with the events of each call. */")?;
+        let type_ = "Watching<Functions, Events>";
+        writeln!(text, "export const events = (connection: HttpConnection): {type_} => ({{")?;
+        for (function, _) in &emits {
+            writeln!(text, "{}", made("events", id, function))?;
+        }
     }
     writeln!(text, "}});\n\n/** Serves {id} to the other end of a connection. */")?;
     writeln!(
@@ -148,6 +166,23 @@ fn write(definition: &Definition, text: &mut String) -> fmt::Result {
         "export const serve = (connection: SocketConnection, functions: Functions): void =>"
     )?;
     writeln!(text, "    connection.serve('{id}', functions);")
+}
+
+/// A function with its type of events, if it emits some.
+fn emitted<'a>(definition: &'a Definition, it: &'a Function) -> Option<(&'a Function, &'a str)> {
+    let is_called = !it.rawupload() && !it.rawresult();
+    definition.event_type(it.name()).filter(|_| is_called).map(|event| (it, event))
+}
+
+/// The entry that makes a call by this method of a connection.
+fn made(method: &str, id: &IfaceVer, function: &Function) -> String {
+    let name = function.name();
+    let (taken, sent) = match function.params() {
+        [] => ("", "{}"),
+        params if has_required(params) => ("params, ", "params"),
+        _ => ("params, ", "params ?? {}"),
+    };
+    format!("    {name}: ({taken}options) => connection.{method}('{id}:{name}', {sent}, options),")
 }
 
 /// The custom types of a definition, by name.
@@ -269,10 +304,13 @@ fn type_name(name: &str) -> String {
         "Called"
             | "Connection"
             | "Errors"
+            | "Events"
             | "Functions"
+            | "HttpConnection"
             | "Promise"
             | "Record"
             | "SocketConnection"
+            | "Watching"
     );
     if is_taken { format!("{name}_") } else { name.to_owned() }
 }
@@ -295,6 +333,7 @@ mod tests {
                 "Pairs": { "type": "array", "elemtype": "Pair" },
                 "Pair": { "type": "map", "fields": { "k": "Name", "v": { "type": "any", "optional": true } } },
                 "Triple": { "type": "Pair", "fields": { "w": [ "boolean", "Id" ] } },
+                "SomeEvent": "Color",
                 "ByName": { "type": "map", "elemtype": "Ids" },
                 "Color": { "type": "enum", "items": [ "red", "it's", 7 ] },
                 "Colors": { "type": "set", "items": [ "red", 7 ] },
@@ -314,7 +353,7 @@ mod tests {
         expect![[r#"
             // The interface a.b:1.7: written by ftn3-typescript, to be written again rather than edited.
 
-            import type { Called, Connection, SocketConnection } from './futoin.js';
+            import type { Called, Connection, SocketConnection, HttpConnection, Watching } from './futoin.js';
 
             export type ByName = Record<string, Ids>;
             export type Color = "red" | "it's" | 7;
@@ -325,6 +364,7 @@ mod tests {
             export type Pair = { k: Name; v?: unknown | null };
             export type Pairs = Pair[];
             export type Promise_ = string;
+            export type SomeEvent = Color;
             export type Triple = Pair & { w: boolean | Id };
 
             /** Its functions. */
@@ -346,6 +386,16 @@ mod tests {
                 none: (options) => connection.call('a.b:1.7:none', {}, options),
                 open: (params, options) => connection.call('a.b:1.7:open', params ?? {}, options),
                 some: (params, options) => connection.call('a.b:1.7:some', params, options),
+            });
+
+            /** What functions emit while they run. */
+            export interface Events {
+                some: SomeEvent;
+            }
+
+            /** Calls a.b:1.7, with the events of each call. */
+            export const events = (connection: HttpConnection): Watching<Functions, Events> => ({
+                some: (params, options) => connection.events('a.b:1.7:some', params, options),
             });
 
             /** Serves a.b:1.7 to the other end of a connection. */
