@@ -19,6 +19,7 @@ const INDEX: &str = r#"<!DOCTYPE html>
 <h1>AsyncSteps demo</h1><p>A shop and its bank, whose functions are at <code>/ftn/</code>.</p><ul>
 <li><a href=/console>Console</a>: what runs, what waits, for what, since when (unless it is switched off)
 <li><a href=/docs>Functions</a> to try out, described in <a href=/openapi.json>openapi.json</a>
+<li><a href=/docs/order>An order</a> that is watched while it is carried out
 <li>Tools of language models, by the Model Context Protocol at <code>/mcp</code>
 <li><a href=/metrics>Metrics</a> for Prometheus; <a href=/health>health</a> and <a href=/ready>ready</a> for probes
 </ul>
@@ -67,6 +68,8 @@ pub(crate) fn file(method: &Method, path: &str) -> Response<Full<Bytes>> {
     let (media, bytes) = match path {
         "/" => ("text/html", INDEX.as_bytes()),
         "/docs" | "/docs/" => ("text/html", PAGE.as_bytes()),
+        "/docs/order" => ("text/html", include_str!("order.html").as_bytes()),
+        "/docs/order.js" => ("text/javascript", include_str!("order.js").as_bytes()),
         "/docs/start.js" => ("text/javascript", START.as_bytes()),
         "/docs/swagger-ui.css" => ("text/css", dist(SwaggerUiStaticFile::Css)),
         "/docs/swagger-ui-bundle.js" => ("text/javascript", dist(SwaggerUiStaticFile::Js)),

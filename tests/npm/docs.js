@@ -26,6 +26,14 @@ async function call(page, func, params) {
     return [response.request().method(), response.status(), JSON.parse(body)];
 }
 
+/** What the page about an order shows of one. */
+async function watched(page) {
+    await page.goto(`http://${address}/docs/order`);
+    await page.locator('button').click();
+    await page.locator('li', { hasText: 'result' }).waitFor();
+    return page.locator('li').allInnerTexts();
+}
+
 (async () => {
     const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
     try {
@@ -49,6 +57,7 @@ async function call(page, func, params) {
             restocked: await call(page, 'restock'),
             ordered: await call(page, 'order'),
             refused: await call(page, 'order', { customer: 'ann', items: [{ sku: 'apple', qty: 8 }] }),
+            watched: await watched(page),
             errors,
         };
         console.log(JSON.stringify(seen));

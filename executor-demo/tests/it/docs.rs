@@ -56,6 +56,11 @@ fn a_person_tries_calls_in_swagger_ui() {
         "restocked": ["POST", 200, { "r": { "stock": 10 } }],
         "ordered": ["POST", 200, { "r": { "order": 1, "total": 90 } }],
         "refused": ["POST", 409, problem],
+        "watched": [
+            r#"emit: {"step":"reserved","sku":"apple"}"#,
+            r#"emit: {"step":"paid","sku":null}"#,
+            r#"result: {"r":{"order":2,"total":30}}"#,
+        ],
         "errors": [],
     });
     assert_eq!(seen, expected);
