@@ -102,16 +102,15 @@ fn main() {
     bench.count("a reader of a request: memory of the server", each, "B", "");
     thread::spawn(move || {
         for reader in &readers {
-            reader.set_nonblocking(true).expect("a socket option");
+            reader.set_read_timeout(Some(Duration::from_millis(1))).expect("a socket option");
         }
-        let mut buffer = [0; 4096];
+        let mut buffer = vec![0; 65_536];
         loop {
             for (_, reader) in readers.iter_mut().enumerate().filter(|(it, _)| it % 10 > 0) {
                 if matches!(reader.read(&mut buffer), Ok(0)) {
                     return;
                 }
             }
-            thread::sleep(Duration::from_millis(10));
         }
     });
     let beside = lateness(address, "beside", EVENTS / part);
@@ -120,6 +119,7 @@ fn main() {
 }
 
 /// Serves until its standard input ends.
+#[expect(clippy::print_stdout, reason = "the client reads where it listens")]
 fn serve(file: &str) {
     actix_rt::System::new().block_on(async {
         let journal = Sqlite::open(file, Options::new("bench")).expect("a journal");

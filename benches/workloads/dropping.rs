@@ -49,6 +49,7 @@ fn beginning(submit: &Submit) -> Status {
         outcome: None,
         user: None,
         key: None,
+        tags: Vec::new(),
     };
     Status { flow, ending: None }
 }

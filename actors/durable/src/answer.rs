@@ -63,6 +63,8 @@ impl CallerRequest {
         let (waits, end) = (within.is_some(), within.as_ref().map(|(it, at)| it.end(*at)));
         let answers = durable.program(&function).ok().and_then(|it| it.answers.clone());
         let answers = answers.as_ref();
+        // who watches it waits for its end
+        let early = answers.filter(|_| served.events().is_none());
         let own = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
         let (_awaited, stored) = (durable.awaits(own), Cell::new(None));
         let result = async {
@@ -73,7 +75,7 @@ impl CallerRequest {
             if uid != own {
                 earlier.set(Some(uid));
             }
-            let answer = unless_left(&durable, &executor, uid, durable.answer(uid, answers, waits));
+            let answer = unless_left(&durable, &executor, uid, durable.answer(uid, early, waits));
             let Some(events) = served.events() else { return answer.await };
             // of a request that is new its caller has none
             let after = if uid == own { 0 } else { events.after() };

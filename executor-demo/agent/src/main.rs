@@ -170,10 +170,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let durable =
         Durable::new(Sqlite::open(argument("agent.journal"), sqlite::Options::new("agent 1.0"))?);
     let services = HttpFabric::new(Config::new())?;
-    services.register(
-        "acme.world:1.0".parse()?,
-        Remote::new(&argument("http://127.0.0.1:8081/ftn/")),
-    )?;
+    services
+        .register("acme.world:1.0".parse()?, Remote::new(argument("http://127.0.0.1:8081/ftn/")))?;
     let mut interface = Interface::new("acme.agent:1.0".parse()?);
     interface.allow_anonymous();
     let executor = Executor::builder()
