@@ -6,6 +6,7 @@ mod calls;
 mod children;
 mod crossing;
 mod entities;
+mod events;
 mod locks;
 mod lost_locks;
 mod repeated;
@@ -100,6 +101,29 @@ fn no_order_is_lost_or_paid_twice_under_any_of_the_seeds() {
             [FaultKind::Kill, FaultKind::NoticedKill].map(|kind| figures.struck(kind).in_flight);
         assert!(kills.iter().sum::<usize>() >= figures.seeds / 2, "{figures}");
     }
+}
+
+/// Orders that emit how far they are, under all faults and with a deploy, and readers on all nodes: one goes on where
+/// another one has stopped or died.
+fn watched(cluster: &mut Cluster) -> Result<(), String> {
+    let world = World::watched(cluster.seed());
+    shop::add_to(cluster, &world);
+    cluster.faults(Faults::all().disk_errors(0.3));
+    for name in shop::NODES {
+        cluster.run_for(Duration::from_secs(15));
+        shop::deploy(cluster, &world, name);
+    }
+    world.open(false);
+    cluster.heal();
+    cluster.run_for(HEALED);
+    world.check(cluster)?;
+    world.readers().map_or(Ok(()), events::Readers::check)
+}
+
+#[test]
+fn events_of_orders_are_read_once_and_in_order_under_any_of_the_seeds() {
+    let figures = simulate(0..seeds().div_ceil(5), watched);
+    println!("{figures}");
 }
 
 /// Calls of entities from all nodes under all faults, while a program with another form of their state is deployed node by

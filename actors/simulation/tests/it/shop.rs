@@ -9,11 +9,12 @@ use asyncsteps_durable::journal::Timestamp;
 use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
 use asyncsteps_executor::typed::Interface;
-use asyncsteps_executor::{Executor, Returns, Service, Step, Steps};
+use asyncsteps_executor::{Cx, Emits, Executor, Returns, Service, Step, Steps};
 use asyncsteps_simulation::{Cluster, NodeContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::events::Said;
 use crate::world::{Process, World};
 
 /// How many customers order at once.
@@ -48,6 +49,10 @@ struct Order {
     customer: u32,
 }
 
+impl Emits for Order {
+    type Event = Said;
+}
+
 impl Shop {
     fn order(steps: &Steps<Self, Order>) -> Returns<String> {
         Self::steps(steps, false)
@@ -63,12 +68,12 @@ impl Shop {
         let reserved = steps
             .join("reserve", |all| {
                 (
-                    all.run("seat", async |cx, ()| cx.does(&cx.params, cx.key(), 4).await)
+                    all.run("seat", async |cx, ()| Self::does(cx, 0, 4).await)
                         .recorded()
                         .undo_with(until_undone(), async |cx, _| {
                             cx.undoes(&cx.params, cx.key()).await
                         }),
-                    all.run("room", async |cx, ()| cx.does(&cx.params, cx.key(), 8).await)
+                    all.run("room", async |cx, ()| Self::does(cx, 0, 8).await)
                         .recorded()
                         .undo_with(until_undone(), async |cx, _| {
                             cx.undoes(&cx.params, cx.key()).await
@@ -79,9 +84,7 @@ impl Shop {
         let paid = reserved
             .then_wait_signal::<()>("agreed")
             .then_pause("rest", Duration::from_millis(100))
-            .then(if is_next { "charge" } else { "pay" }, async |cx, _| {
-                cx.does(&cx.params, cx.key(), 16).await
-            })
+            .then(if is_next { "charge" } else { "pay" }, async |cx, _| Self::does(cx, 1, 16).await)
             .recorded()
             .timeout(Duration::from_secs(5))
             .retry(Retry::attempts(3).backoff(Duration::from_millis(200)))
@@ -108,7 +111,7 @@ impl Shop {
         let brought = steps
             .run("bring", async |cx, ()| {
                 asyncsteps_core::sleep(DELIVERY).await;
-                cx.does(&cx.params, cx.key(), 0).await
+                Self::does(cx, 0, 0).await
             })
             .recorded()
             .undo_with(until_undone(), async |cx, _| cx.undoes(&cx.params, cx.key()).await);
@@ -119,8 +122,14 @@ impl Shop {
         }
     }
 
-    async fn does(&self, order: &Order, key: &str, fails_one_in: u32) -> BodyResult<()> {
-        self.world.does(&self.process, order.customer, key, fails_one_in).await
+    /// Does what the step at this place of the order is for, and says so before if orders are watched.
+    async fn does(cx: &Cx<Self, Order>, place: u32, fails_one_in: u32) -> BodyResult<()> {
+        if let Some(readers) = cx.world.readers() {
+            let said = (place, cx.key().to_owned());
+            cx.emit(&said).await?;
+            readers.emitted(said);
+        }
+        cx.world.does(&cx.process, cx.params.customer, cx.key(), fails_one_in).await
     }
 
     async fn undoes(&self, order: &Order, key: &str) -> BodyResult<()> {
@@ -172,6 +181,9 @@ pub(crate) fn deploy(cluster: &mut Cluster, world: &World, name: &str) {
 async fn serve(world: &World, node: &NodeContext, version: u32) -> impl Sized + use<> {
     let (durable, executor) = process(world, node, version);
     actix_rt::spawn(own_deliveries(world.clone(), durable.clone(), node.clone()));
+    if let Some(readers) = world.readers() {
+        readers.start(world, &durable);
+    }
     loop {
         match durable.start(&executor).await {
             Ok(node) => break (node, executor),

@@ -14,6 +14,8 @@ use asyncsteps_journal::{Event, Journal as _, StoredRecord};
 use asyncsteps_simulation::{Cluster, Random};
 use futures_util::FutureExt as _;
 
+use crate::events::Readers;
+
 /// How many effects a whole order has, and a delivery.
 const EFFECTS: usize = 4;
 const OF_DELIVERY: usize = 1;
@@ -34,6 +36,8 @@ struct Outside {
     is_open: AtomicBool,
     sends_out: AtomicBool,
     random: Mutex<Random>,
+    /// Of what orders emit, if they do.
+    readers: Option<Readers>,
 }
 
 /// A life of a node.
@@ -57,6 +61,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::of(seed, None)
+    }
+
+    /// The same, in which orders emit how far they are.
+    pub(crate) fn watched(seed: u64) -> Self {
+        Self::of(seed, Some(Readers::default()))
+    }
+
+    fn of(seed: u64, readers: Option<Readers>) -> Self {
         Self(Arc::new(Outside {
             effects: Mutex::default(),
             accepted: Mutex::default(),
@@ -65,6 +78,7 @@ impl World {
             is_open: AtomicBool::new(true),
             sends_out: AtomicBool::new(false),
             random: Mutex::new(Random::new(seed)),
+            readers,
         }))
     }
 
@@ -159,6 +173,13 @@ impl World {
 
     pub(crate) fn accept(&self, uid: Uid) {
         lock(&self.0.accepted).insert(uid);
+        if let Some(readers) = self.readers() {
+            readers.add(uid);
+        }
+    }
+
+    pub(crate) fn readers(&self) -> Option<&Readers> {
+        self.0.readers.as_ref()
     }
 
     pub(crate) fn is_open(&self) -> bool {
