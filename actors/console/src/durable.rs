@@ -1,10 +1,10 @@
 //! Durable requests: their state in the journal, and the actions of an operator.
 
-use asyncsteps_durable::Durable;
-use asyncsteps_durable::jobs::{Job, JobChild, JobState, JobStep};
+use asyncsteps_durable::jobs::{Job, JobState, JobStep};
 use asyncsteps_durable::journal::record::{Ending, Event, Failure, StoredRecord};
 use asyncsteps_durable::journal::request::{FlowInfo, FlowState, Query, Resume};
 use asyncsteps_durable::journal::{Error, Record, Refused, Uid};
+use asyncsteps_durable::{Child, Durable};
 use serde::Serialize;
 
 use crate::bounds::{self, Bounded, cut};
@@ -47,7 +47,7 @@ pub(crate) struct DurableRequest {
     /// How many there are of these.
     all_kept: usize,
     /// The requests that its steps have begun.
-    children: Vec<JobChild>,
+    children: Vec<Child>,
 }
 
 /// A record in a few words.
@@ -171,8 +171,9 @@ pub(crate) async fn find(durable: &Durable, uid: Uid) -> Result<Option<DurableRe
     let running = durable.running(uid).await?.into_iter().take(bounds::KEPT);
     let running = running.map(|step| JobStep::from(step).bounded()).collect();
     let kept = kept.collect();
-    let children = durable.children(uid).await?.into_iter().take(bounds::KEPT);
-    let children = children.map(|child| JobChild::from(child).bounded()).collect();
+    let mut children = durable.children(uid).await?;
+    children.truncate(bounds::KEPT);
+    children.iter_mut().for_each(|child| cut(&mut child.step));
     Ok(Some(DurableRequest { request, running, records, all, kept, all_kept, children }))
 }
 
@@ -251,13 +252,6 @@ impl Bounded for Job {
 impl Bounded for JobStep {
     fn bounded(mut self) -> Self {
         cut(&mut self.path);
-        self
-    }
-}
-
-impl Bounded for JobChild {
-    fn bounded(mut self) -> Self {
-        cut(&mut self.step);
         self
     }
 }

@@ -6,10 +6,10 @@ use asyncsteps_core::{BodyResult, Error, Undo, codes};
 use asyncsteps_executor::plan::ChildPolicy;
 use asyncsteps_executor::recorder::{Codec, Stored, Work};
 use asyncsteps_executor::{Cx, Service, Step, TypedCall};
-use asyncsteps_journal::{Error as JournalError, Event, Path, Uid};
-use serde::Serialize;
+use asyncsteps_journal::{Error as JournalError, Event, Record, Uid};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
+use serde::{Deserialize as _, Serialize};
 
 use crate::child::{BEGIN, ChildCall, ChildWork, WAIT};
 use crate::durable::Durable;
@@ -22,37 +22,41 @@ use crate::marks::{CHILD, branched};
 /// The first step of a function is behind [`pass`](asyncsteps_executor::Steps::pass). `call` makes the parameters of the
 /// child from what the step takes, and may be asked again: it depends on nothing else that changes. A child acts for the
 /// caller of its parent.
-pub trait ThenCalls<S: Service, P: 'static, I, T: 'static, E> {
+pub trait ThenCalls<S, P, I, T, E>: Sized
+where
+    S: Service,
+    P: 'static,
+    T: Clone + Serialize + DeserializeOwned + 'static,
+{
     /// Adds a step that begins a child, and waits for its result. The error of a child that fails is that of the step.
     /// If the step fails or is cut, or a later one fails, the child is cancelled, and nothing in front of the step is
     /// undone before the child has undone what it did. A child that has completed stays as it is.
     ///
     /// The limits of the step count for its wait, and a further attempt of it begins a further child.
-    fn then_child<C, F>(self, name: &'static str, call: F) -> Step<S, P, I, T, C::Result, E>
-    where
-        C: TypedCall,
-        T: Clone + Serialize + DeserializeOwned,
-        F: Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static;
-
-    /// The same with an undo for a child that has completed, which gets its result.
-    fn then_child_undo<C, F, U>(
+    #[track_caller]
+    fn then_child<C: TypedCall>(
         self,
         name: &'static str,
-        call: F,
-        undo: U,
-    ) -> Step<S, P, I, T, C::Result, E>
-    where
-        C: TypedCall,
-        T: Clone + Serialize + DeserializeOwned,
-        F: Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
-        U: AsyncFn(&Cx<S, P>, &C::Result) -> BodyResult<()> + Send + Sync + 'static;
+        call: impl Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
+    ) -> Step<S, P, I, T, C::Result, E> {
+        self.then_child_undo(name, call, async |_, _| Ok(()))
+    }
+
+    /// The same with an undo for a child that has completed, which gets its result.
+    fn then_child_undo<C: TypedCall>(
+        self,
+        name: &'static str,
+        call: impl Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
+        undo: impl AsyncFn(&Cx<S, P>, &C::Result) -> BodyResult<()> + Send + Sync + 'static,
+    ) -> Step<S, P, I, T, C::Result, E>;
 
     /// Adds a step that begins a child, which is not waited for and goes on whatever becomes of its parent. The step
     /// returns the name of the child, which its [undo](Step::undo) gets.
-    fn then_submit<C, F>(self, name: &'static str, call: F) -> Step<S, P, I, T, Uid, E>
-    where
-        C: TypedCall,
-        F: Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static;
+    fn then_submit<C: TypedCall>(
+        self,
+        name: &'static str,
+        call: impl Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
+    ) -> Step<S, P, I, T, Uid, E>;
 }
 
 impl<S, P, I, A, T, E> ThenCalls<S, P, I, T, E> for Step<S, P, I, A, T, E>
@@ -61,69 +65,48 @@ where
     P: 'static,
     I: 'static,
     A: 'static,
-    T: 'static,
+    T: Clone + Serialize + DeserializeOwned + 'static,
 {
     #[track_caller]
-    fn then_child<C, F>(self, name: &'static str, call: F) -> Step<S, P, I, T, C::Result, E>
-    where
-        C: TypedCall,
-        T: Clone + Serialize + DeserializeOwned,
-        F: Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
-    {
-        self.then_child_undo(name, call, async |_, _| Ok(()))
-    }
-
-    #[track_caller]
-    fn then_child_undo<C, F, U>(
+    fn then_child_undo<C: TypedCall>(
         self,
         name: &'static str,
-        call: F,
-        undo: U,
-    ) -> Step<S, P, I, T, C::Result, E>
-    where
-        C: TypedCall,
-        T: Clone + Serialize + DeserializeOwned,
-        F: Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
-        U: AsyncFn(&Cx<S, P>, &C::Result) -> BodyResult<()> + Send + Sync + 'static,
-    {
+        call: impl Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
+        undo: impl AsyncFn(&Cx<S, P>, &C::Result) -> BodyResult<()> + Send + Sync + 'static,
+    ) -> Step<S, P, I, T, C::Result, E> {
         let begins = Arc::new(call);
         let ends = Arc::clone(&begins);
+        let result = Codec { read: |stored| of_json::<C>(stored), ..Codec::of_others() };
         self.then_nested(name, |steps| {
             steps
-                .run(BEGIN, async move |cx, input: T| begin(cx, begins(cx, &input)).await)
+                .run(BEGIN, async move |cx, input: T| begin(cx, &begins(cx, &input)).await)
                 .recorded_with_input()
                 .begins_child(C::FUNCTION, ChildPolicy::Cancel)
                 .undo_taking(async move |cx, input, _: Undo<&Uid>| {
                     let work = ChildWork::End(called(cx, &ends(cx, input))?);
                     let ended = cx.by_host(Box::new(work)).await?;
-                    let ended: Vec<Json> = (Codec::of_others().read)(&ended)?;
-                    match ended.into_iter().next() {
-                        Some(result) => undo(cx, &of_json(result)?).await,
-                        None => Ok(()),
-                    }
+                    if ended.is_empty() { Ok(()) } else { undo(cx, &of_json::<C>(&ended)?).await }
                 })
-                .then_host_wait(WAIT, result_of_child::<C::Result>(), |uid| {
-                    Box::new(ChildWork::Await(uid)) as Work
-                })
+                .then_host_wait(WAIT, result, |uid| Box::new(ChildWork::Await(uid)) as Work)
                 .returns()
         })
     }
 
     #[track_caller]
-    fn then_submit<C, F>(self, name: &'static str, call: F) -> Step<S, P, I, T, Uid, E>
-    where
-        C: TypedCall,
-        F: Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
-    {
-        self.then(name, async move |cx, input: T| begin(cx, call(cx, &input)).await)
+    fn then_submit<C: TypedCall>(
+        self,
+        name: &'static str,
+        call: impl Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
+    ) -> Step<S, P, I, T, Uid, E> {
+        self.then(name, async move |cx, input: T| begin(cx, &call(cx, &input)).await)
             .recorded()
             .begins_child(C::FUNCTION, ChildPolicy::Leave)
     }
 }
 
 /// Begins the child, and returns its name.
-async fn begin<S: Service, P: 'static, C: TypedCall>(cx: &Cx<S, P>, call: C) -> BodyResult<Uid> {
-    let begun = cx.by_host(Box::new(ChildWork::Begin(called(cx, &call)?))).await?;
+async fn begin<S: Service, P: 'static>(cx: &Cx<S, P>, call: &impl TypedCall) -> BodyResult<Uid> {
+    let begun = cx.by_host(Box::new(ChildWork::Begin(called(cx, call)?))).await?;
     Ok((Codec::of_results().read)(&begun)?)
 }
 
@@ -133,25 +116,20 @@ fn called<S: Service, P: 'static, C: TypedCall>(cx: &Cx<S, P>, call: &C) -> Body
 }
 
 /// The result of a child, which its function has as JSON.
-fn result_of_child<T: DeserializeOwned>() -> Codec<T> {
-    Codec {
-        read: |stored: &Stored| of_json((Codec::of_others().read)(stored)?),
-        ..Codec::of_others()
-    }
-}
-
-fn of_json<T: DeserializeOwned>(result: Json) -> Result<T, Error> {
-    T::deserialize(result).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
+fn of_json<C: TypedCall>(stored: &Stored) -> Result<C::Result, Error> {
+    let json: serde_json::Value = (Codec::of_others().read)(stored)?;
+    C::Result::deserialize(json).map_err(|error| Error::caused_by(codes::INVOKER_ERROR, error))
 }
 
 /// A request that a step of another one has begun.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Child {
     /// Its name.
+    #[schemars(with = "String")]
     pub uid: Uid,
-    /// The step of its parent.
-    pub step: Path,
+    /// The path of the step.
+    pub step: String,
 }
 
 impl Durable {
@@ -162,11 +140,11 @@ impl Durable {
     /// The errors of [`status`](Self::status).
     pub async fn children(&self, uid: Uid) -> Result<Vec<Child>, JournalError> {
         let records = self.records(uid).await?;
-        let child = |stored: &asyncsteps_journal::StoredRecord| {
-            let step = branched(&stored.record.path, CHILD)?;
-            let Event::Keys(keys) = &stored.record.event else { return None };
-            Some(Child { uid: keys.keys.first()?.parse().ok()?, step })
+        let child = |Record { path, event }: &Record| {
+            let Event::Keys(it) = event else { return None };
+            let step = branched(path, CHILD)?.to_string();
+            Some(Child { uid: it.keys.first()?.parse().ok()?, step })
         };
-        Ok(records.iter().filter_map(child).collect())
+        Ok(records.iter().filter_map(|stored| child(&stored.record)).collect())
     }
 }

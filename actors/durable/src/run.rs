@@ -230,9 +230,10 @@ impl FlowRun<'_> {
         let ended = Record::new(flow.root.clone(), Event::Ended(Ended { ending }));
         match flow.owned.writer.append_last(|entry| entry.records = vec![ended]).await.0 {
             AppendAnswer::Written(_) => {
-                let is_known = self.shared.waiters.has(flow.owned.uid());
                 self.shared.tell_ended(flow.owned.uid());
-                flow.wake_parent(is_known).await;
+                if let Some(parent) = flow.parent {
+                    flow.wake(parent).await;
+                }
                 wake_next(flow).await;
             }
             AppendAnswer::Unseen => {

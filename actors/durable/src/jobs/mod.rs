@@ -113,6 +113,6 @@ mod types;
 pub use allowed::JobsFunction;
 pub use service::{Jobs, JobsError};
 pub use types::{
-    ClockJump, Job, JobCancel, JobChild, JobList, JobResult, JobSchedule, JobSchedules, JobState,
-    JobStatus, JobStep, JobsChanged, JobsErased,
+    ClockJump, Job, JobCancel, JobList, JobResult, JobSchedule, JobSchedules, JobState, JobStatus,
+    JobStep, JobsChanged, JobsErased,
 };

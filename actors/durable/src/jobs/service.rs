@@ -20,9 +20,7 @@ use super::params::{
     Awaited, Erasure, How, JobFilter, KeyedJob, ListFilter, NamedJob, Page, Resumed, SentSignal,
     Settlement, Settling, Submission, Undoing, WatchedJob, time, whole,
 };
-use super::types::{
-    ClockJump, Job, JobCancel, JobChild, JobList, JobResult, JobStatus, JobStep, JobsErased,
-};
+use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus, JobStep, JobsErased};
 use crate::bulk::Bulk;
 use crate::durable::{Durable, NotEnded, template_of};
 use crate::json;
@@ -250,8 +248,8 @@ impl Jobs {
         let kept = cx.durable.kept(uid).await?;
         let shown = kept.iter().take(MOST.into()).map(Path::to_string).collect();
         let job = Job { clock_jump, place, schedule, ..Job::from(&flow) };
-        let children = cx.durable.children(uid).await?.into_iter().take(MOST.into());
-        let children = children.map(JobChild::from).collect();
+        let mut children = cx.durable.children(uid).await?;
+        children.truncate(MOST.into());
         Ok(JobStatus { job, running, kept: shown, kept_count: kept.len(), children })
     }
 

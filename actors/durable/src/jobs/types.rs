@@ -105,23 +105,7 @@ pub struct JobStatus {
     #[schemars(with = "f64")]
     pub kept_count: usize,
     /// The jobs that its steps have begun, in order: at most a hundred.
-    pub children: Vec<JobChild>,
-}
-
-/// A job that a step of another one has begun.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[non_exhaustive]
-pub struct JobChild {
-    /// Its name.
-    pub uid: String,
-    /// The path of the step.
-    pub step: String,
-}
-
-impl From<Child> for JobChild {
-    fn from(Child { uid, step }: Child) -> Self {
-        Self { uid: uid.to_string(), step: step.to_string() }
-    }
+    pub children: Vec<Child>,
 }
 
 /// A body that runs.
