@@ -125,7 +125,8 @@ pub(crate) async fn end(
     scheduled: Option<&ScheduledRequests>,
 ) -> Result<(), Error> {
     let Some(scheduled) = scheduled else { return Ok(()) };
-    let query = Query { open_in: Some(scheduled.scope()), limit: BATCH, ..Query::default() };
+    let query =
+        Query { open: true, scope: Some(scheduled.scope()), limit: BATCH, ..Query::default() };
     let is_of = |flow: &FlowInfo| {
         time_of(flow).is_some_and(|(_, revision)| revision == scheduled.revision())
     };

@@ -67,7 +67,8 @@ impl ScheduleTurn {
             make_up(shared, &scheduled, at, now).await;
             return skipped("no node ran at its time, and it is too late".to_owned());
         }
-        let open = Query { open_in: Some(scheduled.scope()), limit: BATCH, ..Query::default() };
+        let open =
+            Query { open: true, scope: Some(scheduled.scope()), limit: BATCH, ..Query::default() };
         let open = journal.list(open).await?;
         let is_before = |other: &&FlowInfo| time_of(other).is_some_and(|(time, _)| time < at);
         let before = open.iter().filter(is_before).count();
@@ -103,7 +104,8 @@ async fn make_up(
 /// A request has ended: wakes the first one of its schedule that waits, for its turn or for something else.
 pub(crate) async fn wake_next(flow: &DurableFlow) {
     let Some(schedule) = &flow.schedule else { return };
-    let open = Query { open_in: Some(scope_of(schedule)), limit: BATCH, ..Query::default() };
+    let open =
+        Query { open: true, scope: Some(scope_of(schedule)), limit: BATCH, ..Query::default() };
     let Ok(open) = flow.shared.journal.list(open).await else { return };
     let parked = open.iter().filter(|other| other.state == FlowState::Parked);
     if let Some(next) = parked.min_by_key(|other| time_of(other).map(|(time, _)| time)) {

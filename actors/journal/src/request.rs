@@ -494,7 +494,7 @@ pub struct Query {
     pub uid: Option<Uid>,
     /// Only flows in this state.
     pub state: Option<FlowState>,
-    /// Only flows that have not ended.
+    /// Only flows that have not ended, as they are at one moment.
     pub open: bool,
     /// Only flows of this template.
     pub template: Option<String>,
@@ -506,8 +506,8 @@ pub struct Query {
     pub key: Option<String>,
     /// Only flows with this tag.
     pub tag: Option<String>,
-    /// Only flows that have not ended, and have a key of a caller in this scope: as they are at one moment.
-    pub open_in: Option<String>,
+    /// Only flows with a key of a caller in this scope: of those that have not ended, else all are looked through.
+    pub scope: Option<String>,
     /// Only flows that were submitted at this time or after it.
     pub from: Option<Timestamp>,
     /// Only flows that were submitted before this time.

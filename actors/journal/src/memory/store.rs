@@ -310,9 +310,10 @@ impl MemoryStore {
     pub(super) fn list(&self, query: &Query, now: Moment) -> Vec<FlowInfo> {
         let after = self.flows.range(query.after..).map(|(_, flow)| flow);
         let whose = after.filter(|flow| {
-            let key = flow.key.as_ref().map(|key| &key.key);
+            let (key, scope) = flow.key.as_ref().map(|key| (&key.key, &key.scope)).unzip();
             query.user.as_ref().is_none_or(|user| flow.local_id.as_ref() == Some(user))
                 && query.key.as_ref().is_none_or(|wanted| key == Some(wanted))
+                && query.scope.as_ref().is_none_or(|wanted| scope == Some(wanted))
                 && query.tag.as_ref().is_none_or(|tag| flow.tags.contains(tag))
         });
         let wanted = whose.filter(|StoredFlow { head, .. }| {
@@ -324,11 +325,6 @@ impl MemoryStore {
                 && query.template_without.is_none_or(|letter| !head.template.contains(letter))
                 && query.from.is_none_or(|from| head.created >= from)
                 && query.before.is_none_or(|before| head.created < before)
-        });
-        let wanted = wanted.filter(|flow| {
-            let scope = flow.key.as_ref().map(|key| &key.scope);
-            let is_open = flow.head.state != FlowState::Ended;
-            query.open_in.as_ref().is_none_or(|wanted| is_open && scope == Some(wanted))
         });
         let listed = wanted.take(check::limit(query.limit)).map(|flow| FlowInfo {
             user: flow.local_id.clone(),

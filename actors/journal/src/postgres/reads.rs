@@ -139,7 +139,7 @@ pub(super) async fn list(
                  AND ($8::text IS NULL OR key = $8) \
                  AND ($9::text IS NULL OR position($9 in template) = 0) \
                  AND ($10::bytea IS NULL OR uid = $10) \
-                 AND ($11::text IS NULL OR state < 7 AND scope = $11) AND ($12::text IS NULL OR EXISTS \
+                 AND ($11::text IS NULL OR scope = $11) AND ($12::text IS NULL OR EXISTS \
                  (SELECT 1 FROM flow_tag WHERE flow = f.number AND tag = $12)) ORDER BY number LIMIT $6"
             )
         };
@@ -161,7 +161,6 @@ pub(super) async fn list(
             select!("number = ANY(ARRAY(SELECT flow FROM flow_tag WHERE tag = $12))")
         }
         Query { user: Some(_), .. } => select!("local_id = $7"),
-        Query { open_in: Some(_), .. } => of_state!("< ", 7),
         Query { state: Some(state), .. } => match state {
             FlowState::Ready => of_state!(0),
             FlowState::New => of_state!(1),
@@ -178,12 +177,12 @@ pub(super) async fn list(
     let state = query.state.map(|state| state as i64);
     let limit = int(check::limit(query.limit) as u64);
     let (from, before) = (query.from.map(millis), query.before.map(millis));
-    let Query { template, user, key, open_in, tag, open, .. } = query;
+    let Query { template, user, key, scope, tag, open, .. } = query;
     let without = query.template_without.map(String::from);
     let uid = query.uid.map(|uid| uid.as_bytes().to_vec());
     let after = int(query.after);
     let values: [&(dyn ToSql + Sync); 13] = [
-        &after, &state, template, &from, &before, &limit, user, key, &without, &uid, open_in, tag,
+        &after, &state, template, &from, &before, &limit, user, key, &without, &uid, scope, tag,
         open,
     ];
     let rows = session.query(sql, &values).await?;

@@ -106,32 +106,11 @@ impl SqliteTables {
     }
 
     pub(super) fn list(&self, query: &Query, now: Moment) -> Result<Vec<FlowInfo>, Error> {
-        // each has the index that it needs: most flows have ended, so those are found by their numbers
-        let index = match query {
-            Query { uid: Some(_), .. } => "uid = ?10",
-            Query { key: Some(_), .. } => "key = ?8",
-            Query { tag: Some(_), .. } => "number IN (SELECT flow FROM flow_tag WHERE tag = ?12)",
-            Query { user: Some(_), .. } => "local_id = ?7",
-            Query { open_in: Some(_), .. } => "state < 7 AND scope = ?11",
-            Query { state: Some(state), .. } if *state != FlowState::Ended => "state = ?2",
-            Query { open: true, .. } => "state < 7",
-            _ => "true",
-        };
-        let sql = format!(
-            "SELECT {HEAD}, local_id, key FROM flow WHERE {index} AND number > ?1 \
-             AND (?2 IS NULL OR state = ?2) AND (NOT ?13 OR state < 7) AND (?3 IS NULL OR template = ?3) \
-             AND (?4 IS NULL OR created >= ?4) AND (?5 IS NULL OR created < ?5) \
-             AND (?7 IS NULL OR local_id = ?7) AND (?8 IS NULL OR key = ?8) \
-             AND (?9 IS NULL OR instr(template, ?9) = 0) AND (?10 IS NULL OR uid = ?10) \
-             AND (?11 IS NULL OR state < 7 AND scope = ?11) AND (?12 IS NULL \
-             OR EXISTS (SELECT 1 FROM flow_tag WHERE flow = number AND tag = ?12)) \
-             ORDER BY number LIMIT ?6"
-        );
-        let mut statement = self.prepare(&sql)?;
+        let mut statement = self.prepare(&list(query))?;
         let state = query.state.map(|state| state as i64);
         let limit = int(check::limit(query.limit) as u64);
         let (from, before) = (query.from.map(millis), query.before.map(millis));
-        let Query { template, user, key, after, uid, open_in, tag, open, .. } = query;
+        let Query { template, user, key, after, uid, scope, tag, open, .. } = query;
         let (without, uid) =
             (query.template_without.map(String::from), uid.as_ref().map(Uid::as_bytes));
         let values = params![
@@ -145,7 +124,7 @@ impl SqliteTables {
             key,
             without,
             uid,
-            open_in,
+            scope,
             tag,
             open
         ];
@@ -189,5 +168,59 @@ impl SqliteTables {
         let (stored, bytes): (Option<i64>, i64) = row.map_err(db_error)?;
         let (stored, bytes) = (stored.map_or(0, unsigned), Some(unsigned(bytes)));
         Ok(Counts { time: now.now, flows, stored, bytes, log_bytes: None })
+    }
+}
+
+/// The statement of a list.
+fn list(query: &Query) -> String {
+    // each has the index that it needs: most flows have ended, so those are found by their numbers
+    let index = match query {
+        Query { uid: Some(_), .. } => "uid = ?10",
+        Query { key: Some(_), .. } => "key = ?8",
+        Query { tag: Some(_), .. } => "number IN (SELECT flow FROM flow_tag WHERE tag = ?12)",
+        Query { user: Some(_), .. } => "local_id = ?7",
+        Query { state: Some(state), .. } if *state != FlowState::Ended => "state = ?2",
+        Query { open: true, .. } => "number IN (SELECT number FROM flow WHERE state < 7)",
+        _ => "true",
+    };
+    format!(
+        "SELECT {HEAD}, local_id, key FROM flow WHERE {index} AND number > ?1 \
+         AND (?2 IS NULL OR state = ?2) AND (NOT ?13 OR state < 7) AND (?3 IS NULL OR template = ?3) \
+         AND (?4 IS NULL OR created >= ?4) AND (?5 IS NULL OR created < ?5) \
+         AND (?7 IS NULL OR local_id = ?7) AND (?8 IS NULL OR key = ?8) \
+         AND (?9 IS NULL OR instr(template, ?9) = 0) AND (?10 IS NULL OR uid = ?10) \
+         AND (?11 IS NULL OR scope = ?11) AND (?12 IS NULL \
+         OR EXISTS (SELECT 1 FROM flow_tag WHERE flow = number AND tag = ?12)) \
+         ORDER BY number LIMIT ?6"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{Connection, params_from_iter};
+
+    use super::*;
+    use crate::sqlite::{Options, schema};
+
+    #[test]
+    fn no_list_looks_through_what_has_ended_for_a_few() {
+        let db = Connection::open_in_memory().expect("a database");
+        schema::set_up(&db, &Options::new("test")).expect("tables");
+        let text = || Some(String::new());
+        for query in [
+            Query { uid: Some(Uid::from_bytes([0; 16])), ..Query::default() },
+            Query { user: text(), ..Query::default() },
+            Query { key: text(), ..Query::default() },
+            Query { tag: text(), ..Query::default() },
+            Query { open: true, scope: text(), ..Query::default() },
+            Query { state: Some(FlowState::Paused), ..Query::default() },
+        ] {
+            let mut plan =
+                db.prepare(&format!("EXPLAIN QUERY PLAN {}", list(&query))).expect("it is right");
+            let rows = plan.query_map(params_from_iter([None::<i64>; 13]), |row| row.get(3));
+            let rows: Vec<String> = rows.and_then(Iterator::collect).expect("a plan");
+            let all = rows.iter().any(|row| row.contains("SCAN") || row.contains("rowid>?"));
+            assert!(!all, "{query:?}: {rows:?}");
+        }
     }
 }

@@ -193,7 +193,7 @@ fn check_format(db: &Connection) -> Result<bool, Error> {
     Ok(tables == 0)
 }
 
-fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
+pub(super) fn set_up(db: &Connection, options: &Options) -> rusqlite::Result<()> {
     // before the first page is written; a file that has tables keeps the mode that it has
     db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     // its answer is the mode, which is looked at by the test of a crash

@@ -114,8 +114,12 @@ pub(super) async fn flows_of_a_user_and_of_a_key_are_listed(journal: &dyn Journa
     };
     assert_eq!(journal.list(of_template(TEMPLATE)).await.unwrap().len(), 3);
     assert_eq!(journal.list(of_template("other")).await.unwrap(), []);
-    let open_in =
-        |scope: &str| Query { open_in: Some(scope.to_owned()), limit: 9, ..Query::default() };
+    let open_in = |scope: &str| Query {
+        open: true,
+        scope: Some(scope.to_owned()),
+        limit: 9,
+        ..Query::default()
+    };
     let mut open = Vec::new();
     for scope in ["a", "b", "k"] {
         let flows = journal.list(open_in(scope)).await.unwrap();
@@ -187,7 +191,7 @@ pub(super) async fn what_has_ended_is_removed_with_its_key(journal: &dyn Journal
     journal.signal(ended, signal("s")).await.unwrap();
     let mut flow = Owned { seen: 1, ..Owned::of(journal, ended) };
     flow.write(vec![done("pay"), completed()]).await.unwrap();
-    let open_in = Query { open_in: Some("a".to_owned()), limit: 9, ..Query::default() };
+    let open_in = Query { open: true, scope: Some("a".to_owned()), limit: 9, ..Query::default() };
     assert_eq!(journal.list(open_in).await.unwrap().len(), 1, "one has ended");
     journal.remove(vec![open, uid(), ended, ended]).await.unwrap();
     let gone = journal.load(ended).await.unwrap_err();

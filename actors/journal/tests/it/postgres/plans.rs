@@ -141,6 +141,8 @@ async fn reads(journal: &Postgres, uid: &Uid) {
     journal.status(*uid).await.expect("the flow");
     let key = CallerKey { scope: "s".to_owned(), key: uid.to_string() };
     assert_eq!(journal.find(key).await.expect("an answer"), Some(*uid));
+    let open = Query { open: true, scope: Some("s".to_owned()), limit: 9, ..Query::default() };
+    assert_eq!(journal.list(open).await.expect("an answer").len(), 9);
     let own = || Some(uid.to_string());
     for (user, key, tag) in [(own(), None, None), (None, own(), None), (None, None, own())] {
         let query = Query { user, key, tag, limit: 9, ..Query::default() };
