@@ -479,32 +479,6 @@ fn its_definition_is_written_down() {
 }
 
 #[actix::test]
-async fn jobs_are_listed_by_their_tags() -> Result<(), Error> {
-    let (executor, _node) = start().await;
-    let tagged = async |user, tags: Value| {
-        let params = json!({ "seconds": 100 });
-        let submission = json!({ "function": WORK, "params": params, "tags": tags });
-        ask(&executor, user, "submit", submission).await
-    };
-    let first = tagged(ANN, json!(["spring", "campaign 7"])).await?["uid"].clone();
-    tagged(BOB, json!(["spring"])).await?;
-    tagged(ANN, json!(null)).await?;
-    for (user, tag, count) in
-        [(OPERATOR, "spring", 2), (ANN, "spring", 1), (OPERATOR, "campaign 7", 1), (ANN, "x", 0)]
-    {
-        let listed = ask(&executor, user, "list", json!({ "tag": tag })).await?;
-        assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(count), "{tag}: {listed}");
-    }
-    let status = ask(&executor, ANN, "status", json!({ "uid": first })).await?;
-    assert_eq!(status["job"]["tags"], json!(["campaign 7", "spring"]));
-    let refused = tagged(ANN, json!(["x".repeat(129)])).await.expect_err("it is too long");
-    assert_eq!(refused.code(), "InvalidRequest");
-    let refused = tagged(ANN, json!(vec!["x"; 17])).await.expect_err("they are too many");
-    assert_eq!(refused.code(), "InvalidRequest");
-    Ok(())
-}
-
-#[actix::test]
 async fn an_operator_settles_what_a_paused_job_has_begun() -> Result<(), Error> {
     let (executor, _node) = start().await;
     let submission = json!({ "function": "test.work:1.0:charge", "params": { "seconds": 1 } });

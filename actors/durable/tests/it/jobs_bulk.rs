@@ -1,4 +1,4 @@
-//! The promise: many jobs are cancelled, resumed and purged by what they have in common, as they are one by one.
+//! The promise: many jobs are listed, cancelled, resumed and purged by what they have in common, as they are one by one.
 
 use std::time::Duration;
 
@@ -74,6 +74,31 @@ async fn in_calls(executor: &Executor, function: &str, mut filter: Value) -> Vec
 async fn open(durable: &Durable, tag: &str) -> usize {
     let query = Query { open: true, tag: Some(tag.to_owned()), limit: 9999, ..Query::default() };
     durable.list(query).await.expect("a list").len()
+}
+
+#[actix::test]
+async fn jobs_are_listed_by_their_tags() -> Result<(), Error> {
+    let (_durable, executor, _node) = start(JobsFunction::ALL).await;
+    let tagged = async |user, tags: Value| {
+        let submission = json!({ "function": LONG, "tags": tags });
+        ask(&executor, user, "submit", submission).await
+    };
+    let first = tagged(ANN, json!(["spring", "campaign 7"])).await?["uid"].clone();
+    tagged(BOB, json!(["spring"])).await?;
+    tagged(ANN, json!(null)).await?;
+    for (user, tag, count) in
+        [(OPERATOR, "spring", 2), (ANN, "spring", 1), (OPERATOR, "campaign 7", 1), (ANN, "x", 0)]
+    {
+        let listed = ask(&executor, user, "list", json!({ "tag": tag })).await?;
+        assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(count), "{tag}: {listed}");
+    }
+    let status = ask(&executor, ANN, "status", json!({ "uid": first })).await?;
+    assert_eq!(status["job"]["tags"], json!(["campaign 7", "spring"]));
+    let refused = tagged(ANN, json!(["x".repeat(129)])).await.expect_err("it is too long");
+    assert_eq!(refused.code(), "InvalidRequest");
+    let refused = tagged(ANN, json!(vec!["x"; 17])).await.expect_err("they are too many");
+    assert_eq!(refused.code(), "InvalidRequest");
+    Ok(())
 }
 
 #[test]
