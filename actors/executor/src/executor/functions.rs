@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use asyncsteps_core::Template;
 use asyncsteps_futoin::iface::{Definition, IfaceVer};
-use schemars::JsonSchema;
 
 use super::config_error::ConfigError;
 use super::declaration::{Declaration, Implementations};
@@ -15,7 +14,7 @@ use super::handler_types::EventTypes;
 use super::implementation::Implementation;
 use super::request_checks::RequestChecks;
 use super::tool::ToolInfo;
-use crate::plan::{Emits, Mistake};
+use crate::plan::Mistake;
 
 /// Why a declared function has no template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +35,7 @@ pub struct Functions<S = ()> {
     implementations: Implementations,
     internal: BTreeSet<Box<str>>,
     tools: BTreeMap<Box<str>, Arc<str>>,
-    events: BTreeMap<Box<str>, EventTypes>,
+    pub(super) events: BTreeMap<Box<str>, EventTypes>,
     others: Others,
     /// The codes that errors of the service have, if it has handlers.
     pub(super) codes: BTreeSet<&'static str>,
@@ -142,33 +141,6 @@ impl<S> Functions<S> {
     /// ```
     pub fn tool(&mut self, function: &str, what: &str) -> &mut Self {
         self.tools.insert(function.into(), what.into());
-        self
-    }
-
-    /// Says that the function, which takes a `P`, [emits](crate::Cx::emit) events, so that clients know their type: it is
-    /// that of the interface which is named after the function, such as `OrderEvent` of `order`. One that is written down
-    /// from types gets it.
-    ///
-    /// ```
-    /// # use asyncsteps_executor::{Emits, Executor, Returns, Steps};
-    /// # use asyncsteps_executor::typed::Interface;
-    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Book {}
-    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)] enum Progress { Found, Paid }
-    /// # fn book(steps: &Steps<(), Book>) -> Returns<()> { steps.pass().returns() }
-    /// impl Emits for Book {
-    ///     type Event = Progress;
-    /// }
-    ///
-    /// # actix::System::new().block_on(async {
-    /// let interface = Interface::new("acme.rides:1.0".parse()?);
-    /// let executor = Executor::builder()
-    ///     .service(interface, (), |functions| _ = functions.on("book", book).emits::<Book>("book"))
-    ///     .build()?;
-    /// assert_eq!(executor.definitions()[0].event_type("book"), Some("BookEvent"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
-    /// ```
-    pub fn emits<P: Emits<Event: JsonSchema>>(&mut self, function: &str) -> &mut Self {
-        self.events.insert(function.into(), EventTypes::of::<P::Event>());
         self
     }
 

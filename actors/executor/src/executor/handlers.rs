@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::functions::Functions;
-use super::handler_types::{FunctionResult, HandlerTypes, codes_to_declare};
+use super::handler_types::{EventTypes, FunctionResult, HandlerTypes, codes_to_declare};
 use super::implementation::Implementation;
-use crate::plan::{Built, FunctionOf, Handler, Mistake, Plan, Planned, Service};
+use crate::plan::{Built, Emits, FunctionOf, Handler, Mistake, Plan, Planned, Service};
 
 impl<S> Functions<S> {
     /// The function's business logic as a handler with types: a function that adds steps, or an `async
@@ -50,6 +50,33 @@ impl<S> Functions<S> {
         H::Result: FunctionResult,
     {
         self.host(function, handler, Some(front.clone()), Location::caller())
+    }
+
+    /// Says that the function, which takes a `P`, [emits](crate::Cx::emit) events, so that clients know their type: it is
+    /// that of the interface which is named after the function, such as `OrderEvent` of `order`. One that is written down
+    /// from types gets it.
+    ///
+    /// ```
+    /// # use asyncsteps_executor::{Emits, Executor, Returns, Steps};
+    /// # use asyncsteps_executor::typed::Interface;
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Book {}
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)] enum Progress { Found, Paid }
+    /// # fn book(steps: &Steps<(), Book>) -> Returns<()> { steps.pass().returns() }
+    /// impl Emits for Book {
+    ///     type Event = Progress;
+    /// }
+    ///
+    /// # actix::System::new().block_on(async {
+    /// let interface = Interface::new("acme.rides:1.0".parse()?);
+    /// let executor = Executor::builder()
+    ///     .service(interface, (), |functions| _ = functions.on("book", book).emits::<Book>("book"))
+    ///     .build()?;
+    /// assert_eq!(executor.definitions()[0].event_type("book"), Some("BookEvent"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn emits<P: Emits<Event: JsonSchema>>(&mut self, function: &str) -> &mut Self {
+        self.events.insert(function.into(), EventTypes::of::<P::Event>());
+        self
     }
 
     fn host<Form, H>(
