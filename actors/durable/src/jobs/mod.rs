@@ -51,7 +51,8 @@
 //! number of an event, from the one after `after` or the header `Last-Event-ID`, `data` is JSON on one line, `event` is
 //! `emit`, or `end` behind the last event of a job that has ended. A comment comes when nothing else
 //! does for 15 s, or for half of the limit of requests. The
-//! stream also ends, without an `end`, when the server closes. Nothing in events is redacted.
+//! stream also ends, without an `end`, when the server closes. Nothing in events is redacted,
+//! also for operators: what is [`Sensitive`](asyncsteps_executor::typed::Sensitive) belongs into a result.
 //!
 //! A `signal` is refused unless each step of the job that waits for this `name` lets the caller send it, whether the job
 //! is the caller's or not. It is stored when it is answered: the step of the job that waits for this `name` takes the `value`, now or
