@@ -49,6 +49,8 @@ pub(crate) struct ChildCall {
     pub(crate) function: &'static str,
     pub(crate) params: Map<String, Json>,
     pub(crate) caller: Caller,
+    /// The step waits for the end.
+    pub(crate) waits: bool,
 }
 
 impl DurableFlow {
@@ -87,10 +89,13 @@ impl DurableFlow {
             }
         };
         self.stored().await;
-        if let Err(error) = self.submit_child(uid, path, call).await {
-            let NotSubmitted::Journal(away) = error else { return Err(error_of_submit(&error)) };
-            // the step begins anew
-            return Err(Error::caused_by(codes::INTERNAL_ERROR, away));
+        match self.submit_child(uid, path, call).await {
+            Ok(()) => {}
+            // if it is away, the step begins anew
+            Err(NotSubmitted::Journal(error)) => {
+                return Err(Error::caused_by(codes::INTERNAL_ERROR, error));
+            }
+            Err(error) => return Err(error_of_submit(&error)),
         }
         Value::encode_result(&uid).map_err(|error| Error::unexpected(error.to_string()))
     }
@@ -102,14 +107,14 @@ impl DurableFlow {
         step: &Path,
         call: ChildCall,
     ) -> Result<(), NotSubmitted> {
-        let ChildCall { function, params, caller } = call;
+        let ChildCall { function, params, caller, waits } = call;
         let (durable, parent) = (self.durable(), self.owned.uid());
         let program = durable.program(function)?;
         let params = program.check(params, &caller, None)?;
         // lists show by it whose child it is
         let key = format!("{HAS_ENDED} {parent} {uid}");
         let options = Options::default().caller(caller).uid(uid).key(key);
-        let options = options.child_of(Parent { uid: parent, step: step.clone() });
+        let options = options.child_of(Parent { uid: parent, step: step.clone(), waits });
         Box::pin(durable.submit_checked(program, params, options)).await.map(drop)
     }
 

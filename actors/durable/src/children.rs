@@ -79,11 +79,11 @@ where
         let result = Codec { read: |stored| of_json::<C>(stored), ..Codec::of_others() };
         self.then_nested(name, |steps| {
             steps
-                .run(BEGIN, async move |cx, input: T| begin(cx, &begins(cx, &input)).await)
+                .run(BEGIN, async move |cx, input: T| begin(cx, &begins(cx, &input), true).await)
                 .recorded_with_input()
                 .begins_child(C::FUNCTION, ChildPolicy::Cancel)
                 .undo_taking(async move |cx, input, _: Undo<&Uid>| {
-                    let work = ChildWork::End(called(cx, &ends(cx, input))?);
+                    let work = ChildWork::End(called(cx, &ends(cx, input), true)?);
                     let ended = cx.by_host(Box::new(work)).await?;
                     if ended.is_empty() { Ok(()) } else { undo(cx, &of_json::<C>(&ended)?).await }
                 })
@@ -98,21 +98,29 @@ where
         name: &'static str,
         call: impl Fn(&Cx<S, P>, &T) -> C + Send + Sync + 'static,
     ) -> Step<S, P, I, T, Uid, E> {
-        self.then(name, async move |cx, input: T| begin(cx, &call(cx, &input)).await)
+        self.then(name, async move |cx, input: T| begin(cx, &call(cx, &input), false).await)
             .recorded()
             .begins_child(C::FUNCTION, ChildPolicy::Leave)
     }
 }
 
 /// Begins the child, and returns its name.
-async fn begin<S: Service, P: 'static>(cx: &Cx<S, P>, call: &impl TypedCall) -> BodyResult<Uid> {
-    let begun = cx.by_host(Box::new(ChildWork::Begin(called(cx, call)?))).await?;
+async fn begin<S: Service, P: 'static>(
+    cx: &Cx<S, P>,
+    call: &impl TypedCall,
+    waits: bool,
+) -> BodyResult<Uid> {
+    let begun = cx.by_host(Box::new(ChildWork::Begin(called(cx, call, waits)?))).await?;
     Ok((Codec::of_results().read)(&begun)?)
 }
 
-fn called<S: Service, P: 'static, C: TypedCall>(cx: &Cx<S, P>, call: &C) -> BodyResult<ChildCall> {
+fn called<S: Service, P: 'static, C: TypedCall>(
+    cx: &Cx<S, P>,
+    call: &C,
+    waits: bool,
+) -> BodyResult<ChildCall> {
     let (params, caller) = (json::params(call)?, cx.request().caller());
-    Ok(ChildCall { function: C::FUNCTION, params, caller })
+    Ok(ChildCall { function: C::FUNCTION, params, caller, waits })
 }
 
 /// The result of a child, which its function has as JSON.

@@ -62,7 +62,7 @@ pub(crate) struct DurableFlow {
     ends: Notify,
     pub(crate) signals: Signals,
     pub(crate) shared: Arc<DurableShared>,
-    /// The request that waits for it.
+    /// The request that began it, and waits for it.
     pub(crate) parent: Option<Uid>,
     /// The schedule that has stored it, and whether it was asked for.
     pub(crate) schedule: Option<String>,
@@ -80,6 +80,7 @@ impl DurableFlow {
         let mut replay = Replay::of(loaded, |id| owned.writer.loaded(id));
         let started = started(loaded);
         let deadline = started.and_then(|started| started.deadline);
+        let parent = started.and_then(|started| started.parent.as_ref()).filter(|it| it.waits);
         let is_over = |deadline| owned.lease().clock.until(deadline).is_zero();
         let was_overdue = replay.at(&root.branch(OVERDUE)).is_some();
         let is_overdue = was_overdue || deadline.is_some_and(is_over);
@@ -103,7 +104,7 @@ impl DurableFlow {
             ends: Notify::new(),
             signals: Signals::default(),
             shared,
-            parent: started.and_then(|started| Some(started.parent.as_ref()?.uid)),
+            parent: parent.map(|parent| parent.uid),
             schedule: started.and_then(|started| started.schedule.clone()),
             is_asked_for: started.is_some_and(|started| started.is_asked_for),
             deciding: Cell::new(0),

@@ -99,6 +99,9 @@ pub struct Parent {
     /// The step of it.
     #[n(1)]
     pub step: Path,
+    /// Whether that waits for the end, which wakes it.
+    #[n(2)]
+    pub waits: bool,
 }
 
 impl Started {

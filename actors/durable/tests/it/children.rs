@@ -278,6 +278,7 @@ fn a_child_that_is_not_waited_for_goes_on_without_its_parent() {
         assert_eq!(lab.counted("has undone"), 1);
         let child = durable.children(uid).await.unwrap().remove(0);
         assert_eq!(child.step, "test.lab:1:forgets/pay");
+        assert!(started(&durable, child.uid).await.parent.is_some_and(|parent| !parent.waits));
         let paid: String = durable.result(child.uid).await.unwrap();
         assert_eq!(paid, format!("paid by {}", child.uid));
     });
@@ -303,7 +304,10 @@ fn parent_and_child_know_each_other() {
         let [of_parent, of_child] =
             [started(&durable, uid).await, started(&durable, child.uid).await];
         assert_eq!(of_child.user, of_parent.user);
-        assert_eq!(of_child.parent, Some(Parent { uid, step: child.step.parse().unwrap() }));
+        assert_eq!(
+            of_child.parent,
+            Some(Parent { uid, step: child.step.parse().unwrap(), waits: true })
+        );
         // it is not looked for, but woken
         durable.signal(child.uid, "go", ()).await.unwrap();
         let began = tokio::time::Instant::now();
