@@ -40,7 +40,10 @@ impl Service for Site {
 fn blocks(steps: &Steps<Site, Nothing>) -> Returns<()> {
     steps
         .run("block", async |cx, ()| {
-            cx.blocked.fetch_add(1, Ordering::Relaxed);
+            if cx.blocked.fetch_add(1, Ordering::Relaxed) > 0 {
+                // it is counted, and the gate is taken
+                return Ok(());
+            }
             cx.entered.notify_one();
             let gate = cx.gate.lock().expect("no body panics");
             // no task of the arbiter runs meanwhile
