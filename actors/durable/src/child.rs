@@ -178,7 +178,14 @@ impl DurableFlow {
         call: ChildCall,
     ) -> Result<Ending, JournalError> {
         let by = || CancelledBy::Person(format!("the request {} that began it", self.owned.uid()));
-        let cancel = || answered(|| self.shared.journal.cancel(uid, by(), None));
+        let journal = &self.shared.journal;
+        let cancel = || async {
+            // a second cancel would let it go on while it waits for an operator
+            match journal.status(uid).await?.flow.cancel {
+                Some(_) => Ok(()),
+                None => answered(|| journal.cancel(uid, by(), None)).await.map(drop),
+            }
+        };
         let cancelled = cancel().await;
         if matches!(cancelled, Err(JournalError::Refused(Refused::NoFlow(_)))) && !is_stored {
             match self.submit_child(uid, step, call).await {

@@ -8,7 +8,7 @@ use asyncsteps_durable::prelude::*;
 use asyncsteps_durable::{Durable, Options};
 use asyncsteps_executor::{Cx, Functions, Returns, Steps, TypedCall};
 use asyncsteps_journal::record::{Ending, Parent, Started};
-use asyncsteps_journal::request::{FlowState, Query};
+use asyncsteps_journal::request::{FlowState, Query, Resume};
 use asyncsteps_journal::{Event, Uid};
 use expect_test::expect;
 use schemars::JsonSchema;
@@ -30,6 +30,9 @@ enum Way {
     /// The parent fails when the child has completed.
     IsUndone,
 }
+
+/// The program whose child cannot undo what it did.
+const BROKEN: u32 = 3;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Pay {
@@ -100,6 +103,10 @@ fn pay(steps: &Steps<Lab, Pay>, durable: &Durable) -> Returns<String> {
             if cx.program == 2 {
                 return Err(Error::new("CommError").into());
             }
+            if cx.program == BROKEN {
+                cx.count("tried to refund");
+                return Err(Error::new("Broken").into());
+            }
             cx.count(format!("refunded {}", cx.key()));
             Ok(())
         })
@@ -133,6 +140,23 @@ fn patient(steps: &Steps<Lab, Nothing>) -> Returns<String> {
             in_order(cx, "recovered");
             Ok(error.code().to_owned())
         })
+        .returns()
+}
+
+/// Several children at once, one of which fails.
+fn several(steps: &Steps<Lab, Nothing>) -> Returns<()> {
+    reserves(steps)
+        .then_each(
+            "items",
+            |_, _| vec![Way::Ends, Way::Waits, Way::Fails, Way::Waits],
+            |item| {
+                item.pass()
+                    .then_child("pay", |cx, way| Pay { way: *way, order: cx.id().to_owned() })
+                    .returns()
+            },
+        )
+        .then("end", async |_, _| Ok(()))
+        .recorded()
         .returns()
 }
 
@@ -177,6 +201,7 @@ fn functions(durable: &Durable, functions: &mut Functions<Lab>) {
         durable.on(functions, name, move |steps: &Steps<Lab, Nothing>| order(steps, way));
     }
     durable.on(functions, "patient", patient);
+    durable.on(functions, "several", several);
     durable.on(functions, "misses", misses);
     durable.on(functions, "forgets", forgets);
     let of_child = durable.clone();
@@ -255,6 +280,14 @@ fn a_step_whose_time_is_over_ends_its_child_and_a_further_attempt_begins_another
         assert_eq!(result::<String>(ending), "Timeout");
         assert!(all(lab, "refunded") >= 2, "{:?}", lab.all_counted());
         assert_eq!(all(lab, "paid"), 0);
+    }));
+}
+
+#[test]
+fn the_children_of_all_items_end_before_what_is_in_front_of_them_is_undone() {
+    run(each_crash("several", |lab, ending| {
+        assert_eq!(code(ending), "InternalError");
+        assert!(lab.counted("released") > 0, "{:?}", lab.all_counted());
     }));
 }
 
@@ -350,6 +383,27 @@ fn the_undo_of_a_parent_waits_for_that_of_its_child_and_says_so() {
         assert_eq!(lab.counted("released"), 1);
         let cancel = durable.status(child.uid).await.unwrap().flow.cancel.unwrap();
         assert_eq!(cancel.by, format!("the request {uid} that began it").as_str().into());
+    });
+}
+
+#[test]
+fn a_child_that_waits_for_an_operator_does_not_go_on_because_of_its_parent() {
+    run(async {
+        let lab = lab();
+        let journal = lab.journal();
+        let (durable, executor) = lab.clone().with_program(BROKEN).process(journal.clone());
+        let node = durable.start(&executor).await.unwrap();
+        let uid = lab.submit(&journal, "cancels", Options::default()).await;
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        let child = durable.children(uid).await.unwrap().remove(0).uid;
+        assert_eq!(durable.status(child).await.unwrap().flow.state, FlowState::Paused);
+        assert_eq!((lab.counted("tried to refund"), lab.counted("released")), (1, 0));
+        node.stop().await;
+        let (durable, executor) = lab.process(journal.clone());
+        let _node = durable.start(&executor).await.unwrap();
+        durable.resume(child, Resume::Continue).await.unwrap();
+        assert_eq!(code(&durable.ended(uid).await.unwrap()), "Cancelled");
+        assert_eq!((all(&lab, "refunded"), lab.counted("released")), (1, 1));
     });
 }
 
