@@ -203,3 +203,16 @@ async fn many_jobs_are_changed_where_one_is() -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[test]
+fn a_filter_with_a_field_that_is_not_known_is_refused() {
+    run(async {
+        let (durable, executor, _node) = start(JobsFunction::ALL).await;
+        stored(&durable, "ann", SHORT, "spring", 1).await;
+        for function in ["purge", "cancelAll", "resumeAll"] {
+            let filter = json!({ "tags": "autumn", "dry_run": false });
+            let refused = ask(&executor, OPERATOR, function, filter).await;
+            assert_eq!(refused.expect_err("it is a mistake").code(), "InvalidRequest");
+        }
+    });
+}
