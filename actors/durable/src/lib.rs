@@ -127,6 +127,7 @@
 mod activity;
 mod answer;
 mod answered;
+mod awaited;
 mod away;
 mod bulk;
 mod caller;
@@ -202,9 +203,10 @@ mod waiters;
 mod writer;
 
 pub use asyncsteps_journal as journal;
+pub use awaited::NotEnded;
 pub use bulk::Bulk;
 pub use children::{Child, ThenCalls};
-pub use durable::{Declared, Durable, NotEnded};
+pub use durable::{Declared, Durable};
 pub use erase::{Erase, Erased};
 pub use events::EmittedEvent;
 pub use front::DurableForm;

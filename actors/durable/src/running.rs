@@ -8,7 +8,8 @@ use asyncsteps_journal::request::{FlowState, Signal, StoredSignal};
 use asyncsteps_journal::{Error, Event, Path, Refused, Timestamp, Uid, Value};
 
 use crate::answered::answered;
-use crate::durable::{Durable, is_stopped};
+use crate::awaited::is_stopped;
+use crate::durable::Durable;
 use crate::flow::DurableFlow;
 use crate::held::RunningStep;
 use crate::life::LeaveReason;

@@ -21,8 +21,9 @@ use super::params::{
     Settlement, Settling, Submission, Undoing, WatchedJob, time, whole,
 };
 use super::types::{ClockJump, Job, JobCancel, JobList, JobResult, JobStatus, JobStep, JobsErased};
+use crate::awaited::NotEnded;
 use crate::bulk::Bulk;
-use crate::durable::{Durable, NotEnded, template_of};
+use crate::durable::{Durable, template_of};
 use crate::json;
 use crate::settle::NotSettled;
 use crate::settled::Settle;

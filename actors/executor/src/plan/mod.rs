@@ -16,6 +16,7 @@
 //! - `data.rs`, `describe.rs`: the plan as data; `text.rs`, `mermaid.rs`: for people to read; `form.rs`: the kinds of steps.
 
 mod answer;
+mod answered;
 mod around;
 mod asi;
 mod checks;
@@ -62,6 +63,7 @@ mod work;
 
 pub use crate::executor::{FunctionResult, Written};
 pub use answer::AnswerWithin;
+pub use answered::Answers;
 pub use choice::Either;
 pub use cx::Cx;
 pub use data::{FunctionKind, Plan, PlanChild, PlanRetry, PlanStep};
@@ -79,6 +81,6 @@ pub use retired::Retired;
 pub use returns::IntoReturns;
 pub use sender::{MaySend, Sender, SenderOf};
 pub use service::Service;
-pub use step::{Answers, Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
+pub use step::{Early, EndsAs, Erased, Never, OrEnd, Returns, Step};
 pub use step_view::Planned;
 pub use steps::Steps;

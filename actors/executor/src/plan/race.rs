@@ -37,6 +37,46 @@ impl Lost {
     }
 }
 
+/// The options of a [race](super::Steps::race).
+impl<S, P, I, A, X, E> Step<S, P, I, A, Vec<X>, E>
+where
+    S: Service,
+    P: 'static,
+    A: 'static,
+    X: 'static,
+{
+    /// How many items win the race: 1 by default.
+    pub fn first(mut self, count: usize) -> Self {
+        self.needs_race("first", count > 0);
+        self.last.facts.first = Some(count);
+        self.last.said.items.first = count;
+        self
+    }
+
+    /// Ends the race after this time, with the items that have won until then: none to all that may.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.needs_race("within", true);
+        self.last.facts.timeout = Some(limit);
+        self.last.said.items.within = Some(limit);
+        self
+    }
+
+    /// How many items have to win: otherwise the step fails, with `Timeout` if its time has passed. By default one,
+    /// and none for a race that has a [time](Self::within).
+    pub fn at_least(mut self, count: usize) -> Self {
+        self.needs_race("at_least", true);
+        self.last.facts.at_least = Some(count);
+        self.last.said.items.at_least = Some(count);
+        self
+    }
+
+    fn needs_race(&mut self, word: &'static str, is_right: bool) {
+        if self.last.facts.form != Form::Race || !is_right {
+            self.last.facts.misplaced.push(word);
+        }
+    }
+}
+
 impl<S: Service, P: 'static, I: 'static> Steps<S, P, I> {
     /// A step that runs the same steps for all items that `items` returns at once, until the [first](Step::first) of
     /// them have ended well, or [for some time](Step::within). It returns the results of the items that won, in the

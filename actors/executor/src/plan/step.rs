@@ -9,11 +9,8 @@ use std::time::Duration;
 
 use asyncsteps_core::sync::StepLock;
 use asyncsteps_core::{
-    Args, AsyncSteps, BodyResult, Error, Replayable, Retry, StepResult, Undo, UndoPolicy,
+    AsyncSteps, BodyResult, Error, Replayable, Retry, StepResult, Undo, UndoPolicy,
 };
-
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::cx::{Cx, CxBody};
@@ -73,9 +70,6 @@ pub struct Returns<R> {
     types: PhantomData<fn() -> R>,
 }
 
-/// The name of the step that answers.
-const ANSWERS: &str = "answers";
-
 /// No step before ends the steps early.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "it has no values")]
@@ -85,11 +79,6 @@ pub enum Never {}
 #[derive(derive_more::Debug)]
 #[debug("Early")]
 pub struct Early<B>(PhantomData<fn() -> B>);
-
-/// A step before [answers](Step::answers) the callers of the function with `R`: that is its result.
-#[derive(derive_more::Debug)]
-#[debug("Answers")]
-pub struct Answers<R>(PhantomData<fn() -> R>);
 
 /// How steps may end of which the last one returns `T`: only with that, or with what they have answered.
 #[diagnostic::on_unimplemented(
@@ -111,11 +100,6 @@ impl<T: 'static> EndsAs<T> for Early<T> {
     type Result = T;
 }
 
-#[diagnostic::do_not_recommend]
-impl<T, R: 'static> EndsAs<T> for Answers<R> {
-    type Result = R;
-}
-
 /// How steps may end that another step before may end with `B`.
 #[diagnostic::on_unimplemented(
     message = "these steps end early with `{B}`, and a step before ends them with another type",
@@ -132,11 +116,6 @@ impl<B> OrEnd<B> for Never {
 
 #[diagnostic::do_not_recommend]
 impl<B> OrEnd<B> for Early<B> {
-    type Ends = Self;
-}
-
-#[diagnostic::do_not_recommend]
-impl<B, R> OrEnd<B> for Answers<R> {
     type Ends = Self;
 }
 
@@ -189,8 +168,24 @@ impl Chain {
         Step { before: self, last, types: PhantomData }
     }
 
-    /// The steps that follow are inside of `end`.
-    fn ends_with(self, end: impl FnOnce(Arc<Level>) -> Node + 'static) -> Self {
+    /// The steps that follow are inside of a step with these facts, whose body goes on with them.
+    #[track_caller]
+    pub(super) fn goes_on_in<A, T, F>(
+        self,
+        facts: Facts,
+        body: impl FnOnce(Arc<Level>) -> F + 'static,
+    ) -> Self
+    where
+        A: 'static,
+        T: 'static,
+        F: Fn(&mut AsyncSteps, Context, A, &Said<A, T>) -> StepResult + Send + Sync + 'static,
+    {
+        let id = StepId::new("", Location::caller());
+        let end = move |rest: Arc<Level>| {
+            let inside = Some(Arc::clone(&rest));
+            let body: Box<dyn IntoWork<A, T>> = Box::new(Substeps(body(rest)));
+            Last { id, facts, body, inside, said: Said::default() }.into_node()
+        };
         let Self { mut ends, nodes } = self;
         ends.push((nodes, Box::new(end)));
         Self { ends, nodes: Vec::new() }
@@ -240,9 +235,10 @@ where
 {
     /// Ends the steps: the function, or the part of it, returns what the last of them does, or what it has
     /// [answered](Self::answers).
-    pub fn returns(self) -> Returns<E::Result>
+    pub fn returns<R>(self) -> Returns<R>
     where
-        E: EndsAs<T>,
+        R: 'static,
+        E: EndsAs<T, Result = R>,
     {
         let nodes = self.into_chain().into_nodes();
         Returns { nodes, of: TypeId::of::<fn(S, P, I)>(), types: PhantomData }
@@ -308,39 +304,6 @@ where
             .recover(async |_, error| Ok(Err(error.clone())))
     }
 
-    /// Answers the callers of the function with the result of the steps up to here, and goes on.
-    ///
-    /// In a [durable](crate::recorder) request that is a step of its own with the name `answers`: once it is recorded,
-    /// callers wait no longer, each later call with the same key gets the same answer, and no limit of a caller
-    /// ([`answer_within`](super::Steps::answer_within)) ends the request. What follows runs as it does without a caller: if
-    /// it fails, everything is undone, also what was answered, and the [status](crate::recorder) of the request says so.
-    /// The answer is the result of the function, whatever the last step returns. A client that is to follow the request
-    /// gets [its id](Cx::id) in it. In other requests the callers get the answer when the steps have ended.
-    ///
-    /// It is for the steps of the function itself, once, and not for a part of it.
-    #[track_caller]
-    pub fn answers(self) -> Step<S, P, I, T, T, Answers<T>>
-    where
-        T: Clone + Serialize + DeserializeOwned,
-        E: OrEnd<T>,
-    {
-        let mut answers = self.then(ANSWERS, async |_, answer: T| Ok(answer)).recorded();
-        answers.last.facts.answers = true;
-        let id = StepId::new("", Location::caller());
-        let end = move |rest: Arc<Level>| {
-            let inside = Some(Arc::clone(&rest));
-            let body = move |asi: &mut AsyncSteps, cx: Context, answer: T, _: &_| {
-                rest.go_on(asi, &cx, answer.clone())?;
-                asi.add_inner(move |asi, _: Args| asi.success((answer,)));
-                Ok(())
-            };
-            let facts = Facts::new::<S, T, T>(Form::Group);
-            let body: Box<dyn IntoWork<T, T>> = Box::new(Substeps(body));
-            Last { id, facts, body, inside, said: Said::default() }.into_node()
-        };
-        pass(answers.into_chain().ends_with(end))
-    }
-
     /// The steps go on with what `split` returns of the result of the last one, or end with it.
     #[track_caller]
     pub(super) fn end_or<B, C>(self, split: fn(T) -> ControlFlow<B, C>) -> Chain
@@ -348,19 +311,13 @@ where
         B: 'static,
         C: 'static,
     {
-        let id = StepId::new("", Location::caller());
-        let end = move |rest: Arc<Level>| {
-            let inside = Some(Arc::clone(&rest));
-            let body = move |asi: &mut AsyncSteps, cx, value: T, _: &_| match split(value) {
+        // the steps return the result of their last one
+        self.into_chain().goes_on_in::<T, (), _>(Facts::new::<S, T, C>(Form::OrEnd), move |rest| {
+            move |asi: &mut AsyncSteps, cx: Context, value: T, _: &_| match split(value) {
                 ControlFlow::Break(end) => asi.success((end,)),
                 ControlFlow::Continue(value) => rest.go_on(asi, &cx, value),
-            };
-            let facts = Facts::new::<S, T, C>(Form::OrEnd);
-            // the steps return the result of their last one
-            let body: Box<dyn IntoWork<T, ()>> = Box::new(Substeps(body));
-            Last { id, facts, body, inside, said: Said::default() }.into_node()
-        };
-        self.into_chain().ends_with(end)
+            }
+        })
     }
 }
 
@@ -578,46 +535,6 @@ where
         self.last.facts.at_once = Some(most);
         self.last.said.items.at_once = most;
         self
-    }
-}
-
-/// The options of a [race](super::Steps::race).
-impl<S, P, I, A, X, E> Step<S, P, I, A, Vec<X>, E>
-where
-    S: Service,
-    P: 'static,
-    A: 'static,
-    X: 'static,
-{
-    /// How many items win the race: 1 by default.
-    pub fn first(mut self, count: usize) -> Self {
-        self.needs_race("first", count > 0);
-        self.last.facts.first = Some(count);
-        self.last.said.items.first = count;
-        self
-    }
-
-    /// Ends the race after this time, with the items that have won until then: none to all that may.
-    pub fn within(mut self, limit: Duration) -> Self {
-        self.needs_race("within", true);
-        self.last.facts.timeout = Some(limit);
-        self.last.said.items.within = Some(limit);
-        self
-    }
-
-    /// How many items have to win: otherwise the step fails, with `Timeout` if its time has passed. By default one,
-    /// and none for a race that has a [time](Self::within).
-    pub fn at_least(mut self, count: usize) -> Self {
-        self.needs_race("at_least", true);
-        self.last.facts.at_least = Some(count);
-        self.last.said.items.at_least = Some(count);
-        self
-    }
-
-    fn needs_race(&mut self, word: &'static str, is_right: bool) {
-        if self.last.facts.form != Form::Race || !is_right {
-            self.last.facts.misplaced.push(word);
-        }
     }
 }
 
