@@ -306,13 +306,13 @@ impl Jobs {
     async fn signal(cx: &Cx<Self, SentSignal>) -> BodyResult<bool> {
         cx.check(JobsFunction::Signal)?;
         let SentSignal { uid, name, value, id } = &*cx.params;
-        let uid = Self::signalled(cx, uid, name).await?;
         let wrong = |info: String| Error::with_info(codes::INVALID_REQUEST, info);
+        let value = json::encode(value).map_err(|error| wrong(format!("`value`: {error}")))?;
+        let uid = Self::signalled(cx, (uid, name), &value).await?;
         let id = match id {
             Some(id) => id.parse().map_err(|error| wrong(format!("`id`: {error}")))?,
             None => Uid::random()?,
         };
-        let value = json::encode(value).map_err(|error| wrong(format!("`value`: {error}")))?;
         signalled(cx.durable.signal_once(uid, id, name, value).await.map_err(NotSubmitted::from))
     }
 

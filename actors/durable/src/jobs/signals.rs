@@ -6,14 +6,19 @@ use asyncsteps_executor::plan::SenderOf;
 use asyncsteps_executor::security::SecurityLevel;
 use asyncsteps_journal::record::Started;
 use asyncsteps_journal::request::Loaded;
-use asyncsteps_journal::{self as journal, Refused, Uid};
+use asyncsteps_journal::{self as journal, Refused, Uid, Value};
 
 use super::service::{Jobs, JobsError, job_error, sees_all};
+use crate::stored::stored;
 use crate::{caller, records};
 
 impl Jobs {
-    /// The job of this name, if the caller may send it a signal of this name.
-    pub(super) async fn signalled<P>(cx: &Cx<Self, P>, uid: &str, name: &str) -> BodyResult<Uid> {
+    /// The job of this name, if the caller may send it a signal of this name and its steps can read the value.
+    pub(super) async fn signalled<P>(
+        cx: &Cx<Self, P>,
+        (uid, name): (&str, &str),
+        value: &Value,
+    ) -> BodyResult<Uid> {
         let unknown = || JobsError::UnknownJob(uid.to_owned());
         let job: Uid = uid.parse().map_err(|_| unknown())?;
         let loaded = match cx.durable.shared.journal.load(job).await {
@@ -24,7 +29,12 @@ impl Jobs {
         let caller = cx.request().caller();
         let is_own = caller::is_same(started.user.as_deref(), caller::write(&caller).as_deref());
         if may_send(cx, (&loaded, started), name, &SenderOf { caller, is_own })? {
-            return Ok(job);
+            let program = cx.durable.shared.program(&loaded.flow.template);
+            if program.is_none_or(|it| it.planned.reads_signal(name, &stored(value))) {
+                return Ok(job);
+            }
+            let info = format!("`value` is not of the type of the signal `{name}`");
+            return Err(Error::with_info(codes::INVALID_REQUEST, info).into());
         }
         if !is_own && !sees_all(cx) {
             return Err(unknown().into());

@@ -92,6 +92,8 @@ async fn wrong_signals_are_told() -> Result<(), Error> {
         (SYSTEM, json!({ "uid": uid, "name": "\u{e4}".repeat(4000) }), "InvalidRequest", "name"),
         (ANN, json!({ "uid": uid, "name": "start", "id": "7" }), "InvalidRequest", "`id`"),
         (ANN, json!({ "uid": uid, "name": "start", "value": large }), "InvalidRequest", "`value`"),
+        (ANN, json!({ "uid": uid, "name": "decision", "value": 7 }), "InvalidRequest", "type"),
+        (SYSTEM, json!({ "uid": uid, "name": "decision" }), "InvalidRequest", "type"),
     ] {
         let refused = ask(&executor, user, "signal", sent).await.expect_err("it is wrong");
         assert_eq!(refused.code(), code, "{refused}");

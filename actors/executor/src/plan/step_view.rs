@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::facts::StepView;
 use super::form::Form;
-use super::sender::{SenderOf, Senders};
+use super::sender::SenderOf;
 use crate::stored::{BoxError, Kind, Stored};
 
 /// A function, for the host of its requests: it compares the steps with the records of a request, before that goes on.
@@ -46,15 +46,27 @@ impl Planned {
     ) -> Result<bool, Error> {
         let (params, mut waits) = ((self.reads_params)(params)?, Vec::new());
         self.function.waits_for(signal, &mut waits);
-        Ok(!waits.is_empty() && waits.iter().all(|senders| senders.allow(sender, &params)))
+        let allows = |step: &&StepView| {
+            step.step.facts.senders.as_ref().is_some_and(|senders| senders.allow(sender, &params))
+        };
+        Ok(!waits.is_empty() && waits.iter().all(allows))
+    }
+
+    /// Whether the steps that wait for a signal of this name can read its value: one of them at least.
+    #[must_use]
+    pub fn reads_signal(&self, signal: &str, value: &Stored) -> bool {
+        let mut waits = Vec::new();
+        self.function.waits_for(signal, &mut waits);
+        waits.is_empty() || waits.iter().any(|step| step.read(value).is_ok())
     }
 }
 
 impl StepView {
-    /// Adds who may send a signal of this name, for each step that waits for it.
-    fn waits_for<'a>(&'a self, signal: &str, waits: &mut Vec<&'a Senders>) {
-        let is_named = || self.names().any(|(name, _)| name == signal);
-        waits.extend(self.step.facts.senders.as_ref().filter(|_| is_named()));
+    /// Adds the steps that wait for a signal of this name.
+    fn waits_for<'a>(&'a self, signal: &str, waits: &mut Vec<&'a Self>) {
+        if self.step.facts.senders.is_some() && self.names().any(|(name, _)| name == signal) {
+            waits.push(self);
+        }
         self.ways().iter().flatten().for_each(|step| step.waits_for(signal, waits));
     }
 
