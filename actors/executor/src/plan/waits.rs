@@ -33,7 +33,7 @@ impl<S: Service, P: 'static, I: Clone + 'static> Steps<S, P, I> {
     /// struct Ride { at: u32 }
     ///
     /// fn remind(steps: &Steps<(), Ride>) -> Returns<()> {
-    ///     let before = |at: u32| SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(at) - 3600);
+    ///     let before = |at: u32| SystemTime::UNIX_EPOCH + Duration::from_secs(at.saturating_sub(3600).into());
     ///     steps.pause_until("an hour before", move |cx, ()| before(cx.params.at)).returns()
     /// }
     /// ```
