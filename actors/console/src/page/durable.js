@@ -163,7 +163,7 @@ function details({ request, running = [], records, all, kept = [], all_kept: all
     return el('section', { class: 'card', key: `opened-${request.uid}` },
         el('h2', {}, functionName(request.function ?? ''), ' ', tag(request)),
         el('p', { class: 'quiet' }, [request.uid, request.version && `version ${request.version}`, request.created && `submitted at ${moment(request.created)}`,
-            request.ended && `took ${time(request.ended - request.created)}`, request.user && `for ${request.user}`, request.key && `key ${request.key}`, request.tags.length && `tags ${request.tags.join(', ')}`].filter(Boolean).join(', '), request.parent && [', begun by ', link(request.parent)]),
+            request.ended && `took ${time(request.ended - request.created)}`, request.user && `for ${request.user}`, request.key && `key ${request.key}`, request.tags?.length > 0 && `tags ${request.tags.join(', ')}`].filter(Boolean).join(', '), request.parent && [', begun by ', link(request.parent)]),
         HINTS[request.state] && el('p', { class: 'hint' }, HINTS[request.state]),
         request.reason && el('p', { class: 'alarm' }, request.reason),
         running.map((it) => el('p', { class: it.running >= 60000 ? 'alarm' : 'hint', key: `runs-${it.path}` }, 'Runs: ', el('code', {}, it.path), ` attempt ${it.attempt}, since ${clock(it.since)}, for ${time(it.running)}`)),
