@@ -6,6 +6,7 @@ use asyncsteps_core::Error;
 use asyncsteps_durable::jobs::{Jobs, JobsFunction};
 use asyncsteps_durable::{Bulk, Durable, Node, Options};
 use asyncsteps_executor::security::{SecurityLevel, User};
+use asyncsteps_executor::test::TestRequest;
 use asyncsteps_executor::typed::Interface;
 use asyncsteps_executor::{Executor, Returns, Steps};
 use asyncsteps_journal::memory::Memory;
@@ -214,5 +215,29 @@ fn a_filter_with_a_field_that_is_not_known_is_refused() {
             let refused = ask(&executor, OPERATOR, function, filter).await;
             assert_eq!(refused.expect_err("it is a mistake").code(), "InvalidRequest");
         }
+    });
+}
+
+#[test]
+fn a_caller_without_a_user_cancels_no_jobs_of_others() {
+    run(async {
+        let durable = Durable::new(Memory::new(TokioClock::start()));
+        let mut interface = Interface::new("test.letters:1.0".parse().expect("a name"));
+        interface.allow_anonymous();
+        let builder = Executor::builder().service(interface, (), |functions| {
+            durable.on(functions, "answered", answered);
+        });
+        let jobs = Jobs::new(durable.clone()).allow([JobsFunction::Cancel]);
+        let jobs = jobs.callers(SecurityLevel::Anonymous);
+        let executor = jobs.host(builder).build().expect("it is complete");
+        let uid = durable.submit(LONG, json!({}), Options::default()).await.expect("it is stored");
+        let ask = async |function: &str, params: Value| {
+            let request = TestRequest::new(format!("asyncsteps.jobs:1.0:{function}"));
+            request.params(params).call::<Value>(&executor).await
+        };
+        let refused = ask("cancelAll", json!({ "dry_run": false })).await.expect_err("no user");
+        assert_eq!(refused.code(), "SecurityError", "{refused}");
+        assert_eq!(durable.status(uid).await.expect("it is known").flow.cancel, None);
+        ask("cancel", json!({ "uid": uid.to_string() })).await.expect("its name is known");
     });
 }
