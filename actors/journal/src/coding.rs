@@ -27,6 +27,9 @@ pub(crate) enum EventKind {
     Ended = 11,
 }
 
+/// The kind of the record of a step that is done, on disk.
+pub(crate) const DONE: u8 = EventKind::Done as u8;
+
 /// Kinds that end the effect of an earlier intent at the same path.
 pub(crate) const CLOSING: [EventKind; 3] = [EventKind::Done, EventKind::Failed, EventKind::Outcome];
 

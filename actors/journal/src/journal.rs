@@ -127,8 +127,8 @@ pub trait Journal: Send + Sync + fmt::Debug + 'static {
     /// [`Refused::NoFlow`](crate::Refused::NoFlow); [`Error::UnknownValue`] if the keys do not open one.
     fn emitted(&self, uid: Uid, after: u64, most: usize) -> Answer<'_, EmittedPage>;
 
-    /// Cancels a flow, unless something is recorded at a path: of a cancel, that record and an end, the first wins. `by`
-    /// says who or what cancelled it.
+    /// Cancels a flow, unless the step at a path is recorded as done: of a cancel, that record and an end, the first wins.
+    /// `by` says who or what cancelled it.
     ///
     /// # Errors
     /// [`Refused::NoFlow`](crate::Refused::NoFlow).

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::emits::FlowEvents;
 use crate::check;
-use crate::coding::{CLOSING, Encoded, EventKind};
+use crate::coding::{CLOSING, DONE, Encoded, EventKind};
 use crate::error::{Error, NotWritten, Refused};
 use crate::head::{FlowHead, InFlight, OpenEffect, Turns, WaitingSignals};
 use crate::id::{Incarnation, RecordId, Uid};
@@ -395,7 +395,9 @@ impl MemoryStore {
     ) -> Result<Cancelled, Error> {
         check::cancel(by)?;
         let flow = self.flow(uid)?;
-        if unless.is_some_and(|path| flow.records.values().any(|record| record.path == *path)) {
+        if unless
+            .is_some_and(|path| flow.records.values().any(|it| it.path == *path && it.kind == DONE))
+        {
             return Ok(Cancelled::TooLate);
         }
         Ok(flow.head.cancel(by, now.now))

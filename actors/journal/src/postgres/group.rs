@@ -10,7 +10,7 @@ use super::session::{JournalSession, SessionFailure};
 use super::tables::{SAVE, head, head_columns, moment, save};
 use super::{emits, reads, submits};
 use crate::check;
-use crate::coding::Encoded;
+use crate::coding::{DONE, Encoded};
 use crate::error::{Error, NotWritten, Refused};
 use crate::head::{FlowHead, WaitingSignals};
 use crate::id::{RecordId, Uid};
@@ -128,11 +128,11 @@ impl Group<'_> {
                     let (uid, by, unless) = &asked.request;
                     asked.answer = Some(match heads.get_mut(uid) {
                         Some((head, new)) => {
-                            let is_recorded = match unless {
-                                Some(path) => self.has_record(head, path, &pending).await?,
+                            let is_done = match unless {
+                                Some(path) => self.is_done(head, path, &pending).await?,
                                 None => false,
                             };
-                            match is_recorded {
+                            match is_done {
                                 true => Ok(Cancelled::TooLate),
                                 false => Ok(new.cancel(by, now.now)),
                             }
@@ -238,19 +238,21 @@ impl Group<'_> {
         Ok(unsigned(row.try_get(0)?))
     }
 
-    /// Whether something is recorded at a path, or is about to be.
-    async fn has_record(
+    /// Whether the step at a path is recorded as done, or is about to be.
+    async fn is_done(
         &self,
         flow: &FlowHead,
         path: &Path,
         pending: &PendingRows,
     ) -> Result<bool, SessionFailure> {
-        let number = int(flow.number);
-        if pending.ids.0.iter().zip(&pending.paths).any(|it| it == (&number, &path.to_string())) {
+        let (number, kind) = (int(flow.number), i64::from(DONE));
+        let rows = pending.ids.0.iter().zip(&pending.paths).zip(&pending.kinds);
+        let mut rows = rows.map(|((flow, path), kind)| (*flow, path.as_str(), *kind));
+        if rows.any(|row| row == (number, path.as_str(), kind)) {
             return Ok(true);
         }
-        let sql = "SELECT FROM record WHERE flow = $1 AND path = $2 LIMIT 1";
-        Ok(!self.session.query(sql, &[&number, &path.as_str()]).await?.is_empty())
+        let sql = "SELECT FROM record WHERE flow = $1 AND path = $2 AND kind = $3 LIMIT 1";
+        Ok(!self.session.query(sql, &[&number, &path.as_str(), &kind]).await?.is_empty())
     }
 
     async fn signal(

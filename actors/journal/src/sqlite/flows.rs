@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::tables::{HEAD, SqliteTables, db_error, encoded, head};
 use crate::check;
-use crate::coding::Encoded;
+use crate::coding::{DONE, Encoded};
 use crate::error::{Error, NotWritten, Refused};
 use crate::head::{FlowHead, WaitingSignals};
 use crate::id::{Incarnation, RecordId, Uid};
@@ -247,8 +247,8 @@ impl SqliteTables {
         check::cancel(by)?;
         let old = self.flow(uid)?;
         if let Some(path) = unless {
-            let sql = "SELECT 1 FROM record WHERE flow = ?1 AND path = ?2";
-            let row = params![int(old.number), path.as_str()];
+            let sql = "SELECT 1 FROM record WHERE flow = ?1 AND path = ?2 AND kind = ?3";
+            let row = params![int(old.number), path.as_str(), DONE];
             if self.prepare(sql)?.exists(row).map_err(db_error)? {
                 return Ok(Cancelled::TooLate);
             }

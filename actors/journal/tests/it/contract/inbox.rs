@@ -64,6 +64,10 @@ pub(super) async fn of_a_cancel_and_a_record_the_first_wins(journal: &dyn Journa
         let cancel = journal.cancel(flow.uid, "me".into(), None).await.unwrap();
         assert!(matches!(cancel, Cancelled::Recorded(_)), "it depends on nothing");
     }
+    let mut flow = Owned::start(journal, node).await;
+    flow.write(vec![intent("answers")]).await.unwrap();
+    let cancel = journal.cancel(flow.uid, "me".into(), path("answers")).await.unwrap();
+    assert!(matches!(cancel, Cancelled::Recorded(_)), "the step has only begun");
 }
 
 pub(super) async fn a_cancel_says_who_or_what_it_was(journal: &dyn Journal) {
