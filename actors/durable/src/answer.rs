@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use asyncsteps_actors::{clock, timer};
@@ -23,6 +24,7 @@ use crate::durable::Durable;
 use crate::event_reader::EventReader;
 use crate::events::text_of;
 use crate::records::failure_of;
+use crate::shared::DurableFunction;
 use crate::submit::{NotSubmitted, Options, error_of_submit};
 use crate::until::end_at;
 
@@ -61,14 +63,15 @@ impl CallerRequest {
             return Err(Error::caused_by(codes::INTERNAL_ERROR, NoRuntime));
         }
         let (waits, end) = (within.is_some(), within.as_ref().map(|(it, at)| it.end(*at)));
-        let answers = durable.program(&function).ok().and_then(|it| it.answers.clone());
+        let program = durable.program(&function).map_err(|error| error_of_submit(&error))?;
+        let answers = program.answers.clone();
         let answers = answers.as_ref();
         // who watches it waits for its end
         let early = answers.filter(|_| served.events().is_none());
         let own = Uid::random().map_err(|error| Error::caused_by(codes::INTERNAL_ERROR, error))?;
         let (_awaited, stored) = (durable.awaits(own), Cell::new(None));
         let result = async {
-            let submitted = submit(&durable, &function, params, options.uid(own)).await;
+            let submitted = submit(&durable, program, params, options.uid(own)).await;
             let uid = submitted.map_err(|error| error_of_submit(&error))?;
             stored.set(Some(uid));
             served.waits_for(&uid.to_string());
@@ -148,12 +151,12 @@ async fn unless_left(
 /// Stores a request that the executor has checked.
 async fn submit(
     durable: &Durable,
-    function: &str,
+    program: Arc<DurableFunction>,
     params: Map<String, Value>,
     options: Options,
 ) -> Result<Uid, NotSubmitted> {
     // it is large, and gone while the caller waits
-    Box::pin(durable.submit_checked(durable.program(function)?, params, options)).await
+    Box::pin(durable.submit_checked(program, params, options)).await
 }
 
 /// Ends the request with the error of the limit, unless it has ended or is ended otherwise; returns the answer that

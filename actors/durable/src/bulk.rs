@@ -14,11 +14,11 @@ use crate::submit::Cancelling;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "each of them is for requests in other states")]
 pub enum Bulk {
-    /// [Cancels](Durable::cancel) those that have not ended. The name says who it was.
+    /// [Cancels](Durable::cancel) requests that have not ended. The name says who it was.
     Cancel(String),
-    /// [Resumes](Durable::resume) those that wait for an operator, where they are.
+    /// [Resumes](Durable::resume) requests that wait for an operator, where they are.
     Resume,
-    /// Removes those that have ended, with their records and keys.
+    /// Removes requests that have ended, with their records and keys.
     Purge,
 }
 

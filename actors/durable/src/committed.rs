@@ -1,4 +1,4 @@
-//! Steps that commit their request, and those that answer its callers: once one that commits has begun, no cancel and no
+//! Steps that commit their request, and steps that answer its callers: once one that commits has begun, no cancel and no
 //! limit ends the request, unless the step fails; once one has answered, no limit of a caller does.
 //!
 //! This is recorded on the condition that the owner has seen each cancel. So of the record and a cancel the first one

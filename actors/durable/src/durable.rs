@@ -283,7 +283,7 @@ impl Durable {
         Ok(cancelled.map_or(Cancelling::TooLate, |_| Cancelling::Requested))
     }
 
-    /// The cancel that ends a request; `None` if none does any more, or something is recorded at this path.
+    /// The cancel that ends a request; `None` if none does any more, or the step at this path is done.
     pub(crate) async fn cancelled(
         &self,
         uid: Uid,

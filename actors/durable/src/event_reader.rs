@@ -140,7 +140,7 @@ pub(crate) struct EventReader {
 }
 
 impl EventReader {
-    /// The next events of those that are there now, if there are any.
+    /// The next events that are stored by now, if there are any.
     pub(crate) async fn rest(&mut self) -> Result<Vec<Emitted>, Error> {
         self.watched.change();
         let events = self.watched.read(self.after, self.watched.changes()).await?.events;

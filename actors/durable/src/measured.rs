@@ -62,13 +62,17 @@ impl DurableFlow {
             WaitEnd::After(within) => return self.left_at(path, within, 0),
             WaitEnd::At(at) => at.into(),
         };
+        self.clock().left(&self.timer_at(path, || Timer { at, attempt: 0, ends: None }))
+    }
+
+    /// The timer that is recorded at this path, or else this one from now on.
+    pub(crate) fn timer_at(&self, path: &Path, new: impl FnOnce() -> Timer) -> Timer {
         let recorded = self.replay.borrow().at(path).and_then(|at| at.timer);
-        let timer = recorded.unwrap_or_else(|| {
-            let timer = Timer { at, attempt: 0, ends: None };
+        recorded.unwrap_or_else(|| {
+            let timer = new();
             self.record(path, [Event::Timer(timer)]);
             timer
-        });
-        self.clock().left(&timer)
+        })
     }
 
     /// Completes when a wait at this path ends, which is at `until` unless the clock is set.

@@ -15,7 +15,7 @@ pub(crate) struct Signals {
     pub(crate) is_resting: Cell<bool>,
     /// The numbers of those by which operators pause the flow.
     pub(crate) pauses: RefCell<Vec<u64>>,
-    /// The numbers of those that only wake the flow.
+    /// The numbers of signals that only wake the flow.
     pub(crate) wake: RefCell<Vec<u64>>,
 }
 

@@ -372,12 +372,7 @@ impl StepRecorder for DurableStep {
 
     fn now(&self, at: &Sublevel) -> SystemTime {
         let path = self.sublevel(at).branch("now");
-        let recorded = self.flow.replay.borrow().at(&path).and_then(|at| at.timer);
-        let at = recorded.unwrap_or_else(|| {
-            let timer = self.flow.clock().time_of_day();
-            self.flow.record(&path, [Event::Timer(timer)]);
-            timer
-        });
+        let at = self.flow.timer_at(&path, || self.flow.clock().time_of_day());
         SystemTime::UNIX_EPOCH + Duration::from_millis(at.at.as_millis())
     }
 

@@ -27,7 +27,7 @@ impl Waiters {
         self.0.lock().contains_key(&uid)
     }
 
-    /// Requests that are waited for, up to so many, without those that are left out.
+    /// Requests that are waited for, at most this many, without the ones left out.
     pub(crate) fn some(&self, most: usize, is_left_out: impl Fn(&Uid) -> bool) -> Vec<Uid> {
         self.0.lock().keys().filter(|uid| !is_left_out(uid)).take(most).copied().collect()
     }

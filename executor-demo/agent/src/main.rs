@@ -1,6 +1,6 @@
 //! An agent that survives its process. A language model says what comes next, tools do it, and each step of both is
 //! recorded: killed at any moment, it goes on where it was without asking the model again. An agent that fails or is
-//! cancelled gives back what its tools have taken, the last thing first. Who asks it sees each step as it comes.
+//! cancelled returns what its tools have taken, the last thing first. Who asks it sees each step as it comes.
 //!
 //! Model and tools are functions of `acme.world:1.0` at a URL. Each call has the key of its step, so that the other side
 //! carries it out once.

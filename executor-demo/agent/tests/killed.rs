@@ -184,7 +184,7 @@ fn an_agent_that_is_killed_goes_on_where_it_was() -> TestResult {
         assert_eq!(keys.len(), count, "{what}: {:?}", world.log());
     }
 
-    // one that comes to no end gives everything back, the last thing first
+    // one that comes to no end returns everything, the last thing first
     let agent = Agent::start(&journal, &url)?;
     let failed = agent.ask("rooms in all towns", (0, usize::MAX))?;
     assert_eq!(failed.last().map(|(_, error)| &error["e"]), Some(&json!("InternalError")));

@@ -73,8 +73,8 @@
 //! What the caller may not see, and jobs of others than the `user` (a local id), are left out of them, so a page that is
 //! not the last one may have fewer jobs, or none.
 //!
-//! `cancelAll` cancels those that have not ended, `resumeAll` lets go on those that wait for an operator, and `purge` removes
-//! those that have ended, for the callers of `cancel`, `resume` and `erase`: see [`Durable::bulk`](crate::Durable::bulk). A
+//! `cancelAll` cancels jobs that have not ended, `resumeAll` resumes jobs that wait for an operator, and `purge` removes
+//! jobs that have ended, for the callers of `cancel`, `resume` and `erase`: see [`Durable::bulk`](crate::Durable::bulk). A
 //! call changes up to 1,000 jobs, the oldest first, or `most` if that is less, in pieces between which the journal serves others;
 //! the next call goes on behind `next`. With `dry_run`, which is always said, nothing is changed, and an operator gets the
 //! `count` of up to 10,000.

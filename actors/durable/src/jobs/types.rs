@@ -233,7 +233,7 @@ pub struct JobsChanged {
     /// To how many jobs it was done, or would be done.
     #[schemars(with = "f64")]
     pub count: usize,
-    /// The names of those that were found, the oldest first: at most a hundred.
+    /// The names of the jobs that were found, the oldest first: at most a hundred.
     pub uids: Vec<String>,
     /// `after` for the next call; 0 if no further job was found.
     #[schemars(with = "f64")]
